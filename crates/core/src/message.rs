@@ -1,0 +1,284 @@
+//! What primaries and replicas tell each other. The bytes are in the `wire` crate.
+//!
+//! Every message that acts on data names the generation in which it was sent; a replica runs it
+//! only if it has adopted just that one (rule W3).
+
+use crate::ids::*;
+use crate::operation::Extent;
+use crate::view::{ReplicaState, View};
+
+/// Names one operation of one primary in one generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OperationId {
+    /// The generation in which it is sent (a resent operation may name a newer one).
+    pub generation: Generation,
+    /// Its number, the same at every replica and at every resend.
+    pub sequence: Sequence,
+}
+
+/// Who opens a session with a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opener {
+    /// A primary of the volume, to run it.
+    Primary(PrimaryId),
+    /// A replica of the same mirror, to copy from this one.
+    Copier(ReplicaId),
+}
+
+/// What a replica says of itself when a session opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaReport {
+    /// Which it is.
+    pub replica: ReplicaId,
+    /// Its present life.
+    pub incarnation: Incarnation,
+    /// The boot of its machine.
+    pub boot: BootId,
+    /// The generation that it has adopted.
+    pub generation: Generation,
+    /// The lineage of its data.
+    pub lineage: Lineage,
+    /// What the adopted view says of it; `None` if that view does not hold it.
+    pub state: Option<ReplicaState>,
+}
+
+/// Why a replica could not do what it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Its disk reported an input/output error.
+    Medium,
+    /// Its disk is full.
+    NoSpace,
+    /// The operation is not inside the replica.
+    Invalid,
+}
+
+/// One message. Those marked "payload" travel with one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Opens a session: all work of the opener's older sessions ends before it is answered (W2).
+    OpenSession {
+        /// Numbered by the opener; the highest one wins.
+        session: SessionNumber,
+        /// Who.
+        opener: Opener,
+    },
+    /// The session is open.
+    SessionOpened {
+        /// The number asked for.
+        session: SessionNumber,
+        /// What the replica says of itself.
+        report: ReplicaReport,
+    },
+    /// Adopt this view, which the coordinator has committed (V2).
+    Adopt {
+        /// The view.
+        view: Box<View>,
+    },
+    /// The view is durable in both superblocks, and all work of older ones has ended.
+    Adopted {
+        /// The generation now adopted.
+        generation: Generation,
+    },
+    /// The replica has adopted another generation and did not run the message. If it names a lower
+    /// one than the sender's, the sender is to have its view adopted first.
+    Refused {
+        /// The generation that the replica has adopted.
+        adopted: Generation,
+        /// The operation, if the message was one.
+        sequence: Option<Sequence>,
+    },
+    /// Write the payload.
+    Write {
+        /// Which operation.
+        id: OperationId,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes; equals the payload's length.
+        length: u32,
+        /// Answer `Done` only when the data is durable.
+        durable: bool,
+        /// Answer `Received` first (protocol B).
+        receipt: bool,
+    },
+    /// Make a range read as zeroes.
+    Zero {
+        /// Which operation.
+        id: OperationId,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes; at most [`crate::settings::LONGEST_ZERO`].
+        length: u32,
+        /// Whether space may be given back.
+        unmap: bool,
+        /// Answer `Done` only when durable.
+        durable: bool,
+        /// Answer `Received` first (protocol B).
+        receipt: bool,
+    },
+    /// Read a range.
+    Read {
+        /// Which operation.
+        id: OperationId,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
+        length: u32,
+    },
+    /// Make all writes up to `covers` durable (W4).
+    Flush {
+        /// Which operation.
+        id: OperationId,
+        /// The highest-numbered write that was acknowledged to the client before the flush.
+        covers: Sequence,
+    },
+    /// Tell which parts of a range hold data.
+    Map {
+        /// Which operation.
+        id: OperationId,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes; at most [`crate::settings::LONGEST_ZERO`].
+        length: u32,
+    },
+    /// A write or zero has arrived.
+    Received {
+        /// Which operation.
+        id: OperationId,
+    },
+    /// A write, zero or flush has been carried out, or has failed; or a read or map has failed.
+    Done {
+        /// Which operation.
+        id: OperationId,
+        /// Success, or why not.
+        result: Result<(), Failure>,
+    },
+    /// What was read (payload).
+    Data {
+        /// Which operation.
+        id: OperationId,
+    },
+    /// The map asked for: at most [`crate::settings::MOST_EXTENTS`] extents, which may cover less
+    /// than the range, but cover its start.
+    Extents {
+        /// Which operation.
+        id: OperationId,
+        /// In ascending order, without gaps.
+        extents: Vec<Extent>,
+    },
+    /// Are you there, and still in this generation? Sent when nothing else was.
+    Ping {
+        /// The sender's generation.
+        generation: Generation,
+        /// Returned in the answer.
+        number: u64,
+    },
+    /// Yes.
+    Pong {
+        /// The generation of the question, which the replica has adopted.
+        generation: Generation,
+        /// The number of the question.
+        number: u64,
+    },
+    /// From a replica to a primary: a newer view has been adopted here in which you are not a
+    /// primary.
+    Fenced {
+        /// The generation adopted, or about to be.
+        generation: Generation,
+    },
+    /// From a primary to a replica: I have ended, and answer no more reads.
+    FenceConfirmed {
+        /// The generation of the `Fenced` message.
+        generation: Generation,
+    },
+    /// From a rebuilding replica to a primary: I hold this range. Answer when `source` has
+    /// answered every write that you sent to it there before this message (B1).
+    Drain {
+        /// The rebuilding replica's generation.
+        generation: Generation,
+        /// Which copy this is for.
+        token: CopyToken,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+        /// From which replica the range will be copied.
+        source: ReplicaId,
+    },
+    /// The range is drained.
+    Drained {
+        /// The primary's generation.
+        generation: Generation,
+        /// The token of the question.
+        token: CopyToken,
+    },
+    /// From a rebuilding replica to its source: read this range.
+    Copy {
+        /// The rebuilding replica's generation.
+        generation: Generation,
+        /// Which copy this is for.
+        token: CopyToken,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
+        length: u32,
+    },
+    /// The range asked for (payload, unless it reads as zeroes or failed).
+    Copied {
+        /// The token of the question.
+        token: CopyToken,
+        /// What the range holds.
+        content: CopyContent,
+    },
+    /// From a rebuilding replica to its primaries: how far it is.
+    RebuildProgress {
+        /// Its generation.
+        generation: Generation,
+        /// How far.
+        progress: RebuildProgress,
+    },
+    /// From a rebuilding replica to its primaries: nothing is left, and all is durable (B4).
+    RebuildDone {
+        /// Its generation.
+        generation: Generation,
+    },
+}
+
+/// What a copied range holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyContent {
+    /// The payload.
+    Data,
+    /// Zeroes only; there is no payload.
+    Zeroes,
+    /// The source could not read it.
+    Failed(Failure),
+    /// The source is not in the generation of the question, or not a source.
+    Refused,
+}
+
+/// How far a rebuild is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RebuildProgress {
+    /// Bytes that need no more work.
+    pub done: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// Bytes that were sent by the source, without ranges of zeroes.
+    pub copied: u64,
+    /// From which replica it copies at present.
+    pub source: Option<ReplicaId>,
+    /// Why it does not progress at present.
+    pub waits_for: Option<RebuildWait>,
+}
+
+/// What a rebuild that does not progress waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebuildWait {
+    /// A connection to its source.
+    Source,
+    /// A primary that does not drain the range.
+    Drain,
+    /// The source has an unreadable range, at this byte.
+    SourceMedium(u64),
+}

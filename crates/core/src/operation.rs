@@ -1,0 +1,114 @@
+//! What a client asks of a volume, and what it is told.
+
+use core::fmt;
+
+/// One request of a client. Offsets and lengths are bytes, multiples of the logical block size.
+#[derive(Debug, Clone)]
+pub enum Operation<P> {
+    /// Read `length` bytes.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Bytes; at most [`crate::settings::LONGEST_REQUEST`].
+        length: u32,
+    },
+    /// Write the payload.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The data; at most [`crate::settings::LONGEST_REQUEST`] bytes.
+        payload: P,
+        /// Acknowledge only when the data is durable on every in-sync replica (FUA).
+        durable: bool,
+    },
+    /// Make a range read as zeroes: trim, or write-zeroes.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Whether the disk space may be given back (trim, or write-zeroes without NO_HOLE).
+        unmap: bool,
+        /// Acknowledge only when durable on every in-sync replica (FUA).
+        durable: bool,
+    },
+    /// Make every write that was acknowledged before this request durable on every in-sync replica.
+    Flush,
+    /// Tell which parts of a range hold data.
+    Map {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+/// The answer to a request that succeeded.
+#[derive(Debug, Clone)]
+pub enum Reply<P> {
+    /// A write, zero or flush is acknowledged.
+    Done,
+    /// What was read: pieces with their offset from the start of the request, in ascending order
+    /// and without gaps.
+    Data(Vec<(u32, P)>),
+    /// A map of the range, in ascending order and without gaps.
+    Extents(Vec<Extent>),
+}
+
+/// A run of bytes that either holds data or is known to read as zeroes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
+    /// Whether disk space is allocated; if not, the run reads as zeroes.
+    pub allocated: bool,
+}
+
+/// Why a request failed. Each says what, why, and what to do ([`fmt::Display`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestError {
+    /// The request is not inside the volume, not a multiple of the block size, or too long.
+    Invalid,
+    /// The last in-sync replica of a mirror reported an input/output error.
+    Medium,
+    /// The last in-sync replica of a mirror has no space left.
+    NoSpace,
+    /// No in-sync replica of a mirror answers, and the wait for one is over (or was not asked for).
+    NoData,
+    /// A view has to change, and the coordinator did not answer in time.
+    NoCoordinator,
+    /// This primary has been replaced by another one.
+    Fenced,
+    /// Data that was acknowledged but not flushed was lost with the last replica's machine; the
+    /// volume must be attached anew, so that its user learns of it.
+    LostWrites,
+    /// The volume is being detached.
+    Detached,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Invalid => "the request is outside the volume or not a multiple of its block size",
+            Self::Medium => {
+                "the last in-sync replica reported an input/output error: replace its disk, or restore from a backup"
+            }
+            Self::NoSpace => {
+                "the last in-sync replica has no space left on its disk: free some space there"
+            }
+            Self::NoData => {
+                "no in-sync replica answers: start the nodes that hold the volume's in-sync replicas"
+            }
+            Self::NoCoordinator => {
+                "a replica must leave the view and the coordinator does not answer: start the coordinator's node"
+            }
+            Self::Fenced => "another primary has taken over the volume: detach here, attach anew",
+            Self::LostWrites => {
+                "the last in-sync replica's machine restarted and lost writes that were not flushed: detach, check the filesystem, attach anew"
+            }
+            Self::Detached => "the volume is being detached",
+        })
+    }
+}
+
+impl core::error::Error for RequestError {}

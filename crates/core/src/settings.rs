@@ -1,0 +1,73 @@
+//! Limits and times, with their defaults. All are stated to users in the manual.
+
+use core::time::Duration;
+
+/// Most replicas that a mirror may have.
+pub const MOST_REPLICAS: usize = 16;
+/// Most mirrors that a stripe may have.
+pub const MOST_MIRRORS: usize = 16;
+/// Most primaries that a volume may have at once.
+pub const MOST_PRIMARIES: usize = 32;
+/// Longest client request, in bytes (the customary limit of NBD clients).
+pub const LONGEST_REQUEST: u32 = 32 << 20;
+/// Longest payload of one message, in bytes. Longer requests are sent in pieces.
+pub const LONGEST_PAYLOAD: u32 = 1 << 20;
+/// Longest run that one message may zero or map, in bytes.
+pub const LONGEST_ZERO: u32 = 128 << 20;
+/// Most extents in one answer to a map request.
+pub const MOST_EXTENTS: usize = 256;
+/// The unit that a rebuild copies, in bytes.
+pub const REGION: u32 = 1 << 20;
+/// The unit of bitmaps and checksums, and the largest logical block size, in bytes.
+pub const BLOCK: u32 = 4096;
+
+/// What to do while no in-sync replica of a mirror answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDataPolicy {
+    /// Hold requests for this long, then fail them, and fail further ones at once until a replica
+    /// is back.
+    Suspend(Duration),
+    /// Fail requests as soon as it is known.
+    Error,
+}
+
+/// The times by which a primary and its replicas work. One cluster uses one set: a replica's
+/// margin is computed from the same lease as the primary's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// A replica that leaves a request unanswered for this long leaves the view.
+    pub deadline: Duration,
+    /// How long one confirmation of a replica permits a primary to answer reads (rule V3).
+    pub lease: Duration,
+    /// Added to the lease by a replica before it lets a silent primary be dropped: covers clock
+    /// drift.
+    pub lease_margin: Duration,
+    /// How long a lost connection may take to return before the replica leaves the view.
+    pub reconnect_grace: Duration,
+    /// First and longest pause between attempts to reach a replica that has left.
+    pub retry_pause: (Duration, Duration),
+    /// What to do while no in-sync replica answers.
+    pub no_data: NoDataPolicy,
+    /// How long requests wait for a coordinator that does not answer, before they fail.
+    pub coordinator_patience: Duration,
+    /// How long a rebuilding replica may hold writes of one region.
+    pub longest_hold: Duration,
+    /// How many regions a rebuilding replica copies at once.
+    pub concurrent_copies: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(5),
+            lease: Duration::from_secs(6),
+            lease_margin: Duration::from_secs(1),
+            reconnect_grace: Duration::from_millis(500),
+            retry_pause: (Duration::from_millis(250), Duration::from_secs(5)),
+            no_data: NoDataPolicy::Suspend(Duration::from_secs(120)),
+            coordinator_patience: Duration::from_secs(60),
+            longest_hold: Duration::from_secs(1),
+            concurrent_copies: 4,
+        }
+    }
+}

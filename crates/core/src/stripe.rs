@@ -1,0 +1,70 @@
+//! Which byte of the volume lies where: the stripe over the mirrors.
+
+use crate::view::Geometry;
+
+/// A run of bytes that lies on one mirror without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Index of the mirror.
+    pub mirror: usize,
+    /// First byte in the mirror.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+    /// First byte, counted from the start of the request.
+    pub from: u64,
+}
+
+/// Bytes that each replica must hold for a volume of this geometry over this many mirrors.
+#[must_use]
+pub fn replica_size(geometry: Geometry, mirrors: usize) -> u64 {
+    if mirrors <= 1 {
+        return geometry.size;
+    }
+    let chunks = geometry.size.div_ceil(u64::from(geometry.chunk));
+    chunks.div_ceil(mirrors as u64) * u64::from(geometry.chunk)
+}
+
+/// Cuts a range of the volume into pieces that each lie on one mirror and are no longer than
+/// `longest`.
+pub fn pieces(
+    geometry: Geometry,
+    mirrors: usize,
+    offset: u64,
+    length: u64,
+    longest: u32,
+) -> impl Iterator<Item = Piece> {
+    let mut from = 0;
+    core::iter::from_fn(move || {
+        (from < length).then(|| {
+            let piece = piece_at(geometry, mirrors, offset + from, length - from, longest, from);
+            from += u64::from(piece.length);
+            piece
+        })
+    })
+}
+
+fn piece_at(
+    geometry: Geometry,
+    mirrors: usize,
+    at: u64,
+    left: u64,
+    longest: u32,
+    from: u64,
+) -> Piece {
+    let longest = u64::from(longest);
+    if mirrors <= 1 {
+        return Piece { mirror: 0, offset: at, length: left.min(longest) as u32, from };
+    }
+    let (chunk, mirrors) = (u64::from(geometry.chunk), mirrors as u64);
+    let (number, within) = (at / chunk, at % chunk);
+    Piece {
+        mirror: (number % mirrors) as usize,
+        offset: number / mirrors * chunk + within,
+        length: left.min(longest).min(chunk - within) as u32,
+        from,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! The view: the record of who is who for a volume, and every permitted change of it.
+//!
+//! Views form a chain: each names its parent, and the coordinator commits one only if the parent
+//! is still the newest (compare-and-swap). The changes below are pure functions from a view to its
+//! successor; they keep two rules: a mirror never loses its last in-sync replica, and a replica
+//! becomes in-sync only from `rebuilding`.
+
+use core::fmt;
+
+use crate::ids::*;
+use crate::settings::{MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+
+/// When a write is acknowledged, in DRBD's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// The local replica has written it and the rest is queued; without a local replica, the first
+    /// in-sync replica has written it.
+    A,
+    /// Every replica has received it, and a local one has written it.
+    B,
+    /// Every replica has written it.
+    C,
+}
+
+/// What a replica is to its mirror.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplicaState {
+    /// Has every write that was acknowledged, as the protocol defines that.
+    InSync,
+    /// Gets every new write and copies the older ones; is not read.
+    Rebuilding,
+    /// Known to lack writes; returns by itself when it can be reached.
+    Stale,
+    /// Failed, by an operator or by its disk; waits for a command.
+    Faulty,
+    /// Holds nothing yet; may take the place of another.
+    Spare,
+}
+
+/// Why a replica is not in-sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Nothing unusual: it is in-sync, or has just been made.
+    None,
+    /// Its connection was lost.
+    Disconnected,
+    /// It left a request unanswered for longer than the deadline.
+    Late,
+    /// Its process or machine restarted.
+    Restarted,
+    /// It did not answer when the volume was attached.
+    Unreachable,
+    /// The last primary ended without detaching; the mirror's copies may differ.
+    UncleanEnd,
+    /// Its disk reported an input/output error.
+    Medium,
+    /// Its disk is full.
+    NoSpace,
+    /// An operator failed it.
+    Operator,
+    /// It belongs to another line of descent of the data.
+    OtherLineage,
+    /// Its source could not take a write that it has itself.
+    SourceFailed,
+}
+
+/// One replica in a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaRecord {
+    /// Which.
+    pub id: ReplicaId,
+    /// Where it lives.
+    pub node: NodeId,
+    /// What it is to the mirror.
+    pub state: ReplicaState,
+    /// The life of it that this view knows; zero before its first session.
+    pub incarnation: Incarnation,
+    /// Why it is not in-sync.
+    pub cause: Cause,
+}
+
+/// One mirror of the stripe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorView {
+    /// 1 to [`MOST_REPLICAS`].
+    pub replicas: Vec<ReplicaRecord>,
+}
+
+/// Size and layout of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Usable size in bytes, a multiple of the block size.
+    pub size: u64,
+    /// Logical block size: 512 or 4096 bytes.
+    pub block_size: u32,
+    /// Bytes that go to one mirror before the next one's turn. Of no effect with one mirror.
+    pub chunk: u32,
+}
+
+/// The record of who is who.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The number of this view.
+    pub generation: Generation,
+    /// The number of the view that it replaces.
+    pub parent: Generation,
+    /// The line of descent of the data.
+    pub lineage: Lineage,
+    /// Who committed it.
+    pub coordinator: CoordinatorId,
+    /// Size and layout.
+    pub geometry: Geometry,
+    /// When a write is acknowledged.
+    pub protocol: Protocol,
+    /// 1 to [`MOST_MIRRORS`], in stripe order.
+    pub mirrors: Vec<MirrorView>,
+    /// The primaries, each in its slot. None: detached cleanly, and all in-sync replicas of a
+    /// mirror are identical.
+    pub primaries: Vec<PrimaryId>,
+}
+
+/// Why a change of a view is not permitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewError {
+    /// The view does not hold such a replica.
+    UnknownReplica,
+    /// It would leave a mirror without an in-sync replica.
+    LastInSync,
+    /// The replica is not in the state that the change starts from.
+    WrongState(ReplicaState),
+    /// The replica has had another life since.
+    WrongIncarnation,
+    /// There are as many primaries as a volume may have.
+    TooManyPrimaries,
+}
+
+impl fmt::Display for ViewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownReplica => f.write_str("the volume has no such replica"),
+            Self::LastInSync => f.write_str(
+                "it is the last in-sync replica of its mirror; the data would be lost. Let another one become in-sync first",
+            ),
+            Self::WrongState(state) => write!(f, "the replica is {state}"),
+            Self::WrongIncarnation => f.write_str("the replica restarted meanwhile"),
+            Self::TooManyPrimaries => {
+                write!(f, "the volume has {MOST_PRIMARIES} primaries, the most it may have")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ViewError {}
+
+impl fmt::Display for ReplicaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InSync => "in-sync",
+            Self::Rebuilding => "rebuilding",
+            Self::Stale => "stale",
+            Self::Faulty => "faulty",
+            Self::Spare => "spare",
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "",
+            Self::Disconnected => "its connection was lost",
+            Self::Late => "it left a request unanswered for longer than the deadline",
+            Self::Restarted => "its node restarted",
+            Self::Unreachable => "it did not answer when the volume was attached",
+            Self::UncleanEnd => "the last primary ended without detaching",
+            Self::Medium => "its disk reported an input/output error",
+            Self::NoSpace => "its disk is full",
+            Self::Operator => "an operator failed it",
+            Self::OtherLineage => "its data belongs to another lineage",
+            Self::SourceFailed => "its source failed a write that it has itself",
+        })
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+        })
+    }
+}
+
+impl ReplicaState {
+    /// Whether it gets every new write.
+    #[must_use]
+    pub const fn takes_writes(self) -> bool {
+        matches!(self, Self::InSync | Self::Rebuilding)
+    }
+}
+
+impl MirrorView {
+    /// The in-sync replicas.
+    pub fn in_sync(&self) -> impl Iterator<Item = &ReplicaRecord> {
+        self.replicas.iter().filter(|r| r.state == ReplicaState::InSync)
+    }
+
+    /// The in-sync and rebuilding replicas.
+    pub fn members(&self) -> impl Iterator<Item = &ReplicaRecord> {
+        self.replicas.iter().filter(|r| r.state.takes_writes())
+    }
+}
+
+impl View {
+    /// The replica with this identity, with the index of its mirror.
+    #[must_use]
+    pub fn replica(&self, id: ReplicaId) -> Option<(usize, &ReplicaRecord)> {
+        self.replicas().find(|(_, record)| record.id == id)
+    }
+
+    /// All replicas with the indices of their mirrors.
+    pub fn replicas(&self) -> impl Iterator<Item = (usize, &ReplicaRecord)> {
+        self.mirrors
+            .iter()
+            .enumerate()
+            .flat_map(|(index, mirror)| mirror.replicas.iter().map(move |r| (index, r)))
+    }
+
+    /// Whether this life of this primary may act.
+    #[must_use]
+    pub fn has_primary(&self, primary: PrimaryId) -> bool {
+        self.primaries.contains(&primary)
+    }
+
+    /// Bytes that each replica must hold.
+    #[must_use]
+    pub fn replica_size(&self) -> u64 {
+        crate::stripe::replica_size(self.geometry, self.mirrors.len())
+    }
+
+    /// Whether the numbers are within the stated limits and every mirror has an in-sync replica.
+    /// What comes from a disk or a network is checked by this before anything relies on it.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let g = self.geometry;
+        let mirrors_are_valid = self.mirrors.iter().all(|mirror| {
+            (1..=MOST_REPLICAS).contains(&mirror.replicas.len()) && mirror.in_sync().count() > 0
+        });
+        matches!(g.block_size, 512 | 4096)
+            && g.size > 0
+            && g.size % u64::from(g.block_size) == 0
+            && g.size <= 1 << 60
+            && g.chunk >= 4096
+            && g.chunk.is_power_of_two()
+            && g.chunk <= 1 << 30
+            && (1..=MOST_MIRRORS).contains(&self.mirrors.len())
+            && self.primaries.len() <= MOST_PRIMARIES
+            && mirrors_are_valid
+            && self.replicas_are_distinct()
+    }
+
+    fn replicas_are_distinct(&self) -> bool {
+        let mut ids: Vec<_> = self.replicas().map(|(_, record)| record.id).collect();
+        ids.sort_unstable();
+        ids.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
+    /// The next view, equal to this one but for its number.
+    #[must_use]
+    pub fn successor(&self) -> Self {
+        let mut next = self.clone();
+        next.parent = self.generation;
+        next.generation = self.generation.next();
+        next
+    }
+
+    fn record_mut(&mut self, id: ReplicaId) -> Result<&mut ReplicaRecord, ViewError> {
+        self.mirrors
+            .iter_mut()
+            .flat_map(|mirror| mirror.replicas.iter_mut())
+            .find(|record| record.id == id)
+            .ok_or(ViewError::UnknownReplica)
+    }
+
+    /// Takes a replica out of the mirror: to `stale`, from where it returns by itself, or to
+    /// `faulty`, where it waits for a command.
+    ///
+    /// # Errors
+    /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica.
+    pub fn leave(
+        &mut self,
+        id: ReplicaId,
+        state: ReplicaState,
+        cause: Cause,
+    ) -> Result<(), ViewError> {
+        let (mirror, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
+        if record.state == ReplicaState::InSync && self.mirrors[mirror].in_sync().count() == 1 {
+            return Err(ViewError::LastInSync);
+        }
+        let record = self.record_mut(id)?;
+        record.state = state;
+        record.cause = cause;
+        Ok(())
+    }
+
+    /// Lets a replica that had left take part again: it gets new writes from now on, and rebuilds.
+    ///
+    /// # Errors
+    /// [`ViewError::WrongState`] if it is a member already.
+    pub fn admit(&mut self, id: ReplicaId, incarnation: Incarnation) -> Result<(), ViewError> {
+        let record = self.record_mut(id)?;
+        if record.state.takes_writes() {
+            return Err(ViewError::WrongState(record.state));
+        }
+        record.state = ReplicaState::Rebuilding;
+        record.incarnation = incarnation;
+        Ok(())
+    }
+
+    /// A rebuilding replica has everything.
+    ///
+    /// # Errors
+    /// If it is not rebuilding, or has had another life since it began.
+    pub fn complete(&mut self, id: ReplicaId, incarnation: Incarnation) -> Result<(), ViewError> {
+        let record = self.record_mut(id)?;
+        if record.state != ReplicaState::Rebuilding {
+            return Err(ViewError::WrongState(record.state));
+        }
+        if record.incarnation != incarnation {
+            return Err(ViewError::WrongIncarnation);
+        }
+        record.state = ReplicaState::InSync;
+        record.cause = Cause::None;
+        Ok(())
+    }
+
+    /// Records the life that a member has now, where that is known to have lost nothing.
+    ///
+    /// # Errors
+    /// If the view does not hold the replica.
+    pub fn renew(&mut self, id: ReplicaId, incarnation: Incarnation) -> Result<(), ViewError> {
+        self.record_mut(id)?.incarnation = incarnation;
+        Ok(())
+    }
+
+    /// Takes a replica out of the volume for good.
+    ///
+    /// # Errors
+    /// [`ViewError::WrongState`] while it is a member: it must have left first.
+    pub fn remove(&mut self, id: ReplicaId) -> Result<(), ViewError> {
+        let (mirror, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
+        if record.state.takes_writes() {
+            return Err(ViewError::WrongState(record.state));
+        }
+        self.mirrors[mirror].replicas.retain(|r| r.id != id);
+        Ok(())
+    }
+
+    /// Lets a failed replica return by itself.
+    ///
+    /// # Errors
+    /// [`ViewError::WrongState`] if it is not faulty.
+    pub fn readmit(&mut self, id: ReplicaId) -> Result<(), ViewError> {
+        let record = self.record_mut(id)?;
+        match record.state {
+            ReplicaState::Faulty | ReplicaState::Stale => record.state = ReplicaState::Stale,
+            state => return Err(ViewError::WrongState(state)),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Drives the core with io_uring: disks, sockets, buffers.

@@ -1,0 +1,1 @@
+//! The node daemon: disks, replicas, attached volumes, coordinator, API, metrics.
