@@ -80,6 +80,14 @@ pub enum Message {
         /// The generation now adopted.
         generation: Generation,
     },
+    /// From a replica to its primaries: its disk failed in something that no operation stands for,
+    /// an adoption or a rebuild.
+    DiskFailed {
+        /// The generation that it has adopted.
+        generation: Generation,
+        /// How.
+        failure: Failure,
+    },
     /// The replica has adopted another generation and did not run the message. If it names a lower
     /// one than the sender's, the sender is to have its view adopted first.
     Refused {

@@ -73,6 +73,9 @@ pub struct ReplicaRecord {
     pub node: NodeId,
     /// What it is to the mirror.
     pub state: ReplicaState,
+    /// The generation in which it took this state. If it is the same in two views, the replica
+    /// never left in between.
+    pub since: Generation,
     /// The life of it that this view knows; zero before its first session.
     pub incarnation: Incarnation,
     /// Why it is not in-sync.
@@ -251,7 +254,7 @@ impl View {
         });
         matches!(g.block_size, 512 | 4096)
             && g.size > 0
-            && g.size % u64::from(g.block_size) == 0
+            && g.size.is_multiple_of(u64::from(g.block_size))
             && g.size <= 1 << 60
             && g.chunk >= 4096
             && g.chunk.is_power_of_two()
@@ -285,6 +288,14 @@ impl View {
             .ok_or(ViewError::UnknownReplica)
     }
 
+    fn set_state(&mut self, id: ReplicaId, state: ReplicaState) -> Result<(), ViewError> {
+        let generation = self.generation;
+        let record = self.record_mut(id)?;
+        record.state = state;
+        record.since = generation;
+        Ok(())
+    }
+
     /// Takes a replica out of the mirror: to `stale`, from where it returns by itself, or to
     /// `faulty`, where it waits for a command.
     ///
@@ -300,9 +311,8 @@ impl View {
         if record.state == ReplicaState::InSync && self.mirrors[mirror].in_sync().count() == 1 {
             return Err(ViewError::LastInSync);
         }
-        let record = self.record_mut(id)?;
-        record.state = state;
-        record.cause = cause;
+        self.set_state(id, state)?;
+        self.record_mut(id)?.cause = cause;
         Ok(())
     }
 
@@ -315,9 +325,8 @@ impl View {
         if record.state.takes_writes() {
             return Err(ViewError::WrongState(record.state));
         }
-        record.state = ReplicaState::Rebuilding;
         record.incarnation = incarnation;
-        Ok(())
+        self.set_state(id, ReplicaState::Rebuilding)
     }
 
     /// A rebuilding replica has everything.
@@ -332,9 +341,8 @@ impl View {
         if record.incarnation != incarnation {
             return Err(ViewError::WrongIncarnation);
         }
-        record.state = ReplicaState::InSync;
         record.cause = Cause::None;
-        Ok(())
+        self.set_state(id, ReplicaState::InSync)
     }
 
     /// Records the life that a member has now, where that is known to have lost nothing.
@@ -364,12 +372,11 @@ impl View {
     /// # Errors
     /// [`ViewError::WrongState`] if it is not faulty.
     pub fn readmit(&mut self, id: ReplicaId) -> Result<(), ViewError> {
-        let record = self.record_mut(id)?;
-        match record.state {
-            ReplicaState::Faulty | ReplicaState::Stale => record.state = ReplicaState::Stale,
-            state => return Err(ViewError::WrongState(state)),
+        match self.record_mut(id)?.state {
+            ReplicaState::Stale => Ok(()),
+            ReplicaState::Faulty => self.set_state(id, ReplicaState::Stale),
+            state => Err(ViewError::WrongState(state)),
         }
-        Ok(())
     }
 }
 

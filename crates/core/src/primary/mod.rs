@@ -172,6 +172,9 @@ pub enum EndReason {
     NoData,
     /// The volume does not exist any more.
     NoVolume,
+    /// It could not start: a replica has adopted a newer view than the coordinator knows. The
+    /// coordinator was restored from an old backup.
+    CoordinatorBehind,
     /// See [`RequestError::LostWrites`].
     LostWrites,
 }

@@ -8,6 +8,7 @@ fn view(mirrors: usize, replicas: usize) -> View {
                 id: ReplicaId((m * 100 + r) as u128),
                 node: NodeId(r as u128),
                 state: ReplicaState::InSync,
+                since: Generation(1),
                 incarnation: Incarnation(1),
                 cause: Cause::None,
             })
