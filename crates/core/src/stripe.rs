@@ -44,6 +44,31 @@ pub fn pieces(
     })
 }
 
+/// The share of each mirror in a range of the volume. In the mirror's own space a share has no
+/// gaps, however long the range is.
+pub fn shares(
+    geometry: Geometry,
+    mirrors: usize,
+    offset: u64,
+    length: u64,
+) -> impl Iterator<Item = (usize, core::ops::Range<u64>)> {
+    (0..mirrors.max(1)).filter_map(move |mirror| {
+        let start = share_below(geometry, mirrors, mirror, offset);
+        let end = share_below(geometry, mirrors, mirror, offset + length);
+        (start < end).then_some((mirror, start..end))
+    })
+}
+
+/// How many of the volume's first `bytes` bytes lie on `mirror`.
+fn share_below(geometry: Geometry, mirrors: usize, mirror: usize, bytes: u64) -> u64 {
+    if mirrors <= 1 {
+        return bytes;
+    }
+    let (chunk, mirrors, mirror) = (u64::from(geometry.chunk), mirrors as u64, mirror as u64);
+    let (row, in_row) = (bytes / (chunk * mirrors), bytes % (chunk * mirrors));
+    row * chunk + in_row.saturating_sub(mirror * chunk).min(chunk)
+}
+
 fn piece_at(
     geometry: Geometry,
     mirrors: usize,

@@ -1,207 +1,131 @@
 //! A replica: guards one full copy of one mirror on one disk.
+//!
+//! It runs an operation only in the generation that it has adopted ([`adoption`]), keeps
+//! overlapping ones apart and in order ([`operations`]), shares device flushes among those who
+//! wait for one ([`flush`]), and, when it lacks data, pulls it from an in-sync replica
+//! ([`rebuild`]).
 
+mod adoption;
+mod flush;
+mod interface;
+mod operations;
+mod rebuild;
+mod sessions;
+
+use std::collections::BTreeMap;
+
+pub use interface::*;
+
+use self::adoption::Adoption;
+use self::flush::FlushQueue;
+use self::operations::DataOperation;
+use self::rebuild::Rebuild;
+use self::sessions::{Confirmation, Session};
 use crate::ids::*;
-use crate::message::{Message, RebuildProgress};
-use crate::operation::Extent;
-use crate::view::View;
-
-/// What happens to a replica.
-#[derive(Debug)]
-pub enum ReplicaEvent<P> {
-    /// Somebody has connected. Who, its first message says.
-    LinkOpened {
-        /// The connection's number.
-        link: LinkId,
-    },
-    /// A connection has ended.
-    LinkClosed {
-        /// Its number.
-        link: LinkId,
-    },
-    /// The connection asked for by [`ReplicaEffect::ConnectSource`] is there (`Some`), or could
-    /// not be made.
-    SourceLink {
-        /// To which replica.
-        replica: ReplicaId,
-        /// Its number.
-        link: Option<LinkId>,
-    },
-    /// Somebody says something.
-    Message {
-        /// Over which link.
-        link: LinkId,
-        /// What.
-        message: Message,
-        /// With which payload.
-        payload: Option<P>,
-    },
-    /// A disk action has ended.
-    Disk {
-        /// Which.
-        ticket: DiskTicket,
-        /// How.
-        outcome: Result<DiskOutcome<P>, DiskError>,
-    },
-    /// The moment named by [`Replica::next_wakeup`] has come.
-    Tick,
-}
-
-/// What a replica wants done. Effects are carried out in their order.
-#[derive(Debug)]
-pub enum ReplicaEffect<P> {
-    /// Say something over a link. Messages on one link arrive in their order or not at all.
-    Send {
-        /// Over which link.
-        link: LinkId,
-        /// What.
-        message: Message,
-        /// With which payload.
-        payload: Option<P>,
-    },
-    /// Begin a disk action; answered by exactly one [`ReplicaEvent::Disk`]. Actions may be carried
-    /// out in any order and at the same time: the replica keeps those apart that must not be. An
-    /// action once begun is never cancelled: its result would be unknown.
-    Disk {
-        /// Names the answer.
-        ticket: DiskTicket,
-        /// What to do.
-        action: DiskAction<P>,
-    },
-    /// Make a connection to another replica of the mirror, to copy from it; answered by exactly
-    /// one [`ReplicaEvent::SourceLink`].
-    ConnectSource {
-        /// The replica.
-        replica: ReplicaId,
-        /// Where it lives.
-        node: NodeId,
-    },
-    /// Close a connection. Nothing more is heard of it.
-    Disconnect {
-        /// Its number.
-        link: LinkId,
-    },
-}
-
-/// Something to do on the replica's disk. Offsets count from the start of the replica's data.
-#[derive(Debug, Clone)]
-pub enum DiskAction<P> {
-    /// Read a range.
-    Read {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        length: u32,
-    },
-    /// Write a payload.
-    Write {
-        /// First byte.
-        offset: u64,
-        /// The data.
-        payload: P,
-    },
-    /// Make a range read as zeroes.
-    Zero {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        length: u32,
-        /// Whether space may be given back.
-        unmap: bool,
-    },
-    /// Make everything durable that was written before.
-    Flush,
-    /// Tell which parts of a range hold data.
-    Map {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        length: u32,
-    },
-    /// Make this view durable in both superblocks, one after the other.
-    SaveView(Box<View>),
-}
-
-/// What a disk action that succeeded brought.
-#[derive(Debug, Clone)]
-pub enum DiskOutcome<P> {
-    /// Nothing more to say.
-    Done,
-    /// What was read.
-    Data(P),
-    /// The map.
-    Extents(Vec<Extent>),
-}
-
-/// Why a disk action failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DiskError {
-    /// An input/output error, or anything else that is not a lack of space.
-    Medium,
-    /// No space left.
-    NoSpace,
-}
-
-/// A replica's state, for status displays.
-#[derive(Debug, Clone)]
-pub struct ReplicaStatus {
-    /// Which.
-    pub id: ReplicaId,
-    /// The adopted view.
-    pub view: View,
-    /// Primaries with an open session.
-    pub sessions: Vec<PrimaryId>,
-    /// Operations under way.
-    pub operations: usize,
-    /// How far the rebuild is, if it is rebuilding.
-    pub rebuild: Option<RebuildProgress>,
-    /// Bytes written to the data area since this life began, by clients' writes and by copies.
-    pub bytes_written: u64,
-    /// Disk errors met since this life began.
-    pub disk_errors: u64,
-}
-
-/// What a replica is made of.
-#[derive(Debug, Clone)]
-pub struct ReplicaConfig {
-    /// Which it is.
-    pub id: ReplicaId,
-    /// Its present life; drawn anew by the driver at each start.
-    pub incarnation: Incarnation,
-    /// The boot of its machine.
-    pub boot: BootId,
-    /// The view in its superblock.
-    pub view: View,
-    /// Times and limits.
-    pub settings: crate::settings::Settings,
-}
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::range_lock::{LockNumber, RangeLock};
+use crate::time::Instant;
+use crate::view::{ReplicaRecord, ReplicaState, View};
 
 /// Guards one full copy of one mirror on one disk. See the module's documentation.
 #[derive(Debug)]
 pub struct Replica<P> {
     config: ReplicaConfig,
-    payload: core::marker::PhantomData<P>,
+    /// The adopted view: the one in the superblocks.
+    view: View,
+    sessions: BTreeMap<LinkId, Session>,
+    /// When each primary was last answered in its generation: the permission it may still hold.
+    confirmations: BTreeMap<PrimaryId, Confirmation>,
+    locks: RangeLock,
+    /// Operations that hold or wait for a lock, by the lock's number, which is also the ticket of
+    /// their disk action.
+    operations: BTreeMap<LockNumber, DataOperation<P>>,
+    flushes: FlushQueue,
+    adoption: Option<Adoption>,
+    rebuild: Option<Rebuild>,
+    last_number: u64,
+    bytes_written: u64,
+    disk_errors: u64,
 }
 
-impl<P: crate::Payload> Replica<P> {
-    /// A replica that has just been opened; its view is the one read from its superblock.
-    #[must_use]
-    pub fn new(config: ReplicaConfig, _now: crate::Instant) -> Self {
-        Self { config, payload: core::marker::PhantomData }
+/// The present moment, and where effects go.
+struct Context<'a, P> {
+    now: Instant,
+    effects: &'a mut Vec<ReplicaEffect<P>>,
+}
+
+impl<P> Context<'_, P> {
+    fn send(&mut self, link: LinkId, message: Message, payload: Option<P>) {
+        self.effects.push(ReplicaEffect::Send { link, message, payload });
     }
 
-    /// Handles one event.
+    fn disk(&mut self, ticket: u64, action: DiskAction<P>) {
+        self.effects.push(ReplicaEffect::Disk { ticket: DiskTicket(ticket), action });
+    }
+
+    fn disconnect(&mut self, link: LinkId) {
+        self.effects.push(ReplicaEffect::Disconnect { link });
+    }
+}
+
+impl<P: Payload> Replica<P> {
+    /// A replica that has just been opened; its view is the one read from its superblock.
+    ///
+    /// Whom it answered in an earlier life it does not know, so it takes every primary of that
+    /// view as answered just now (rule V3).
+    #[must_use]
+    pub fn new(config: ReplicaConfig, now: Instant) -> Self {
+        let view = config.view.clone();
+        let confirmations =
+            view.primaries.iter().map(|primary| (*primary, Confirmation::at(now))).collect();
+        Self {
+            config,
+            view,
+            sessions: BTreeMap::new(),
+            confirmations,
+            locks: RangeLock::default(),
+            operations: BTreeMap::new(),
+            flushes: FlushQueue::default(),
+            adoption: None,
+            rebuild: None,
+            last_number: 0,
+            bytes_written: 0,
+            disk_errors: 0,
+        }
+    }
+
+    /// Handles one event; what is to be done about it is appended to `effects`.
     pub fn step(
         &mut self,
-        _now: crate::Instant,
-        _event: ReplicaEvent<P>,
-        _effects: &mut Vec<ReplicaEffect<P>>,
+        now: Instant,
+        event: ReplicaEvent<P>,
+        effects: &mut Vec<ReplicaEffect<P>>,
     ) {
+        let cx = &mut Context { now, effects };
+        match event {
+            ReplicaEvent::LinkOpened { link } => {
+                self.sessions.insert(link, Session::New);
+            }
+            ReplicaEvent::LinkClosed { link } => self.link_closed(cx, link),
+            ReplicaEvent::SourceLink { replica, link } => self.source_link(cx, replica, link),
+            ReplicaEvent::Message { link, message, payload } => {
+                self.message(cx, link, message, payload);
+            }
+            ReplicaEvent::Disk { ticket, outcome } => self.disk_done(cx, ticket.0, outcome),
+            ReplicaEvent::Tick => {}
+        }
+        self.advance_adoption(cx);
+        self.advance_rebuild(cx);
     }
 
     /// When [`ReplicaEvent::Tick`] is due, if nothing else happens before. Ask after each step.
     #[must_use]
-    pub fn next_wakeup(&self) -> Option<crate::Instant> {
-        None
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        match &self.adoption {
+            Some(adoption) => adoption.next_wakeup(),
+            None => self.rebuild.as_ref().and_then(Rebuild::next_wakeup),
+        }
     }
 
     /// The replica's state.
@@ -209,12 +133,87 @@ impl<P: crate::Payload> Replica<P> {
     pub fn status(&self) -> ReplicaStatus {
         ReplicaStatus {
             id: self.config.id,
-            view: self.config.view.clone(),
-            sessions: Vec::new(),
-            operations: 0,
-            rebuild: None,
-            bytes_written: 0,
-            disk_errors: 0,
+            view: self.view.clone(),
+            sessions: self.open_primaries().map(|(_, primary)| primary).collect(),
+            operations: self.operations.len(),
+            rebuild: self.rebuild.as_ref().map(Rebuild::progress),
+            bytes_written: self.bytes_written,
+            disk_errors: self.disk_errors,
         }
+    }
+
+    fn message(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        message: Message,
+        payload: Option<P>,
+    ) {
+        match message {
+            Message::OpenSession { session, opener } => {
+                self.open_session(cx, link, session, opener)
+            }
+            Message::Adopt { view } => self.adopt(cx, link, *view),
+            Message::Write { .. }
+            | Message::Zero { .. }
+            | Message::Read { .. }
+            | Message::Map { .. }
+            | Message::Flush { .. } => self.operation(cx, link, message, payload),
+            Message::Copy { generation, token, offset, length } => {
+                self.copy_asked(cx, link, generation, token, offset, length);
+            }
+            Message::Ping { generation, number } => self.ping(cx, link, generation, number),
+            Message::FenceConfirmed { generation } => self.fence_confirmed(link, generation),
+            Message::Drained { generation, token } => self.drained(cx, link, generation, token),
+            Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
+            Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
+            // Only a replica says these; whoever says them to one is not worth listening to.
+            Message::Adopted { .. }
+            | Message::DiskFailed { .. }
+            | Message::Refused { .. }
+            | Message::Received { .. }
+            | Message::Done { .. }
+            | Message::Data { .. }
+            | Message::Extents { .. }
+            | Message::Pong { .. }
+            | Message::Fenced { .. }
+            | Message::Drain { .. }
+            | Message::RebuildProgress { .. }
+            | Message::RebuildDone { .. } => self.drop_link(cx, link),
+        }
+    }
+
+    fn disk_done(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ticket: u64,
+        outcome: Result<DiskOutcome<P>, DiskError>,
+    ) {
+        self.disk_errors += u64::from(outcome.is_err());
+        if self.flushes.is_running(ticket) {
+            self.flush_done(cx, outcome.map(|_| ()));
+        } else if self.adoption.as_ref().is_some_and(|a| a.is_saving(ticket)) {
+            self.view_saved(cx, outcome.map(|_| ()));
+        } else {
+            self.operation_done(cx, ticket, outcome);
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// What the adopted view says of this replica.
+    fn record(&self) -> Option<&ReplicaRecord> {
+        self.view.replica(self.config.id).map(|(_, record)| record)
+    }
+
+    fn state(&self) -> Option<ReplicaState> {
+        self.record().map(|record| record.state)
+    }
+
+    fn size(&self) -> u64 {
+        self.view.replica_size()
     }
 }

@@ -36,3 +36,26 @@ fn a_replica_holds_whole_chunks() {
     let geometry = Geometry { size: (64 << 10) * 7 + 512, ..GEOMETRY };
     assert_eq!(replica_size(geometry, 2), 4 * (64 << 10));
 }
+
+#[test]
+fn shares_are_the_pieces_put_together() {
+    for (offset, length) in [(0, 10 << 20), (512, 512), (65536 - 512, 1024), (70000 * 512, 200_704)]
+    {
+        for mirrors in 1..=4 {
+            let mut together = vec![None::<(u64, u64)>; mirrors];
+            for piece in pieces(GEOMETRY, mirrors, offset, length, 1 << 20) {
+                let end = piece.offset + u64::from(piece.length);
+                let share = together[piece.mirror].get_or_insert((piece.offset, piece.offset));
+                assert_eq!(share.1, piece.offset, "a gap");
+                share.1 = end;
+            }
+            let shares: Vec<_> = shares(GEOMETRY, mirrors, offset, length).collect();
+            let expected: Vec<_> = together
+                .into_iter()
+                .enumerate()
+                .filter_map(|(mirror, share)| share.map(|(start, end)| (mirror, start..end)))
+                .collect();
+            assert_eq!(shares, expected);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Adopting a view: the fence between generations (rules V2, V3; invariant I3).
+//!
+//! In this order: nothing of the old generation is accepted any more; what was accepted ends on
+//! the disk; primaries that the replica has confirmed and that the new view may contradict have
+//! either said that they know, or their lease is over; the view is durable in both superblocks;
+//! the answer.
+
+use super::{Context, DiskAction, DiskError, Replica};
+use crate::ids::*;
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::time::Instant;
+use crate::view::View;
+
+/// A view that is being adopted.
+#[derive(Debug)]
+pub(super) struct Adoption {
+    view: View,
+    /// The primary that asked first.
+    adopter: PrimaryId,
+    reply_to: Vec<LinkId>,
+    phase: Phase,
+    /// A newer view that came while the superblocks were being written.
+    next: Option<(LinkId, View)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// Work of the old generation ends.
+    Draining,
+    /// Until this moment, unless all confirmed primaries say that they know.
+    Fencing(Instant),
+    /// The superblocks are being written.
+    Saving(u64),
+}
+
+impl Adoption {
+    pub fn is_saving(&self, ticket: u64) -> bool {
+        matches!(self.phase, Phase::Saving(saving) if saving == ticket)
+    }
+
+    fn is_being_saved(&self) -> bool {
+        matches!(self.phase, Phase::Saving(_))
+    }
+
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Fencing(until) => Some(until),
+            Phase::Draining | Phase::Saving(_) => None,
+        }
+    }
+}
+
+impl<P: Payload> Replica<P> {
+    pub(super) fn adopt(&mut self, cx: &mut Context<'_, P>, link: LinkId, view: View) {
+        let Some(adopter) = self.primary_of(link) else { return self.drop_link(cx, link) };
+        let generation = view.generation;
+        if !self.is_successor(&view) {
+            return self.refuse(cx, link, None);
+        }
+        match &mut self.adoption {
+            Some(pending) if pending.view == view => {
+                pending.reply_to.push(link);
+                return self.knows(adopter, generation);
+            }
+            Some(pending) if pending.view.generation >= generation => {
+                return self.refuse(cx, link, None);
+            }
+            Some(pending) if pending.is_being_saved() => {
+                pending.next = Some((link, view));
+                return self.knows(adopter, generation);
+            }
+            _ => self.knows(adopter, generation),
+        }
+        if generation == self.view.generation {
+            return self.confirm(cx, link, Message::Adopted { generation }, None);
+        }
+        let reply_to = vec![link];
+        self.adoption =
+            Some(Adoption { view, adopter, reply_to, phase: Phase::Draining, next: None });
+        self.pause_rebuild(cx);
+    }
+
+    /// Whether a view is one that this replica may adopt, or has adopted.
+    fn is_successor(&self, view: &View) -> bool {
+        let is_same_data = view.volume == self.view.volume && view.lineage == self.view.lineage;
+        let is_newer = view.generation > self.view.generation || *view == self.view;
+        is_same_data
+            && is_newer
+            && view.is_valid()
+            && view.geometry == self.view.geometry
+            && view.mirrors.len() == self.view.mirrors.len()
+            && view.replica(self.config.id).is_some()
+    }
+
+    /// Takes a pending adoption as far as it goes now.
+    pub(super) fn advance_adoption(&mut self, cx: &mut Context<'_, P>) {
+        let Some(adoption) = &self.adoption else { return };
+        if matches!(adoption.phase, Phase::Draining) {
+            if !self.operations.is_empty() || !self.flushes.is_idle() {
+                return;
+            }
+            self.fence(cx);
+        }
+        let Some(Adoption { phase: Phase::Fencing(until), .. }) = self.adoption else { return };
+        if cx.now >= until || self.unaware().next().is_none() {
+            self.save_view(cx);
+        }
+    }
+
+    /// Tells primaries that the new view may contradict, and computes how long they may be heard.
+    fn fence(&mut self, cx: &mut Context<'_, P>) {
+        let settings = self.config.settings;
+        let patience = settings.lease + settings.lease_margin;
+        let unaware: Vec<_> = self.unaware().collect();
+        let until = unaware.iter().map(|(_, at)| *at + patience).max().unwrap_or(cx.now);
+        let Some(adoption) = &mut self.adoption else { return };
+        adoption.phase = Phase::Fencing(until);
+        let generation = adoption.view.generation;
+        let links: Vec<_> = self
+            .open_primaries()
+            .filter(|(_, primary)| unaware.iter().any(|(other, _)| other == primary))
+            .collect();
+        for (link, _) in links {
+            cx.send(link, Message::Fenced { generation }, None);
+        }
+    }
+
+    /// The primaries that this replica has confirmed and that may not know of the pending view,
+    /// if that view takes anything from anybody.
+    fn unaware(&self) -> impl Iterator<Item = (PrimaryId, Instant)> {
+        let pending = self.adoption.as_ref().filter(|a| drops_anyone(&self.view, &a.view));
+        self.confirmations.iter().filter_map(move |(primary, confirmation)| {
+            let adoption = pending?;
+            // A node's newer primary proves that its older one is dead: they exclude each other by
+            // a lock on the node's state directory.
+            let is_other = primary.node != adoption.adopter.node;
+            (is_other && confirmation.knows < adoption.view.generation)
+                .then_some((*primary, confirmation.at))
+        })
+    }
+
+    fn save_view(&mut self, cx: &mut Context<'_, P>) {
+        let ticket = self.next_number();
+        if let Some(adoption) = &mut self.adoption {
+            adoption.phase = Phase::Saving(ticket);
+            cx.disk(ticket, DiskAction::SaveView(Box::new(adoption.view.clone())));
+        }
+    }
+
+    pub(super) fn view_saved(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
+        let Some(adoption) = self.adoption.take() else { return };
+        let generation = adoption.view.generation;
+        if let Err(error) = outcome {
+            // Which of the two views the superblocks hold is unknown; the generation that is
+            // refused from now on is the higher one.
+            self.view.generation = generation;
+            for link in adoption.reply_to {
+                let failure = error.into();
+                cx.send(link, Message::DiskFailed { generation, failure }, None);
+            }
+            return;
+        }
+        let old = core::mem::replace(&mut self.view, adoption.view);
+        let primaries = &self.view.primaries;
+        self.confirmations.retain(|primary, _| primaries.contains(primary));
+        for link in adoption.reply_to {
+            self.confirm(cx, link, Message::Adopted { generation }, None);
+        }
+        self.resume_rebuild(cx, &old);
+        if let Some((link, view)) = adoption.next {
+            self.adopt(cx, link, view);
+        }
+    }
+}
+
+/// Whether a primary or a member of the old view is none in the new one.
+fn drops_anyone(old: &View, new: &View) -> bool {
+    let primary_dropped = old.primaries.iter().any(|primary| !new.has_primary(*primary));
+    let member_dropped = old.replicas().any(|(_, record)| {
+        let stays = |id| new.replica(id).is_some_and(|(_, r)| r.state.takes_writes());
+        record.state.takes_writes() && !stays(record.id)
+    });
+    primary_dropped || member_dropped
+}

@@ -1,0 +1,113 @@
+//! Device flushes, shared by all who wait for one (rule W4).
+//!
+//! A flush that comes while one runs waits for the next one, because the one that runs may have
+//! begun before its writes. A flush begins after all writes that it covers are on the disk.
+
+use super::{Context, DiskAction, DiskError, Replica};
+use crate::ids::*;
+use crate::message::{Message, OperationId};
+use crate::payload::Payload;
+
+/// Who waits for a device flush.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FlushWaiter {
+    /// A primary's flush, or its durable write.
+    Primary {
+        /// Over which link it came.
+        link: LinkId,
+        /// Which operation.
+        id: OperationId,
+        /// The writes up to this one must be on the disk before the flush begins; `None` if that
+        /// is known.
+        after: Option<Sequence>,
+    },
+    /// The rebuild, which has nothing left to copy.
+    Rebuild,
+}
+
+/// The flush that runs, and those who wait.
+#[derive(Debug, Default)]
+pub(super) struct FlushQueue {
+    /// The ticket of the flush that runs, and for whom.
+    running: Option<(u64, Vec<FlushWaiter>)>,
+    waiting: Vec<FlushWaiter>,
+    /// A device flush has failed: what was written before may be lost even if a later flush
+    /// succeeds, so none does until the replica is opened anew.
+    broken: Option<DiskError>,
+}
+
+impl FlushQueue {
+    pub fn is_running(&self, ticket: u64) -> bool {
+        self.running.as_ref().is_some_and(|(running, _)| *running == ticket)
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.running.is_none() && self.waiting.is_empty()
+    }
+
+    /// Forgets those who waited over a closed link.
+    pub fn forget(&mut self, closed: LinkId) {
+        let stays = |waiter: &FlushWaiter| !matches!(waiter, FlushWaiter::Primary { link, .. } if *link == closed);
+        self.waiting.retain(stays);
+        if let Some((_, waiters)) = &mut self.running {
+            waiters.retain(stays);
+        }
+    }
+}
+
+impl<P: Payload> Replica<P> {
+    pub(super) fn flush(&mut self, cx: &mut Context<'_, P>, waiter: FlushWaiter) {
+        self.flushes.waiting.push(waiter);
+        self.start_flush(cx);
+    }
+
+    /// Starts a device flush if none runs and somebody who waits is ready for one.
+    pub(super) fn start_flush(&mut self, cx: &mut Context<'_, P>) {
+        if self.flushes.running.is_some() || self.flushes.waiting.is_empty() {
+            return;
+        }
+        let waiting = core::mem::take(&mut self.flushes.waiting);
+        let (ready, later) = waiting.into_iter().partition::<Vec<_>, _>(|waiter| match *waiter {
+            FlushWaiter::Primary { link, after: Some(covers), .. } => {
+                !self.has_earlier_write(link, covers)
+            }
+            _ => true,
+        });
+        self.flushes.waiting = later;
+        if ready.is_empty() {
+            return;
+        }
+        if let Some(error) = self.flushes.broken {
+            return self.answer_flush(cx, ready, Err(error));
+        }
+        let ticket = self.next_number();
+        self.flushes.running = Some((ticket, ready));
+        cx.disk(ticket, DiskAction::Flush);
+    }
+
+    pub(super) fn flush_done(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
+        let Some((_, waiters)) = self.flushes.running.take() else { return };
+        if let Err(error) = outcome {
+            self.flushes.broken = Some(error);
+        }
+        self.answer_flush(cx, waiters, outcome);
+        self.start_flush(cx);
+    }
+
+    fn answer_flush(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        waiters: Vec<FlushWaiter>,
+        outcome: Result<(), DiskError>,
+    ) {
+        for waiter in waiters {
+            match waiter {
+                FlushWaiter::Primary { link, id, .. } => {
+                    let result = outcome.map_err(Into::into);
+                    self.confirm(cx, link, Message::Done { id, result }, None);
+                }
+                FlushWaiter::Rebuild => self.rebuild_flushed(cx, outcome),
+            }
+        }
+    }
+}

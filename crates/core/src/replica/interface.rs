@@ -1,0 +1,177 @@
+//! The types through which a driver and a replica talk.
+
+use crate::ids::*;
+use crate::message::{Message, RebuildProgress};
+use crate::operation::Extent;
+use crate::settings::Settings;
+use crate::view::View;
+
+/// What happens to a replica.
+#[derive(Debug)]
+pub enum ReplicaEvent<P> {
+    /// Somebody has connected. Who, its first message says.
+    LinkOpened {
+        /// The connection's number.
+        link: LinkId,
+    },
+    /// A connection has ended.
+    LinkClosed {
+        /// Its number.
+        link: LinkId,
+    },
+    /// The connection asked for by [`ReplicaEffect::ConnectSource`] is there (`Some`), or could
+    /// not be made.
+    SourceLink {
+        /// To which replica.
+        replica: ReplicaId,
+        /// Its number.
+        link: Option<LinkId>,
+    },
+    /// Somebody says something.
+    Message {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        message: Message,
+        /// With which payload.
+        payload: Option<P>,
+    },
+    /// A disk action has ended.
+    Disk {
+        /// Which.
+        ticket: DiskTicket,
+        /// How.
+        outcome: Result<DiskOutcome<P>, DiskError>,
+    },
+    /// The moment named by [`super::Replica::next_wakeup`] has come.
+    Tick,
+}
+
+/// What a replica wants done. Effects are carried out in their order.
+#[derive(Debug)]
+pub enum ReplicaEffect<P> {
+    /// Say something over a link. Messages on one link arrive in their order or not at all.
+    Send {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        message: Message,
+        /// With which payload.
+        payload: Option<P>,
+    },
+    /// Begin a disk action; answered by exactly one [`ReplicaEvent::Disk`]. Actions may be carried
+    /// out in any order and at the same time: the replica keeps those apart that must not be. An
+    /// action once begun is never cancelled: its result would be unknown.
+    Disk {
+        /// Names the answer.
+        ticket: DiskTicket,
+        /// What to do.
+        action: DiskAction<P>,
+    },
+    /// Make a connection to another replica of the mirror, to copy from it; answered by exactly
+    /// one [`ReplicaEvent::SourceLink`].
+    ConnectSource {
+        /// The replica.
+        replica: ReplicaId,
+        /// Where it lives.
+        node: NodeId,
+    },
+    /// Close a connection. Nothing more is heard of it.
+    Disconnect {
+        /// Its number.
+        link: LinkId,
+    },
+}
+
+/// Something to do on the replica's disk. Offsets count from the start of the replica's data.
+#[derive(Debug, Clone)]
+pub enum DiskAction<P> {
+    /// Read a range.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+    },
+    /// Write a payload.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The data.
+        payload: P,
+    },
+    /// Make a range read as zeroes.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+        /// Whether space may be given back.
+        unmap: bool,
+    },
+    /// Make everything durable that was written before.
+    Flush,
+    /// Tell which parts of a range hold data.
+    Map {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+    },
+    /// Make this view durable in both superblocks, one after the other.
+    SaveView(Box<View>),
+}
+
+/// What a disk action that succeeded brought.
+#[derive(Debug, Clone)]
+pub enum DiskOutcome<P> {
+    /// Nothing more to say.
+    Done,
+    /// What was read.
+    Data(P),
+    /// The map.
+    Extents(Vec<Extent>),
+}
+
+/// Why a disk action failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskError {
+    /// An input/output error, or anything else that is not a lack of space.
+    Medium,
+    /// No space left.
+    NoSpace,
+}
+
+/// A replica's state, for status displays.
+#[derive(Debug, Clone)]
+pub struct ReplicaStatus {
+    /// Which.
+    pub id: ReplicaId,
+    /// The adopted view.
+    pub view: View,
+    /// Primaries with an open session.
+    pub sessions: Vec<PrimaryId>,
+    /// Operations under way.
+    pub operations: usize,
+    /// How far the rebuild is, if it is rebuilding.
+    pub rebuild: Option<RebuildProgress>,
+    /// Bytes written to the data area since this life began, by clients' writes and by copies.
+    pub bytes_written: u64,
+    /// Disk errors met since this life began.
+    pub disk_errors: u64,
+}
+
+/// What a replica is made of.
+#[derive(Debug, Clone)]
+pub struct ReplicaConfig {
+    /// Which it is.
+    pub id: ReplicaId,
+    /// Its present life; drawn anew by the driver at each start.
+    pub incarnation: Incarnation,
+    /// The boot of its machine.
+    pub boot: BootId,
+    /// The view in its superblock.
+    pub view: View,
+    /// Times and limits.
+    pub settings: Settings,
+}

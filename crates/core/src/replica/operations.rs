@@ -1,0 +1,330 @@
+//! Reads, writes, zeroes and maps: accepted in the adopted generation only, kept apart by range
+//! locks, answered when the disk is done.
+
+use super::flush::FlushWaiter;
+use super::{Context, DiskAction, DiskError, DiskOutcome, Replica};
+use crate::ids::*;
+use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
+use crate::payload::Payload;
+use crate::range_lock::{LockMode, LockNumber};
+use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
+use crate::view::ReplicaState;
+
+/// Who wants an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A primary, over a link.
+    Primary(LinkId, PrimaryId, OperationId),
+    /// A rebuilding replica, over a link.
+    Copier(LinkId, ReplicaId, CopyToken),
+    /// This replica's own rebuild, which holds the range.
+    Rebuild(CopyToken),
+}
+
+impl Origin {
+    pub fn opener(self) -> Option<Opener> {
+        match self {
+            Self::Primary(_, primary, _) => Some(Opener::Primary(primary)),
+            Self::Copier(_, replica, _) => Some(Opener::Copier(replica)),
+            Self::Rebuild(_) => None,
+        }
+    }
+
+    pub fn link(self) -> Option<LinkId> {
+        match self {
+            Self::Primary(link, ..) | Self::Copier(link, ..) => Some(link),
+            Self::Rebuild(_) => None,
+        }
+    }
+}
+
+/// An operation that holds or waits for the lock on its range.
+#[derive(Debug)]
+pub(super) struct DataOperation<P> {
+    pub origin: Origin,
+    /// What to do once the lock is granted; taken when it has begun. A rebuild's hold has none.
+    action: Option<DiskAction<P>>,
+    /// Whether the disk action has begun.
+    pub begun: bool,
+    /// Whether it changes data.
+    is_write: bool,
+    /// Whether the answer waits for a device flush.
+    durable: bool,
+}
+
+impl<P: Payload> Replica<P> {
+    /// Accepts or refuses one operation of a primary.
+    pub(super) fn operation(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        message: Message,
+        payload: Option<P>,
+    ) {
+        let Some(id) = operation_id(&message) else { return };
+        let Some(primary) = self.primary_of(link) else { return self.drop_link(cx, link) };
+        let wanted = match message {
+            Message::Read { .. } | Message::Map { .. } => {
+                self.state() == Some(ReplicaState::InSync)
+            }
+            _ => self.state().is_some_and(ReplicaState::takes_writes),
+        };
+        if !wanted || !self.is_current(id.generation) || !self.view.has_primary(primary) {
+            return self.refuse(cx, link, Some(id.sequence));
+        }
+        if let Message::Flush { id, covers } = message {
+            return self.flush(cx, FlushWaiter::Primary { link, id, after: Some(covers) });
+        }
+        let Some((action, durable, receipt)) = self.parse(message, payload) else {
+            let result = Err(Failure::Invalid);
+            return self.confirm(cx, link, Message::Done { id, result }, None);
+        };
+        if receipt {
+            self.confirm(cx, link, Message::Received { id }, None);
+        }
+        self.start_operation(cx, Origin::Primary(link, primary, id), action, durable);
+    }
+
+    /// Turns a message into a disk action, if it is inside the replica.
+    fn parse(&self, message: Message, payload: Option<P>) -> Option<(DiskAction<P>, bool, bool)> {
+        let (offset, length, most, parsed) = match message {
+            Message::Write { offset, length, durable, receipt, .. } => {
+                let payload = payload.filter(|p| p.length() == length)?;
+                let action = DiskAction::Write { offset, payload };
+                (offset, length, LONGEST_PAYLOAD, (action, durable, receipt))
+            }
+            Message::Zero { offset, length, unmap, durable, receipt, .. } => {
+                let action = DiskAction::Zero { offset, length, unmap };
+                (offset, length, LONGEST_ZERO, (action, durable, receipt))
+            }
+            Message::Read { offset, length, .. } => (
+                offset,
+                length,
+                LONGEST_PAYLOAD,
+                (DiskAction::Read { offset, length }, false, false),
+            ),
+            Message::Map { offset, length, .. } => {
+                (offset, length, LONGEST_ZERO, (DiskAction::Map { offset, length }, false, false))
+            }
+            _ => return None,
+        };
+        self.is_inside(offset, length, most).then_some(parsed)
+    }
+
+    fn is_inside(&self, offset: u64, length: u32, most: u32) -> bool {
+        let end = offset.checked_add(u64::from(length));
+        (1..=most).contains(&length) && end.is_some_and(|end| end <= self.size())
+    }
+
+    /// A rebuilding replica wants to copy a range from this one.
+    pub(super) fn copy_asked(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        generation: Generation,
+        token: CopyToken,
+        offset: u64,
+        length: u32,
+    ) {
+        let Some(Opener::Copier(copier)) = self.opener(link) else {
+            return self.drop_link(cx, link);
+        };
+        let is_source = self.state() == Some(ReplicaState::InSync);
+        if !is_source
+            || !self.is_current(generation)
+            || !self.is_inside(offset, length, LONGEST_PAYLOAD)
+        {
+            return cx.send(link, Message::Copied { token, content: CopyContent::Refused }, None);
+        }
+        let action = DiskAction::Read { offset, length };
+        self.start_operation(cx, Origin::Copier(link, copier, token), action, false);
+    }
+
+    fn start_operation(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        origin: Origin,
+        action: DiskAction<P>,
+        durable: bool,
+    ) {
+        let (offset, length, is_write) = match &action {
+            DiskAction::Write { offset, payload } => (*offset, payload.length(), true),
+            DiskAction::Zero { offset, length, .. } => (*offset, *length, true),
+            DiskAction::Read { offset, length } | DiskAction::Map { offset, length } => {
+                (*offset, *length, false)
+            }
+            DiskAction::Flush | DiskAction::SaveView(_) => return,
+        };
+        let number = self.next_number();
+        let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
+        let operation =
+            DataOperation { origin, action: Some(action), begun: false, is_write, durable };
+        self.operations.insert(number, operation);
+        if self.locks.acquire(number, offset..offset + u64::from(length), mode) {
+            self.lock_granted(cx, number);
+        }
+    }
+
+    /// Holds a range for the rebuild: writes that come in wait.
+    pub(super) fn hold(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        token: CopyToken,
+        offset: u64,
+        length: u32,
+    ) -> LockNumber {
+        let number = self.next_number();
+        let origin = Origin::Rebuild(token);
+        let operation =
+            DataOperation { origin, action: None, begun: false, is_write: true, durable: false };
+        self.operations.insert(number, operation);
+        if self.locks.acquire(number, offset..offset + u64::from(length), LockMode::Exclusive) {
+            self.lock_granted(cx, number);
+        }
+        number
+    }
+
+    /// Begins the disk action of a range held by the rebuild.
+    pub(super) fn begin_held(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: LockNumber,
+        action: DiskAction<P>,
+    ) {
+        if let Some(operation) = self.operations.get_mut(&number) {
+            operation.begun = true;
+            self.count_written(&action);
+            cx.disk(number, action);
+        }
+    }
+
+    fn count_written(&mut self, action: &DiskAction<P>) {
+        if let DiskAction::Write { payload, .. } = action {
+            self.bytes_written += u64::from(payload.length());
+        }
+    }
+
+    fn lock_granted(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        if let Origin::Rebuild(token) = operation.origin {
+            return self.range_held(cx, token);
+        }
+        if let Some(action) = operation.action.take() {
+            operation.begun = true;
+            self.count_written(&action);
+            cx.disk(number, action);
+        }
+    }
+
+    /// Ends an operation: gives its lock back and lets those begin that waited for it.
+    pub(super) fn end_operation(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
+        if self.operations.remove(&number).is_none() {
+            return;
+        }
+        let mut granted = Vec::new();
+        self.locks.release(number, &mut granted);
+        for number in granted {
+            self.lock_granted(cx, number);
+        }
+    }
+
+    pub(super) fn operation_done(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: LockNumber,
+        outcome: Result<DiskOutcome<P>, DiskError>,
+    ) {
+        let Some(operation) = self.operations.get(&number) else { return };
+        let durable = operation.durable;
+        match operation.origin {
+            Origin::Rebuild(token) => self.copy_written(cx, token, outcome.map(|_| ())),
+            Origin::Copier(link, _, token) => self.answer_copy(cx, link, token, outcome),
+            Origin::Primary(link, _, id) if durable && outcome.is_ok() => {
+                self.flush(cx, FlushWaiter::Primary { link, id, after: None });
+            }
+            Origin::Primary(link, _, id) => self.answer_operation(cx, link, id, outcome),
+        }
+        self.end_operation(cx, number);
+        self.start_flush(cx);
+        self.answer_waiting_sessions(cx);
+    }
+
+    fn answer_operation(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        id: OperationId,
+        outcome: Result<DiskOutcome<P>, DiskError>,
+    ) {
+        let (message, payload) = match outcome {
+            Ok(DiskOutcome::Done) => (Message::Done { id, result: Ok(()) }, None),
+            Ok(DiskOutcome::Data(payload)) => (Message::Data { id }, Some(payload)),
+            Ok(DiskOutcome::Extents(extents)) => (Message::Extents { id, extents }, None),
+            Err(error) => (Message::Done { id, result: Err(error.into()) }, None),
+        };
+        self.confirm(cx, link, message, payload);
+    }
+
+    fn answer_copy(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        token: CopyToken,
+        outcome: Result<DiskOutcome<P>, DiskError>,
+    ) {
+        let (content, payload) = match outcome {
+            Ok(DiskOutcome::Data(payload)) if payload.is_zero() => (CopyContent::Zeroes, None),
+            Ok(DiskOutcome::Data(payload)) => (CopyContent::Data, Some(payload)),
+            Ok(_) => (CopyContent::Refused, None),
+            Err(error) => (CopyContent::Failed(error.into()), None),
+        };
+        self.confirm(cx, link, Message::Copied { token, content }, payload);
+    }
+
+    /// Forgets what a closed link asked for and has not begun. What has begun ends on the disk,
+    /// but is not answered.
+    pub(super) fn forget_operations_of(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
+        self.flushes.forget(link);
+        let waiting: Vec<_> = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| operation.origin.link() == Some(link) && !operation.begun)
+            .map(|(number, _)| *number)
+            .rev() // Newest first, so that giving one up does not begin another one of them.
+            .collect();
+        for number in waiting {
+            self.end_operation(cx, number);
+        }
+        self.start_flush(cx);
+    }
+
+    /// Whether a write up to `covers` that came over this link is not on the disk yet.
+    pub(super) fn has_earlier_write(&self, link: LinkId, covers: Sequence) -> bool {
+        self.operations.values().any(|operation| match operation.origin {
+            Origin::Primary(from, _, id) => {
+                operation.is_write && from == link && id.sequence <= covers
+            }
+            _ => false,
+        })
+    }
+}
+
+impl From<DiskError> for Failure {
+    fn from(error: DiskError) -> Self {
+        match error {
+            DiskError::Medium => Self::Medium,
+            DiskError::NoSpace => Self::NoSpace,
+        }
+    }
+}
+
+fn operation_id(message: &Message) -> Option<OperationId> {
+    match message {
+        Message::Write { id, .. }
+        | Message::Zero { id, .. }
+        | Message::Read { id, .. }
+        | Message::Map { id, .. }
+        | Message::Flush { id, .. } => Some(*id),
+        _ => None,
+    }
+}
