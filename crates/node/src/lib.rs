@@ -1,1 +1,10 @@
-//! The node daemon: disks, replicas, attached volumes, coordinator, API, metrics.
+//! The node daemon.
+//!
+//! Owns the disks of one machine, serves the replicas on them to primaries, runs primaries for
+//! the volumes that are attached here, and offers an API. It carries out for the engine what
+//! the data path must not wait for: connections, the coordinator, listeners, commands.
+
+pub mod api;
+pub mod config;
+
+pub use config::{Config, ConfigError};

@@ -1,0 +1,76 @@
+//! The paths of the API. Names in braces are filled in by [`fill`].
+//!
+//! | method | path | body | query | answer |
+//! |---|---|---|---|---|
+//! | GET | [`OPENAPI`] | | | the OpenAPI document |
+//! | GET | [`METRICS`] | | | Prometheus text |
+//! | GET | [`NODE`] | | | `NodeAnswer` |
+//! | POST | [`JOIN`] | `JoinRequest` | | `NodeAnswer` |
+//! | GET | [`NODES`] | | | `NodesAnswer` |
+//! | GET | [`DISKS`] | | `DisksQuery` | `DisksAnswer` |
+//! | POST | [`DISKS`] | `AddDiskRequest` | | `DiskAnswer` |
+//! | DELETE | [`DISK`] | | | `DoneAnswer` |
+//! | GET | [`VOLUMES`] | | | `VolumesAnswer` |
+//! | POST | [`VOLUMES`] | `CreateVolumeRequest` | | `CreateVolumeAnswer` |
+//! | GET | [`VOLUME`] | | `VolumeQuery` | `VolumeAnswer` |
+//! | DELETE | [`VOLUME`] | | | `DeleteVolumeAnswer` |
+//! | POST | [`ATTACH`] | `AttachRequest` | | `AttachAnswer` |
+//! | POST | [`DETACH`] | `DetachRequest` | | `DetachAnswer` |
+//! | POST | [`EXPORT_NBD`] | `ExportNbdRequest` | | `ExportAnswer` |
+//! | DELETE | [`EXPORT_NBD`] | | | `DoneAnswer` |
+//! | POST | [`REPLICA`] | | | `VolumeAnswer` |
+
+/// Describes all others.
+pub const OPENAPI: &str = "/v1/openapi.json";
+/// Metrics as Prometheus text.
+pub const METRICS: &str = "/metrics";
+/// This node.
+pub const NODE: &str = "/v1/node";
+/// Makes this node a member of a cluster.
+pub const JOIN: &str = "/v1/node/join";
+/// All nodes of the cluster.
+pub const NODES: &str = "/v1/nodes";
+/// Disks of this node or of all nodes.
+pub const DISKS: &str = "/v1/disks";
+/// One disk of this node.
+pub const DISK: &str = "/v1/disks/{disk}";
+/// All volumes of the cluster.
+pub const VOLUMES: &str = "/v1/volumes";
+/// One volume.
+pub const VOLUME: &str = "/v1/volumes/{volume}";
+/// Begins to use a volume on a node.
+pub const ATTACH: &str = "/v1/volumes/{volume}/attach";
+/// Ends the use of a volume.
+pub const DETACH: &str = "/v1/volumes/{volume}/detach";
+/// Serves an attached volume by NBD.
+pub const EXPORT_NBD: &str = "/v1/volumes/{volume}/exports/nbd";
+/// Tells a replica something: `action` is `fail`, `remove` or `re-add`; `replica` is its identity,
+/// at least 4 digits from its start, or `NODE:DISK`.
+pub const REPLICA: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}";
+
+/// Replaces the names in braces, in their order, by `values`, encoded for a URL.
+#[must_use]
+pub fn fill(path: &str, values: &[&str]) -> String {
+    let mut values = values.iter();
+    let parts = path.split('/').map(|part| match part.starts_with('{') {
+        true => encode(values.next().copied().unwrap_or_default()),
+        false => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! The JSON of the API, version 1.
+//!
+//! Within a version, fields are only added. Sizes are bytes; identities are UUIDs; moments are
+//! seconds since 1970-01-01 UTC; a field that is `null` or absent is not known or does not apply.
+
+mod disk;
+mod node;
+mod volume;
+
+pub use disk::*;
+pub use node::*;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+pub use volume::*;
+
+/// The version of the API's JSON.
+pub const VERSION: u32 = 1;
+
+/// It is done; there is nothing more to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DoneAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// What was done, in a sentence.
+    pub message: String,
+}

@@ -1,0 +1,139 @@
+//! Nodes.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A node, by its two names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeRef {
+    /// Its identity.
+    pub id: String,
+    /// Its name; the identity if the name is not known.
+    pub name: String,
+}
+
+/// Answer to `GET /v1/node` and `POST /v1/node/join`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct NodeAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// This node.
+    pub node: NodeStatus,
+}
+
+/// This node.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct NodeStatus {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The cluster's name.
+    pub cluster: String,
+    /// Version of the software.
+    pub software: String,
+    /// Process number of the daemon.
+    pub pid: u32,
+    /// Since when it runs.
+    pub started: u64,
+    /// Where peers reach it: `HOST:PORT` or `unix:PATH`.
+    pub addresses: Vec<String>,
+    /// How peers are authenticated.
+    pub authentication: Authentication,
+    /// The coordinator, as this node sees it.
+    pub coordinator: CoordinatorStatus,
+    /// Threads of the data path.
+    pub workers: usize,
+    /// Bounds of the memory used.
+    pub memory: MemoryStatus,
+    /// Disks of this node.
+    pub disks: usize,
+    /// Replicas on them.
+    pub replicas: usize,
+    /// Volumes attached here, by name.
+    pub attached: Vec<String>,
+    /// What is unusual, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// How peers prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authentication {
+    /// Not at all: permitted on unix sockets and loopback addresses only.
+    None,
+    /// By a key that all nodes share.
+    SharedKey,
+    /// By certificates, on encrypted connections.
+    MutualTls,
+    /// Both of the above.
+    SharedKeyAndMutualTls,
+}
+
+/// The coordinator, as one node sees it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CoordinatorStatus {
+    /// Its identity, once known.
+    pub id: Option<String>,
+    /// Whether this node serves it.
+    pub here: bool,
+    /// Where it is reached; `null` before the node has joined.
+    pub address: Option<String>,
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Since when it does not.
+    pub unreachable_since: Option<u64>,
+    /// What that means: which operations work and which wait.
+    pub message: String,
+}
+
+/// Bounds of a node's memory, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryStatus {
+    /// Most buffers that one volume (its primary and its replicas on this node) may hold.
+    pub per_volume: u64,
+    /// Most buffers on all workers together.
+    pub buffers: u64,
+    /// Buffers held at present.
+    pub buffers_used: u64,
+}
+
+/// Makes this node a member of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JoinRequest {
+    /// Where the coordinator's node listens for peers: `HOST:PORT` or `unix:PATH`.
+    pub address: String,
+}
+
+/// Answer to `GET /v1/nodes`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct NodesAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// The cluster's name.
+    pub cluster: String,
+    /// All nodes, by name.
+    pub nodes: Vec<ClusterNode>,
+}
+
+/// A node as the coordinator knows it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ClusterNode {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Where peers reach it.
+    pub addresses: Vec<String>,
+    /// Whether it is the node that answers.
+    pub here: bool,
+    /// Whether it serves the coordinator.
+    pub coordinator: bool,
+    /// Whether the coordinator has heard of it within the expiry time.
+    pub alive: bool,
+    /// When the coordinator heard of it last; `null` if not since the coordinator's own start.
+    pub last_heard: Option<u64>,
+    /// Version of its software.
+    pub software: String,
+}

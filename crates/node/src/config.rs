@@ -1,0 +1,415 @@
+//! The configuration file: TOML, every key optional, unknown keys refused.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use evenkeel_core::Settings;
+use serde::Deserialize;
+
+pub mod check;
+mod keys;
+mod size;
+
+pub use size::ByteSize;
+
+/// Where the configuration lies unless told otherwise.
+pub const DEFAULT_PATH: &str = "/etc/evenkeel/evenkeel.toml";
+
+/// The configuration of a node. `packaging/evenkeel.toml` describes every key.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The node's name; `None`: the host's.
+    pub name: Option<String>,
+    /// The cluster's name: nodes of different clusters refuse each other.
+    pub cluster: String,
+    /// The state directory: identity, disks, attached volumes, the coordinator's database.
+    pub state: PathBuf,
+    /// The runtime directory: sockets.
+    pub runtime: PathBuf,
+    /// The log.
+    pub log: LogConfig,
+    /// The API.
+    pub api: ApiConfig,
+    /// Metrics over TCP.
+    pub metrics: MetricsConfig,
+    /// The listener for other nodes.
+    pub peer: PeerConfig,
+    /// The coordinator.
+    pub coordinator: CoordinatorConfig,
+    /// The data path.
+    pub data: DataConfig,
+    /// Times by which primaries and replicas work; the same on all nodes.
+    pub times: TimesConfig,
+    /// NBD over TCP.
+    pub nbd: NbdConfig,
+}
+
+/// The log.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogConfig {
+    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter as in `info,evenkeel_engine=debug`.
+    pub level: String,
+    /// The shape of a line.
+    pub format: LogFormat,
+}
+
+/// The shape of a line of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// The API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApiConfig {
+    /// The unix socket; `None`: `api.sock` in the runtime directory.
+    pub socket: Option<PathBuf>,
+    /// A group that may use it as well as root (mode 0660 instead of 0600).
+    pub group: Option<String>,
+}
+
+/// Metrics over TCP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// `HOST:PORT` on which `/metrics` is served; `None`: on the API's socket only.
+    pub listen: Option<String>,
+}
+
+/// The listener for other nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PeerConfig {
+    /// Addresses to listen on: `HOST:PORT` or `unix:PATH`.
+    pub listen: Vec<String>,
+    /// Addresses by which others reach this node; empty: those of `listen`.
+    pub advertise: Vec<String>,
+    /// A file with the key that all nodes share.
+    pub key_file: Option<PathBuf>,
+    /// Encrypts connections and proves both ends by certificates.
+    pub tls: Option<PeerTlsConfig>,
+    /// Seconds within which a connection must have proved who it is.
+    pub handshake_seconds: u64,
+    /// Connections that have not yet proved who they are; more are closed at once.
+    pub most_unproved: usize,
+}
+
+/// Mutual TLS between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerTlsConfig {
+    /// This node's certificate with its chain, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// The authority that signs all nodes' certificates, PEM.
+    pub authority: PathBuf,
+}
+
+/// The coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CoordinatorConfig {
+    /// Whether this node serves it. One node of a cluster does.
+    pub here: bool,
+    /// The address of the coordinator's node, joined at the first start; `None`: by
+    /// `evenkeel node join`.
+    pub join: Option<String>,
+    /// A node unheard of for so many seconds is dead: others may take over its volumes.
+    pub expiry_seconds: u64,
+}
+
+/// The data path.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataConfig {
+    /// Threads; `None`: as many as the machine has cores, at most 4.
+    pub workers: Option<usize>,
+    /// Most bytes of buffers that one volume may hold on this node.
+    pub memory_per_volume: ByteSize,
+    /// Most bytes of buffers of one thread.
+    pub memory_per_worker: ByteSize,
+}
+
+/// Times by which primaries and replicas work.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimesConfig {
+    /// A replica that leaves a request unanswered for so long leaves the view, in milliseconds.
+    pub deadline_ms: u64,
+    /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds.
+    pub lease_ms: u64,
+    /// Added to the lease by replicas, for drifting clocks, in milliseconds.
+    pub lease_margin_ms: u64,
+    /// How long a lost connection may take to return before its replica leaves, in milliseconds.
+    pub reconnect_grace_ms: u64,
+    /// How long requests wait for a coordinator that does not answer, in seconds.
+    pub coordinator_patience_seconds: u64,
+    /// How many regions a rebuilding replica copies at once.
+    pub concurrent_copies: usize,
+}
+
+/// NBD over TCP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NbdConfig {
+    /// `HOST:PORT` addresses to listen on; empty: unix sockets only.
+    pub listen: Vec<String>,
+    /// Requires TLS on TCP.
+    pub tls: Option<NbdTlsConfig>,
+}
+
+/// TLS for NBD clients.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NbdTlsConfig {
+    /// The server's certificate with its chain, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// Clients must show a certificate signed by this authority, PEM; `None`: any client.
+    #[serde(default)]
+    pub authority: Option<PathBuf>,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, if it came from one.
+    pub path: Option<PathBuf>,
+    /// What is wrong, why, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{}: {}", path.display(), self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: None,
+            cluster: "evenkeel".into(),
+            state: "/var/lib/evenkeel".into(),
+            runtime: "/run/evenkeel".into(),
+            log: LogConfig::default(),
+            api: ApiConfig::default(),
+            metrics: MetricsConfig::default(),
+            peer: PeerConfig::default(),
+            coordinator: CoordinatorConfig::default(),
+            data: DataConfig::default(),
+            times: TimesConfig::default(),
+            nbd: NbdConfig::default(),
+        }
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Text }
+    }
+}
+
+impl Default for PeerConfig {
+    fn default() -> Self {
+        Self {
+            listen: vec!["127.0.0.1:7740".into()],
+            advertise: Vec::new(),
+            key_file: None,
+            tls: None,
+            handshake_seconds: 5,
+            most_unproved: 64,
+        }
+    }
+}
+
+impl Default for CoordinatorConfig {
+    fn default() -> Self {
+        Self { here: false, join: None, expiry_seconds: 10 }
+    }
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            memory_per_volume: ByteSize(64 << 20),
+            memory_per_worker: ByteSize(512 << 20),
+        }
+    }
+}
+
+impl Default for TimesConfig {
+    fn default() -> Self {
+        let settings = Settings::default();
+        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            deadline_ms: ms(settings.deadline),
+            lease_ms: ms(settings.lease),
+            lease_margin_ms: ms(settings.lease_margin),
+            reconnect_grace_ms: ms(settings.reconnect_grace),
+            coordinator_patience_seconds: settings.coordinator_patience.as_secs(),
+            concurrent_copies: settings.concurrent_copies,
+        }
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, is not TOML, holds an unknown key, or fails [`Config::check`].
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let located = |message| ConfigError { path: Some(path.to_owned()), message };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| located(format!("cannot be read: {e}; name another file by --config")))?;
+        Self::parse(&text).map_err(|e| located(e.message))
+    }
+
+    /// Reads and checks the text of a configuration.
+    ///
+    /// # Errors
+    /// If it is not TOML, holds an unknown key, or fails [`Config::check`].
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let refuse = |message| ConfigError { path: None, message };
+        let table: toml::Table = text.parse().map_err(|e| refuse(format!("not TOML: {e}")))?;
+        keys::check(&table).map_err(refuse)?;
+        let config: Self = toml::from_str(text).map_err(|e| refuse(e.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether the values fit together. Touches neither files nor sockets.
+    ///
+    /// # Errors
+    /// Names the key, what is wrong with it, and what to do.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        check::check(self).map_err(|message| ConfigError { path: None, message })
+    }
+
+    /// The node's name: the configured one, else the host's.
+    #[must_use]
+    pub fn node_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let uname = rustix::system::uname();
+            uname.nodename().to_string_lossy().into_owned()
+        })
+    }
+
+    /// The API's unix socket.
+    #[must_use]
+    pub fn api_socket(&self) -> PathBuf {
+        self.api.socket.clone().unwrap_or_else(|| self.runtime.join("api.sock"))
+    }
+
+    /// Threads of the data path.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        self.data.workers.unwrap_or_else(cores)
+    }
+
+    /// The core's settings.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let times = &self.times;
+        Settings {
+            deadline: Duration::from_millis(times.deadline_ms),
+            lease: Duration::from_millis(times.lease_ms),
+            lease_margin: Duration::from_millis(times.lease_margin_ms),
+            reconnect_grace: Duration::from_millis(times.reconnect_grace_ms),
+            coordinator_patience: Duration::from_secs(times.coordinator_patience_seconds),
+            concurrent_copies: times.concurrent_copies,
+            ..Settings::default()
+        }
+    }
+}
+
+/// Where a node listens or is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// `HOST:PORT`.
+    Tcp(String),
+    /// `unix:PATH`.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Reads `HOST:PORT`, `HOST` (port 7740) or `unix:PATH`.
+    ///
+    /// # Errors
+    /// Says what is expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = PathBuf::from(path);
+            // The kernel's limit for the path of a unix socket.
+            let fits = path.is_absolute() && path.as_os_str().len() <= 107;
+            return fits.then_some(Self::Unix(path)).ok_or_else(|| {
+                format!(
+                    "{text:?} is not an address: unix: takes an absolute path of at most 107 bytes"
+                )
+            });
+        }
+        let (host, port) = split_port(text);
+        let port: u16 = port.parse().map_err(|_| {
+            format!("{text:?} is not an address: expected HOST:PORT (as in 10.0.0.1:7740, [fe80::1]:7740) or unix:PATH")
+        })?;
+        match host.is_empty() || host.contains(char::is_whitespace) {
+            true => Err(format!(
+                "{text:?} is not an address: the host is missing; 0.0.0.0 stands for all"
+            )),
+            false => Ok(Self::Tcp(format!("{host}:{port}"))),
+        }
+    }
+
+    /// Whether only this machine can reach it. A host name counts only as what it resolves to.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(address) => address.to_socket_addrs().is_ok_and(|mut found| {
+                let found: Vec<SocketAddr> = found.by_ref().collect();
+                !found.is_empty() && found.iter().all(|a| a.ip().is_loopback())
+            }),
+        }
+    }
+}
+
+/// The host and the port of an address; the port is 7740 if there is none.
+fn split_port(text: &str) -> (&str, &str) {
+    let default = "7740";
+    match text.rsplit_once(':') {
+        // `::1` is a host alone, `[::1]:7740` a host with a port.
+        Some((host, _)) if host.contains(':') && !host.starts_with('[') => (text, default),
+        Some((host, port)) if !text.ends_with(']') => (host, port),
+        _ => (text, default),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => f.write_str(address),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

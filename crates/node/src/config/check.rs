@@ -1,0 +1,130 @@
+//! Whether the values of a configuration fit together.
+
+use super::{Address, Config};
+
+/// A name of a node, disk, volume or cluster: 1 to 64 letters, digits, `-`, `_` and `.`, beginning
+/// with a letter or digit. Such names are safe in paths, URLs and shells.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=64).contains(&text.len())
+        && text.bytes().all(fits)
+        && text.as_bytes()[0].is_ascii_alphanumeric()
+}
+
+/// What a name may be, for messages.
+pub const NAME_RULE: &str =
+    "a name has 1 to 64 letters, digits, '-', '_' and '.', and begins with a letter or digit";
+
+pub(super) fn check(config: &Config) -> Result<(), String> {
+    names(config)?;
+    paths(config)?;
+    addresses(config)?;
+    coordinator(config)?;
+    numbers(config)
+}
+
+fn names(config: &Config) -> Result<(), String> {
+    let name = config.node_name();
+    if !is_name(&name) {
+        return Err(format!("name = {name:?} is not permitted: {NAME_RULE}"));
+    }
+    match is_name(&config.cluster) {
+        true => Ok(()),
+        false => Err(format!("cluster = {:?} is not permitted: {NAME_RULE}", config.cluster)),
+    }
+}
+
+fn paths(config: &Config) -> Result<(), String> {
+    for (key, path) in [("state", &config.state), ("runtime", &config.runtime)] {
+        if !path.is_absolute() {
+            return Err(format!("{key} = {path:?} is not permitted: give an absolute path"));
+        }
+    }
+    // The longest socket in the runtime directory is that of an export; the kernel permits 107.
+    let longest = config.runtime.join("nbd").as_os_str().len() + "/x.sock".len();
+    if longest > 107 || config.api_socket().as_os_str().len() > 107 {
+        return Err(format!(
+            "runtime = {:?} is too long: the path of a unix socket has at most 107 bytes; choose a shorter one",
+            config.runtime
+        ));
+    }
+    Ok(())
+}
+
+fn addresses(config: &Config) -> Result<(), String> {
+    let proved = config.peer.key_file.is_some() || config.peer.tls.is_some();
+    if config.peer.listen.is_empty() {
+        return Err(
+            "peer.listen is empty: other nodes could not reach this one; name an address".into()
+        );
+    }
+    for text in &config.peer.listen {
+        let address = Address::parse(text).map_err(|e| format!("peer.listen: {e}"))?;
+        if !proved && !address.is_local() {
+            return Err(format!(
+                "peer.listen = {text:?} is reachable from other machines, and peers would not be authenticated: \
+                 set peer.key_file (make a key by `head -c 32 /dev/urandom | base64`) or [peer.tls]"
+            ));
+        }
+    }
+    for text in config.peer.advertise.iter().chain(&config.coordinator.join) {
+        Address::parse(text).map_err(|e| format!("peer.advertise, coordinator.join: {e}"))?;
+    }
+    for text in config.nbd.listen.iter().chain(&config.metrics.listen) {
+        match Address::parse(text).map_err(|e| format!("nbd.listen, metrics.listen: {e}"))? {
+            Address::Tcp(_) => {}
+            Address::Unix(_) => {
+                return Err(format!("{text:?}: nbd.listen and metrics.listen take HOST:PORT"));
+            }
+        }
+    }
+    wildcard(config)
+}
+
+/// `0.0.0.0` is nowhere that others could reach.
+fn wildcard(config: &Config) -> Result<(), String> {
+    let nowhere = |text: &&String| text.starts_with("0.0.0.0") || text.starts_with("[::]");
+    match config.peer.listen.iter().find(nowhere) {
+        Some(text) if config.peer.advertise.is_empty() => Err(format!(
+            "peer.listen = {text:?} does not say by which address others reach this node: set peer.advertise"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn coordinator(config: &Config) -> Result<(), String> {
+    match config.coordinator.here && config.coordinator.join.is_some() {
+        true => {
+            Err("coordinator.here and coordinator.join exclude each other: one node serves the \
+                     coordinator, the others join it"
+                .into())
+        }
+        false => Ok(()),
+    }
+}
+
+fn numbers(config: &Config) -> Result<(), String> {
+    let within =
+        |key: &str, value: u64, least: u64, most: u64| match (least..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{key} = {value} is not permitted: choose {least} to {most}")),
+        };
+    let times = &config.times;
+    within("peer.handshake_seconds", config.peer.handshake_seconds, 1, 60)?;
+    within("peer.most_unproved", config.peer.most_unproved as u64, 1, 4096)?;
+    within("coordinator.expiry_seconds", config.coordinator.expiry_seconds, 3, 3600)?;
+    within("data.workers", config.workers() as u64, 1, 256)?;
+    within("data.memory_per_volume", config.data.memory_per_volume.0, 8 << 20, 1 << 40)?;
+    within("data.memory_per_worker", config.data.memory_per_worker.0, 16 << 20, 1 << 40)?;
+    within("times.deadline_ms", times.deadline_ms, 100, 60_000)?;
+    within("times.lease_ms", times.lease_ms, 200, 120_000)?;
+    within("times.lease_margin_ms", times.lease_margin_ms, 10, 60_000)?;
+    within("times.reconnect_grace_ms", times.reconnect_grace_ms, 0, 60_000)?;
+    within("times.coordinator_patience_seconds", times.coordinator_patience_seconds, 1, 86_400)?;
+    within("times.concurrent_copies", times.concurrent_copies as u64, 1, 64)?;
+    match config.data.memory_per_worker < config.data.memory_per_volume {
+        true => Err("data.memory_per_worker is less than data.memory_per_volume: raise it".into()),
+        false => Ok(()),
+    }
+}

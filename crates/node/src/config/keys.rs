@@ -1,0 +1,109 @@
+//! The known keys. A misspelt key is refused, not ignored, and the nearest known one is named.
+
+use toml::{Table, Value};
+
+/// Every key, with the table that it stands in.
+const KEYS: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "name",
+            "cluster",
+            "state",
+            "runtime",
+            "log",
+            "api",
+            "metrics",
+            "peer",
+            "coordinator",
+            "data",
+            "times",
+            "nbd",
+        ],
+    ),
+    ("log", &["level", "format"]),
+    ("api", &["socket", "group"]),
+    ("metrics", &["listen"]),
+    ("peer", &["listen", "advertise", "key_file", "tls", "handshake_seconds", "most_unproved"]),
+    ("peer.tls", &["certificate", "key", "authority"]),
+    ("coordinator", &["here", "join", "expiry_seconds"]),
+    ("data", &["workers", "memory_per_volume", "memory_per_worker"]),
+    (
+        "times",
+        &[
+            "deadline_ms",
+            "lease_ms",
+            "lease_margin_ms",
+            "reconnect_grace_ms",
+            "coordinator_patience_seconds",
+            "concurrent_copies",
+        ],
+    ),
+    ("nbd", &["listen", "tls"]),
+    ("nbd.tls", &["certificate", "key", "authority"]),
+];
+
+/// Checks that every key of the file is known.
+pub(super) fn check(table: &Table) -> Result<(), String> {
+    check_table("", table)
+}
+
+/// All keys with the names of their tables, as in `peer.listen`.
+#[cfg(test)]
+pub(super) fn all() -> Vec<String> {
+    let tables: Vec<&str> = KEYS.iter().map(|(table, _)| *table).collect();
+    let full = |table: &str, key: &str| path(table, key);
+    KEYS.iter()
+        .flat_map(|(table, keys)| keys.iter().map(move |key| full(table, key)))
+        .filter(|key| !tables.contains(&key.as_str()))
+        .collect()
+}
+
+fn check_table(name: &str, table: &Table) -> Result<(), String> {
+    let known = KEYS.iter().find(|(table, _)| *table == name).map_or(&[][..], |(_, keys)| keys);
+    for (key, value) in table {
+        if !known.contains(&key.as_str()) {
+            return Err(unknown(name, key, known));
+        }
+        if let Value::Table(inner) = value {
+            check_table(&path(name, key), inner)?;
+        }
+    }
+    Ok(())
+}
+
+fn path(table: &str, key: &str) -> String {
+    if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
+}
+
+fn unknown(table: &str, key: &str, known: &[&str]) -> String {
+    let place = if table.is_empty() { "at the top".into() } else { format!("in [{table}]") };
+    let everywhere = KEYS.iter().flat_map(|(t, keys)| keys.iter().map(move |k| (*t, *k)));
+    let same_name = everywhere.filter(|(t, k)| *k == key && *t != table).map(|(t, _)| t).next();
+    let nearest = known.iter().min_by_key(|k| distance(k, key));
+    let advice = match (same_name, nearest) {
+        (Some(other), _) if !other.is_empty() => format!("there is one in [{other}]"),
+        (Some(_), _) => "there is one at the top, before the first [table]".into(),
+        (None, Some(nearest)) if distance(nearest, key) <= key.len().max(4) / 2 => {
+            format!("did you mean `{nearest}`?")
+        }
+        _ => format!("known are: {}", known.join(", ")),
+    };
+    format!("unknown key `{key}` {place}; {advice}")
+}
+
+/// How many letters must be put in, left out or changed to turn one word into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,84 @@
+use super::*;
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    assert_eq!(Config::parse("").unwrap(), Config::default());
+    assert_eq!(Config::default().settings(), Settings::default());
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_known_one() {
+    let message = |text| Config::parse(text).unwrap_err().message;
+    assert!(message("[peer]\nlisen = []").contains("did you mean `listen`?"));
+    assert!(message("listen = []").contains("there is one in [metrics]"));
+    assert!(message("[pear]\nx = 1").contains("did you mean `peer`?"));
+    assert!(message("[log]\nstate = 1").contains("at the top"));
+    assert!(message("[coordinator]\nqqqqqqqqqqqqqqqqqq = 1").contains("known are: here, join"));
+}
+
+#[test]
+fn listening_beyond_loopback_needs_authentication() {
+    let error = Config::parse("[peer]\nlisten = [\"192.0.2.1:7740\"]").unwrap_err();
+    assert!(error.message.contains("key_file"), "{error}");
+    let keyed = "[peer]\nlisten = [\"192.0.2.1:7740\"]\nkey_file = \"/etc/evenkeel/key\"";
+    Config::parse(keyed).unwrap();
+    Config::parse("[peer]\nlisten = [\"127.0.0.1:0\", \"unix:/run/e.sock\", \"[::1]:7740\"]")
+        .unwrap();
+}
+
+#[test]
+fn an_address_for_all_interfaces_needs_an_advertised_one() {
+    let text = "[peer]\nlisten = [\"0.0.0.0:7740\"]\nkey_file = \"/k\"";
+    assert!(Config::parse(text).unwrap_err().message.contains("peer.advertise"));
+}
+
+#[test]
+fn values_out_of_range_are_refused_by_name() {
+    for text in [
+        "cluster = \"a b\"",
+        "name = \"-x\"",
+        "state = \"relative\"",
+        "[times]\ndeadline_ms = 1",
+        "[data]\nmemory_per_volume = \"1K\"",
+        "[data]\nmemory_per_volume = \"1Q\"",
+        "[coordinator]\nhere = true\njoin = \"a:1\"",
+        "[metrics]\nlisten = \"unix:/a\"",
+        "[peer]\nlisten = [\"nonsense:port\"]",
+        "[peer]\nlisten = []",
+    ] {
+        assert!(Config::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn addresses_are_read() {
+    let tcp = |text: &str| Address::Tcp(text.into());
+    assert_eq!(Address::parse("a:1").unwrap(), tcp("a:1"));
+    assert_eq!(Address::parse("a").unwrap(), tcp("a:7740"));
+    assert_eq!(Address::parse("[::1]:5").unwrap(), tcp("[::1]:5"));
+    assert_eq!(Address::parse("unix:/a").unwrap(), Address::Unix("/a".into()));
+    assert!(Address::parse("unix:a").is_err());
+    assert!(Address::parse(":1").is_err());
+}
+
+#[test]
+fn the_example_file_names_every_key_and_gives_the_defaults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/evenkeel.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!(Config::parse(&text).unwrap(), Config::default());
+    // The keys stand in comments; with the `#` taken away they must be known ones.
+    let mut table = String::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let line = line.strip_prefix('#').unwrap_or(line);
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            table = format!("{name}.");
+        } else if let Some((key, _)) = line.split_once(" = ").filter(|(k, _)| !k.contains(' ')) {
+            found.push(format!("{table}{key}"));
+        }
+    }
+    let mut known = keys::all();
+    known.sort();
+    found.sort();
+    assert_eq!(found, known);
+}
