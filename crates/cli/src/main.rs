@@ -1,3 +1,66 @@
 //! The `evenkeel` command.
 
-fn main() {}
+mod args;
+mod client;
+mod commands;
+mod exit;
+mod failure;
+mod output;
+
+mod system;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command, NodeCommand};
+use crate::commands::{Context, attach, config, disk, mount, node, pages, replica, volume};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::say;
+
+fn main() -> ExitCode {
+    output::decide_colours();
+    let cli = Cli::parse();
+    let json = cli.global.json;
+    let exit = match run(cli) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            match (json, &failure.json) {
+                (true, Some(text)) => say(text),
+                (true, None) => say(&failure.as_json()),
+                (false, _) => eprint!("{}", failure.render()),
+            }
+            failure.exit
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    let context = Context::new(cli.global)?;
+    match cli.command {
+        Command::Node(NodeCommand::Run(_)) | Command::Quickstart(_) => {
+            return Err(Failure::new(
+                "this build cannot run a node",
+                "the daemon is not part of it yet",
+            ));
+        }
+        Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
+        Command::Node(NodeCommand::Status) => node::status(&context)?,
+        Command::Disk(command) => disk::run(&context, &command)?,
+        Command::Volume(command) => return volume::run(&context, &command),
+        Command::Attach(args) => attach::attach(&context, &args)?,
+        Command::Detach(args) => attach::detach(&context, &args)?,
+        Command::Mount(args) => mount::mount(&context, &args)?,
+        Command::Umount(args) => mount::umount(&context, &args)?,
+        Command::Export(command) => attach::export(&context, &command)?,
+        Command::Unexport(args) => attach::unexport(&context, &args)?,
+        Command::Replica(command) => replica::run(&context, &command)?,
+        Command::Config(command) => config::run(&context, &command)?,
+        Command::Completion(args) => pages::completion(&args),
+        Command::Man(args) => pages::man(&args)?,
+        Command::Version => node::version(&context),
+    }
+    Ok(Exit::Done)
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel_core::Settings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub mod check;
 mod keys;
@@ -18,7 +18,7 @@ pub use size::ByteSize;
 pub const DEFAULT_PATH: &str = "/etc/evenkeel/evenkeel.toml";
 
 /// The configuration of a node. `packaging/evenkeel.toml` describes every key.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The node's name; `None`: the host's.
@@ -48,7 +48,7 @@ pub struct Config {
 }
 
 /// The log.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogConfig {
     /// `error`, `warn`, `info`, `debug`, `trace`, or a filter as in `info,evenkeel_engine=debug`.
@@ -58,7 +58,7 @@ pub struct LogConfig {
 }
 
 /// The shape of a line of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// For people.
@@ -68,7 +68,7 @@ pub enum LogFormat {
 }
 
 /// The API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApiConfig {
     /// The unix socket; `None`: `api.sock` in the runtime directory.
@@ -78,7 +78,7 @@ pub struct ApiConfig {
 }
 
 /// Metrics over TCP.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsConfig {
     /// `HOST:PORT` on which `/metrics` is served; `None`: on the API's socket only.
@@ -86,7 +86,7 @@ pub struct MetricsConfig {
 }
 
 /// The listener for other nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerConfig {
     /// Addresses to listen on: `HOST:PORT` or `unix:PATH`.
@@ -104,7 +104,7 @@ pub struct PeerConfig {
 }
 
 /// Mutual TLS between nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerTlsConfig {
     /// This node's certificate with its chain, PEM.
@@ -116,7 +116,7 @@ pub struct PeerTlsConfig {
 }
 
 /// The coordinator.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoordinatorConfig {
     /// Whether this node serves it. One node of a cluster does.
@@ -129,7 +129,7 @@ pub struct CoordinatorConfig {
 }
 
 /// The data path.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
     /// Threads; `None`: as many as the machine has cores, at most 4.
@@ -141,7 +141,7 @@ pub struct DataConfig {
 }
 
 /// Times by which primaries and replicas work.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimesConfig {
     /// A replica that leaves a request unanswered for so long leaves the view, in milliseconds.
@@ -159,7 +159,7 @@ pub struct TimesConfig {
 }
 
 /// NBD over TCP.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NbdConfig {
     /// `HOST:PORT` addresses to listen on; empty: unix sockets only.
@@ -169,7 +169,7 @@ pub struct NbdConfig {
 }
 
 /// TLS for NBD clients.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NbdTlsConfig {
     /// The server's certificate with its chain, PEM.

@@ -1,6 +1,6 @@
 //! Sizes in bytes, as people write them.
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A number of bytes: `67108864`, or `"64M"` (K, M, G, T: powers of 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,12 @@ impl ByteSize {
         bytes.map(Self).ok_or_else(|| {
             format!("{text:?} is not a size: expected bytes, or a number with K, M, G or T (powers of 1024)")
         })
+    }
+}
+
+impl Serialize for ByteSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
     }
 }
 

@@ -1,0 +1,228 @@
+//! HTTP with JSON over the node's unix socket: the only thing that the command uses to talk to a
+//! node.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use evenkeel_node::api::error::{ApiError, ErrorAnswer, ErrorCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Most bytes of an answer that are read.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// How long an answer may take when the caller does not say.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How long the node may take to accept the connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A way to one node. Each request uses a connection of its own.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+    runtime: Runtime,
+}
+
+/// An answer: the bytes as the node sent them, for `--json`.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// JSON.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The answer as the node sent it, ended by a newline.
+    pub fn text(&self) -> String {
+        let mut text = String::from_utf8_lossy(&self.body).into_owned();
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The answer as its type.
+    ///
+    /// # Errors
+    /// If it does not have the shape that this version of the command expects.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Failure::new("the node's answer has an unexpected shape", error).advise(
+                "the node probably runs another version; compare `evenkeel version` with \
+                 `evenkeel node status`",
+            )
+        })
+    }
+}
+
+impl Client {
+    /// A client of the node behind this socket. Connects with the first request.
+    ///
+    /// # Errors
+    /// If the system refuses a runtime.
+    pub fn new(socket: &Path) -> Result<Self, Failure> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new("cannot start", error))?;
+        Ok(Self { socket: socket.to_owned(), runtime })
+    }
+
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no.
+    pub fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.call(Method::GET, path, None, PATIENCE)
+    }
+
+    /// Asks for something and reads it as its type.
+    ///
+    /// # Errors
+    /// If the node is not there, says no, or answers something else.
+    pub fn fetch<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.get(path)?.parse()
+    }
+
+    /// Asks for a change.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no.
+    pub fn post<T: Serialize>(&self, path: &str, body: &T) -> Result<Answer, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::new("cannot write the request", error))?;
+        self.call(Method::POST, path, Some(body), PATIENCE)
+    }
+
+    /// Asks to take something away.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no.
+    pub fn delete(&self, path: &str) -> Result<Answer, Failure> {
+        self.call(Method::DELETE, path, None, PATIENCE)
+    }
+
+    fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        patience: Duration,
+    ) -> Result<Answer, Failure> {
+        let exchange = self.exchange(method, path, body);
+        let (status, body) = self
+            .runtime
+            .block_on(async { tokio::time::timeout(patience, exchange).await })
+            .map_err(|_| self.silent(patience))??;
+        if status.is_success() {
+            return Ok(Answer { body });
+        }
+        Err(refusal(status, &body))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let stream = tokio::time::timeout(CONNECT_PATIENCE, UnixStream::connect(&self.socket))
+            .await
+            .map_err(|_| self.silent(CONNECT_PATIENCE))?
+            .map_err(|error| self.unreachable(&error))?;
+        let broken = |error: hyper::Error| {
+            Failure::new("the connection to the node broke", error)
+                .exit(Exit::Unreachable)
+                .advise("see its log (journalctl -u evenkeel), then try again")
+        };
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let driver = tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "evenkeel")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .map_err(|error| Failure::new("cannot write the request", error))?;
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LONGEST_ANSWER)
+            .collect()
+            .await
+            .map_err(|error| Failure::new("cannot read the node's answer", error))?
+            .to_bytes();
+        driver.abort();
+        Ok((status, body))
+    }
+
+    fn silent(&self, patience: Duration) -> Failure {
+        Failure::new(
+            format!("the node behind {} does not answer", self.socket.display()),
+            format!("nothing came for {} s", patience.as_secs()),
+        )
+        .exit(Exit::Unreachable)
+        .advise("see its log (journalctl -u evenkeel)")
+    }
+
+    fn unreachable(&self, error: &io::Error) -> Failure {
+        let what = format!("cannot reach the node on this machine at {}", self.socket.display());
+        let (why, remedy) = match error.kind() {
+            io::ErrorKind::NotFound => (
+                "there is no such socket: the node does not run, or uses another one".to_owned(),
+                "start it with `systemctl start evenkeel` or `evenkeel node run`, or name its \
+                 socket with --socket PATH or EVENKEEL_SOCKET",
+            ),
+            io::ErrorKind::ConnectionRefused => (
+                "nothing listens on it: the node has ended".to_owned(),
+                "start it with `systemctl start evenkeel` or `evenkeel node run`",
+            ),
+            io::ErrorKind::PermissionDenied => {
+                ("you may not open it".to_owned(), "run this as root, with sudo for example")
+            }
+            _ => (error.to_string(), "see the node's log (journalctl -u evenkeel)"),
+        };
+        Failure::new(what, why).exit(Exit::Unreachable).advise(remedy)
+    }
+}
+
+/// What the node said no with.
+fn refusal(status: StatusCode, body: &Bytes) -> Failure {
+    let text = String::from_utf8_lossy(body).into_owned();
+    let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) else {
+        return Failure::new("the node refused", format!("{status}: {}", text.trim()));
+    };
+    let ApiError { code, what, why, action } = answer.error;
+    let mut failure = Failure::new(what, why).advise(action).exit(exit_code(code));
+    failure.json = Some(text);
+    failure
+}
+
+/// The exit code that tells a script what kind of refusal it is.
+const fn exit_code(code: ErrorCode) -> Exit {
+    match code {
+        ErrorCode::NoSuchNode
+        | ErrorCode::NoSuchDisk
+        | ErrorCode::NoSuchVolume
+        | ErrorCode::NoSuchReplica
+        | ErrorCode::NoSuchExport => Exit::NotFound,
+        ErrorCode::DiskInUse
+        | ErrorCode::DiskHasData
+        | ErrorCode::DiskHasReplicas
+        | ErrorCode::Attached
+        | ErrorCode::AttachedElsewhere
+        | ErrorCode::DeviceBusy
+        | ErrorCode::LastInSync => Exit::Unsafe,
+        ErrorCode::NodeUnreachable => Exit::Unreachable,
+        ErrorCode::TimedOut => Exit::TimedOut,
+        _ => Exit::Failed,
+    }
+}

@@ -1,0 +1,99 @@
+//! `evenkeel attach`, `detach`, `export`, `unexport`.
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{
+    AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, DoneAnswer, ExportAnswer,
+    ExportNbdRequest, VolumesAnswer,
+};
+
+use super::Context;
+use crate::args::{AttachArgs, AttachAs, ExportCommand, ExportNbdArgs, VolumeName};
+use crate::failure::Failure;
+use crate::output::{self, Painted as _};
+
+/// Attaches a volume to this node.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn attach(context: &Context, args: &AttachArgs) -> Result<(), Failure> {
+    let how = match args.kind {
+        AttachAs::Auto => AttachHow::Auto,
+        AttachAs::Device => AttachHow::Device,
+        AttachAs::Nbd => AttachHow::Nbd,
+        AttachAs::None => AttachHow::None,
+    };
+    let request = AttachRequest { node: args.node.clone(), how, read_only: args.read_only };
+    let answer = context.client.post(&routes::fill(routes::ATTACH, &[&args.name]), &request)?;
+    context.show(&answer, attached)
+}
+
+fn attached(answer: &AttachAnswer) -> String {
+    let name = &answer.volume.name;
+    let mut text = match (&answer.device, &answer.device_kind) {
+        (Some(device), Some(kind)) => {
+            format!("Attached volume {name} as {} ({kind})\n", device.bold())
+        }
+        (Some(device), None) => format!("Attached volume {name} as {}\n", device.bold()),
+        (None, _) => format!("Attached volume {name}\n"),
+    };
+    if let Some(export) = &answer.export {
+        text.push_str(&format!("  export    {}\n", output::volume::export_line(export)));
+    }
+    if let Some(reason) = &answer.volume.reason {
+        text.push_str(&format!("  note      {reason}\n"));
+    }
+    text
+}
+
+/// Detaches a volume.
+///
+/// # Errors
+/// If the node refuses, for example because its device is mounted, or cannot be reached.
+pub fn detach(context: &Context, args: &VolumeName) -> Result<(), Failure> {
+    let path = routes::fill(routes::DETACH, &[&args.name]);
+    let answer = context.client.post(&path, &DetachRequest::default())?;
+    context.show(&answer, |answer: &DetachAnswer| format!("{}\n", answer.message))
+}
+
+/// Runs one of `evenkeel export …`.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn export(context: &Context, command: &ExportCommand) -> Result<(), Failure> {
+    match command {
+        ExportCommand::Nbd(args) => export_nbd(context, args),
+        ExportCommand::List => list_exports(context),
+    }
+}
+
+fn export_nbd(context: &Context, args: &ExportNbdArgs) -> Result<(), Failure> {
+    let request = ExportNbdRequest { tcp: args.tcp, read_only: args.read_only };
+    let answer = context.client.post(&routes::fill(routes::EXPORT_NBD, &[&args.name]), &request)?;
+    context.show(&answer, |answer: &ExportAnswer| {
+        format!("Exported volume {}: {}\n", args.name, output::volume::export_line(&answer.export))
+    })
+}
+
+fn list_exports(context: &Context) -> Result<(), Failure> {
+    let answer = context.client.get(routes::VOLUMES)?;
+    context.show(&answer, |answer: &VolumesAnswer| {
+        let lines: String = answer
+            .volumes
+            .iter()
+            .flat_map(|volume| volume.exports.iter().map(|export| (&volume.name, export)))
+            .map(|(name, export)| {
+                format!("{}  {}\n", name.bold(), output::volume::export_line(export))
+            })
+            .collect();
+        if lines.is_empty() { "No volume is exported\n".to_owned() } else { lines }
+    })
+}
+
+/// Ends an export.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn unexport(context: &Context, args: &VolumeName) -> Result<(), Failure> {
+    let answer = context.client.delete(&routes::fill(routes::EXPORT_NBD, &[&args.name]))?;
+    context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
+}

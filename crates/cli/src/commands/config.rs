@@ -1,0 +1,60 @@
+//! `evenkeel config …`, `evenkeel node run`: what needs the configuration file.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_node::Config;
+use evenkeel_node::config::DEFAULT_PATH;
+
+use super::Context;
+use crate::args::{ConfigCommand, RunArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::say;
+
+/// Runs one of `evenkeel config …`.
+///
+/// # Errors
+/// If the configuration cannot be used.
+pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
+    match command {
+        ConfigCommand::Check(args) => {
+            let (_, origin) = load(args)?;
+            if !context.global.quiet {
+                say(&format!("{origin}: good\n"));
+            }
+        }
+        ConfigCommand::Show(args) => show(context, args)?,
+    }
+    Ok(())
+}
+
+/// The configuration, and where it comes from.
+fn load(args: &RunArgs) -> Result<(Config, String), Failure> {
+    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_PATH));
+    if args.config.is_none() && !Path::new(DEFAULT_PATH).exists() {
+        return Ok((
+            Config::default(),
+            format!("built-in defaults ({DEFAULT_PATH} does not exist)"),
+        ));
+    }
+    let config = Config::load(&path).map_err(|error| {
+        Failure::new("the configuration cannot be used", error)
+            .advise("mend it, then check it: evenkeel config check --config PATH")
+            .exit(Exit::Failed)
+    })?;
+    Ok((config, path.display().to_string()))
+}
+
+/// Every setting with its value.
+fn show(context: &Context, args: &RunArgs) -> Result<(), Failure> {
+    let (config, origin) = load(args)?;
+    let failed = |why: String| Failure::new("cannot write the configuration", why);
+    if context.global.json {
+        let config = serde_json::to_value(&config).map_err(|error| failed(error.to_string()))?;
+        say(&format!("{}\n", serde_json::json!({"version": 1, "from": origin, "config": config})));
+        return Ok(());
+    }
+    let text = toml::to_string_pretty(&config).map_err(|error| failed(error.to_string()))?;
+    say(&format!("# from {origin}; keys that are not shown have no value\n{text}"));
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! `evenkeel disk …`
+
+use std::path::absolute;
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{AddDiskRequest, DiskAnswer, DisksAnswer, DoneAnswer};
+
+use super::Context;
+use crate::args::{DiskAddArgs, DiskCommand, DiskName};
+use crate::failure::Failure;
+use crate::output;
+
+/// Runs one of them.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn run(context: &Context, command: &DiskCommand) -> Result<(), Failure> {
+    match command {
+        DiskCommand::Add(args) => add(context, args),
+        DiskCommand::List => list(context),
+        DiskCommand::Remove(args) => remove(context, args),
+    }
+}
+
+fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
+    let path = absolute(&args.path)
+        .map_err(|error| Failure::new(format!("cannot find {}", args.path.display()), error))?;
+    let Some(path) = path.to_str() else {
+        return Err(Failure::usage(
+            format!("the path {} is not UTF-8", path.display()),
+            "give the disk a path in plain letters",
+        ));
+    };
+    let request =
+        AddDiskRequest { path: path.to_owned(), name: args.name.clone(), force: args.force };
+    let answer = context.client.post(routes::DISKS, &request)?;
+    context.show(&answer, |answer: &DiskAnswer| output::node::added(&answer.disk))
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let answer = context.client.get(&format!("{}?all=true", routes::DISKS))?;
+    context.show(&answer, |answer: &DisksAnswer| output::node::disks(answer))
+}
+
+fn remove(context: &Context, args: &DiskName) -> Result<(), Failure> {
+    let answer = context.client.delete(&routes::fill(routes::DISK, &[&args.name]))?;
+    context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
+}

@@ -1,0 +1,216 @@
+//! `evenkeel mount`, `evenkeel umount`: a filesystem on a volume, in one step.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{
+    AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer,
+    VolumesAnswer,
+};
+
+use super::Context;
+use crate::args::{Filesystem, MountArgs, UmountArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Painted as _, say};
+use crate::system;
+
+/// Attaches a volume if need be, makes a filesystem if asked for, mounts it.
+///
+/// # Errors
+/// If any of that fails. A volume that was attached for it is detached again.
+pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
+    let volume = volume(context, &args.name)?;
+    let already = volume.primaries.iter().find(|primary| primary.here);
+    let (device, attached_now) = match already.and_then(|primary| primary.device.clone()) {
+        Some(device) => (device, false),
+        None => (attach(context, &args.name)?, true),
+    };
+    let result = mount_device(Path::new(&device), args);
+    if result.is_err() && attached_now {
+        // The first failure is what the person needs to know.
+        drop(detach(context, &args.name));
+    }
+    let kind = result?;
+    if context.global.json {
+        let shown = serde_json::json!({
+            "version": 1, "volume": args.name, "device": device, "filesystem": kind,
+            "directory": args.directory,
+        });
+        say(&format!("{shown}\n"));
+    } else if !context.global.quiet {
+        say(&format!(
+            "Mounted volume {} ({kind}) on {}\n",
+            args.name,
+            args.directory.display().to_string().bold()
+        ));
+    }
+    Ok(())
+}
+
+fn volume(
+    context: &Context,
+    name: &str,
+) -> Result<evenkeel_node::api::types::VolumeStatus, Failure> {
+    let answer: VolumeAnswer = context.client.fetch(&routes::fill(routes::VOLUME, &[name]))?;
+    Ok(answer.volume)
+}
+
+fn attach(context: &Context, name: &str) -> Result<String, Failure> {
+    let request = AttachRequest { how: AttachHow::Device, ..AttachRequest::default() };
+    let answer: AttachAnswer =
+        context.client.post(&routes::fill(routes::ATTACH, &[name]), &request)?.parse()?;
+    answer.device.ok_or_else(|| {
+        Failure::new(format!("volume `{name}` has no device"), "the node made none")
+            .advise("attach it with --as nbd and use an NBD client instead")
+    })
+}
+
+fn detach(context: &Context, name: &str) -> Result<DetachAnswer, Failure> {
+    let path = routes::fill(routes::DETACH, &[name]);
+    context.client.post(&path, &DetachRequest::default())?.parse()
+}
+
+/// Returns the type of the filesystem.
+fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
+    if let Some(point) = system::mount_points(device).first() {
+        return Err(Failure::new(
+            format!("volume `{}` is not mounted on {}", args.name, args.directory.display()),
+            format!("it is mounted on {} already", point.display()),
+        )
+        .exit(Exit::Unsafe)
+        .advise(format!("unmount it first: evenkeel umount {} --keep-attached", args.name)));
+    }
+    let kind = match (signature(device)?, args.mkfs) {
+        (Some(kind), None) => kind,
+        (Some(kind), Some(wanted)) if kind == wanted.name() => kind,
+        (Some(kind), Some(wanted)) => return Err(carries_other(&args.name, &kind, wanted)),
+        (None, Some(wanted)) => {
+            make(device, wanted)?;
+            wanted.name().to_owned()
+        }
+        (None, None) => return Err(carries_nothing(args)),
+    };
+    fs::create_dir_all(&args.directory).map_err(|error| {
+        Failure::new(format!("cannot make {}", args.directory.display()), error)
+    })?;
+    let mut words = vec![OsStr::new("-t"), OsStr::new(&kind)];
+    if let Some(options) = &args.options {
+        words.extend([OsStr::new("-o"), OsStr::new(options)]);
+    }
+    words.extend([device.as_os_str(), args.directory.as_os_str()]);
+    system::run("mount", &words)?;
+    Ok(kind)
+}
+
+fn carries_other(name: &str, kind: &str, wanted: Filesystem) -> Failure {
+    Failure::new(
+        format!("no {} filesystem was made on volume `{name}`", wanted.name()),
+        format!("it carries {kind} already, whose data would be lost"),
+    )
+    .exit(Exit::Unsafe)
+    .advise(format!(
+        "mount it without --mkfs, or remove what is on it with `wipefs -a` on its device and try \
+         again (the data is lost then), or use another volume than `{name}`"
+    ))
+}
+
+fn carries_nothing(args: &MountArgs) -> Failure {
+    Failure::new(
+        format!("volume `{}` cannot be mounted", args.name),
+        "it carries no filesystem that is known here",
+    )
+    .advise(format!(
+        "make one: evenkeel mount {} {} --mkfs xfs",
+        args.name,
+        args.directory.display()
+    ))
+}
+
+/// What a device carries, as `blkid` names it.
+///
+/// # Errors
+/// If the device cannot be read.
+pub fn signature(device: &Path) -> Result<Option<String>, Failure> {
+    // wipefs ends with 0 also where it finds nothing, unlike blkid.
+    let words = ["--no-act", "--parsable", "--noheadings", "--output", "TYPE"].map(OsStr::new);
+    let found = system::run("wipefs", &[&words[..], &[device.as_os_str()]].concat())?;
+    Ok(found.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
+}
+
+/// Makes a filesystem on a device that carries nothing.
+///
+/// # Errors
+/// If the program fails or is missing.
+pub fn make(device: &Path, filesystem: Filesystem) -> Result<(), Failure> {
+    let quiet = OsStr::new("-q");
+    match filesystem {
+        Filesystem::Xfs => system::run("mkfs.xfs", &[quiet, device.as_os_str()]),
+        Filesystem::Ext4 => system::run("mkfs.ext4", &[quiet, device.as_os_str()]),
+    }
+    .map(drop)
+}
+
+impl Filesystem {
+    /// As mount and wipefs name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xfs => "xfs",
+            Self::Ext4 => "ext4",
+        }
+    }
+}
+
+/// Unmounts a volume's filesystem, and detaches the volume.
+///
+/// # Errors
+/// If it is not mounted, in use, or the node refuses.
+pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
+    let (name, device) = find(context, &args.what)?;
+    let points = system::mount_points(&device);
+    for point in &points {
+        system::run("umount", &[point.as_os_str()]).map_err(|failure| {
+            failure.advise(format!("see who uses it: fuser -vm {}", point.display()))
+        })?;
+    }
+    if !args.keep_attached {
+        detach(context, &name)?;
+    }
+    let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
+    let state = if args.keep_attached { "still attached" } else { "detached" };
+    if context.global.json {
+        let text = serde_json::json!({
+            "version": 1, "volume": name, "unmounted": shown, "attached": args.keep_attached,
+        });
+        say(&format!("{text}\n"));
+    } else if !context.global.quiet {
+        let from = if shown.is_empty() { "nowhere".to_owned() } else { shown.join(", ") };
+        say(&format!("Unmounted volume {name} from {from}; it is {state}\n"));
+    }
+    Ok(())
+}
+
+/// The volume that a person means by its name or by where it is mounted, with its device.
+fn find(context: &Context, what: &str) -> Result<(String, PathBuf), Failure> {
+    let volumes = context.client.fetch::<VolumesAnswer>(routes::VOLUMES)?.volumes;
+    let directory = fs::canonicalize(what).ok();
+    for volume in volumes {
+        let devices = volume.primaries.iter().filter(|primary| primary.here);
+        for device in devices.filter_map(|primary| primary.device.as_deref()) {
+            let device = PathBuf::from(device);
+            let mounted_there =
+                directory.as_ref().is_some_and(|path| system::mount_points(&device).contains(path));
+            if volume.name == what || mounted_there {
+                return Ok((volume.name, device));
+            }
+        }
+    }
+    Err(Failure::new(
+        format!("`{what}` is neither a volume attached here nor the directory of one"),
+        "no device of this node matches",
+    )
+    .exit(Exit::NotFound)
+    .advise("see what is attached: evenkeel volume status"))
+}

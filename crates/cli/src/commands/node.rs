@@ -1,0 +1,59 @@
+//! `evenkeel node join|status`, `evenkeel version`.
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{JoinRequest, NodeAnswer, NodesAnswer};
+
+use super::Context;
+use crate::args::JoinArgs;
+use crate::failure::Failure;
+use crate::output::{self, say};
+
+/// Joins this node to a cluster.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn join(context: &Context, args: &JoinArgs) -> Result<(), Failure> {
+    let request = JoinRequest { address: args.address.clone() };
+    let answer = context.client.post(routes::JOIN, &request)?;
+    context.show(&answer, |answer: &NodeAnswer| {
+        format!("Node {} belongs to cluster {} now\n", answer.node.name, answer.node.cluster)
+    })
+}
+
+/// Shows this node and the others. The others need the coordinator; without it they are left out
+/// and this node's status says so.
+///
+/// # Errors
+/// If this node cannot be reached.
+pub fn status(context: &Context) -> Result<(), Failure> {
+    let this = context.client.get(routes::NODE)?;
+    let all = context.client.get(routes::NODES);
+    if context.global.json {
+        say(&joined(&this.text(), all.ok().map(|all| all.text()).as_deref()));
+        return Ok(());
+    }
+    let all: Option<NodesAnswer> = all.ok().map(|all| all.parse()).transpose()?;
+    context.show(&this, |this: &NodeAnswer| output::node::status(this, all.as_ref()))
+}
+
+/// Two answers as one object: the node's own with the list of nodes added to it.
+fn joined(this: &str, all: Option<&str>) -> String {
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let (Some(mut this), all) = (parse(this), all.and_then(parse)) else {
+        return this.to_owned();
+    };
+    this["nodes"] = all.map_or(serde_json::Value::Null, |mut all| all["nodes"].take());
+    format!("{this}\n")
+}
+
+/// Shows the version of this command, and of the node if it runs.
+pub fn version(context: &Context) {
+    let own = env!("CARGO_PKG_VERSION");
+    let node = context.client.fetch::<NodeAnswer>(routes::NODE).ok().map(|node| node.node.software);
+    if context.global.json {
+        say(&format!("{}\n", serde_json::json!({"version": 1, "command": own, "node": node})));
+        return;
+    }
+    let node = node.unwrap_or_else(|| "not running".to_owned());
+    say(&format!("evenkeel {own}\nnode     {node}\n"));
+}

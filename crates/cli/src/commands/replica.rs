@@ -1,0 +1,105 @@
+//! `evenkeel replica …`
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{ReplicaStatus, VolumeAnswer};
+
+use super::{Context, wait};
+use crate::args::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs, WaitFor};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+/// Runs one of them.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn run(context: &Context, command: &ReplicaCommand) -> Result<(), Failure> {
+    match command {
+        ReplicaCommand::Fail(args) => tell(context, args, "fail"),
+        ReplicaCommand::Remove(args) => remove(context, args),
+        ReplicaCommand::ReAdd(args) => re_add(context, args),
+    }
+}
+
+fn remove(context: &Context, args: &ReplicaRemoveArgs) -> Result<(), Failure> {
+    let ReplicaArgs { volume, replica } = &args.replica;
+    if !args.yes {
+        return Err(Failure::new(
+            format!("replica `{replica}` of volume `{volume}` was not removed"),
+            "its data would be lost for good, and the mirror would have one replica less",
+        )
+        .exit(Exit::Unsafe)
+        .advise(format!("if you want that: evenkeel replica remove {volume} {replica} --yes")));
+    }
+    tell(context, &args.replica, "remove")
+}
+
+fn re_add(context: &Context, args: &ReplicaReAddArgs) -> Result<(), Failure> {
+    if args.wait {
+        send(context, &args.replica, "re-add")?;
+        wait::until(context, &args.replica.volume, WaitFor::InSync, args.timeout)?;
+        let path = routes::fill(routes::VOLUME, &[&args.replica.volume]);
+        let answer = context.client.get(&path)?;
+        return context.show(&answer, shown);
+    }
+    tell(context, &args.replica, "re-add")
+}
+
+fn tell(context: &Context, args: &ReplicaArgs, action: &str) -> Result<(), Failure> {
+    let answer = send(context, args, action)?;
+    context.show(&answer, shown)
+}
+
+fn shown(answer: &VolumeAnswer) -> String {
+    output::volume::status(&answer.volume)
+}
+
+fn send(
+    context: &Context,
+    args: &ReplicaArgs,
+    action: &str,
+) -> Result<crate::client::Answer, Failure> {
+    let path = routes::fill(routes::VOLUME, &[&args.volume]);
+    let volume: VolumeAnswer = context.client.fetch(&path)?;
+    let replicas: Vec<&ReplicaStatus> =
+        volume.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
+    let chosen = choose(&replicas, &args.volume, &args.replica)?;
+    let path = routes::fill(routes::REPLICA, &[&args.volume, &chosen.id, action]);
+    context.client.post(&path, &serde_json::json!({}))
+}
+
+/// The replica that a person means by a node, `NODE:DISK`, or the beginning of an identity.
+fn choose<'a>(
+    replicas: &[&'a ReplicaStatus],
+    volume: &str,
+    named: &str,
+) -> Result<&'a ReplicaStatus, Failure> {
+    let means = |replica: &ReplicaStatus| {
+        let disk = replica.disk.as_deref().unwrap_or_default();
+        replica.node.name == named
+            || format!("{}:{disk}", replica.node.name) == named
+            || (named.len() >= 4 && replica.id.starts_with(named))
+    };
+    let found: Vec<_> = replicas.iter().filter(|replica| means(replica)).collect();
+    let names = || {
+        let names: Vec<_> = replicas.iter().map(|replica| name(replica)).collect();
+        format!("its replicas are {}", names.join(", "))
+    };
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(Failure::new(format!("volume `{volume}` has no replica `{named}`"), names())
+            .exit(Exit::NotFound)
+            .advise("name one by its node, NODE:DISK, or the first digits of its identity")),
+        _ => Err(Failure::new(format!("`{named}` means several replicas of `{volume}`"), names())
+            .exit(Exit::Usage)
+            .advise("name one by NODE:DISK or the first digits of its identity")),
+    }
+}
+
+fn name(replica: &ReplicaStatus) -> String {
+    let disk = replica.disk.as_deref().unwrap_or("?");
+    format!("{}:{disk} ({})", replica.node.name, output::volume::short(&replica.id))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! `evenkeel volume …`
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{
+    CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer, VolumeAnswer, VolumeHealth,
+    VolumeProtocol, VolumeStatus, VolumesAnswer,
+};
+
+use super::{Context, wait};
+use crate::args::{CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand};
+use crate::client::Answer;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, say, size};
+
+/// Runs one of them.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> {
+    match command {
+        VolumeCommand::Create(args) => create(context, args)?,
+        VolumeCommand::List => list(context)?,
+        VolumeCommand::Status(args) => return status(context, args),
+        VolumeCommand::Delete(args) => delete(context, args)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
+    let mut request = CreateVolumeRequest::new(&args.name, args.size);
+    request.replicas = usize::from(args.replicas);
+    request.stripe = usize::from(args.stripe);
+    request.on.clone_from(&args.on);
+    request.protocol = protocol(args.protocol);
+    request.block_size = args.block_size.as_deref().and_then(|text| text.parse().ok());
+    request.allow_same_node = args.same_node;
+    request.dry_run = args.dry_run;
+    let answer = context.client.post(routes::VOLUMES, &request)?;
+    context.show(&answer, |answer: &CreateVolumeAnswer| {
+        output::volume::plan(&answer.plan, answer.created)
+    })
+}
+
+const fn protocol(name: ProtocolName) -> VolumeProtocol {
+    match name {
+        ProtocolName::A => VolumeProtocol::A,
+        ProtocolName::B => VolumeProtocol::B,
+        ProtocolName::C => VolumeProtocol::C,
+    }
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let answer = context.client.get(routes::VOLUMES)?;
+    context.show(&answer, |answer: &VolumesAnswer| output::volume::list(answer))
+}
+
+fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+    if args.watch {
+        return watch(context, args);
+    }
+    if let Some(state) = args.wait {
+        let Some(name) = &args.name else {
+            return Err(Failure::usage(
+                "--wait needs the name of a volume",
+                "say which: evenkeel volume status NAME --wait in-sync",
+            ));
+        };
+        wait::until(context, name, state, args.timeout)?;
+    }
+    let (answer, volumes) = volumes(context, args.name.as_deref())?;
+    if context.global.json {
+        say(&answer.text());
+    } else if !context.global.quiet {
+        say(&page(&volumes));
+    }
+    Ok(verdict(&volumes, args.check))
+}
+
+fn verdict(volumes: &Volumes, check: bool) -> Exit {
+    let degraded = volumes.list.iter().any(|volume| volume.health != VolumeHealth::InSync);
+    if check && degraded { Exit::Degraded } else { Exit::Done }
+}
+
+/// What an answer about one or all volumes holds.
+struct Volumes {
+    list: Vec<VolumeStatus>,
+    warnings: Vec<String>,
+}
+
+/// One volume, or all of them.
+fn volumes(context: &Context, name: Option<&str>) -> Result<(Answer, Volumes), Failure> {
+    let Some(name) = name else {
+        let answer = context.client.get(routes::VOLUMES)?;
+        let all: VolumesAnswer = answer.parse()?;
+        return Ok((answer, Volumes { list: all.volumes, warnings: all.warnings }));
+    };
+    let answer = context.client.get(&routes::fill(routes::VOLUME, &[name]))?;
+    let one: VolumeAnswer = answer.parse()?;
+    Ok((answer, Volumes { list: vec![one.volume], warnings: Vec::new() }))
+}
+
+fn page(volumes: &Volumes) -> String {
+    if volumes.list.is_empty() {
+        return "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n"
+            .into();
+    }
+    let pages: Vec<_> = volumes.list.iter().map(output::volume::status).collect();
+    pages.join("\n") + &output::volume::warnings(&volumes.warnings)
+}
+
+/// Shows the page again every second, in place on a terminal.
+fn watch(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+    loop {
+        let (answer, volumes) = volumes(context, args.name.as_deref())?;
+        if context.global.json {
+            say(&answer.text());
+        } else {
+            if std::io::stdout().is_terminal() {
+                say("\u{1b}[H\u{1b}[2J");
+            }
+            say(&page(&volumes));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
+    let path = routes::fill(routes::VOLUME, &[&args.name]);
+    if !args.yes || args.dry_run {
+        let volume: VolumeAnswer = context.client.fetch(&path)?;
+        return announce_delete(&volume.volume, args.dry_run);
+    }
+    let answer = context.client.delete(&path)?;
+    context.show(&answer, |answer: &DeleteVolumeAnswer| format!("{}\n", answer.message))
+}
+
+fn announce_delete(volume: &VolumeStatus, dry_run: bool) -> Result<(), Failure> {
+    let replicas: usize = volume.mirrors.iter().map(|mirror| mirror.replicas.len()).sum();
+    let loss = format!(
+        "the {} of volume `{}` on {} would be lost for good",
+        size(volume.size),
+        volume.name,
+        output::volume::count(replicas, "replica"),
+    );
+    if dry_run {
+        say(&format!("Would delete: {loss}\n"));
+        return Ok(());
+    }
+    Err(Failure::new(format!("volume `{}` was not deleted", volume.name), loss)
+        .exit(Exit::Unsafe)
+        .advise(format!("if you want that: evenkeel volume delete {} --yes", volume.name)))
+}

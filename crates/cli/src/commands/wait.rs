@@ -1,0 +1,121 @@
+//! Waiting for a volume to be in some state, with a progress bar on a terminal.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{Rebuild, VolumeAnswer, VolumeHealth, VolumeStatus};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Context;
+use crate::args::WaitFor;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, rate, size, span};
+
+/// Between two looks at a volume.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Waits until the volume is so.
+///
+/// # Errors
+/// With [`Exit::TimedOut`] if it is not so in time.
+pub fn until(
+    context: &Context,
+    name: &str,
+    state: WaitFor,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let path = routes::fill(routes::VOLUME, &[name]);
+    let start = Instant::now();
+    let bar = RebuildBar::new(context.global.quiet || context.global.json);
+    loop {
+        let volume = context.client.fetch::<VolumeAnswer>(&path)?.volume;
+        bar.show(&volume);
+        if holds(&volume, state) {
+            return Ok(());
+        }
+        if start.elapsed() >= timeout {
+            return Err(timed_out(&volume, state, timeout));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn holds(volume: &VolumeStatus, state: WaitFor) -> bool {
+    match state {
+        WaitFor::InSync => volume.health == VolumeHealth::InSync,
+        WaitFor::Degraded => volume.health != VolumeHealth::InSync,
+    }
+}
+
+fn timed_out(volume: &VolumeStatus, state: WaitFor, timeout: Duration) -> Failure {
+    let wanted = match state {
+        WaitFor::InSync => "in-sync",
+        WaitFor::Degraded => "degraded",
+    };
+    let reason = volume.reason.clone().unwrap_or_else(|| {
+        format!(
+            "it is {} {}",
+            output::volume::summary(volume),
+            output::volume::health(volume.health)
+        )
+    });
+    Failure::new(
+        format!("volume `{}` is not {wanted} after {}", volume.name, span(timeout)),
+        reason,
+    )
+    .exit(Exit::TimedOut)
+    .advise("look at it with `evenkeel volume status`, or wait longer with --timeout")
+}
+
+/// The progress of all rebuilds of a volume together.
+#[derive(Debug)]
+pub struct RebuildBar {
+    bar: ProgressBar,
+}
+
+impl RebuildBar {
+    /// A bar, hidden off a terminal or on demand.
+    pub fn new(hidden: bool) -> Self {
+        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
+        let style = ProgressStyle::with_template("  {prefix} [{bar:30}] {percent:>3}%  {msg}");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar }
+    }
+
+    /// Shows the volume as it is now.
+    pub fn show(&self, volume: &VolumeStatus) {
+        let rebuilds: Vec<&Rebuild> = volume
+            .mirrors
+            .iter()
+            .flat_map(|mirror| &mirror.replicas)
+            .filter_map(|replica| replica.rebuild.as_ref())
+            .collect();
+        let sum = |part: fn(&Rebuild) -> u64| rebuilds.iter().map(|rebuild| part(rebuild)).sum();
+        let (done, total, speed): (u64, u64, u64) =
+            (sum(|r| r.done), sum(|r| r.total), sum(|r| r.rate));
+        self.bar.set_prefix(output::volume::summary(volume));
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        let left = rebuilds.iter().filter_map(|rebuild| rebuild.eta_seconds).max();
+        self.bar.set_message(match (rebuilds.is_empty(), left) {
+            (true, _) => volume.reason.clone().unwrap_or_default(),
+            (_, None) => format!("{} of {}, {}", size(done), size(total), rate(speed)),
+            (_, Some(left)) => format!(
+                "{} of {}, {}, {} left",
+                size(done),
+                size(total),
+                rate(speed),
+                span(Duration::from_secs(left)),
+            ),
+        });
+    }
+}
+
+impl Drop for RebuildBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

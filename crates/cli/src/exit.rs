@@ -1,0 +1,56 @@
+//! The exit codes of the command: documented in docs/manual/exit-codes.md, stable for scripts.
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// What was asked for is done.
+    Done,
+    /// It failed; the message says why.
+    Failed,
+    /// The command line was not understood.
+    Usage,
+    /// A named volume, disk, node, replica or export does not exist.
+    NotFound,
+    /// Refused, because it would lose data or break something in use.
+    Unsafe,
+    /// The node did not answer.
+    Unreachable,
+    /// `volume status --check`: a volume has fewer in-sync replicas than it should.
+    Degraded,
+    /// `--wait` did not see what it waited for in time.
+    TimedOut,
+    /// Stopped by Ctrl-C.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number that the process ends with.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Unsafe => 4,
+            Self::Unreachable => 5,
+            Self::Degraded => 6,
+            Self::TimedOut => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The name by which a program may decide, where the node has given no code of its own.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not-found",
+            Self::Unsafe => "unsafe",
+            Self::Unreachable => "node-unreachable",
+            Self::Degraded => "degraded",
+            Self::TimedOut => "timed-out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}

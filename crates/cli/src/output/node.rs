@@ -1,0 +1,159 @@
+//! Nodes and disks as people see them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evenkeel_node::api::types::{
+    Authentication, ClusterNode, Disk, DiskKind, DisksAnswer, NodeAnswer, NodesAnswer,
+};
+
+use super::table::{Align, Table};
+use super::volume::{count, warnings};
+use super::{Painted as _, size, span};
+
+/// This node, then the others.
+pub fn status(this: &NodeAnswer, all: Option<&NodesAnswer>) -> String {
+    let node = &this.node;
+    let mut text = format!(
+        "node {} of cluster {}, evenkeel {}, pid {}, running for {}\n",
+        node.name.bold(),
+        node.cluster.bold(),
+        node.software,
+        node.pid,
+        ago(node.started),
+    );
+    text.push_str(&format!("  peers        {}\n", listening(&node.addresses, node.authentication)));
+    text.push_str(&format!("  disks        {}\n", stores(node.disks, node.replicas)));
+    let attached = if node.attached.is_empty() { "none".into() } else { node.attached.join(", ") };
+    text.push_str(&format!("  attached     {attached}\n"));
+    text.push_str(&format!(
+        "  memory       {} of at most {} in buffers, at most {} for one volume\n",
+        size(node.memory.buffers_used),
+        size(node.memory.buffers),
+        size(node.memory.per_volume),
+    ));
+    let coordinator = &node.coordinator;
+    let message =
+        if coordinator.reachable { coordinator.message.clone() } else { coordinator.message.bad() };
+    text.push_str(&format!("  coordinator  {message}\n"));
+    text.push_str(&warnings(&node.warnings));
+    if let Some(all) = all {
+        text.push('\n');
+        text.push_str(&nodes(all));
+    }
+    text
+}
+
+fn listening(addresses: &[String], authentication: Authentication) -> String {
+    let how = match authentication {
+        Authentication::None => "no authentication (this machine only)",
+        Authentication::SharedKey => "shared key",
+        Authentication::MutualTls => "mutual TLS",
+        Authentication::SharedKeyAndMutualTls => "shared key and mutual TLS",
+    };
+    format!("{} ({how})", addresses.join(", "))
+}
+
+fn stores(disks: usize, replicas: usize) -> String {
+    format!("{} with {}", count(disks, "disk"), count(replicas, "replica"))
+}
+
+fn nodes(answer: &NodesAnswer) -> String {
+    let mut table = Table::new(&[
+        ("NODE", Align::Left),
+        ("STATE", Align::Left),
+        ("ROLE", Align::Left),
+        ("ADDRESS", Align::Left),
+        ("SOFTWARE", Align::Left),
+    ]);
+    for node in &answer.nodes {
+        table.row(vec![
+            node.name.bold(),
+            liveness(node),
+            role(node),
+            node.addresses.join(", "),
+            node.software.clone(),
+        ]);
+    }
+    table.render(2)
+}
+
+fn liveness(node: &ClusterNode) -> String {
+    match (node.alive, node.last_heard) {
+        (true, _) => "alive".good(),
+        (false, Some(moment)) => format!("silent for {}", ago(moment)).bad(),
+        (false, None) => "silent".bad(),
+    }
+}
+
+fn role(node: &ClusterNode) -> String {
+    let roles: Vec<_> = [(node.here, "this node"), (node.coordinator, "coordinator")]
+        .into_iter()
+        .filter_map(|(is, role)| is.then_some(role))
+        .collect();
+    if roles.is_empty() { "-".to_owned() } else { roles.join(", ") }
+}
+
+/// How long ago a moment was, in seconds since 1970.
+fn ago(moment: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    span(Duration::from_secs(now.saturating_sub(moment)))
+}
+
+/// The disks of all nodes.
+pub fn disks(answer: &DisksAnswer) -> String {
+    if answer.disks.is_empty() {
+        return "No disk yet. Give one to this node: evenkeel disk add PATH\n".to_owned()
+            + &warnings(&answer.warnings);
+    }
+    let mut table = Table::new(&[
+        ("NODE", Align::Left),
+        ("DISK", Align::Left),
+        ("KIND", Align::Left),
+        ("SIZE", Align::Right),
+        ("FREE", Align::Right),
+        ("REPLICAS", Align::Right),
+        ("PATH", Align::Left),
+    ]);
+    for disk in &answer.disks {
+        table.row(disk_cells(disk));
+        if let Some(problem) = &disk.problem {
+            table.note(format!("{} {problem}", "cannot be used:".bad()));
+        }
+        for replica in &disk.replicas {
+            if let Some(problem) = &replica.problem {
+                table.note(format!("{} {problem}", "not served:".bad()));
+            }
+        }
+    }
+    table.render(0) + &warnings(&answer.warnings)
+}
+
+fn disk_cells(disk: &Disk) -> Vec<String> {
+    let kind = match disk.kind {
+        DiskKind::Device => "device",
+        DiskKind::Directory => "directory",
+    };
+    vec![
+        disk.node.name.clone(),
+        disk.name.bold(),
+        kind.to_owned(),
+        size(disk.size),
+        size(disk.free),
+        disk.replicas.len().to_string(),
+        disk.path.clone(),
+    ]
+}
+
+/// A disk that has just been added.
+pub fn added(disk: &Disk) -> String {
+    format!(
+        "Added disk {}:{} at {}: {} free\n",
+        disk.node.name,
+        disk.name.bold(),
+        disk.path,
+        size(disk.free),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use super::*;
+
+#[test]
+fn the_disks_stand_in_a_table_and_a_problem_below_its_disk() {
+    let answer: DisksAnswer = serde_json::from_value(serde_json::json!({
+        "version": 1,
+        "disks": [{
+            "name": "fast", "node": {"id": "", "name": "n1"}, "path": "/srv/fast",
+            "kind": "directory", "size": 80u64 << 30, "free": 76u64 << 30, "block_size": 512,
+            "replicas": [],
+        }, {
+            "name": "sdb1", "node": {"id": "", "name": "n2"}, "path": "/dev/sdb1",
+            "kind": "device", "size": 4u64 << 40, "free": 0, "block_size": 4096, "replicas": [{
+                "path": "/dev/sdb1", "problem": "its superblock is damaged",
+            }],
+        }],
+        "warnings": ["node n3 did not answer"],
+    }))
+    .unwrap();
+    let expected = "\
+NODE  DISK  KIND       SIZE  FREE  REPLICAS  PATH
+n1    fast  directory   80G   76G         0  /srv/fast
+n2    sdb1  device       4T     0         1  /dev/sdb1
+  not served: its superblock is damaged
+note: node n3 did not answer
+";
+    assert_eq!(disks(&answer), expected);
+}
+
+#[test]
+fn the_status_shows_this_node_and_the_others() {
+    let this: NodeAnswer = serde_json::from_value(serde_json::json!({
+        "version": 1,
+        "node": {
+            "id": "", "name": "n1", "cluster": "home", "software": "0.1.0", "pid": 7,
+            "started": 0, "addresses": ["10.0.0.1:7740"], "authentication": "shared-key",
+            "coordinator": {
+                "id": null, "here": true, "address": null, "reachable": true,
+                "unreachable_since": null, "message": "served by this node",
+            },
+            "workers": 2, "memory": {"per_volume": 1u64 << 26, "buffers": 1u64 << 30, "buffers_used": 0},
+            "disks": 1, "replicas": 2, "attached": ["music"], "warnings": ["disk slow is full"],
+        },
+    }))
+    .unwrap();
+    let all: NodesAnswer = serde_json::from_value(serde_json::json!({
+        "version": 1, "cluster": "home",
+        "nodes": [
+            {"id": "", "name": "n1", "addresses": ["10.0.0.1:7740"], "here": true,
+             "coordinator": true, "alive": true, "last_heard": 0, "software": "0.1.0"},
+            {"id": "", "name": "n2", "addresses": ["10.0.0.2:7740"], "here": false,
+             "coordinator": false, "alive": false, "last_heard": null, "software": "0.1.0"},
+        ],
+    }))
+    .unwrap();
+    let expected = "
+  peers        10.0.0.1:7740 (shared key)
+  disks        1 disk with 2 replicas
+  attached     music
+  memory       0 of at most 1G in buffers, at most 64M for one volume
+  coordinator  served by this node
+note: disk slow is full
+
+  NODE  STATE   ROLE                    ADDRESS        SOFTWARE
+  n1    alive   this node, coordinator  10.0.0.1:7740  0.1.0
+  n2    silent  -                       10.0.0.2:7740  0.1.0
+";
+    let text = status(&this, Some(&all));
+    assert!(text.starts_with("node n1 of cluster home, evenkeel 0.1.0, pid 7, running for "));
+    assert_eq!(&text[text.find('\n').unwrap()..], expected);
+}

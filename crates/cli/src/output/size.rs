@@ -1,0 +1,120 @@
+//! Sizes, rates and times as people write and read them. K, M, G, T and P are powers of 1024.
+
+use std::time::Duration;
+
+const UNITS: [(char, u32); 5] = [('P', 50), ('T', 40), ('G', 30), ('M', 20), ('K', 10)];
+
+/// Reads `4G`, `1.5T`, `512` (bytes) or `64MiB`.
+///
+/// # Errors
+/// Says what is wrong with the text, for clap to show.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is not a size; write a number with K, M, G or T (powers of 1024), as in 4G"
+        )
+    };
+    let trimmed = text.trim();
+    let digits_end =
+        trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(digits_end);
+    let shift = unit_shift(unit).ok_or_else(wrong)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let scaled = scale(whole, fraction, shift).ok_or_else(wrong)?;
+    if scaled == 0 {
+        return Err("the size is zero".to_owned());
+    }
+    Ok(scaled)
+}
+
+/// `whole.fraction` times two to the power of `shift`, rounded down. `None` if it is not a number
+/// or too large.
+fn scale(whole: &str, fraction: &str, shift: u32) -> Option<u64> {
+    let fraction = &fraction[..fraction.len().min(9)];
+    let whole: u128 = if whole.is_empty() { return None } else { whole.parse().ok()? };
+    let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let value = whole.checked_mul(1 << shift)?.checked_add((part << shift) / scale)?;
+    u64::try_from(value).ok()
+}
+
+fn unit_shift(unit: &str) -> Option<u32> {
+    let unit = unit.trim().to_ascii_uppercase();
+    let bare = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
+    if bare.is_empty() {
+        return Some(0);
+    }
+    UNITS.iter().find(|(letter, _)| bare == letter.to_string()).map(|(_, shift)| *shift)
+}
+
+/// `4G`, `1.5G`, `700`: at most three significant digits, no space.
+pub fn size(bytes: u64) -> String {
+    for (letter, shift) in UNITS {
+        let one = 1u64 << shift;
+        if bytes >= one {
+            #[allow(clippy::cast_precision_loss)]
+            let value = bytes as f64 / one as f64;
+            return format!("{}{letter}", significant(value));
+        }
+    }
+    bytes.to_string()
+}
+
+fn significant(value: f64) -> String {
+    let text = if value < 9.995 {
+        format!("{value:.2}")
+    } else if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    };
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// `210M/s`.
+pub fn rate(bytes_per_second: u64) -> String {
+    format!("{}/s", size(bytes_per_second))
+}
+
+/// `0.42 s`, `11 s`, `2 min 5 s`, `3 h 20 min`, `4 d 2 h`.
+pub fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=9 if time.subsec_millis() != 0 => format!("{:.2} s", time.as_secs_f64()),
+        0..=59 => format!("{seconds} s"),
+        60..=3599 => two(seconds / 60, "min", seconds % 60, "s"),
+        3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+    match small {
+        0 => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
+    }
+}
+
+/// Reads `30`, `30s`, `5m`, `2h`.
+///
+/// # Errors
+/// Says what is wrong with the text, for clap to show.
+pub fn parse_span(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time; write 30s, 5m or 2h");
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+    let factor = match &text[end..] {
+        "" | "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use super::*;
+
+#[test]
+fn sizes_are_read_as_people_write_them() {
+    for (text, bytes) in [
+        ("512", 512),
+        ("4K", 4096),
+        ("4k", 4096),
+        ("4KiB", 4096),
+        ("64MB", 64 << 20),
+        ("1.5G", 3 << 29),
+        ("0.5T", 1 << 39),
+        ("2P", 2 << 50),
+    ] {
+        assert_eq!(parse_size(text), Ok(bytes), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_size_is_refused() {
+    for text in ["", "G", "4X", "-1", "1..5G", "99999999P", ".5G", "1e3", "4 Q"] {
+        assert!(parse_size(text).is_err(), "{text}");
+    }
+    assert_eq!(parse_size("0"), Err("the size is zero".to_owned()));
+}
+
+#[test]
+fn sizes_are_shown_with_at_most_three_digits() {
+    for (bytes, text) in [
+        (0, "0"),
+        (700, "700"),
+        (1024, "1K"),
+        (1536, "1.5K"),
+        (4 << 30, "4G"),
+        ((4 << 30) - 1, "4G"),
+        (1_234_567, "1.18M"),
+        (123_456_789, "118M"),
+        (12_345_678, "11.8M"),
+    ] {
+        assert_eq!(size(bytes), text);
+    }
+}
+
+#[test]
+fn spans_are_shown_in_their_two_largest_units() {
+    for (milliseconds, text) in [
+        (420, "0.42 s"),
+        (11_000, "11 s"),
+        (125_000, "2 min 5 s"),
+        (120_000, "2 min"),
+        (12_000_000, "3 h 20 min"),
+        (352_800_000, "4 d 2 h"),
+    ] {
+        assert_eq!(span(Duration::from_millis(milliseconds)), text);
+    }
+}
+
+#[test]
+fn spans_are_read() {
+    assert_eq!(parse_span("30"), Ok(Duration::from_secs(30)));
+    assert_eq!(parse_span("5m"), Ok(Duration::from_secs(300)));
+    assert!(parse_span("soon").is_err());
+}

@@ -1,0 +1,322 @@
+//! Volumes as people see them.
+
+use std::time::Duration;
+
+use evenkeel_node::api::types::{
+    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, ReplicaState, ReplicaStatus, Suspended,
+    VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
+};
+
+use super::table::{Align, Table};
+use super::{Painted as _, rate, size, span};
+
+/// Columns of the bar of a rebuild.
+const BAR: usize = 24;
+
+/// One line for each volume.
+pub fn list(answer: &VolumesAnswer) -> String {
+    if answer.volumes.is_empty() {
+        return "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n"
+            .into();
+    }
+    let mut table = Table::new(&[
+        ("NAME", Align::Left),
+        ("SIZE", Align::Right),
+        ("PROTOCOL", Align::Left),
+        ("REPLICAS", Align::Left),
+        ("HEALTH", Align::Left),
+        ("STATE", Align::Left),
+        ("ATTACHED ON", Align::Left),
+    ]);
+    for volume in &answer.volumes {
+        table.row(vec![
+            volume.name.bold(),
+            size(volume.size),
+            format!("{:?}", volume.protocol),
+            painted(&summary(volume), volume.health),
+            painted(health(volume.health), volume.health),
+            state(volume.state),
+            attached_on(volume),
+        ]);
+        if let Some(reason) = &volume.reason {
+            table.note(format!("why: {reason}"));
+        }
+    }
+    table.render(0) + &warnings(&answer.warnings)
+}
+
+/// Everything about one volume.
+pub fn status(volume: &VolumeStatus) -> String {
+    let mut text = format!(
+        "volume {} {} {}, {}\n",
+        volume.name.bold(),
+        painted(&summary(volume), volume.health),
+        painted(health(volume.health), volume.health),
+        state(volume.state),
+    );
+    if let Some(reason) = &volume.reason {
+        text.push_str(&format!("  why       {reason}\n"));
+    }
+    if let Some(suspended) = &volume.suspended {
+        text.push_str(&suspension(suspended));
+    }
+    text.push_str(&format!("  layout    {}\n", layout(volume)));
+    for primary in &volume.primaries {
+        text.push_str(&format!("  attached  {}\n", attachment(primary)));
+    }
+    for export in &volume.exports {
+        text.push_str(&format!("  export    {}\n", export_line(export)));
+    }
+    text.push('\n');
+    text.push_str(&replicas(volume));
+    text
+}
+
+/// Where the replicas of a new volume are, or would be.
+pub fn plan(plan: &VolumePlan, created: bool) -> String {
+    let verb = if created { "Created" } else { "Would create" };
+    let mut text = format!(
+        "{verb} volume {}: {} usable, protocol {:?}, block size {}, {} on each replica's disk\n\n",
+        plan.name.bold(),
+        size(plan.size),
+        plan.protocol,
+        plan.block_size,
+        size(plan.replica_size),
+    );
+    let mut table = Table::new(&[
+        ("MIRROR", Align::Right),
+        ("REPLICA", Align::Left),
+        ("NODE", Align::Left),
+        ("DISK", Align::Left),
+    ]);
+    for replica in &plan.replicas {
+        table.row(vec![
+            replica.mirror.to_string(),
+            short(&replica.id).to_owned(),
+            replica.node.name.clone(),
+            replica.disk.clone(),
+        ]);
+    }
+    text.push_str(&table.render(2));
+    text + &warnings(&plan.warnings)
+}
+
+/// An export, with what to type to use it.
+pub fn export_line(export: &Export) -> String {
+    let mut text = format!("{} by {}", export.kind, export.node.name);
+    if export.read_only {
+        text.push_str(", read-only");
+    }
+    match export.clients {
+        0 => {}
+        1 => text.push_str(", 1 client"),
+        many => text.push_str(&format!(", {many} clients")),
+    }
+    for uri in &export.uris {
+        text.push_str(&format!("\n            {uri}"));
+    }
+    text
+}
+
+/// What could not be found out.
+pub fn warnings(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("{} {sentence}\n", "note:".warning())).collect()
+}
+
+/// `[UU_]`, one pair of brackets for each mirror.
+pub fn summary(volume: &VolumeStatus) -> String {
+    volume
+        .mirrors
+        .iter()
+        .map(|mirror| format!("[{}]", mirror.summary.trim_matches(['[', ']'])))
+        .collect()
+}
+
+/// The first digits of an identity, enough to name it.
+pub fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
+/// `45%`, never 100 before it is done.
+pub fn percent(done: u64, total: u64) -> u64 {
+    if total == 0 {
+        100
+    } else {
+        u64::try_from(u128::from(done) * 100 / u128::from(total)).unwrap_or(100)
+    }
+}
+
+fn layout(volume: &VolumeStatus) -> String {
+    let replicas = volume.mirrors.first().map_or(0, |mirror| mirror.replicas.len());
+    let mirrors = match volume.mirrors.len() {
+        0 | 1 => String::new(),
+        many => format!("a stripe of {many} mirrors of "),
+    };
+    let patience = match volume.no_data {
+        NoData::Suspend { seconds } => {
+            format!("without data requests wait {}", span(Duration::from_secs(seconds)))
+        }
+        NoData::Error => "without data requests fail at once".to_owned(),
+    };
+    format!(
+        "{}, {mirrors}{}, protocol {:?}, block size {}, generation {}; {patience}",
+        size(volume.size),
+        count(replicas, "replica"),
+        volume.protocol,
+        volume.block_size,
+        volume.generation,
+    )
+}
+
+/// `1 replica`, `3 replicas`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn attachment(primary: &PrimaryStatus) -> String {
+    let mut text = format!("on {}", primary.node.name);
+    if let Some(device) = &primary.device {
+        text.push_str(&format!(" as {}", device.bold()));
+    }
+    if let Some(kind) = &primary.device_kind {
+        text.push_str(&format!(" ({kind})"));
+    }
+    if !primary.alive {
+        text.push_str(&", but that node does not answer".warning());
+    }
+    text
+}
+
+fn attached_on(volume: &VolumeStatus) -> String {
+    let names: Vec<_> = volume.primaries.iter().map(|primary| primary.node.name.as_str()).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+}
+
+fn suspension(suspended: &Suspended) -> String {
+    let waited = span(Duration::from_secs(suspended.seconds));
+    let limit = suspended.limit_seconds.map_or_else(String::new, |limit| {
+        format!(" of at most {}", span(Duration::from_secs(limit)))
+    });
+    format!(
+        "  {}   for {waited}{limit}: {}\n  do        {}\n",
+        "waiting".warning(),
+        suspended.why,
+        suspended.action,
+    )
+}
+
+fn replicas(volume: &VolumeStatus) -> String {
+    let striped = volume.mirrors.len() > 1;
+    let mut columns = vec![
+        ("REPLICA", Align::Left),
+        ("NODE", Align::Left),
+        ("DISK", Align::Left),
+        ("STATE", Align::Left),
+    ];
+    if striped {
+        columns.insert(0, ("MIRROR", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    for mirror in &volume.mirrors {
+        for (position, replica) in mirror.replicas.iter().enumerate() {
+            let mut cells = replica_cells(replica);
+            if striped {
+                cells.insert(0, mirror_cell(mirror, position));
+            }
+            table.row(cells);
+            notes(&mut table, replica);
+        }
+    }
+    table.render(2)
+}
+
+fn mirror_cell(mirror: &MirrorStatus, position: usize) -> String {
+    if position == 0 { mirror.index.to_string() } else { String::new() }
+}
+
+fn replica_cells(replica: &ReplicaStatus) -> Vec<String> {
+    vec![
+        short(&replica.id).to_owned(),
+        replica.node.name.clone(),
+        replica.disk.clone().unwrap_or_else(|| "?".to_owned()),
+        replica_state(replica.state),
+    ]
+}
+
+fn notes(table: &mut Table, replica: &ReplicaStatus) {
+    if let Some(rebuild) = &replica.rebuild {
+        table.note(rebuild_line(rebuild));
+        if let Some(reason) = &rebuild.waits_for {
+            table.note(format!("it waits: {reason}"));
+        }
+    }
+    if let Some(reason) = &replica.reason {
+        table.note(format!("why: {reason}"));
+    }
+    if replica.node_alive == Some(false) {
+        table.note(format!("node {} does not answer", replica.node.name));
+    }
+}
+
+/// `[======>                 ]  25%  1G of 4G, 210M/s, 14 s left, from n1`.
+pub fn rebuild_line(rebuild: &Rebuild) -> String {
+    let percent = percent(rebuild.done, rebuild.total);
+    let filled = usize::try_from(percent).unwrap_or(100).min(100) * BAR / 100;
+    let bar = match BAR - filled {
+        0 => "=".repeat(BAR),
+        empty => format!("{}>{}", "=".repeat(filled), " ".repeat(empty - 1)),
+    };
+    let mut text = format!(
+        "[{bar}] {percent:>3}%  {} of {}, {}",
+        size(rebuild.done),
+        size(rebuild.total),
+        rate(rebuild.rate),
+    );
+    if let Some(seconds) = rebuild.eta_seconds {
+        text.push_str(&format!(", {} left", span(Duration::from_secs(seconds))));
+    }
+    if let Some(node) = &rebuild.source_node {
+        text.push_str(&format!(", from {}", node.name));
+    }
+    text
+}
+
+fn replica_state(state: ReplicaState) -> String {
+    match state {
+        ReplicaState::InSync => "in-sync".good(),
+        ReplicaState::Rebuilding => "rebuilding".warning(),
+        ReplicaState::Stale => "stale".warning(),
+        ReplicaState::Faulty => "faulty".bad(),
+        ReplicaState::Spare => "spare".dim(),
+    }
+}
+
+/// The word for a volume's health.
+pub const fn health(health: VolumeHealth) -> &'static str {
+    match health {
+        VolumeHealth::InSync => "in-sync",
+        VolumeHealth::Rebuilding => "rebuilding",
+        VolumeHealth::Degraded => "degraded",
+    }
+}
+
+fn painted(text: &str, health: VolumeHealth) -> String {
+    match health {
+        VolumeHealth::InSync => text.good(),
+        VolumeHealth::Rebuilding => text.warning(),
+        VolumeHealth::Degraded => text.bad(),
+    }
+}
+
+fn state(state: VolumeState) -> String {
+    match state {
+        VolumeState::Detached => "detached".dim(),
+        VolumeState::Starting => "starting".warning(),
+        VolumeState::Serving => "serving".good(),
+        VolumeState::Suspended => "suspended".bad(),
+        VolumeState::Unreachable => "unreachable".bad(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use evenkeel_node::api::types::VolumeStatus;
+
+use super::*;
+
+/// A volume of three replicas, of which the third rebuilds.
+fn volume() -> VolumeStatus {
+    let replica = |id: &str, node: &str, state: &str| {
+        serde_json::json!({
+            "id": format!("{id}-0000-0000-0000-000000000000"),
+            "node": {"id": "00000000-0000-0000-0000-000000000001", "name": node},
+            "node_alive": true, "disk": "fast", "state": state, "connected": true,
+        })
+    };
+    let mut third = replica("0badcafe", "n3", "rebuilding");
+    third["reason"] = "its node restarted".into();
+    third["rebuild"] = serde_json::json!({
+        "done": 1u64 << 30, "total": 4u64 << 30, "copied": 1u64 << 30, "rate": 210u64 << 20,
+        "eta_seconds": 14, "source": "3fa9c1d2-0000-0000-0000-000000000000",
+        "source_node": {"id": "", "name": "n1"},
+    });
+    let value = serde_json::json!({
+        "id": "5e000000-0000-0000-0000-000000000000", "name": "music", "size": 4u64 << 30,
+        "block_size": 512, "chunk": 65536, "protocol": "C",
+        "no_data": {"policy": "suspend", "seconds": 120},
+        "state": "serving", "health": "rebuilding", "reason": "the replica on n3 is rebuilding",
+        "suspended": null, "generation": 7, "lineage": "", "source": "primary",
+        "primaries": [{
+            "node": {"id": "", "name": "n1"}, "alive": true, "here": true,
+            "device": "/dev/evenkeel/music", "device_kind": "fuse-loop",
+        }],
+        "mirrors": [{
+            "index": 0, "summary": "[UUR]",
+            "replicas": [
+                replica("3fa9c1d2", "n1", "in-sync"), replica("77aa0011", "n2", "in-sync"), third,
+            ],
+        }],
+        "exports": [{
+            "kind": "nbd", "node": {"id": "", "name": "n1"}, "socket": "/run/music.sock",
+            "tcp": [], "tls": false, "read_only": false,
+            "uris": ["nbd+unix:///music?socket=/run/music.sock"], "clients": 2,
+        }],
+        "events": [],
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn the_status_shows_every_replica_and_why() {
+    let expected = "\
+volume music [UUR] rebuilding, serving
+  why       the replica on n3 is rebuilding
+  layout    4G, 3 replicas, protocol C, block size 512, generation 7; without data requests wait 2 min
+  attached  on n1 as /dev/evenkeel/music (fuse-loop)
+  export    nbd by n1, 2 clients
+            nbd+unix:///music?socket=/run/music.sock
+
+  REPLICA   NODE  DISK  STATE
+  3fa9c1d2  n1    fast  in-sync
+  77aa0011  n2    fast  in-sync
+  0badcafe  n3    fast  rebuilding
+    [======>                 ]  25%  1G of 4G, 210M/s, 14 s left, from n1
+    why: its node restarted
+";
+    assert_eq!(status(&volume()), expected);
+}
+
+#[test]
+fn a_stripe_shows_its_mirrors() {
+    let mut volume = volume();
+    let mut second = volume.mirrors[0].clone();
+    second.index = 1;
+    second.summary = "[U]".to_owned();
+    second.replicas.truncate(1);
+    volume.mirrors.push(second);
+    volume.mirrors[0].replicas.truncate(2);
+    let text = status(&volume);
+    let table = text.split_once("\n\n").unwrap().1;
+    let expected = "  MIRROR  REPLICA   NODE  DISK  STATE
+  0       3fa9c1d2  n1    fast  in-sync
+          77aa0011  n2    fast  in-sync
+  1       3fa9c1d2  n1    fast  in-sync
+";
+    assert_eq!(table, expected);
+    assert_eq!(summary(&volume), "[UUR][U]");
+}
+
+#[test]
+fn the_list_has_one_line_for_each_volume_and_the_reason() {
+    let answer = VolumesAnswer { version: 1, volumes: vec![volume()], warnings: vec![] };
+    let expected = "\
+NAME   SIZE  PROTOCOL  REPLICAS  HEALTH      STATE    ATTACHED ON
+music    4G  C         [UUR]     rebuilding  serving  n1
+  why: the replica on n3 is rebuilding
+";
+    assert_eq!(list(&answer), expected);
+}
+
+#[test]
+fn an_empty_list_says_what_to_do() {
+    let answer =
+        VolumesAnswer { version: 1, volumes: vec![], warnings: vec!["n2 is silent".into()] };
+    assert!(list(&answer).starts_with("There is no volume yet. Create one: "));
+}
+
+#[test]
+fn a_rebuild_is_not_at_100_percent_before_it_is_done() {
+    assert_eq!(percent(999, 1000), 99);
+    assert_eq!(percent(1000, 1000), 100);
+    assert_eq!(percent(0, 0), 100);
+    assert_eq!(percent(u64::MAX, u64::MAX), 100);
+}

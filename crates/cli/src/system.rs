@@ -1,0 +1,201 @@
+//! Mounts, processes and loop devices of this machine, as /proc and /sys tell them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::failure::Failure;
+
+/// A mounted filesystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Its device, or what stands in its place.
+    pub source: PathBuf,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// Its type, as in `xfs`.
+    pub kind: String,
+}
+
+/// What is mounted, in the order in which it was.
+pub fn mounts() -> Vec<Mount> {
+    fs::read("/proc/self/mountinfo").map(|text| parse_mountinfo(&text)).unwrap_or_default()
+}
+
+/// The mounts at or below a directory, the newest first.
+pub fn mounts_below(directory: &Path) -> Vec<Mount> {
+    let mut found: Vec<_> =
+        mounts().into_iter().filter(|mount| mount.point.starts_with(directory)).collect();
+    found.reverse();
+    found
+}
+
+/// Where a device is mounted. Follows links such as /dev/evenkeel/NAME.
+pub fn mount_points(device: &Path) -> Vec<PathBuf> {
+    let real = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    mounts()
+        .into_iter()
+        .filter(|mount| mount.source == device || mount.source == real)
+        .map(|mount| mount.point)
+        .collect()
+}
+
+fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
+    text.split(|byte| *byte == b'\n').filter_map(parse_mount).collect()
+}
+
+/// A line of mountinfo: `id parent major:minor root POINT options [tags] - KIND SOURCE options`.
+fn parse_mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let point = fields.nth(4)?;
+    fields.find(|field| *field == b"-")?;
+    let kind = fields.next()?;
+    let source = fields.next()?;
+    Some(Mount {
+        source: unescape(source),
+        point: unescape(point),
+        kind: String::from_utf8_lossy(kind).into_owned(),
+    })
+}
+
+/// Undoes the kernel's `\040` for blanks.
+fn unescape(text: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = (first == b'\\').then(|| tail.get(..3)).flatten();
+        let value = octal
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(value.unwrap_or(first));
+        rest = if value.is_some() { &tail[3..] } else { tail };
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Unmounts everything below a directory, by force if it must be.
+pub fn unmount_below(directory: &Path) {
+    for mount in mounts_below(directory) {
+        let point = mount.point.as_os_str();
+        if !succeeds("umount", &[point]) {
+            succeeds("umount", &[OsStr::new("-l"), point]);
+        }
+    }
+}
+
+/// Frees loop devices over files below a directory.
+pub fn detach_loops_below(directory: &Path) {
+    let Ok(devices) = fs::read_dir("/sys/block") else { return };
+    for device in devices.flatten() {
+        let Ok(file) = fs::read(device.path().join("loop/backing_file")) else { continue };
+        let file = Path::new(OsStr::from_bytes(file.trim_ascii_end()));
+        if file.starts_with(directory) {
+            let path = Path::new("/dev").join(device.file_name());
+            succeeds("losetup", &[OsStr::new("-d"), path.as_os_str()]);
+        }
+    }
+}
+
+/// Removes links in `links` that point below a directory, or nowhere.
+pub fn remove_links_below(links: &Path, directory: &Path) {
+    let Ok(entries) = fs::read_dir(links) else { return };
+    for entry in entries.flatten() {
+        let Ok(target) = fs::read_link(entry.path()) else { continue };
+        if target.starts_with(directory) {
+            // Cleaning up: a link that somebody else removed meanwhile is no loss.
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// Processes of this program that were started with a path below a directory among their arguments.
+pub fn processes_of(directory: &Path) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != std::process::id().cast_signed())
+        .filter(|pid| is_ours(*pid, directory))
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+fn is_ours(pid: i32, directory: &Path) -> bool {
+    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let mut arguments = line.split(|byte| *byte == 0).map(OsStr::from_bytes);
+    let program = arguments.next().map(Path::new).and_then(Path::file_name);
+    program == Some(OsStr::new("evenkeel"))
+        && arguments.any(|argument| Path::new(argument).starts_with(directory))
+}
+
+/// Asks a process to end, and ends it if it has not after `patience`.
+pub fn terminate(process: Pid, patience: Duration) {
+    // An error means that it has ended already.
+    let _ = kill_process(process, Signal::TERM);
+    let start = Instant::now();
+    while start.elapsed() < patience {
+        if !is_alive(process) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = kill_process(process, Signal::KILL);
+}
+
+/// Whether a process runs (a zombie does not).
+pub fn is_alive(process: Pid) -> bool {
+    let path = format!("/proc/{}/stat", process.as_raw_nonzero());
+    let Ok(stat) = fs::read_to_string(path) else { return false };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// Whether a program of this name can be run.
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(usual).any(|directory| directory.join(name).is_file())
+}
+
+/// Runs a program.
+///
+/// # Errors
+/// With what the program wrote to standard error.
+pub fn run(program: &str, arguments: &[&OsStr]) -> Result<String, Failure> {
+    let shown = || {
+        let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+        format!("`{program} {}` failed", words.join(" "))
+    };
+    let output = command(program, arguments).output().map_err(|error| {
+        let missing = error.kind() == std::io::ErrorKind::NotFound;
+        let remedy = if missing { format!("install {program}") } else { String::new() };
+        Failure::new(shown(), error).advise(remedy)
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let why = if said.is_empty() { output.status.to_string() } else { said };
+    Err(Failure::new(shown(), why))
+}
+
+fn succeeds(program: &str, arguments: &[&OsStr]) -> bool {
+    let status = command(program, arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn command(program: &str, arguments: &[&OsStr]) -> Command {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/sbin");
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", path).env("LC_ALL", "C").stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+use super::*;
+
+#[test]
+fn mounts_are_read_from_mountinfo() {
+    let text = b"36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n\
+        37 35 0:9 / /srv/a\\040b rw shared:1 master:2 - xfs /dev/loop3 rw\n\
+        not a mount\n";
+    let expected = [
+        Mount { source: "/dev/root".into(), point: "/mnt2".into(), kind: "ext3".into() },
+        Mount { source: "/dev/loop3".into(), point: "/srv/a b".into(), kind: "xfs".into() },
+    ];
+    assert_eq!(parse_mountinfo(text), expected);
+}
+
+#[test]
+fn a_program_that_fails_says_why() {
+    let failure = run("ls", &[OsStr::new("/no/such/thing")]).unwrap_err();
+    assert_eq!(failure.what, "`ls /no/such/thing` failed");
+    assert!(failure.why.contains("No such file"), "{failure:?}");
+    let failure = run("no-such-program", &[]).unwrap_err();
+    assert_eq!(failure.remedy, "install no-such-program");
+}
+
+#[test]
+fn this_process_is_alive() {
+    assert!(is_alive(rustix::process::getpid()));
+    assert!(has_program("ls"));
+    assert!(!has_program("no-such-program"));
+}
