@@ -1,1 +1,50 @@
-//! Bytes on disk: superblocks.
+//! Bytes on disk, format 0: the superblock of a replica and the view in it.
+//!
+//! Explicit little-endian, every structure checksummed with CRC-32C, every length checked before
+//! it is used, unknown versions and features refused by name. The byte tables and the argument
+//! for each crash case are in `docs/format.md`.
+//!
+//! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two slots.
+//! - [`encode_view`], [`decode_view`]: a bare view, as the coordinator stores it and the wire
+//!   carries it.
+//! - [`foreign_signature`]: whose data is on a disk that is about to be formatted.
+
+pub mod bytes;
+mod code;
+mod newest;
+mod signature;
+#[cfg(any(test, feature = "proptest"))]
+pub mod strategy;
+mod superblock;
+mod view;
+
+pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_from_code};
+pub use newest::{Newest, NewestError, Slot, newest};
+pub use signature::foreign_signature;
+pub use superblock::{
+    EncodeError, FORMAT_VERSION, FormatError, LONGEST_NAME, LONGEST_WRITER, Superblock,
+    SuperblockBytes, written_by,
+};
+pub use view::{LONGEST_VIEW, VIEW_VERSION, ViewFormatError, decode_view, encode_view};
+
+/// The software that writes, as superblocks and error messages name it.
+pub const SOFTWARE: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
+
+/// Bytes in one superblock slot.
+pub const SUPERBLOCK_LENGTH: usize = 16 << 10;
+
+/// Where slot A starts on the disk, in bytes.
+pub const SLOT_A_OFFSET: u64 = 0;
+
+/// Where slot B starts on the disk, in bytes.
+pub const SLOT_B_OFFSET: u64 = 512 << 10;
+
+/// Where the data of a new replica starts on its disk, in bytes. An existing replica's superblock
+/// says where its data starts.
+pub const DATA_OFFSET: u64 = 1 << 20;
+
+/// Bytes that a disk must have to hold a replica of `data_length` bytes.
+#[must_use]
+pub const fn disk_length(data_length: u64) -> u64 {
+    DATA_OFFSET.saturating_add(data_length)
+}

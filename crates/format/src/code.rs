@@ -1,0 +1,52 @@
+//! The numbers that stand for states, causes and protocols on disk and on the network. A number
+//! once given is never given to something else.
+
+use evenkeel_core::view::Cause;
+use evenkeel_core::{Protocol, ReplicaState};
+
+/// Defines both directions of a table of codes, so that they cannot disagree; a value without a
+/// code does not compile.
+macro_rules! codes {
+    ($type:ident, $to:ident, $from:ident, { $($name:ident = $code:literal),+ $(,)? }) => {
+        #[doc = concat!("The code of this `", stringify!($type), "`.")]
+        #[must_use]
+        pub const fn $to(value: $type) -> u8 {
+            match value {
+                $($type::$name => $code,)+
+            }
+        }
+
+        #[doc = concat!("The `", stringify!($type), "` with this code, if there is one.")]
+        #[must_use]
+        pub const fn $from(code: u8) -> Option<$type> {
+            match code {
+                $($code => Some($type::$name),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+codes!(Protocol, protocol_code, protocol_from_code, { A = 1, B = 2, C = 3 });
+
+codes!(ReplicaState, replica_state_code, replica_state_from_code, {
+    InSync = 1,
+    Rebuilding = 2,
+    Stale = 3,
+    Faulty = 4,
+    Spare = 5,
+});
+
+codes!(Cause, cause_code, cause_from_code, {
+    None = 0,
+    Disconnected = 1,
+    Late = 2,
+    Restarted = 3,
+    Unreachable = 4,
+    UncleanEnd = 5,
+    Medium = 6,
+    NoSpace = 7,
+    Operator = 8,
+    OtherLineage = 9,
+    SourceFailed = 10,
+});

@@ -1,0 +1,77 @@
+//! Arbitrary valid views, for property tests.
+
+use evenkeel_core::view::Cause;
+use evenkeel_core::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::code::cause_from_code;
+
+/// Any valid view.
+pub fn views() -> impl Strategy<Value = View> {
+    let identities = (any::<u128>(), any::<u128>(), any::<u128>(), any::<[u64; 2]>());
+    let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
+    (identities, protocols, geometries(), vec(mirrors(), 1..=16), vec(primaries(), 0..=32))
+        .prop_map(|(ids, protocol, geometry, mirrors, primaries)| View {
+            volume: VolumeId(ids.0),
+            generation: Generation(ids.3[0]),
+            parent: Generation(ids.3[1]),
+            lineage: Lineage(ids.1),
+            coordinator: CoordinatorId(ids.2),
+            geometry,
+            protocol,
+            mirrors,
+            primaries,
+        })
+        .prop_filter("replica identities must differ", View::is_valid)
+}
+
+/// Any state of a replica.
+pub fn replica_states() -> impl Strategy<Value = ReplicaState> {
+    use ReplicaState::*;
+    select(vec![InSync, Rebuilding, Stale, Faulty, Spare])
+}
+
+/// Any cause.
+pub fn causes() -> impl Strategy<Value = Cause> {
+    (0..=10u8).prop_map(|code| cause_from_code(code).unwrap_or(Cause::None))
+}
+
+fn geometries() -> impl Strategy<Value = Geometry> {
+    (select(vec![512u32, 4096]), 1..=1u64 << 48, 12..=30u32).prop_map(
+        |(block_size, blocks, chunk)| Geometry {
+            size: blocks * u64::from(block_size),
+            block_size,
+            chunk: 1 << chunk,
+        },
+    )
+}
+
+fn primaries() -> impl Strategy<Value = PrimaryId> {
+    any::<(u128, u64)>().prop_map(|(node, incarnation)| PrimaryId {
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+    })
+}
+
+/// The first replica is in-sync: a valid mirror has one.
+fn mirrors() -> impl Strategy<Value = MirrorView> {
+    vec(records(), 1..=16).prop_map(|mut replicas| {
+        replicas[0].state = ReplicaState::InSync;
+        MirrorView { replicas }
+    })
+}
+
+fn records() -> impl Strategy<Value = ReplicaRecord> {
+    (any::<(u128, u128, u64, u64)>(), replica_states(), causes()).prop_map(|(ids, state, cause)| {
+        ReplicaRecord {
+            id: ReplicaId(ids.0),
+            node: NodeId(ids.1),
+            state,
+            since: Generation(ids.3),
+            incarnation: Incarnation(ids.2),
+            cause,
+        }
+    })
+}

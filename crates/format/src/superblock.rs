@@ -1,0 +1,306 @@
+//! The superblock: what a replica's disk says of itself. It lies there twice; see [`crate::newest()`].
+
+use core::fmt;
+
+use evenkeel_core::{ReplicaId, View, VolumeId};
+use thiserror::Error;
+
+use crate::bytes::{Put, Reader, Short, crc32c_of_parts, padded_text};
+use crate::view::{LONGEST_VIEW, ViewFormatError, decode_view, encode_view};
+use crate::{DATA_OFFSET, SOFTWARE, SUPERBLOCK_LENGTH};
+
+/// The version of the format that this software writes, and the only one it reads.
+pub const FORMAT_VERSION: u32 = 0;
+
+/// Longest name of a volume, in bytes of UTF-8.
+pub const LONGEST_NAME: usize = 64;
+
+/// Bytes of the field that names the software that wrote a superblock.
+pub const LONGEST_WRITER: usize = 32;
+
+pub(crate) const MAGIC: &[u8; 16] = b"evenkeel replica";
+const CRC_OFFSET: usize = 24;
+const WRITER_OFFSET: usize = 64;
+const VIEW_OFFSET: usize = 512;
+/// Data starts at a multiple of this, whatever the logical block size.
+const DATA_ALIGNMENT: u64 = 4096;
+
+const _: () = assert!(VIEW_OFFSET + LONGEST_VIEW <= SUPERBLOCK_LENGTH);
+
+/// What a replica's disk says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    /// Counts the saves of this replica's superblock; the first is 1.
+    pub sequence: u64,
+    /// The volume.
+    pub volume: VolumeId,
+    /// The volume's name when this was saved, for those who find the disk alone: 1 to
+    /// [`LONGEST_NAME`] bytes.
+    pub name: String,
+    /// The replica.
+    pub replica: ReplicaId,
+    /// Which mirror of the stripe it belongs to.
+    pub mirror: u32,
+    /// First byte of the data on the disk; fixed for the replica's life.
+    pub data_offset: u64,
+    /// Bytes of data, at least [`View::replica_size`].
+    pub data_length: u64,
+    /// The adopted view.
+    pub view: View,
+}
+
+/// One slot's bytes, aligned so that they can be written with O_DIRECT.
+#[derive(Clone, PartialEq, Eq)]
+#[repr(C, align(4096))]
+pub struct SuperblockBytes(pub [u8; SUPERBLOCK_LENGTH]);
+
+impl fmt::Debug for SuperblockBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SuperblockBytes")
+    }
+}
+
+impl AsRef<[u8]> for SuperblockBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Why a superblock can't be written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EncodeError {
+    /// The name is empty or too long.
+    #[error(
+        "the volume's name has {0} bytes; 1 to {LONGEST_NAME} are possible: choose another one"
+    )]
+    Name(usize),
+    /// A number contradicts another one, or a limit.
+    #[error("the superblock would not be valid: {0}")]
+    Invalid(&'static str),
+    /// The view is not valid.
+    #[error(transparent)]
+    View(#[from] ViewFormatError),
+}
+
+/// Why a slot does not hold a superblock that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// There are fewer bytes than a slot has: it could not be read.
+    #[error("the superblock could not be read: check the disk and its size")]
+    Unreadable,
+    /// The slot does not start as a superblock does.
+    #[error("there is no evenkeel superblock: this is not a replica, or its start was overwritten")]
+    NoMagic,
+    /// It is whole, as far as can be told, and of another version.
+    #[error(
+        "written by {writer} in format {version}, and this is {SOFTWARE}, which reads format {FORMAT_VERSION}: upgrade this node"
+    )]
+    UnknownVersion {
+        /// The version of the format.
+        version: u32,
+        /// The software that wrote it.
+        writer: String,
+    },
+    /// It is whole, and uses features that this software must not ignore.
+    #[error(
+        "written by {writer} with features unknown to this {SOFTWARE} (incompatible {incompatible:#x}, read-only-compatible {read_only_compatible:#x}): upgrade this node"
+    )]
+    UnknownFeatures {
+        /// Bits of features without which the replica can't even be read.
+        incompatible: u64,
+        /// Bits of features without which the replica must not be written.
+        read_only_compatible: u64,
+        /// The software that wrote it.
+        writer: String,
+    },
+    /// The checksum does not match.
+    #[error(
+        "the superblock's checksum is {stored:08x} and should be {computed:08x}: a write was cut off, or the disk is damaged"
+    )]
+    Checksum {
+        /// What the superblock says.
+        stored: u32,
+        /// What its bytes yield.
+        computed: u32,
+    },
+    /// The checksum matches and a number is impossible: written by defective software.
+    #[error("the superblock is not valid: {0}; please report this, with its first 16 KiB")]
+    Invalid(&'static str),
+    /// The checksum matches and the view can't be used.
+    #[error("in the superblock: {0}")]
+    View(#[from] ViewFormatError),
+}
+
+impl From<Short> for FormatError {
+    fn from(_: Short) -> Self {
+        Self::Unreadable
+    }
+}
+
+impl FormatError {
+    /// Whether the slot was written whole by software that is newer than this one. Then the other
+    /// slot must not be used either: it may be older than what the newer software did.
+    #[must_use]
+    pub const fn is_from_newer_software(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownVersion { .. }
+                | Self::UnknownFeatures { .. }
+                | Self::View(ViewFormatError::Version(_))
+        )
+    }
+}
+
+impl Superblock {
+    /// The bytes of one slot. Both slots get the same bytes.
+    ///
+    /// # Errors
+    /// See [`EncodeError`].
+    pub fn encode(&self) -> Result<Box<SuperblockBytes>, EncodeError> {
+        if !(1..=LONGEST_NAME).contains(&self.name.len()) || self.name.contains('\0') {
+            return Err(EncodeError::Name(self.name.len()));
+        }
+        self.check().map_err(EncodeError::Invalid)?;
+        let view = encode_view(&self.view)?;
+        let mut out = Vec::with_capacity(SUPERBLOCK_LENGTH);
+        self.put_head(&mut out);
+        out.put_padded(self.name.as_bytes(), LONGEST_NAME);
+        out.put_u32(view.len() as u32);
+        out.put_padded(&[], VIEW_OFFSET - out.len());
+        out.put_padded(&view, SUPERBLOCK_LENGTH - VIEW_OFFSET);
+        let crc = checksum(&out).to_le_bytes();
+        let mut slot = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
+        slot.0.copy_from_slice(&out);
+        slot.0[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
+        Ok(slot)
+    }
+
+    /// Everything before the name; the checksum is left as zeroes.
+    fn put_head(&self, out: &mut Vec<u8>) {
+        out.put(MAGIC);
+        out.put_u32(FORMAT_VERSION);
+        out.put_u32(SUPERBLOCK_LENGTH as u32);
+        out.put_padded(&[], 8);
+        out.put_u64(self.sequence);
+        // Features: compatible, read-only-compatible, incompatible. Format 0 knows none.
+        out.put_padded(&[], 24);
+        out.put_padded(SOFTWARE.as_bytes(), LONGEST_WRITER);
+        out.put_u128(self.volume.0);
+        out.put_u128(self.replica.0);
+        out.put_u64(self.data_offset);
+        out.put_u64(self.data_length);
+        out.put_u32(self.mirror);
+        out.put_padded(&[], 4);
+    }
+
+    /// Reads one slot.
+    ///
+    /// # Errors
+    /// See [`FormatError`].
+    pub fn decode(slot: &[u8]) -> Result<Self, FormatError> {
+        let slot = slot.get(..SUPERBLOCK_LENGTH).ok_or(FormatError::Unreadable)?;
+        check_envelope(slot)?;
+        let mut reader = Reader::new(&slot[WRITER_OFFSET + LONGEST_WRITER..]);
+        let volume = VolumeId(reader.u128()?);
+        let replica = ReplicaId(reader.u128()?);
+        let (data_offset, data_length) = (reader.u64()?, reader.u64()?);
+        let mirror = reader.u32()?;
+        reader.take(4)?;
+        let name = padded_text(reader.take(LONGEST_NAME)?)
+            .filter(|name| !name.is_empty())
+            .ok_or(FormatError::Invalid("the volume's name is not text"))?;
+        let view_length = reader.u32()? as usize;
+        let view = slot[VIEW_OFFSET..]
+            .get(..view_length)
+            .ok_or(FormatError::Invalid("the view does not fit"))?;
+        let superblock = Self {
+            sequence: u64_at(slot, 32),
+            volume,
+            name: name.to_owned(),
+            replica,
+            mirror,
+            data_offset,
+            data_length,
+            view: decode_view(view)?,
+        };
+        superblock.check().map_err(FormatError::Invalid)?;
+        Ok(superblock)
+    }
+
+    /// What a superblock must fulfil beyond its view's own validity.
+    fn check(&self) -> Result<(), &'static str> {
+        let end = self.data_offset.checked_add(self.data_length);
+        let mirror_fits = (self.mirror as usize) < self.view.mirrors.len();
+        match () {
+            () if self.volume != self.view.volume => Err("its view is of another volume"),
+            () if !mirror_fits => Err("its view has no such mirror"),
+            () if self.data_offset < DATA_OFFSET => Err("the data starts in the superblocks"),
+            () if !self.data_offset.is_multiple_of(DATA_ALIGNMENT) => {
+                Err("the data does not start at a multiple of 4096")
+            }
+            () if end.is_none() => Err("the data ends beyond what a disk can have"),
+            () if self.data_length < self.view.replica_size() => {
+                Err("the data is shorter than the view's geometry says")
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+/// The software that wrote a slot, for messages; not checked by a checksum.
+#[must_use]
+pub fn written_by(slot: &[u8]) -> Option<String> {
+    let field = slot.get(WRITER_OFFSET..WRITER_OFFSET + LONGEST_WRITER)?;
+    padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Checks the part that all versions of the format share: magic, length, checksum, version,
+/// features.
+fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
+    if &slot[..16] != MAGIC {
+        return Err(FormatError::NoMagic);
+    }
+    let (version, length) = (u32_at(slot, 16), u32_at(slot, 20) as usize);
+    let writer = || written_by(slot).unwrap_or_else(|| "unknown software".to_owned());
+    // Version 0 has one length. That of a newer one may be more than was read: then the checksum
+    // can't be judged.
+    let whole = match version {
+        FORMAT_VERSION => slot,
+        _ => slot
+            .get(..length)
+            .filter(|whole| whole.len() >= VIEW_OFFSET)
+            .ok_or_else(|| FormatError::UnknownVersion { version, writer: writer() })?,
+    };
+    let (stored, computed) = (u32_at(slot, CRC_OFFSET), checksum(whole));
+    if stored != computed {
+        return Err(FormatError::Checksum { stored, computed });
+    }
+    if version != FORMAT_VERSION {
+        return Err(FormatError::UnknownVersion { version, writer: writer() });
+    }
+    if length != SUPERBLOCK_LENGTH {
+        return Err(FormatError::Invalid("its length is not that of format 0"));
+    }
+    let (read_only_compatible, incompatible) = (u64_at(slot, 48), u64_at(slot, 56));
+    if read_only_compatible | incompatible != 0 {
+        let writer = writer();
+        return Err(FormatError::UnknownFeatures { incompatible, read_only_compatible, writer });
+    }
+    Ok(())
+}
+
+/// Over all bytes, with the checksum's own taken as zero.
+fn checksum(slot: &[u8]) -> u32 {
+    crc32c_of_parts(&[&slot[..CRC_OFFSET], &[0; 4], &slot[CRC_OFFSET + 4..]])
+}
+
+fn u32_at(slot: &[u8], offset: usize) -> u32 {
+    Reader::new(&slot[offset..]).u32().unwrap_or_default()
+}
+
+fn u64_at(slot: &[u8], offset: usize) -> u64 {
+    Reader::new(&slot[offset..]).u64().unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

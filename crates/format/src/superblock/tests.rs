@@ -1,0 +1,197 @@
+use evenkeel_core::*;
+use proptest::prelude::*;
+
+use super::*;
+use crate::strategy::views;
+
+/// A superblock of a volume with one mirror of three replicas.
+pub(crate) fn sample() -> Superblock {
+    let record = |r: u128| ReplicaRecord {
+        id: ReplicaId(r),
+        node: NodeId(r + 100),
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(5),
+        cause: evenkeel_core::view::Cause::None,
+    };
+    let view = View {
+        volume: VolumeId(7),
+        generation: Generation(3),
+        parent: Generation(2),
+        lineage: Lineage(11),
+        coordinator: CoordinatorId(12),
+        geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
+        protocol: Protocol::C,
+        mirrors: vec![MirrorView { replicas: (1..=3).map(record).collect() }],
+        primaries: Vec::new(),
+    };
+    Superblock {
+        sequence: 9,
+        volume: view.volume,
+        name: "db".to_owned(),
+        replica: ReplicaId(2),
+        mirror: 0,
+        data_offset: DATA_OFFSET,
+        data_length: 4 << 30,
+        view,
+    }
+}
+
+/// Makes the checksum right again after a change.
+pub(crate) fn seal(slot: &mut [u8]) {
+    let crc = checksum(slot).to_le_bytes();
+    slot[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
+}
+
+fn superblocks() -> impl Strategy<Value = Superblock> {
+    (views(), any::<(u64, u128, u32)>(), 0..1u64 << 40, "[a-zA-Z0-9_.ä-]{1,32}").prop_map(
+        |(view, (sequence, replica, mirror), beyond, name)| Superblock {
+            sequence,
+            volume: view.volume,
+            name,
+            replica: ReplicaId(replica),
+            mirror: mirror % view.mirrors.len() as u32,
+            data_offset: DATA_OFFSET + beyond / 4096 * 4096,
+            data_length: view.replica_size() + beyond,
+            view,
+        },
+    )
+}
+
+#[test]
+fn the_bytes_are_where_the_manual_says() {
+    let slot = sample().encode().unwrap();
+    assert_eq!(&slot.0[..16], b"evenkeel replica");
+    assert_eq!(u32_at(&slot.0, 16), 0);
+    assert_eq!(u32_at(&slot.0, 20), 16384);
+    assert_eq!(u64_at(&slot.0, 32), 9);
+    assert_eq!(written_by(&slot.0).as_deref(), Some(SOFTWARE));
+    assert_eq!(slot.0[96], 7);
+    assert_eq!(slot.0[112], 2);
+    assert_eq!(u64_at(&slot.0, 128), 1 << 20);
+    assert_eq!(u64_at(&slot.0, 136), 4 << 30);
+    assert_eq!(&slot.0[152..155], b"db\0");
+    assert_eq!(u32_at(&slot.0, 216) as usize, 96 + 8 + 3 * 56);
+    assert_eq!(slot.0.as_ptr().align_offset(4096), 0);
+}
+
+#[test]
+fn the_largest_view_fits() {
+    let view = crate::view::tests::largest();
+    let superblock =
+        Superblock { volume: view.volume, data_length: view.replica_size(), view, ..sample() };
+    let slot = superblock.encode().unwrap();
+    assert_eq!(Superblock::decode(&slot.0), Ok(superblock));
+}
+
+#[test]
+fn what_contradicts_itself_is_not_written() {
+    let broken: [fn(&mut Superblock); 7] = [
+        |s| s.volume = VolumeId(8),
+        |s| s.mirror = 1,
+        |s| s.data_offset = 4096,
+        |s| s.data_offset += 512,
+        |s| s.data_offset = u64::MAX - 4095,
+        |s| s.data_length -= 1,
+        |s| s.view.mirrors.clear(),
+    ];
+    for (number, spoil) in broken.iter().enumerate() {
+        let mut superblock = sample();
+        spoil(&mut superblock);
+        assert!(superblock.encode().is_err(), "{number}");
+    }
+    for name in [String::new(), "x".repeat(65), "a\0b".to_owned()] {
+        let superblock = Superblock { name, ..sample() };
+        assert!(matches!(superblock.encode(), Err(EncodeError::Name(_))));
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let mut slot = sample().encode().unwrap();
+    slot.0[16] = 3;
+    slot.0[64..96].fill(0);
+    slot.0[64..76].copy_from_slice(b"evenkeel 4.2");
+    assert!(matches!(Superblock::decode(&slot.0), Err(FormatError::Checksum { .. })));
+    seal(&mut slot.0);
+    let message = Superblock::decode(&slot.0).unwrap_err().to_string();
+    assert!(message.starts_with("written by evenkeel 4.2 in format 3, and this is evenkeel "));
+    assert!(message.ends_with("reads format 0: upgrade this node"), "{message}");
+}
+
+#[test]
+fn a_version_with_longer_superblocks_is_refused_by_name() {
+    let mut slot = sample().encode().unwrap();
+    slot.0[16] = 1;
+    slot.0[20..24].copy_from_slice(&65536u32.to_le_bytes());
+    let error = Superblock::decode(&slot.0).unwrap_err();
+    assert!(matches!(error, FormatError::UnknownVersion { version: 1, .. }));
+}
+
+#[test]
+fn unknown_features_are_refused_unless_compatible() {
+    for (offset, refused) in [(40, false), (48, true), (56, true)] {
+        let mut slot = sample().encode().unwrap();
+        slot.0[offset] = 4;
+        seal(&mut slot.0);
+        let result = Superblock::decode(&slot.0);
+        let is_refusal = matches!(result, Err(FormatError::UnknownFeatures { .. }));
+        assert_eq!((is_refusal, result.is_ok()), (refused, !refused));
+    }
+}
+
+#[test]
+fn what_is_no_superblock_is_told_apart() {
+    assert_eq!(Superblock::decode(&[]), Err(FormatError::Unreadable));
+    assert_eq!(Superblock::decode(&[0; 512]), Err(FormatError::Unreadable));
+    assert_eq!(Superblock::decode(&[0; SUPERBLOCK_LENGTH]), Err(FormatError::NoMagic));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_read(superblock in superblocks()) {
+        let slot = superblock.encode().unwrap();
+        prop_assert_eq!(Superblock::decode(&slot.0), Ok(superblock));
+    }
+
+    #[test]
+    fn any_flipped_byte_is_detected(
+        superblock in superblocks(),
+        at in 0..SUPERBLOCK_LENGTH,
+        flip in 1..=255u8,
+    ) {
+        let mut slot = superblock.encode().unwrap();
+        slot.0[at] ^= flip;
+        prop_assert!(Superblock::decode(&slot.0).is_err());
+    }
+
+    #[test]
+    fn a_torn_slot_is_detected(
+        old in superblocks(),
+        new in superblocks(),
+        sectors in 1..SUPERBLOCK_LENGTH / 512,
+    ) {
+        let (old, new) = (old.encode().unwrap(), new.encode().unwrap());
+        let mut torn = new.clone();
+        torn.0[sectors * 512..].copy_from_slice(&old.0[sectors * 512..]);
+        prop_assume!(torn != new && torn != old);
+        prop_assert!(Superblock::decode(&torn.0).is_err());
+    }
+
+    #[test]
+    fn changed_and_sealed_again_it_is_sound_or_refused(
+        superblock in superblocks(),
+        changes in prop::collection::vec((0..SUPERBLOCK_LENGTH, any::<u8>()), 1..8),
+    ) {
+        let mut slot = superblock.encode().unwrap();
+        for (at, value) in changes {
+            slot.0[at] = value;
+        }
+        seal(&mut slot.0);
+        if let Ok(superblock) = Superblock::decode(&slot.0) {
+            prop_assert!(superblock.encode().is_ok());
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A view as bytes: in superblocks, in the coordinator's database, in the message `Adopt`.
+
+use evenkeel_core::settings::{MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+use evenkeel_core::{
+    CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, PrimaryId,
+    ReplicaId, ReplicaRecord, View, VolumeId,
+};
+use thiserror::Error;
+
+use crate::SOFTWARE;
+use crate::bytes::{Put, Reader, Short, crc32c_of_parts};
+use crate::code::*;
+
+/// The version of the encoding of views that this software writes, and the only one it reads.
+pub const VIEW_VERSION: u16 = 0;
+
+/// Bytes before the first primary.
+const HEADER: usize = 96;
+const CRC_OFFSET: usize = 12;
+const PRIMARY: usize = 24;
+const MIRROR: usize = 8;
+const RECORD: usize = 56;
+
+/// Most bytes that an encoded view has.
+pub const LONGEST_VIEW: usize =
+    HEADER + MOST_PRIMARIES * PRIMARY + MOST_MIRRORS * (MIRROR + MOST_REPLICAS * RECORD);
+
+/// Why bytes are not a view that can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ViewFormatError {
+    /// The bytes are fewer or more than the view's own length says, or that length is impossible.
+    #[error("the view's length is wrong: the data is damaged or cut off")]
+    Length,
+    /// The checksum does not match.
+    #[error(
+        "the view's checksum is {stored:08x} and should be {computed:08x}: the data is damaged"
+    )]
+    Checksum {
+        /// What the view says.
+        stored: u32,
+        /// What its bytes yield.
+        computed: u32,
+    },
+    /// The encoding is of a version unknown here.
+    #[error(
+        "the view is written in version {0}, and this is {SOFTWARE}, which reads version {VIEW_VERSION}: upgrade this node"
+    )]
+    Version(u16),
+    /// A field has a value that has no meaning.
+    #[error("the view's field \"{field}\" has the unknown value {value}")]
+    Unknown {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The numbers contradict each other or the limits.
+    #[error(
+        "the view is not valid: its numbers are out of bounds, or a mirror has no in-sync replica"
+    )]
+    NotValid,
+}
+
+impl From<Short> for ViewFormatError {
+    fn from(_: Short) -> Self {
+        Self::Length
+    }
+}
+
+/// The view as bytes, at most [`LONGEST_VIEW`] of a valid one.
+///
+/// # Errors
+/// [`ViewFormatError::NotValid`] if the view is not valid.
+pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
+    if !view.is_valid() {
+        return Err(ViewFormatError::NotValid);
+    }
+    let mut out = Vec::with_capacity(LONGEST_VIEW);
+    put_header(view, &mut out);
+    for primary in &view.primaries {
+        out.put_u128(primary.node.0);
+        out.put_u64(primary.incarnation.0);
+    }
+    for mirror in &view.mirrors {
+        out.put_padded(&[mirror.replicas.len() as u8], MIRROR);
+        mirror.replicas.iter().for_each(|record| put_record(record, &mut out));
+    }
+    let length = (out.len() as u32).to_le_bytes();
+    out[8..CRC_OFFSET].copy_from_slice(&length);
+    let crc = checksum(&out).to_le_bytes();
+    out[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
+    Ok(out)
+}
+
+/// The length and the checksum are left as zeroes.
+fn put_header(view: &View, out: &mut Vec<u8>) {
+    out.put_u16(VIEW_VERSION);
+    out.put_u8(protocol_code(view.protocol));
+    out.put_u8(view.mirrors.len() as u8);
+    out.put_u8(view.primaries.len() as u8);
+    out.put_padded(&[], 3 + 4 + 4);
+    out.put_u128(view.volume.0);
+    out.put_u128(view.lineage.0);
+    out.put_u128(view.coordinator.0);
+    out.put_u64(view.generation.0);
+    out.put_u64(view.parent.0);
+    out.put_u64(view.geometry.size);
+    out.put_u32(view.geometry.block_size);
+    out.put_u32(view.geometry.chunk);
+}
+
+fn put_record(record: &ReplicaRecord, out: &mut Vec<u8>) {
+    out.put_u128(record.id.0);
+    out.put_u128(record.node.0);
+    out.put_u64(record.incarnation.0);
+    out.put_u64(record.since.0);
+    let codes = [replica_state_code(record.state), cause_code(record.cause)];
+    out.put_padded(&codes, RECORD - 48);
+}
+
+/// The checksum of an encoded view: over all of it, with the checksum's own bytes taken as zero.
+fn checksum(bytes: &[u8]) -> u32 {
+    crc32c_of_parts(&[&bytes[..CRC_OFFSET], &[0; 4], &bytes[CRC_OFFSET + 4..]])
+}
+
+/// Reads a view from bytes that hold it and nothing else. What it returns is valid
+/// ([`View::is_valid`]).
+///
+/// # Errors
+/// See [`ViewFormatError`].
+pub fn decode_view(bytes: &[u8]) -> Result<View, ViewFormatError> {
+    if bytes.len() < HEADER || bytes.len() > LONGEST_VIEW {
+        return Err(ViewFormatError::Length);
+    }
+    let mut reader = Reader::new(bytes);
+    let version = reader.u16()?;
+    let counts = Counts::read(&mut reader)?;
+    let (length, stored) = (reader.u32()?, reader.u32()?);
+    if length as usize != bytes.len() {
+        return Err(ViewFormatError::Length);
+    }
+    let computed = checksum(bytes);
+    if stored != computed {
+        return Err(ViewFormatError::Checksum { stored, computed });
+    }
+    if version != VIEW_VERSION {
+        return Err(ViewFormatError::Version(version));
+    }
+    let view = read_view(&counts, &mut reader)?;
+    match (reader.left(), view.is_valid()) {
+        (0, true) => Ok(view),
+        (0, false) => Err(ViewFormatError::NotValid),
+        _ => Err(ViewFormatError::Length),
+    }
+}
+
+/// The first fields, read before the checksum is known to match and used only after.
+struct Counts {
+    protocol: u8,
+    mirrors: u8,
+    primaries: u8,
+    reserved: [u8; 3],
+}
+
+impl Counts {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Short> {
+        Ok(Self {
+            protocol: reader.u8()?,
+            mirrors: reader.u8()?,
+            primaries: reader.u8()?,
+            reserved: reader.array()?,
+        })
+    }
+}
+
+fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewFormatError> {
+    expect_zeroes(&counts.reserved)?;
+    Ok(View {
+        protocol: protocol_from_code(counts.protocol)
+            .ok_or_else(|| unknown("protocol", counts.protocol))?,
+        volume: VolumeId(reader.u128()?),
+        lineage: Lineage(reader.u128()?),
+        coordinator: CoordinatorId(reader.u128()?),
+        generation: Generation(reader.u64()?),
+        parent: Generation(reader.u64()?),
+        geometry: Geometry { size: reader.u64()?, block_size: reader.u32()?, chunk: reader.u32()? },
+        primaries: (0..counts.primaries)
+            .map(|_| read_primary(reader))
+            .collect::<Result<_, Short>>()?,
+        mirrors: (0..counts.mirrors)
+            .map(|_| read_mirror(reader))
+            .collect::<Result<_, ViewFormatError>>()?,
+    })
+}
+
+fn read_primary(reader: &mut Reader<'_>) -> Result<PrimaryId, Short> {
+    Ok(PrimaryId { node: NodeId(reader.u128()?), incarnation: Incarnation(reader.u64()?) })
+}
+
+fn read_mirror(reader: &mut Reader<'_>) -> Result<MirrorView, ViewFormatError> {
+    let [count, reserved @ ..] = reader.array::<MIRROR>()?;
+    expect_zeroes(&reserved)?;
+    let replicas = (0..count).map(|_| read_record(reader)).collect::<Result<_, _>>()?;
+    Ok(MirrorView { replicas })
+}
+
+fn read_record(reader: &mut Reader<'_>) -> Result<ReplicaRecord, ViewFormatError> {
+    let (id, node) = (ReplicaId(reader.u128()?), NodeId(reader.u128()?));
+    let (incarnation, since) = (Incarnation(reader.u64()?), Generation(reader.u64()?));
+    let (state, cause) = (reader.u8()?, reader.u8()?);
+    expect_zeroes(reader.take(RECORD - 50)?)?;
+    Ok(ReplicaRecord {
+        id,
+        node,
+        state: replica_state_from_code(state).ok_or_else(|| unknown("replica state", state))?,
+        since,
+        incarnation,
+        cause: cause_from_code(cause).ok_or_else(|| unknown("cause", cause))?,
+    })
+}
+
+fn unknown(field: &'static str, value: u8) -> ViewFormatError {
+    ViewFormatError::Unknown { field, value: u64::from(value) }
+}
+
+fn expect_zeroes(reserved: &[u8]) -> Result<(), ViewFormatError> {
+    match reserved.iter().find(|byte| **byte != 0) {
+        Some(byte) => Err(unknown("reserved", *byte)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,135 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::strategy::views;
+
+/// A view of the largest size.
+pub(crate) fn largest() -> View {
+    let mirror = |m: u128| MirrorView {
+        replicas: (0..MOST_REPLICAS as u128)
+            .map(|r| ReplicaRecord {
+                id: ReplicaId(m * 100 + r),
+                node: NodeId(r),
+                state: evenkeel_core::ReplicaState::InSync,
+                since: Generation(2),
+                incarnation: Incarnation(u64::MAX),
+                cause: evenkeel_core::view::Cause::None,
+            })
+            .collect(),
+    };
+    let primary = PrimaryId { node: NodeId(9), incarnation: Incarnation(8) };
+    View {
+        volume: VolumeId(7),
+        generation: Generation(2),
+        parent: Generation(1),
+        lineage: Lineage(3),
+        coordinator: CoordinatorId(4),
+        geometry: Geometry { size: 1 << 40, block_size: 512, chunk: 1 << 20 },
+        protocol: evenkeel_core::Protocol::C,
+        mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
+        primaries: vec![primary; MOST_PRIMARIES],
+    }
+}
+
+/// Makes the checksum right again after a change.
+fn seal(bytes: &mut [u8]) {
+    let crc = checksum(bytes).to_le_bytes();
+    bytes[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
+}
+
+#[test]
+fn the_largest_view_has_the_stated_length() {
+    let view = largest();
+    let bytes = encode_view(&view).unwrap();
+    assert_eq!(bytes.len(), LONGEST_VIEW);
+    assert_eq!(decode_view(&bytes).unwrap(), view);
+}
+
+#[test]
+fn an_invalid_view_is_neither_written_nor_read() {
+    let mut view = largest();
+    let mut bytes = encode_view(&view).unwrap();
+    view.geometry.size += 1;
+    assert_eq!(encode_view(&view), Err(ViewFormatError::NotValid));
+    bytes[80..88].copy_from_slice(&view.geometry.size.to_le_bytes());
+    seal(&mut bytes);
+    assert_eq!(decode_view(&bytes), Err(ViewFormatError::NotValid));
+}
+
+#[test]
+fn unknown_values_are_refused_by_name() {
+    let good = encode_view(&largest()).unwrap();
+    let first_record = HEADER + MOST_PRIMARIES * PRIMARY + MIRROR;
+    for (offset, name) in [
+        (0, "version 255"),
+        (2, "\"protocol\""),
+        (5, "\"reserved\""),
+        (first_record + 48, "\"replica state\""),
+        (first_record + 49, "\"cause\""),
+        (first_record + 50, "\"reserved\""),
+    ] {
+        let mut bytes = good.clone();
+        bytes[offset] = 255;
+        seal(&mut bytes);
+        let message = decode_view(&bytes).unwrap_err().to_string();
+        assert!(message.contains(name), "{message}");
+    }
+}
+
+#[test]
+fn counts_that_do_not_fit_the_length_are_refused() {
+    let good = encode_view(&largest()).unwrap();
+    for (offset, count) in [(3, 15), (3, 17), (4, 31), (4, 255)] {
+        let mut bytes = good.clone();
+        bytes[offset] = count;
+        seal(&mut bytes);
+        assert!(decode_view(&bytes).is_err());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_read(view in views()) {
+        prop_assert_eq!(decode_view(&encode_view(&view).unwrap()), Ok(view));
+    }
+
+    #[test]
+    fn any_changed_byte_is_detected(view in views(), at: prop::sample::Index, flip in 1..=255u8) {
+        let mut bytes = encode_view(&view).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        prop_assert!(decode_view(&bytes).is_err());
+    }
+
+    #[test]
+    fn any_length_but_its_own_is_detected(view in views(), at: prop::sample::Index) {
+        let mut bytes = encode_view(&view).unwrap();
+        prop_assert!(decode_view(&bytes[..at.index(bytes.len())]).is_err());
+        bytes.push(0);
+        prop_assert!(decode_view(&bytes).is_err());
+    }
+
+    #[test]
+    fn changed_and_sealed_again_it_is_valid_or_refused(
+        view in views(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut bytes = encode_view(&view).unwrap();
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        seal(&mut bytes);
+        if let Ok(view) = decode_view(&bytes) {
+            prop_assert!(view.is_valid());
+            prop_assert_eq!(encode_view(&view).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn no_input_panics(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
+        let _ = decode_view(&bytes);
+    }
+}
