@@ -6,5 +6,8 @@
 
 pub mod api;
 pub mod config;
+pub mod disks;
+pub mod identity;
+pub mod state;
 
 pub use config::{Config, ConfigError};

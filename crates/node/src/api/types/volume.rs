@@ -70,6 +70,9 @@ pub struct CreateVolumeRequest {
     /// one disk (for trials).
     #[serde(default)]
     pub allow_same_node: bool,
+    /// Promise more space than the disks have; a disk that is full later fails its replica.
+    #[serde(default)]
+    pub thin: bool,
     /// Change nothing; answer what would be done.
     #[serde(default)]
     pub dry_run: bool,
@@ -102,6 +105,7 @@ impl CreateVolumeRequest {
             chunk: default_chunk(),
             no_data: NoData::default(),
             allow_same_node: false,
+            thin: false,
             dry_run: false,
         }
     }

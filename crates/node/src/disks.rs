@@ -1,0 +1,381 @@
+//! The disks of this node, and the replicas on them.
+//!
+//! A disk is a block device, which holds one replica, or a directory, which holds one file for
+//! each. All calls block on the disks: they belong on a thread that may.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::{ReplicaId, VolumeId};
+use evenkeel_format::{Slot, Superblock};
+use serde::{Deserialize, Serialize};
+
+use crate::api::types::{Disk, DiskKind, DiskReplica, NodeRef};
+use crate::api::{ApiError, ErrorCode};
+use crate::config::check::{NAME_RULE, is_name};
+use crate::state::StateDirectory;
+
+mod device;
+mod directory;
+mod probe;
+mod replica_file;
+
+pub use probe::{device_number, mount_point};
+
+const FILE: &str = "disks.json";
+
+/// A disk as the state directory remembers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    name: String,
+    path: PathBuf,
+    kind: DiskKind,
+}
+
+/// A replica that was opened: checked, locked, ready for direct I/O.
+#[derive(Debug)]
+pub struct OpenReplica {
+    /// The file or device, opened with O_DIRECT.
+    pub file: File,
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it is a block device.
+    pub device: bool,
+    /// The smallest unit of direct I/O, in bytes.
+    pub block_size: u32,
+    /// What it says of itself.
+    pub superblock: Superblock,
+    /// The slot that every save writes first.
+    pub write_first: Slot,
+}
+
+/// What is known of a replica on a disk, whether it could be opened or not.
+#[derive(Debug, Clone)]
+struct Known {
+    path: PathBuf,
+    superblock: Option<Superblock>,
+    problem: Option<String>,
+}
+
+/// What a disk keeps open.
+#[derive(Debug)]
+enum Hold {
+    /// Its lock file.
+    Directory { _lock: File },
+    /// The device itself, opened exclusively.
+    Device { file: File },
+}
+
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    /// `None` while there is a problem with the whole disk.
+    hold: Option<Hold>,
+    block_size: u32,
+    problem: Option<String>,
+    replicas: Vec<Known>,
+}
+
+/// What a new replica is made of.
+#[derive(Debug, Clone)]
+pub struct NewReplica {
+    /// The first superblock; its sequence is 1.
+    pub superblock: Superblock,
+    /// Make it even if the disk has not the space for all of its data (directories only).
+    pub thin: bool,
+}
+
+/// The disks of this node.
+#[derive(Debug)]
+pub struct Disks {
+    state: Arc<StateDirectory>,
+    node: NodeRef,
+    entries: Mutex<Vec<Entry>>,
+}
+
+impl Disks {
+    /// Opens all disks that the state directory remembers, and all replicas on them. What cannot
+    /// be opened is reported in [`Disks::list`] and left alone.
+    ///
+    /// # Errors
+    /// If the state directory cannot be read.
+    pub fn open(
+        state: Arc<StateDirectory>,
+        node: NodeRef,
+    ) -> Result<(Self, Vec<OpenReplica>), crate::state::StateError> {
+        let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
+        let mut opened = Vec::new();
+        let entries = records.into_iter().map(|record| open_entry(record, &mut opened)).collect();
+        Ok((Self { state, node, entries: Mutex::new(entries) }, opened))
+    }
+
+    /// Gives a disk to evenkeel. Replicas that it already holds are opened.
+    ///
+    /// # Errors
+    /// If it is in use, holds something else (unless `force`), is too small, or has the name or
+    /// path of another disk.
+    pub fn add(
+        &self,
+        path: &Path,
+        name: Option<String>,
+        force: bool,
+    ) -> Result<(Disk, Vec<OpenReplica>), ApiError> {
+        let what = format!("cannot add {}", path.display());
+        let path = canonical(path, &what)?;
+        let name = name.unwrap_or_else(|| default_name(&path));
+        let mut entries = self.lock();
+        refuse_duplicate(&entries, &path, &name, &what)?;
+        let kind = match device_number(&path).map_err(|e| system(&what, &e))? {
+            Some(_) => DiskKind::Device,
+            None => DiskKind::Directory,
+        };
+        match kind {
+            DiskKind::Device => device::prepare(&path, force, &what)?,
+            DiskKind::Directory => directory::prepare(&path, &what)?,
+        }
+        let mut opened = Vec::new();
+        let entry = open_entry(Record { name, path, kind }, &mut opened);
+        if let Some(problem) = entry.problem {
+            let advice = "Choose another disk, or end what uses it";
+            return Err(ApiError::new(ErrorCode::DiskInUse, what, problem, advice));
+        }
+        entries.push(entry);
+        if let Err(e) = self.save(&entries) {
+            entries.pop();
+            return Err(e);
+        }
+        let entry = &entries[entries.len() - 1];
+        Ok((self.describe(entry), opened))
+    }
+
+    /// Takes a disk back from evenkeel. Only one without replicas.
+    ///
+    /// # Errors
+    /// If there is no such disk, or it holds replicas.
+    pub fn remove(&self, name: &str) -> Result<(), ApiError> {
+        let what = format!("cannot remove disk {name}");
+        let mut entries = self.lock();
+        let index = find(&entries, name, &what)?;
+        if !entries[index].replicas.is_empty() {
+            return Err(ApiError::new(
+                ErrorCode::DiskHasReplicas,
+                what,
+                format!("it holds {} replica(s)", entries[index].replicas.len()),
+                "Fail and remove those replicas from their volumes, or delete the volumes, first",
+            ));
+        }
+        let entry = entries.remove(index);
+        if let Err(e) = self.save(&entries) {
+            entries.push(entry);
+            return Err(e);
+        }
+        Ok(())
+    }
+
+    /// All disks, by name.
+    #[must_use]
+    pub fn list(&self) -> Vec<Disk> {
+        let mut disks: Vec<Disk> = self.lock().iter().map(|entry| self.describe(entry)).collect();
+        disks.sort_by(|a, b| a.name.cmp(&b.name));
+        disks
+    }
+
+    /// Name of the disk that holds a replica.
+    #[must_use]
+    pub fn disk_of(&self, replica: ReplicaId) -> Option<String> {
+        let entries = self.lock();
+        let entry = entries.iter().find(|entry| entry.position(replica).is_some())?;
+        Some(entry.record.name.clone())
+    }
+
+    /// The replicas of which this node knows, with their volumes.
+    #[must_use]
+    pub fn replicas(&self) -> Vec<(ReplicaId, VolumeId)> {
+        let entries = self.lock();
+        let known = entries.iter().flat_map(|entry| &entry.replicas);
+        known.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
+    }
+
+    /// Makes a replica on a disk: it reads as zeroes everywhere, and is durable, when this
+    /// returns.
+    ///
+    /// # Errors
+    /// If there is no such disk, or no room on it, or it fails.
+    pub fn create_replica(&self, disk: &str, new: &NewReplica) -> Result<OpenReplica, ApiError> {
+        let what = format!("cannot make a replica of {} on disk {disk}", new.superblock.name);
+        let mut entries = self.lock();
+        let index = find(&entries, disk, &what)?;
+        let entry = &mut entries[index];
+        let opened = match &entry.hold {
+            None => {
+                let problem = entry.problem.clone().unwrap_or_default();
+                let advice = "Repair the disk and restart the node, or choose another disk";
+                return Err(ApiError::new(ErrorCode::System, what, problem, advice));
+            }
+            Some(Hold::Device { file }) => device::create(entry, file, new, &what)?,
+            Some(Hold::Directory { .. }) => directory::create(entry, new, &what)?,
+        };
+        entry.replicas.push(Known {
+            path: opened.path.clone(),
+            superblock: Some(opened.superblock.clone()),
+            problem: None,
+        });
+        Ok(opened)
+    }
+
+    /// Gives the space of a replica back. The engine has closed it before. Deleting one that is
+    /// not there is no error.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn delete_replica(&self, replica: ReplicaId) -> Result<bool, ApiError> {
+        let what = format!("cannot delete replica {replica}");
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let Some((entry, position)) = found else { return Ok(false) };
+        match &entry.hold {
+            Some(Hold::Device { file }) => replica_file::erase(file),
+            _ => directory::delete(&entry.replicas[position].path),
+        }
+        .map_err(|e| system(&what, &e))?;
+        entry.replicas.remove(position);
+        Ok(true)
+    }
+
+    /// Notes that a replica is not served, so that [`Disks::list`] tells why.
+    pub fn note_problem(&self, replica: ReplicaId, problem: &str) {
+        for entry in self.lock().iter_mut() {
+            if let Some(position) = entry.position(replica) {
+                entry.replicas[position].problem = Some(problem.to_owned());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn save(&self, entries: &[Entry]) -> Result<(), ApiError> {
+        let records: Vec<&Record> = entries.iter().map(|entry| &entry.record).collect();
+        self.state.save(FILE, &records).map_err(|e| {
+            let advice = "Free some space, or repair the file system of the state directory";
+            ApiError::new(ErrorCode::System, "cannot remember the disks", e.to_string(), advice)
+        })
+    }
+
+    fn describe(&self, entry: &Entry) -> Disk {
+        let (size, free) = match &entry.hold {
+            Some(Hold::Device { file }) => device::space(entry, file),
+            Some(Hold::Directory { .. }) => directory::space(entry),
+            None => (0, 0),
+        };
+        Disk {
+            name: entry.record.name.clone(),
+            node: self.node.clone(),
+            path: entry.record.path.display().to_string(),
+            kind: entry.record.kind,
+            size,
+            free,
+            block_size: entry.block_size,
+            replicas: entry.replicas.iter().map(Known::describe).collect(),
+            problem: entry.problem.clone(),
+        }
+    }
+}
+
+impl Entry {
+    fn position(&self, replica: ReplicaId) -> Option<usize> {
+        let is = |known: &Known| known.superblock.as_ref().is_some_and(|s| s.replica == replica);
+        self.replicas.iter().position(is)
+    }
+}
+
+impl Known {
+    fn describe(&self) -> DiskReplica {
+        let superblock = self.superblock.as_ref();
+        DiskReplica {
+            id: superblock.map(|s| s.replica.to_string()),
+            volume_id: superblock.map(|s| s.volume.to_string()),
+            volume: superblock.map(|s| s.name.clone()),
+            mirror: superblock.map(|s| s.mirror as usize),
+            size: superblock.map(|s| s.data_length),
+            path: self.path.display().to_string(),
+            problem: self.problem.clone(),
+        }
+    }
+}
+
+fn open_entry(record: Record, opened: &mut Vec<OpenReplica>) -> Entry {
+    let found = match record.kind {
+        DiskKind::Device => device::open(&record.path, opened),
+        DiskKind::Directory => directory::open(&record.path, opened),
+    };
+    match found {
+        Ok((hold, block_size, replicas)) => {
+            Entry { record, hold: Some(hold), block_size, problem: None, replicas }
+        }
+        Err(problem) => {
+            let problem = Some(problem);
+            Entry { record, hold: None, block_size: 4096, problem, replicas: Vec::new() }
+        }
+    }
+}
+
+fn find(entries: &[Entry], name: &str, what: &str) -> Result<usize, ApiError> {
+    entries.iter().position(|entry| entry.record.name == name).ok_or_else(|| {
+        let names: Vec<&str> = entries.iter().map(|e| e.record.name.as_str()).collect();
+        let why = format!("this node has no disk of that name; it has: {}", names.join(", "));
+        ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list`")
+    })
+}
+
+fn refuse_duplicate(
+    entries: &[Entry],
+    path: &Path,
+    name: &str,
+    what: &str,
+) -> Result<(), ApiError> {
+    if !is_name(name) {
+        let why = format!("{name:?} cannot be its name: {NAME_RULE}");
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, "Give it another name"));
+    }
+    let refuse =
+        |why| Err(ApiError::new(ErrorCode::NameInUse, what, why, "See `evenkeel disk list`"));
+    if let Some(entry) = entries.iter().find(|entry| entry.record.path == path) {
+        return refuse(format!("it is already disk {}", entry.record.name));
+    }
+    match entries.iter().find(|entry| entry.record.name == name) {
+        Some(entry) => refuse(format!(
+            "the name {name} is taken by {}; give this one another name",
+            entry.record.path.display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The path without links and dots. Links under /dev/disk are kept: they are the stable names.
+fn canonical(path: &Path, what: &str) -> Result<PathBuf, ApiError> {
+    if !path.is_absolute() {
+        let advice = "Give the path from the root, as in /dev/disk/by-id/…";
+        return Err(ApiError::new(ErrorCode::BadRequest, what, "the path is relative", advice));
+    }
+    let found = path.canonicalize().map_err(|e| {
+        let advice = "Check the path; a directory must exist before it is added";
+        ApiError::new(ErrorCode::BadRequest, what, e.to_string(), advice)
+    })?;
+    Ok(if path.starts_with("/dev/disk") { path.to_owned() } else { found })
+}
+
+fn default_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn system(what: &str, error: &std::io::Error) -> ApiError {
+    let full = error.kind() == std::io::ErrorKind::StorageFull;
+    let code = if full { ErrorCode::NoSpace } else { ErrorCode::System };
+    ApiError::new(code, what, error.to_string(), "See the kernel's log, and check the disk")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! A block device or partition as a disk: it holds one replica.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use evenkeel_format::{DATA_OFFSET, Slot, foreign_signature};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+
+use super::replica_file::{erase, inspect, length_of, lock, open_direct, write_superblocks};
+use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe, system};
+use crate::api::{ApiError, ErrorCode};
+
+/// The smallest device that is taken: room for the superblocks and as much data again.
+const SMALLEST: u64 = 2 * DATA_OFFSET;
+/// Bytes that are zeroed in one go, between two lines of progress at most.
+const ZERO_STEP: u64 = 1 << 30;
+
+/// Checks that a device may be taken, and with `force` erases the signatures that it carries.
+pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiError> {
+    let refuse = |code, why: String, action: &str| Err(ApiError::new(code, what, why, action));
+    let number = probe::device_number(path).map_err(|e| system(what, &e))?;
+    if let Some(user) = number.map(probe::user_of).transpose().map_err(|e| system(what, &e))? {
+        if let Some(user) = user {
+            return refuse(
+                ErrorCode::DiskInUse,
+                user,
+                "Unmount it or end that use first; force does not help",
+            );
+        }
+    }
+    let file = open_exclusively(path).map_err(|why| {
+        ApiError::new(ErrorCode::DiskInUse, what, why, "End that use first; force does not help")
+    })?;
+    let size = probe::length(&file).map_err(|e| system(what, &e))?;
+    if size < SMALLEST {
+        let why = format!("it has {size} bytes; {SMALLEST} are the least");
+        return refuse(ErrorCode::DiskTooSmall, why, "Choose a larger disk");
+    }
+    match signature(path, size).map_err(|e| system(what, &e))? {
+        // A replica of ours is taken as it is; see `open`.
+        Some(found) if found.contains("evenkeel") && !force => Ok(()),
+        Some(found) if !force => refuse(
+            ErrorCode::DiskHasData,
+            format!("it holds {found}"),
+            "If that may be lost, add it with force",
+        ),
+        Some(_) => wipe(&file, size).map_err(|e| system(what, &e)),
+        None => Ok(()),
+    }
+}
+
+/// What a device holds. Reads through the page cache: signatures are not aligned.
+fn signature(path: &Path, size: u64) -> io::Result<Option<&'static str>> {
+    let file = File::open(path)?;
+    foreign_signature(size, |offset, buffer| file.read_exact_at(buffer, offset))
+}
+
+/// Makes what is at both ends of a device unrecognisable.
+fn wipe(file: &File, size: u64) -> io::Result<()> {
+    let end = DATA_OFFSET.min(size);
+    zero_range(file, 0, end)?;
+    // In units of 4 KiB, as direct I/O wants it.
+    let tail = (size - end) & !4095;
+    zero_range(file, tail, size - tail)?;
+    erase(file)
+}
+
+fn open_exclusively(path: &Path) -> Result<File, String> {
+    let file = open_direct(path, OFlags::EXCL).map_err(|e| match e.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => {
+            "another program or device has it open exclusively".to_owned()
+        }
+        _ => e.to_string(),
+    })?;
+    match lock(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err("another process has locked it".into()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Opens the device exclusively, and the replica on it if there is one.
+pub(super) fn open(
+    path: &Path,
+    opened: &mut Vec<OpenReplica>,
+) -> Result<(Hold, u32, Vec<Known>), String> {
+    let file = open_exclusively(path)?;
+    let block_size = probe::direct_block_size(&file).map_err(|e| e.to_string())?;
+    let again = file.try_clone().map_err(|e| e.to_string())?;
+    let known = match inspect(again, path, true, block_size) {
+        Ok(Ok(replica)) => {
+            let superblock = Some(replica.superblock.clone());
+            opened.push(replica);
+            vec![Known { path: path.to_owned(), superblock, problem: None }]
+        }
+        Ok(Err(known)) => vec![known],
+        Err(e) if e.is_no_replica() => Vec::new(),
+        Err(e) => {
+            let problem = e.to_string();
+            tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
+            vec![Known { path: path.to_owned(), superblock: None, problem: Some(problem) }]
+        }
+    };
+    Ok((Hold::Device { file }, block_size, known))
+}
+
+/// Size of the device, and what a replica could still take.
+pub(super) fn space(entry: &Entry, file: &File) -> (u64, u64) {
+    let size = probe::length(file).unwrap_or(0);
+    (size, if entry.replicas.is_empty() { size } else { 0 })
+}
+
+/// Makes the one replica of a device: zeroes its data, then writes the superblocks.
+pub(super) fn create(
+    entry: &Entry,
+    file: &File,
+    new: &NewReplica,
+    what: &str,
+) -> Result<OpenReplica, ApiError> {
+    let length = length_of(&new.superblock);
+    let (size, free) = space(entry, file);
+    if length > free {
+        let why = match entry.replicas.is_empty() {
+            true => format!("it takes {length} bytes and the disk has {size}"),
+            false => "a block device holds one replica, and it has one".into(),
+        };
+        return Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"));
+    }
+    let made = zero_range(file, DATA_OFFSET, length - DATA_OFFSET)
+        .and_then(|()| write_superblocks(file, &new.superblock))
+        .and_then(|()| file.try_clone());
+    let file = made.map_err(|e| system(what, &e))?;
+    Ok(OpenReplica {
+        file,
+        path: entry.record.path.clone(),
+        device: true,
+        block_size: entry.block_size,
+        superblock: new.superblock.clone(),
+        write_first: Slot::A,
+    })
+}
+
+/// Zeroes a range, by the quickest means that the device has.
+fn zero_range(file: &File, start: u64, length: u64) -> io::Result<()> {
+    let end = start + length;
+    let mut at = start;
+    while at < end {
+        let step = ZERO_STEP.min(end - at);
+        zero_step(file, at, step)?;
+        at += step;
+        tracing::info!(done = at - start, total = length, "zeroing a disk");
+    }
+    file.sync_all()
+}
+
+fn zero_step(file: &File, at: u64, length: u64) -> io::Result<()> {
+    // On a block device the kernel promises zeroes for both, or refuses.
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    if fallocate(file, hole, at, length).is_ok() || fallocate(file, zero, at, length).is_ok() {
+        return Ok(());
+    }
+    let zeroes =
+        Box::new(evenkeel_format::SuperblockBytes([0; evenkeel_format::SUPERBLOCK_LENGTH]));
+    let mut done = 0;
+    while done < length {
+        let step = (zeroes.0.len() as u64).min(length - done);
+        file.write_all_at(&zeroes.0[..step as usize], at + done)?;
+        done += step;
+    }
+    Ok(())
+}

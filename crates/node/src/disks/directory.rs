@@ -1,0 +1,165 @@
+//! A directory as a disk: a file for each replica, named `<replica>.replica`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use evenkeel_format::Slot;
+use rustix::fs::OFlags;
+
+use super::replica_file::{inspect, length_of, lock, open_direct, write_superblocks};
+use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe, system};
+use crate::api::{ApiError, ErrorCode};
+use crate::state::{lock_file, sync_parent};
+
+const LOCK: &str = ".evenkeel.lock";
+const PROBE: &str = ".evenkeel.probe";
+const ENDING: &str = "replica";
+/// A replica that is being made; of no volume if a crash leaves it.
+const ENDING_NEW: &str = "replica-new";
+
+/// Checks that a directory can be a disk.
+pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
+    if !path.is_dir() {
+        let why = "it is neither a block device nor a directory";
+        let advice = "For a file, add the directory that it would lie in";
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    }
+    block_size(path).map(drop).map_err(|e| {
+        let why = format!("its file system does not do direct I/O: {e}");
+        ApiError::new(ErrorCode::NotSupported, what, why, "Choose a directory on another one")
+    })
+}
+
+/// The smallest unit of direct I/O on files in the directory.
+fn block_size(path: &Path) -> io::Result<u32> {
+    let path = path.join(PROBE);
+    let result = open_direct(&path, OFlags::CREATE).and_then(|file| {
+        file.set_len(8192)?;
+        probe::direct_block_size(&file)
+    });
+    fs::remove_file(&path)?;
+    result
+}
+
+/// Takes the directory's lock and opens all replicas in it.
+pub(super) fn open(
+    path: &Path,
+    opened: &mut Vec<OpenReplica>,
+) -> Result<(Hold, u32, Vec<Known>), String> {
+    let failed = |e: io::Error| format!("{}: {e}", path.display());
+    let lock = lock_file(&path.join(LOCK)).map_err(failed)?;
+    let lock = lock.map_err(|pid| format!("process {pid} uses it as its disk"))?;
+    let block_size = block_size(path).map_err(failed)?;
+    let mut replicas = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        match path.extension().and_then(|e| e.to_str()) {
+            Some(ENDING) => replicas.push(open_replica(&path, block_size, opened)),
+            Some(ENDING_NEW) => remove_unfinished(&path),
+            _ => {}
+        }
+    }
+    Ok((Hold::Directory { _lock: lock }, block_size, replicas))
+}
+
+fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
+    let bad = |problem: String| {
+        tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
+        Known { path: path.to_owned(), superblock: None, problem: Some(problem) }
+    };
+    let file = match open_direct(path, OFlags::empty()) {
+        Ok(file) => file,
+        Err(e) => return bad(e.to_string()),
+    };
+    match lock(&file) {
+        Ok(true) => {}
+        Ok(false) => return bad("another process has it open".into()),
+        Err(e) => return bad(e.to_string()),
+    }
+    match inspect(file, path, false, block_size) {
+        Ok(Ok(replica)) => {
+            let superblock = Some(replica.superblock.clone());
+            opened.push(replica);
+            Known { path: path.to_owned(), superblock, problem: None }
+        }
+        Ok(Err(known)) => known,
+        Err(e) => bad(e.to_string()),
+    }
+}
+
+fn remove_unfinished(path: &Path) {
+    tracing::info!(path = %path.display(), "removing a replica whose creation was cut off");
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot remove it");
+    }
+}
+
+/// Size of the file system, and what replicas could still take: what is free, without what the
+/// sparse replicas in this directory were promised.
+pub(super) fn space(entry: &Entry) -> (u64, u64) {
+    let Ok(stat) = rustix::fs::statvfs(&entry.record.path) else { return (0, 0) };
+    let promised: u64 = entry.replicas.iter().map(|known| promised(&known.path)).sum();
+    let free = stat.f_bavail * stat.f_frsize;
+    (stat.f_blocks * stat.f_frsize, free.saturating_sub(promised))
+}
+
+/// Bytes of a sparse file that have no space yet.
+fn promised(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |m| m.size().saturating_sub(m.blocks() * 512))
+}
+
+/// Makes the file of a replica: sparse, so it reads as zeroes.
+pub(super) fn create(entry: &Entry, new: &NewReplica, what: &str) -> Result<OpenReplica, ApiError> {
+    let length = length_of(&new.superblock);
+    let (_, free) = space(entry);
+    if length > free && !new.thin {
+        return Err(ApiError::new(
+            ErrorCode::DiskTooSmall,
+            what,
+            format!(
+                "it takes {length} bytes and {free} are free (what sparse replicas were promised is not)"
+            ),
+            "Choose another disk or a smaller size, or promise more than there is (thin)",
+        ));
+    }
+    let path = entry.record.path.join(format!("{}.{ENDING}", new.superblock.replica));
+    let file = write_file(&path, length, new).map_err(|e| system(what, &e))?;
+    Ok(OpenReplica {
+        file,
+        path,
+        device: false,
+        block_size: entry.block_size,
+        superblock: new.superblock.clone(),
+        write_first: Slot::A,
+    })
+}
+
+fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {
+    let unfinished: PathBuf = path.with_extension(ENDING_NEW);
+    let made = (|| {
+        let file = open_direct(&unfinished, OFlags::CREATE | OFlags::EXCL)?;
+        if !lock(&file)? {
+            return Err(io::Error::other("another process has locked it"));
+        }
+        file.set_len(length)?;
+        write_superblocks(&file, &new.superblock)?;
+        fs::rename(&unfinished, path)?;
+        sync_parent(path)?;
+        Ok(file)
+    })();
+    if made.is_err() {
+        // What is not there need not be removed; the error that matters is the first.
+        let _ = fs::remove_file(&unfinished);
+    }
+    made
+}
+
+/// Removes the file of a replica, durably.
+pub(super) fn delete(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => sync_parent(path),
+    }
+}

@@ -1,0 +1,107 @@
+//! What a disk is, and whether somebody else uses it.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use evenkeel_format::{SUPERBLOCK_LENGTH, SuperblockBytes};
+
+/// Major and minor number of a block device; `None` if the path is no block device.
+///
+/// # Errors
+/// If the path cannot be looked at.
+pub fn device_number(path: &Path) -> io::Result<Option<(u32, u32)>> {
+    let metadata = fs::metadata(path)?;
+    Ok(metadata.file_type().is_block_device().then(|| split(metadata.rdev())))
+}
+
+fn split(device: u64) -> (u32, u32) {
+    (rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+/// Who uses a block device or one of its partitions: a mount point, swap, or another device on
+/// top. `None`: nobody, as far as can be told without opening it.
+///
+/// # Errors
+/// If `/proc` or `/sys` cannot be read.
+pub fn user_of(device: (u32, u32)) -> io::Result<Option<String>> {
+    let mut devices = vec![device];
+    devices.extend(partitions(device));
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    for &device in &devices {
+        if let Some(place) = mount_point(&mounts, device) {
+            return Ok(Some(format!("it is mounted at {place}")));
+        }
+        if is_swap(device)? {
+            return Ok(Some("it is used as swap".into()));
+        }
+        if let Some(holder) = holder(device) {
+            return Ok(Some(format!("it is part of /dev/{holder}")));
+        }
+    }
+    Ok(None)
+}
+
+fn sys(device: (u32, u32)) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", device.0, device.1))
+}
+
+fn partitions(device: (u32, u32)) -> Vec<(u32, u32)> {
+    let entries = fs::read_dir(sys(device)).into_iter().flatten().flatten();
+    let partitions = entries.filter(|entry| entry.path().join("partition").exists());
+    partitions.filter_map(|entry| read_number(&entry.path().join("dev"))).collect()
+}
+
+fn read_number(path: &Path) -> Option<(u32, u32)> {
+    let text = fs::read_to_string(path).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The first mount point of a device in the text of `/proc/self/mountinfo`.
+#[must_use]
+pub fn mount_point(mountinfo: &str, device: (u32, u32)) -> Option<String> {
+    let wanted = format!("{}:{}", device.0, device.1);
+    let fields = mountinfo.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let mut matching = fields.filter(|f| f.get(2).is_some_and(|d| **d == *wanted));
+    matching.find_map(|f| f.get(4).map(|place| place.replace("\\040", " ")))
+}
+
+fn is_swap(device: (u32, u32)) -> io::Result<bool> {
+    let swaps = match fs::read_to_string("/proc/swaps") {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        swaps => swaps?,
+    };
+    let paths = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    Ok(paths.map(Path::new).any(|p| device_number(p).is_ok_and(|d| d == Some(device))))
+}
+
+fn holder(device: (u32, u32)) -> Option<String> {
+    let mut entries = fs::read_dir(sys(device).join("holders")).ok()?;
+    Some(entries.next()?.ok()?.file_name().to_string_lossy().into_owned())
+}
+
+/// The smallest unit of direct I/O on a file that was opened with O_DIRECT and has at least 4 KiB:
+/// 512 or 4096.
+///
+/// # Errors
+/// If not even 4 KiB can be read.
+pub fn direct_block_size(file: &File) -> io::Result<u32> {
+    let mut buffer = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
+    match file.read_exact_at(&mut buffer.0[512..1024], 512) {
+        Ok(()) => Ok(512),
+        Err(_) => file.read_exact_at(&mut buffer.0[..4096], 0).map(|()| 4096),
+    }
+}
+
+/// Length of a file or block device in bytes.
+///
+/// # Errors
+/// If it cannot be told.
+pub fn length(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+#[cfg(test)]
+mod tests;

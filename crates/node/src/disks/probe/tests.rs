@@ -1,0 +1,20 @@
+use super::*;
+
+#[test]
+fn mount_points_are_found_by_device_number() {
+    let text = "24 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+                30 24 7:10 / /mnt/a\\040b rw - xfs /dev/loop10 rw\n";
+    assert_eq!(mount_point(text, (7, 10)).as_deref(), Some("/mnt/a b"));
+    assert_eq!(mount_point(text, (7, 1)), None);
+}
+
+#[test]
+fn a_directory_is_no_block_device() {
+    assert_eq!(device_number(Path::new("/")).unwrap(), None);
+    assert!(device_number(Path::new("/does/not/exist")).is_err());
+}
+
+#[test]
+fn nobody_uses_a_device_that_does_not_exist() {
+    assert_eq!(user_of((4095, 1)).unwrap(), None);
+}

@@ -1,0 +1,94 @@
+//! What files and devices that hold a replica have in common.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use evenkeel_format::{
+    NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET, SUPERBLOCK_LENGTH, Superblock, SuperblockBytes,
+    disk_length, newest,
+};
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::{Known, OpenReplica, probe};
+
+/// Opens for direct I/O, with further flags.
+pub(super) fn open_direct(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = (flags | OFlags::DIRECT | OFlags::CLOEXEC).bits();
+    OpenOptions::new().read(true).write(true).custom_flags(flags.cast_signed()).open(path)
+}
+
+/// Takes the lock that keeps a second process away. `false`: somebody else has it.
+pub(super) fn lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Reads the superblocks of an opened and locked file or device.
+pub(super) fn inspect(
+    file: File,
+    path: &Path,
+    device: bool,
+    block_size: u32,
+) -> Result<Result<OpenReplica, Known>, NewestError> {
+    let slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(&file, offset));
+    let newest = newest(&slots[0], &slots[1])?;
+    let superblock = newest.superblock;
+    if let Some((slot, error)) = newest.damaged {
+        tracing::warn!(path = %path.display(), %slot, %error, "one superblock is damaged; the other is used, and the next save repairs it");
+    }
+    let length = probe::length(&file).unwrap_or(0);
+    let end = superblock.data_offset + superblock.data_length;
+    let problem = if length < end {
+        Some(format!("it has {length} bytes and its superblock says {end}: it was cut off"))
+    } else if superblock.view.geometry.block_size < block_size {
+        Some(format!(
+            "its volume has blocks of {} bytes and the disk permits direct I/O in units of {block_size} only",
+            superblock.view.geometry.block_size
+        ))
+    } else {
+        None
+    };
+    if problem.is_some() {
+        return Ok(Err(Known { path: path.to_owned(), superblock: Some(superblock), problem }));
+    }
+    let (path, write_first) = (path.to_owned(), newest.write_first);
+    Ok(Ok(OpenReplica { file, path, device, block_size, superblock, write_first }))
+}
+
+/// The bytes of a slot; none if they cannot be read.
+fn read_slot(file: &File, offset: u64) -> Vec<u8> {
+    let mut buffer = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
+    match file.read_exact_at(&mut buffer.0, offset) {
+        Ok(()) => buffer.0.to_vec(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Writes the first superblock into both slots, one after the other, durably.
+pub(super) fn write_superblocks(file: &File, superblock: &Superblock) -> io::Result<()> {
+    let bytes = superblock.encode().map_err(|e| io::Error::other(e.to_string()))?;
+    for offset in [SLOT_A_OFFSET, SLOT_B_OFFSET] {
+        file.write_all_at(&bytes.0, offset)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Makes both superblocks unreadable, durably: the replica is gone.
+pub(super) fn erase(file: &File) -> io::Result<()> {
+    let zeroes = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
+    for offset in [SLOT_A_OFFSET, SLOT_B_OFFSET] {
+        file.write_all_at(&zeroes.0, offset)?;
+    }
+    file.sync_all()
+}
+
+/// Bytes that a replica takes on its disk.
+pub(super) fn length_of(superblock: &Superblock) -> u64 {
+    disk_length(superblock.data_length)
+}

@@ -1,0 +1,177 @@
+use std::os::unix::fs::FileExt;
+
+use evenkeel_core::*;
+use evenkeel_format::{DATA_OFFSET, SLOT_B_OFFSET};
+
+use super::*;
+
+fn node() -> NodeRef {
+    NodeRef { id: "n".into(), name: "alpha".into() }
+}
+
+pub(crate) fn superblock(size: u64) -> Superblock {
+    let replica = ReplicaId(crate::identity::random_u128());
+    let volume = VolumeId(crate::identity::random_u128());
+    let record = ReplicaRecord {
+        id: replica,
+        node: NodeId(1),
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(0),
+        cause: view::Cause::None,
+    };
+    let view = View {
+        volume,
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(7),
+        coordinator: CoordinatorId(9),
+        geometry: Geometry { size, block_size: 4096, chunk: 65536 },
+        protocol: Protocol::C,
+        mirrors: vec![MirrorView { replicas: vec![record] }],
+        primaries: Vec::new(),
+    };
+    Superblock {
+        sequence: 1,
+        volume,
+        name: "web".into(),
+        replica,
+        mirror: 0,
+        data_offset: DATA_OFFSET,
+        data_length: size,
+        view,
+    }
+}
+
+struct Place {
+    _dir: tempfile::TempDir,
+    state: Arc<StateDirectory>,
+    disk: PathBuf,
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDirectory::open(&dir.path().join("state")).unwrap());
+    let disk = dir.path().join("disk1");
+    std::fs::create_dir(&disk).unwrap();
+    Place { _dir: dir, state, disk }
+}
+
+fn new(size: u64) -> NewReplica {
+    NewReplica { superblock: superblock(size), thin: false }
+}
+
+#[test]
+fn a_replica_is_made_found_again_and_deleted() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let id = made.superblock.replica;
+    drop((made, disks));
+
+    let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert_eq!(opened.len(), 1);
+    assert_eq!(opened[0].superblock.replica, id);
+    assert_eq!(disks.disk_of(id).as_deref(), Some("disk1"));
+    let error = disks.remove("disk1").unwrap_err();
+    assert_eq!(error.code, ErrorCode::DiskHasReplicas);
+    drop(opened);
+    assert!(disks.delete_replica(id).unwrap());
+    assert!(!disks.delete_replica(id).unwrap());
+    disks.remove("disk1").unwrap();
+    assert!(disks.list().is_empty());
+}
+
+#[test]
+fn a_damaged_superblock_is_survived_and_two_are_reported() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let path = made.path.clone();
+    drop((made, disks));
+    let damage = |offset| {
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[0xff; 64], offset).unwrap();
+    };
+
+    damage(600);
+    let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert_eq!(opened.len(), 1);
+    drop((disks, opened));
+    damage(SLOT_B_OFFSET + 600);
+    let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert!(opened.is_empty());
+    let problem = disks.list()[0].replicas[0].problem.clone().unwrap();
+    assert!(problem.contains("checksum"), "{problem}");
+    assert!(path.exists());
+}
+
+#[test]
+fn a_replica_of_a_later_version_is_refused_by_name() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let path = made.path.clone();
+    drop((made, disks));
+    let file = File::options().write(true).open(&path).unwrap();
+    // Version 9, and a length that this software cannot judge.
+    file.write_all_at(&9u32.to_le_bytes(), 16).unwrap();
+    file.write_all_at(&(1u32 << 20).to_le_bytes(), 20).unwrap();
+    let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert!(opened.is_empty());
+    let problem = disks.list()[0].replicas[0].problem.clone().unwrap();
+    assert!(problem.contains("format 9"), "{problem}");
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_refused_unless_thin() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let mut huge = new(1 << 42);
+    let error = disks.create_replica("disk1", &huge).unwrap_err();
+    assert_eq!(error.code, ErrorCode::DiskTooSmall);
+    huge.thin = true;
+    disks.create_replica("disk1", &huge).unwrap();
+}
+
+#[test]
+fn names_and_paths_are_taken_once() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let code = |path: &Path, name: Option<&str>| {
+        disks.add(path, name.map(str::to_owned), false).unwrap_err().code
+    };
+    assert_eq!(code(&place.disk, Some("other")), ErrorCode::NameInUse);
+    assert_eq!(code(place.disk.parent().unwrap(), Some("disk1")), ErrorCode::NameInUse);
+    assert_eq!(code(place.disk.parent().unwrap(), Some("a/b")), ErrorCode::BadRequest);
+    assert_eq!(code(Path::new("relative"), None), ErrorCode::BadRequest);
+    assert_eq!(code(Path::new("/does/not/exist"), None), ErrorCode::BadRequest);
+    assert_eq!(code(Path::new("/etc/passwd"), None), ErrorCode::BadRequest);
+}
+
+#[test]
+fn a_directory_of_another_daemon_is_refused() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let other = Arc::new(StateDirectory::open(&place.disk.with_file_name("state2")).unwrap());
+    let (others, _) = Disks::open(other, node()).unwrap();
+    let error = others.add(&place.disk, None, true).unwrap_err();
+    assert_eq!(error.code, ErrorCode::DiskInUse);
+    assert!(error.why.contains("process"), "{error}");
+}
+
+#[test]
+fn an_unfinished_creation_is_swept_away() {
+    let place = place();
+    let left = place.disk.join("x.replica-new");
+    std::fs::write(&left, b"").unwrap();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    assert!(!left.exists());
+}

@@ -1,0 +1,83 @@
+//! Who this node is, and random numbers for new identities.
+
+use evenkeel_core::{BootId, Incarnation, NodeId};
+use serde::{Deserialize, Serialize};
+
+use crate::state::{StateDirectory, StateError};
+
+/// Who this node is.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Drawn at the first start, kept for good.
+    pub node: NodeId,
+    /// Its name in the cluster.
+    pub name: String,
+    /// The boot of this machine.
+    pub boot: BootId,
+    /// This life of the daemon.
+    pub incarnation: Incarnation,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    id: String,
+}
+
+impl Identity {
+    /// Reads the identity from the state directory, or draws one and stores it.
+    ///
+    /// # Errors
+    /// If the stored one cannot be read or a new one cannot be written.
+    pub fn load_or_create(state: &StateDirectory, name: String) -> Result<Self, StateError> {
+        const FILE: &str = "node.json";
+        let node = match state.load::<Stored>(FILE)? {
+            Some(stored) => stored.id.parse().map_err(|e: evenkeel_core::ParseIdentityError| {
+                let source = std::io::Error::other(e.to_string());
+                StateError::Io { path: state.join(FILE), source }
+            })?,
+            None => {
+                let node = NodeId(random_u128());
+                state.save(FILE, &Stored { id: node.to_string() })?;
+                node
+            }
+        };
+        Ok(Self { node, name, boot: boot_id(), incarnation: random_incarnation() })
+    }
+}
+
+/// A random identity.
+///
+/// # Panics
+/// If the kernel has no randomness, which it always has once booted.
+#[must_use]
+pub fn random_u128() -> u128 {
+    let mut bytes = [0; 16];
+    fill_random(&mut bytes);
+    u128::from_be_bytes(bytes)
+}
+
+/// Fills a buffer with random bytes.
+///
+/// # Panics
+/// If the kernel has no randomness, which it always has once booted.
+pub fn fill_random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the kernel gives random bytes");
+}
+
+/// A life, drawn anew; never 0.
+#[must_use]
+pub fn random_incarnation() -> Incarnation {
+    let mut bytes = [0; 8];
+    fill_random(&mut bytes);
+    Incarnation(u64::from_be_bytes(bytes).max(1))
+}
+
+/// The boot of this machine. In a place without /proc, each start counts as a boot of its own:
+/// then nothing that was not flushed is taken for safe.
+fn boot_id() -> BootId {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().parse().unwrap_or_else(|_| BootId(random_u128()))
+}
+
+#[cfg(test)]
+mod tests;

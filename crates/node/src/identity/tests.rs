@@ -1,0 +1,12 @@
+use super::*;
+
+#[test]
+fn a_node_keeps_its_identity_and_begins_a_new_life_at_each_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(dir.path()).unwrap();
+    let first = Identity::load_or_create(&state, "alpha".into()).unwrap();
+    let second = Identity::load_or_create(&state, "alpha".into()).unwrap();
+    assert_eq!(first.node, second.node);
+    assert_eq!(first.boot, second.boot);
+    assert_ne!(first.incarnation, second.incarnation);
+}

@@ -1,0 +1,167 @@
+//! The state directory: one daemon's memory across restarts.
+//!
+//! Small JSON files, each replaced as a whole: a crash leaves the old one or the new one. The file
+//! `lock` is held for as long as the daemon lives, so no two daemons share a directory; and who
+//! holds it knows that every earlier daemon of this node is dead.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The directory, held by this process.
+#[derive(Debug)]
+pub struct StateDirectory {
+    path: PathBuf,
+    /// Held for its lock.
+    _lock: File,
+}
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another process holds it.
+    #[error(
+        "the state directory {} is in use by process {pid}: stop that daemon, or give this one a directory of its own (key `state`)",
+        path.display()
+    )]
+    Held {
+        /// The directory.
+        path: PathBuf,
+        /// The process, as it wrote itself into the lock file.
+        pid: String,
+    },
+    /// The system refused.
+    #[error("the state directory's {}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file in it is damaged.
+    #[error(
+        "{} cannot be read as JSON: {source}; restore it from a backup, or move it away if what it held may be forgotten",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+impl StateDirectory {
+    /// Makes the directory if it is not there (mode 0700) and takes its lock.
+    ///
+    /// # Errors
+    /// If another process holds it, or the system refuses.
+    pub fn open(path: &Path) -> Result<Self, StateError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StateError::Io { path, source }
+        };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(failed(path))?;
+        let lock_path = path.join("lock");
+        let lock = lock_file(&lock_path).map_err(failed(&lock_path))?;
+        match lock {
+            Ok(lock) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(pid) => Err(StateError::Held { path: path.to_owned(), pid }),
+        }
+    }
+
+    /// A path inside the directory.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Reads a file; `None` if it is not there.
+    ///
+    /// # Errors
+    /// If it is damaged, or the system refuses.
+    pub fn load<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StateError> {
+        let path = self.join(name);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StateError::Io { path, source }),
+        };
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|source| StateError::Damaged { path, source })
+    }
+
+    /// Replaces a file, durably and as a whole.
+    ///
+    /// # Errors
+    /// If the system refuses; the old file is still there then.
+    pub fn save<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StateError> {
+        let path = self.join(name);
+        let mut text = serde_json::to_vec_pretty(value)
+            .map_err(|source| StateError::Damaged { path: path.clone(), source })?;
+        text.push(b'\n');
+        replace(&path, &text).map_err(|source| StateError::Io { path, source })
+    }
+}
+
+/// Replaces a file durably: a crash leaves the old content or the new.
+///
+/// # Errors
+/// If the system refuses.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    sync_parent(path)
+}
+
+/// Makes a directory entry durable: of a file just made, renamed or removed.
+///
+/// # Errors
+/// If the system refuses.
+pub fn sync_parent(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// Takes a lock file and writes this process's number into it. The inner error is the number of
+/// the process that holds it.
+///
+/// # Errors
+/// If the system refuses.
+pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    if let Err(e) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if e != rustix::io::Errno::WOULDBLOCK {
+            return Err(e.into());
+        }
+        let mut holder = String::new();
+        file.take(32).read_to_string(&mut holder)?;
+        let holder = holder.trim();
+        return Ok(Err(if holder.is_empty() { "unknown".into() } else { holder.to_owned() }));
+    }
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(Ok(file))
+}
+
+#[cfg(test)]
+mod tests;

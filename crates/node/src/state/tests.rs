@@ -1,0 +1,30 @@
+use super::*;
+
+#[test]
+fn a_second_daemon_is_refused_and_told_who_holds_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = StateDirectory::open(dir.path()).unwrap();
+    let error = StateDirectory::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+    drop(held);
+    StateDirectory::open(dir.path()).unwrap();
+}
+
+#[test]
+fn what_was_saved_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(&dir.path().join("a/b")).unwrap();
+    assert_eq!(state.load::<Vec<u32>>("x.json").unwrap(), None);
+    state.save("x.json", &vec![1, 2]).unwrap();
+    state.save("x.json", &vec![3]).unwrap();
+    assert_eq!(state.load::<Vec<u32>>("x.json").unwrap(), Some(vec![3]));
+}
+
+#[test]
+fn a_damaged_file_is_reported_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(dir.path()).unwrap();
+    std::fs::write(state.join("x.json"), b"{\"half\":").unwrap();
+    let error = state.load::<Vec<u32>>("x.json").unwrap_err().to_string();
+    assert!(error.contains("x.json") && error.contains("backup"), "{error}");
+}
