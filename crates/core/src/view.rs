@@ -345,6 +345,25 @@ impl View {
         self.set_state(id, ReplicaState::InSync)
     }
 
+    /// Sets what the first view of a new primary says of a replica, and its life if that is known.
+    pub(crate) fn appoint(
+        &mut self,
+        id: ReplicaId,
+        state: ReplicaState,
+        cause: Cause,
+        incarnation: Option<Incarnation>,
+    ) {
+        let generation = self.generation;
+        if let Ok(record) = self.record_mut(id) {
+            if record.state != state {
+                record.since = generation;
+            }
+            record.state = state;
+            record.cause = cause;
+            record.incarnation = incarnation.unwrap_or(record.incarnation);
+        }
+    }
+
     /// Records the life that a member has now, where that is known to have lost nothing.
     ///
     /// # Errors

@@ -1,296 +1,290 @@
 //! A primary: runs the mirrors of one volume that is attached on its node.
+//!
+//! The life of a write: [`requests`] accepts it and takes the lock on its range; [`parts`] cuts it
+//! into one part per mirror and sends each to every member; the answers come back there, and
+//! [`crate::policy`] decides when the client is answered. The life of a failure: [`sessions`]
+//! notices that a replica is gone or late; [`change`] has the coordinator commit a view without it
+//! and the others adopt that; the parts that waited for it go on. While that is not possible,
+//! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach.
 
+mod change;
+mod end;
+mod interface;
+mod parts;
+mod peers;
+mod rebuilds;
+mod requests;
+mod sessions;
+mod start;
+mod suspension;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use interface::*;
+
+use self::change::{Call, PendingEdit};
+use self::parts::Part;
+use self::peers::{MirrorPeers, Peer};
+use self::rebuilds::DrainWait;
+use self::requests::{Request, RequestNumber};
+use self::start::Gathering;
+use self::suspension::Suspension;
 use crate::ids::*;
-use crate::message::{Message, RebuildProgress};
-use crate::operation::{Operation, Reply, RequestError};
+use crate::message::Message;
+use crate::operation::RequestError;
+use crate::payload::Payload;
+use crate::range_lock::RangeLock;
 use crate::time::Instant;
-use crate::view::{Cause, View, ViewError};
-
-/// What happens to a primary.
-#[derive(Debug)]
-pub enum PrimaryEvent<P> {
-    /// Begin: read the view, reach the replicas, become primary.
-    Start,
-    /// A client asks for something. Answered by exactly one [`PrimaryEffect::Reply`].
-    Request {
-        /// Numbered by the driver; not used again before the reply.
-        request: RequestId,
-        /// What is asked.
-        operation: Operation<P>,
-    },
-    /// The connection asked for by [`PrimaryEffect::Connect`] is there.
-    LinkUp {
-        /// To which replica.
-        replica: ReplicaId,
-        /// Its number.
-        link: LinkId,
-    },
-    /// A connection ended, or an attempt to make one failed.
-    LinkDown {
-        /// To which replica.
-        replica: ReplicaId,
-        /// Its number; `None` if it never came to be.
-        link: Option<LinkId>,
-    },
-    /// A replica says something.
-    Message {
-        /// Over which link.
-        link: LinkId,
-        /// What.
-        message: Message,
-        /// With which payload.
-        payload: Option<P>,
-    },
-    /// The coordinator answered, or the driver gave up waiting for it.
-    Coordinator {
-        /// Which call.
-        call: CoordinatorCall,
-        /// The answer.
-        answer: CoordinatorAnswer,
-    },
-    /// An operator wants something. Answered by exactly one [`PrimaryEffect::CommandDone`].
-    Command {
-        /// Numbered by the driver.
-        id: CommandId,
-        /// What is wanted.
-        command: Command,
-    },
-    /// The moment named by [`Primary::next_wakeup`] has come.
-    Tick,
-}
-
-/// What the coordinator answers.
-#[derive(Debug, Clone)]
-pub enum CoordinatorAnswer {
-    /// To a read, and to a swap that was refused: the newest view.
-    Newest(Box<View>),
-    /// To a swap: committed.
-    Committed,
-    /// The volume is not known to the coordinator (it was deleted).
-    NoVolume,
-    /// No answer; whether a swap was committed is unknown (V1).
-    Unknown,
-}
-
-/// What an operator can tell an attached volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
-    /// Take a replica out of use; it waits for a command to return.
-    Fail(ReplicaId),
-    /// Take a replica that is out of use out of the volume.
-    Remove(ReplicaId),
-    /// Bring a replica back that is out of use.
-    ReAdd(ReplicaId),
-    /// End: finish what is under way, flush, give up the volume.
-    Detach,
-}
-
-/// What a primary wants done. Effects are carried out in their order.
-#[derive(Debug)]
-pub enum PrimaryEffect<P> {
-    /// Answer a client.
-    Reply {
-        /// Which request.
-        request: RequestId,
-        /// The answer.
-        result: Result<Reply<P>, RequestError>,
-    },
-    /// Say something to a replica. Messages on one link arrive in their order or not at all.
-    Send {
-        /// Over which link.
-        link: LinkId,
-        /// What.
-        message: Message,
-        /// With which payload.
-        payload: Option<P>,
-    },
-    /// Make a connection to a replica; answered by exactly one `LinkUp`, or a `LinkDown` without
-    /// a link.
-    Connect {
-        /// The replica.
-        replica: ReplicaId,
-        /// Where it lives.
-        node: NodeId,
-    },
-    /// Close a connection. Nothing more is heard of it, not even `LinkDown`.
-    Disconnect {
-        /// Its number.
-        link: LinkId,
-    },
-    /// Ask the coordinator for the newest view of the volume.
-    ReadView {
-        /// Names the answer.
-        call: CoordinatorCall,
-    },
-    /// Ask the coordinator to commit this view, if its parent is still the newest.
-    SwapView {
-        /// Names the answer.
-        call: CoordinatorCall,
-        /// The view.
-        view: Box<View>,
-    },
-    /// An operator's command has ended.
-    CommandDone {
-        /// Which.
-        id: CommandId,
-        /// Success, or why not.
-        result: Result<(), CommandError>,
-    },
-    /// The primary has ended for good; every request has been answered. The driver drops it.
-    Ended {
-        /// Why.
-        reason: EndReason,
-    },
-    /// Something that an administrator wants to read in the log.
-    Note(Note),
-}
-
-/// Why an operator's command failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommandError {
-    /// The view does not permit it.
-    View(ViewError),
-    /// The coordinator does not answer.
-    NoCoordinator,
-    /// The primary ended before.
-    Ended,
-}
-
-/// Why a primary ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndReason {
-    /// It was told to; the view is clean.
-    Detached,
-    /// It was told to while not all replicas answered; the volume is marked as in use and will be
-    /// resynchronised at the next attach.
-    DetachedUnclean,
-    /// Another primary took over.
-    Fenced,
-    /// It could not start: the coordinator did not answer.
-    NoCoordinator,
-    /// It could not start: a mirror has no in-sync replica that answers.
-    NoData,
-    /// The volume does not exist any more.
-    NoVolume,
-    /// It could not start: a replica has adopted a newer view than the coordinator knows. The
-    /// coordinator was restored from an old backup.
-    CoordinatorBehind,
-    /// See [`RequestError::LostWrites`].
-    LostWrites,
-}
-
-/// Something to log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Note {
-    /// The volume is ready for requests.
-    Serving(Generation),
-    /// A replica left the view.
-    Left(ReplicaId, Cause),
-    /// A replica began to rebuild.
-    Admitted(ReplicaId),
-    /// A replica is in-sync again.
-    Completed(ReplicaId),
-    /// Requests wait: see [`Waiting`].
-    Suspended(Waiting),
-    /// Requests go on.
-    Resumed,
-    /// A replica was reached that holds data of another lineage; it is left alone.
-    OtherLineage(ReplicaId),
-}
-
-/// What requests wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// The attach to finish.
-    Start,
-    /// An in-sync replica of this mirror that answers.
-    Replica(usize),
-    /// The coordinator, to commit a view.
-    Coordinator,
-}
-
-/// A primary's state, for status displays.
-#[derive(Debug, Clone)]
-pub struct PrimaryStatus {
-    /// The view by which it works; `None` before the first one is known.
-    pub view: Option<View>,
-    /// Whether it accepts requests.
-    pub serving: bool,
-    /// What requests wait for, and since when.
-    pub waiting: Option<(Waiting, Instant)>,
-    /// Each replica of the view, in its order.
-    pub replicas: Vec<PeerStatus>,
-    /// Requests of clients that are not answered.
-    pub requests: usize,
-    /// Whether writes were acknowledged that no flush covers yet.
-    pub unflushed: bool,
-}
-
-/// One replica as its primary sees it.
-#[derive(Debug, Clone, Copy)]
-pub struct PeerStatus {
-    /// Which.
-    pub replica: ReplicaId,
-    /// Whether a session is open.
-    pub connected: bool,
-    /// Operations that it has not answered.
-    pub outstanding: usize,
-    /// Age of the oldest of them.
-    pub oldest: Option<core::time::Duration>,
-    /// How far its rebuild is, if it is rebuilding.
-    pub rebuild: Option<RebuildProgress>,
-}
-
-/// What a primary is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct PrimaryConfig {
-    /// Who it is; the incarnation is drawn anew by the driver at each attach.
-    pub id: PrimaryId,
-    /// The volume.
-    pub volume: VolumeId,
-    /// Times and limits.
-    pub settings: crate::settings::Settings,
-}
+use crate::view::View;
+use core::time::Duration;
 
 /// Runs the mirrors of one attached volume. See the module's documentation.
 #[derive(Debug)]
 pub struct Primary<P> {
     config: PrimaryConfig,
-    payload: core::marker::PhantomData<P>,
+    phase: Phase,
+    /// The newest view in which this is a primary.
+    view: Option<View>,
+    /// Members that have not adopted the view yet. Until there are none, nothing new is sent and
+    /// no write is acknowledged.
+    unadopted: BTreeSet<ReplicaId>,
+    /// When the adoption of the view began.
+    adopting_since: Instant,
+    /// Whether replicas may have to wait for another primary's lease before they adopt the view.
+    is_takeover: bool,
+    mirrors: Vec<MirrorPeers>,
+    peers: BTreeMap<ReplicaId, Peer>,
+    links: BTreeMap<LinkId, ReplicaId>,
+    edits: Vec<PendingEdit>,
+    call: Option<Call>,
+    /// A newer view is known to exist: read it as soon as no call is under way.
+    must_read: bool,
+    /// When the coordinator may be asked again after it did not answer.
+    retry_call_at: Instant,
+    /// Since when the coordinator has not answered.
+    coordinator_silent_since: Option<Instant>,
+    /// Links over which a replica said that a newer view excludes this primary.
+    fence_notices: Vec<(LinkId, Generation)>,
+    requests: BTreeMap<RequestNumber, Request<P>>,
+    /// Requests that have their lock and are not sent yet.
+    ready: VecDeque<RequestNumber>,
+    locks: RangeLock,
+    parts: BTreeMap<Sequence, Part<P>>,
+    /// Reads and maps for which no replica could be chosen yet.
+    unplaced: VecDeque<Sequence>,
+    /// Parts whose answer waits until the lease is confirmed.
+    unconfirmed: Vec<Sequence>,
+    drains: Vec<DrainWait>,
+    suspension: Option<Suspension>,
+    /// The highest-numbered write that was acknowledged.
+    acknowledged: Sequence,
+    /// The highest-numbered write that a finished flush covers.
+    flushed: Sequence,
+    last_number: u64,
+    last_sequence: Sequence,
+    tick_at: Instant,
 }
 
-impl<P: crate::Payload> Primary<P> {
-    /// A primary that does nothing until [`PrimaryEvent::Start`].
-    #[must_use]
-    pub fn new(config: PrimaryConfig, _now: Instant) -> Self {
-        Self { config, payload: core::marker::PhantomData }
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Starting(Gathering),
+    Serving,
+    Detaching(end::Detaching),
+    Ended,
+}
+
+/// The present moment, and where effects go.
+struct Context<'a, P> {
+    now: Instant,
+    effects: &'a mut Vec<PrimaryEffect<P>>,
+}
+
+impl<P> Context<'_, P> {
+    fn send(&mut self, link: LinkId, message: Message, payload: Option<P>) {
+        self.effects.push(PrimaryEffect::Send { link, message, payload });
     }
 
-    /// Handles one event.
+    fn note(&mut self, note: Note) {
+        self.effects.push(PrimaryEffect::Note(note));
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    /// A primary that does nothing until [`PrimaryEvent::Start`].
+    #[must_use]
+    pub fn new(config: PrimaryConfig, now: Instant) -> Self {
+        Self {
+            config,
+            phase: Phase::Idle,
+            view: None,
+            unadopted: BTreeSet::new(),
+            adopting_since: now,
+            is_takeover: false,
+            mirrors: Vec::new(),
+            peers: BTreeMap::new(),
+            links: BTreeMap::new(),
+            edits: Vec::new(),
+            call: None,
+            must_read: false,
+            retry_call_at: now,
+            coordinator_silent_since: None,
+            fence_notices: Vec::new(),
+            requests: BTreeMap::new(),
+            ready: VecDeque::new(),
+            locks: RangeLock::default(),
+            parts: BTreeMap::new(),
+            unplaced: VecDeque::new(),
+            unconfirmed: Vec::new(),
+            drains: Vec::new(),
+            suspension: None,
+            acknowledged: Sequence(0),
+            flushed: Sequence(0),
+            last_number: 0,
+            last_sequence: Sequence(0),
+            tick_at: now,
+        }
+    }
+
+    /// Handles one event; what is to be done about it is appended to `effects`.
     pub fn step(
         &mut self,
-        _now: Instant,
-        _event: PrimaryEvent<P>,
-        _effects: &mut Vec<PrimaryEffect<P>>,
+        now: Instant,
+        event: PrimaryEvent<P>,
+        effects: &mut Vec<PrimaryEffect<P>>,
     ) {
+        let cx = &mut Context { now, effects };
+        if matches!(self.phase, Phase::Ended) {
+            return Self::step_after_end(cx, event);
+        }
+        match event {
+            PrimaryEvent::Start => self.start(cx),
+            PrimaryEvent::Request { request, operation } => self.request(cx, request, operation),
+            PrimaryEvent::LinkUp { replica, link } => self.link_up(cx, replica, link),
+            PrimaryEvent::LinkDown { replica, link } => self.link_down(cx, replica, link),
+            PrimaryEvent::Message { link, message, payload } => {
+                self.message(cx, link, message, payload);
+            }
+            PrimaryEvent::Coordinator { call, answer } => self.coordinator(cx, call, answer),
+            PrimaryEvent::Command { id, command } => self.command(cx, id, command),
+            PrimaryEvent::Tick => {}
+        }
+        self.settle(cx);
+    }
+
+    /// An ended primary answers, so that nobody waits, and does nothing else.
+    fn step_after_end(cx: &mut Context<'_, P>, event: PrimaryEvent<P>) {
+        match event {
+            PrimaryEvent::Request { request, .. } => {
+                let result = Err(RequestError::Detached);
+                cx.effects.push(PrimaryEffect::Reply { request, result });
+            }
+            PrimaryEvent::Command { id, .. } => {
+                let result = Err(CommandError::Ended);
+                cx.effects.push(PrimaryEffect::CommandDone { id, result });
+            }
+            PrimaryEvent::LinkUp { link, .. } => {
+                cx.effects.push(PrimaryEffect::Disconnect { link });
+            }
+            _ => {}
+        }
+    }
+
+    /// Brings everything as far as it goes after an event.
+    fn settle(&mut self, cx: &mut Context<'_, P>) {
+        if cx.now >= self.tick_at {
+            self.tick(cx);
+        }
+        self.advance_start(cx);
+        self.advance_change(cx);
+        self.place_reads(cx);
+        self.dispatch_ready(cx);
+        self.advance_detach(cx);
+        if matches!(self.phase, Phase::Ended) {
+            self.release_everything();
+        }
+    }
+
+    /// What depends on time alone.
+    fn tick(&mut self, cx: &mut Context<'_, P>) {
+        self.watch_peers(cx);
+        self.watch_obstacle(cx);
+        let settings = &self.config.settings;
+        let is_idle = self.parts.is_empty()
+            && self.unadopted.is_empty()
+            && self.call.is_none()
+            && self.edits.is_empty()
+            && matches!(self.phase, Phase::Serving)
+            && self.peers.values().all(|peer| peer.is_quiet());
+        let pause = if is_idle { settings.lease / 4 } else { settings.reconnect_grace / 4 };
+        self.tick_at = cx.now + pause.max(Duration::from_millis(1));
     }
 
     /// When [`PrimaryEvent::Tick`] is due, if nothing else happens before. Ask after each step.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        None
+        match self.phase {
+            Phase::Idle | Phase::Ended => None,
+            _ => Some(self.tick_at),
+        }
     }
 
-    /// The primary's state.
-    #[must_use]
-    pub fn status(&self, _now: Instant) -> PrimaryStatus {
-        PrimaryStatus {
-            view: None,
-            serving: self.config.id.incarnation.0 == 0,
-            waiting: None,
-            replicas: Vec::new(),
-            requests: 0,
-            unflushed: false,
+    fn message(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        message: Message,
+        payload: Option<P>,
+    ) {
+        let Some(&replica) = self.links.get(&link) else { return };
+        match message {
+            Message::SessionOpened { session, report } => {
+                self.session_opened(cx, link, session, report);
+            }
+            Message::Adopted { generation } => self.adopted(cx, replica, generation),
+            Message::Refused { adopted, sequence } => {
+                self.refused(cx, replica, adopted, sequence);
+            }
+            Message::DiskFailed { failure, .. } => self.disk_failed(replica, failure),
+            Message::Received { id } => self.received(cx, replica, id.sequence),
+            Message::Done { id, result } => self.done(cx, replica, id.sequence, result),
+            Message::Data { id } => self.data(cx, replica, id.sequence, payload),
+            Message::Extents { id, extents } => self.extents(cx, replica, id.sequence, extents),
+            Message::Pong { generation, number } => self.pong(cx, replica, generation, number),
+            Message::Fenced { generation } => self.fenced(link, generation),
+            Message::Drain { generation, token, offset, length, source } => {
+                let range = offset..offset.saturating_add(u64::from(length));
+                self.drain(cx, link, replica, generation, token, range, source);
+            }
+            Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),
+            Message::RebuildDone { generation } => self.rebuild_done(replica, generation),
+            // Only a primary or a rebuilding replica says these.
+            Message::OpenSession { .. }
+            | Message::Adopt { .. }
+            | Message::Write { .. }
+            | Message::Zero { .. }
+            | Message::Read { .. }
+            | Message::Flush { .. }
+            | Message::Map { .. }
+            | Message::Ping { .. }
+            | Message::FenceConfirmed { .. }
+            | Message::Drained { .. }
+            | Message::Copy { .. }
+            | Message::Copied { .. } => self.drop_link(cx, link),
         }
+    }
+
+    fn generation(&self) -> Generation {
+        self.view.as_ref().map_or(Generation(0), |view| view.generation)
+    }
+
+    /// Whether operations may be sent: every member has adopted the view.
+    fn can_send(&self) -> bool {
+        matches!(self.phase, Phase::Serving | Phase::Detaching(_)) && self.unadopted.is_empty()
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 }

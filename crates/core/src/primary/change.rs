@@ -1,0 +1,488 @@
+//! View changes: what is wanted is collected as edits, committed by the coordinator in one swap,
+//! and adopted by all members before anything relies on it (rules V1, V2, V5).
+
+use super::{
+    Command, CommandError, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary,
+    PrimaryEffect,
+};
+use crate::ids::*;
+use crate::message::{Failure, Message};
+use crate::payload::Payload;
+use crate::time::Instant;
+use crate::view::{Cause, ReplicaRecord, ReplicaState, View, ViewError};
+use core::time::Duration;
+
+/// Pause before the coordinator is asked again.
+const CALL_PAUSE: Duration = Duration::from_millis(250);
+
+/// One wanted change of the view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// A member leaves.
+    Leave { replica: ReplicaId, state: ReplicaState, cause: Cause },
+    /// A stale replica rebuilds.
+    Admit { replica: ReplicaId, incarnation: Incarnation },
+    /// A rebuilding replica has everything.
+    Complete { replica: ReplicaId, incarnation: Incarnation },
+    /// An in-sync replica has a new life and has lost nothing.
+    Renew { replica: ReplicaId, incarnation: Incarnation },
+    /// A replica leaves the volume.
+    Remove(ReplicaId),
+    /// A faulty replica may return.
+    ReAdd(ReplicaId),
+    /// This primary leaves.
+    Detach,
+}
+
+/// An edit, and the operator's command that it carries out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PendingEdit {
+    edit: Edit,
+    command: Option<CommandId>,
+}
+
+/// A call to the coordinator that is not answered.
+#[derive(Debug)]
+pub(super) struct Call {
+    number: CoordinatorCall,
+    kind: CallKind,
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum CallKind {
+    Read,
+    Swap(View, Vec<PendingEdit>),
+}
+
+impl Edit {
+    /// Whether an adoption that does not end may be waiting for just this.
+    fn unblocks(&self, waits_for: &std::collections::BTreeSet<ReplicaId>) -> bool {
+        match self {
+            Self::Leave { replica, .. } | Self::Renew { replica, .. } => {
+                waits_for.contains(replica)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    /// Asks for a change of the view. Asking twice is asking once.
+    pub(super) fn edit(&mut self, edit: Edit) {
+        if !self.edits.iter().any(|pending| pending.edit == edit) {
+            self.edits.push(PendingEdit { edit, command: None });
+        }
+    }
+
+    /// A member should leave. It does if the mirror can go on without it.
+    pub(super) fn wants_to_leave(&mut self, replica: ReplicaId, cause: Cause) {
+        let state = match cause {
+            Cause::Medium | Cause::NoSpace | Cause::Operator | Cause::OtherLineage => {
+                ReplicaState::Faulty
+            }
+            _ => ReplicaState::Stale,
+        };
+        let leaves =
+            |p: &PendingEdit| matches!(p.edit, Edit::Leave { replica: r, .. } if r == replica);
+        if self.is_member(replica) && !self.edits.iter().any(leaves) {
+            self.edit(Edit::Leave { replica, state, cause });
+        }
+    }
+
+    /// A replica's disk failed.
+    pub(super) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
+        let cause = match failure {
+            Failure::Medium | Failure::Invalid => Cause::Medium,
+            Failure::NoSpace => Cause::NoSpace,
+        };
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.failing = Some(cause);
+            self.wants_to_leave(replica, cause);
+        }
+    }
+
+    pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
+        let cause = Cause::Operator;
+        let edit = match command {
+            Command::Fail(replica) => Edit::Leave { replica, state: ReplicaState::Faulty, cause },
+            Command::Remove(replica) => Edit::Remove(replica),
+            Command::ReAdd(replica) => Edit::ReAdd(replica),
+            Command::Detach => return self.begin_detach(cx, id),
+        };
+        self.edits.push(PendingEdit { edit, command: Some(id) });
+    }
+
+    /// Starts the next call to the coordinator, if one is wanted.
+    pub(super) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
+        let is_acting = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
+        if !is_acting || self.call.is_some() || cx.now < self.retry_call_at {
+            return;
+        }
+        if self.must_read {
+            return self.call_read(cx);
+        }
+        let may_edit = self.unadopted.is_empty()
+            || self.edits.iter().any(|pending| pending.edit.unblocks(&self.unadopted));
+        if may_edit && !self.edits.is_empty() {
+            self.swap_edits(cx);
+        }
+    }
+
+    pub(super) fn call_read(&mut self, cx: &mut Context<'_, P>) {
+        let number = CoordinatorCall(self.next_number());
+        self.must_read = false;
+        self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
+        cx.effects.push(PrimaryEffect::ReadView { call: number });
+    }
+
+    pub(super) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
+        self.call_swap_for(cx, view, Vec::new());
+    }
+
+    fn call_swap_for(&mut self, cx: &mut Context<'_, P>, view: View, edits: Vec<PendingEdit>) {
+        let call = CoordinatorCall(self.next_number());
+        cx.effects.push(PrimaryEffect::SwapView { call, view: Box::new(view.clone()) });
+        self.call = Some(Call { number: call, kind: CallKind::Swap(view, edits), since: cx.now });
+    }
+
+    /// Makes the next view of all edits that it permits, and has it committed.
+    fn swap_edits(&mut self, cx: &mut Context<'_, P>) {
+        let Some(view) = &self.view else { return };
+        let unchanged = view.successor();
+        let mut next = unchanged.clone();
+        let mut applied = Vec::new();
+        for pending in core::mem::take(&mut self.edits) {
+            match self.apply(&mut next, pending.edit) {
+                Ok(()) => applied.push(pending),
+                Err(error) => finish_command(cx, pending, Err(CommandError::View(error))),
+            }
+        }
+        if next == unchanged {
+            return applied.into_iter().for_each(|pending| finish_command(cx, pending, Ok(())));
+        }
+        self.call_swap_for(cx, next, applied);
+    }
+
+    fn apply(&self, next: &mut View, edit: Edit) -> Result<(), ViewError> {
+        match edit {
+            Edit::Leave { replica, state, cause } => self.apply_leave(next, replica, state, cause),
+            Edit::Admit { replica, incarnation } => {
+                let state = next.replica(replica).map(|(_, record)| record.state);
+                match state {
+                    Some(ReplicaState::Stale) => next.admit(replica, incarnation),
+                    Some(state) => Err(ViewError::WrongState(state)),
+                    None => Err(ViewError::UnknownReplica),
+                }
+            }
+            Edit::Complete { replica, incarnation } => next.complete(replica, incarnation),
+            Edit::Renew { replica, incarnation } => next.renew(replica, incarnation),
+            Edit::Remove(replica) => next.remove(replica),
+            Edit::ReAdd(replica) => next.readmit(replica),
+            Edit::Detach => {
+                let me = self.config.id;
+                next.primaries.retain(|primary| *primary != me);
+                Ok(())
+            }
+        }
+    }
+
+    /// A drop keeps an in-sync replica that answers (V2).
+    fn apply_leave(
+        &self,
+        next: &mut View,
+        replica: ReplicaId,
+        state: ReplicaState,
+        cause: Cause,
+    ) -> Result<(), ViewError> {
+        let (mirror, record) = next.replica(replica).ok_or(ViewError::UnknownReplica)?;
+        let is_healthy = |r: &ReplicaRecord| {
+            r.id != replica && self.peers.get(&r.id).is_some_and(|peer| peer.is_healthy())
+        };
+        if record.state == ReplicaState::InSync && !next.mirrors[mirror].in_sync().any(is_healthy) {
+            return Err(ViewError::LastInSync);
+        }
+        let already_out = record.state == state || record.state == ReplicaState::Faulty;
+        if !record.state.takes_writes() && already_out {
+            return Ok(());
+        }
+        next.leave(replica, state, cause)
+    }
+
+    pub(super) fn coordinator(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: CoordinatorCall,
+        answer: CoordinatorAnswer,
+    ) {
+        let Some(call) = self.call.take_if(|call| call.number == number) else { return };
+        let mut edits = Vec::new();
+        let mut proposed = None;
+        if let CallKind::Swap(view, applied) = call.kind {
+            (edits, proposed) = (applied, Some(view));
+        }
+        if !matches!(answer, CoordinatorAnswer::Unknown) {
+            self.coordinator_silent_since = None;
+        }
+        match answer {
+            CoordinatorAnswer::Committed => {
+                edits.into_iter().for_each(|pending| finish_command(cx, pending, Ok(())));
+                if let Some(view) = proposed {
+                    self.committed(cx, view);
+                }
+            }
+            CoordinatorAnswer::Newest(view) => {
+                self.edits.splice(0..0, edits);
+                self.newest(cx, *view);
+            }
+            CoordinatorAnswer::NoVolume => self.end(cx, EndReason::NoVolume),
+            CoordinatorAnswer::Unknown => {
+                self.edits.splice(0..0, edits);
+                self.coordinator_silent_since.get_or_insert(call.since);
+                self.must_read = true;
+                self.retry_call_at = cx.now + CALL_PAUSE;
+            }
+        }
+    }
+
+    fn committed(&mut self, cx: &mut Context<'_, P>, view: View) {
+        if matches!(self.phase, Phase::Starting(_)) {
+            self.started(cx, view);
+        } else {
+            self.install(cx, view);
+        }
+    }
+
+    /// The coordinator's newest view: perhaps this primary's own, committed unanswered; perhaps
+    /// another's.
+    fn newest(&mut self, cx: &mut Context<'_, P>, newest: View) {
+        let is_primary = newest.has_primary(self.config.id);
+        if matches!(self.phase, Phase::Starting(_)) {
+            return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
+        }
+        let Some(view) = &self.view else { return };
+        let own_detach = self.is_giving_up() && newest.primaries.is_empty();
+        match newest.generation.cmp(&view.generation) {
+            _ if !is_primary && !own_detach => {
+                if view.has_primary(self.config.id) {
+                    self.end(cx, EndReason::Fenced);
+                }
+            }
+            core::cmp::Ordering::Greater => self.install(cx, newest),
+            core::cmp::Ordering::Equal if newest == *view => self.still_newest(cx),
+            core::cmp::Ordering::Equal => self.end(cx, EndReason::Fenced),
+            core::cmp::Ordering::Less => {
+                // It was restored from an old backup: as good as silent.
+                self.coordinator_silent_since.get_or_insert(cx.now);
+                self.must_read = true;
+                self.retry_call_at = cx.now + CALL_PAUSE;
+            }
+        }
+    }
+
+    /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
+    fn still_newest(&mut self, cx: &mut Context<'_, P>) {
+        self.retry_call_at = cx.now + CALL_PAUSE;
+        let ready: Vec<_> =
+            self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();
+        for replica in ready {
+            if self.unadopted.contains(&replica) {
+                self.send_adopt(cx, replica);
+            } else {
+                self.resend(cx, replica);
+            }
+        }
+    }
+
+    /// Makes a committed view the one to work by, and has all members adopt it.
+    pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
+        let old = self.view.replace(view);
+        let Some(view) = self.view.clone() else { return };
+        self.update_peers(cx.now);
+        let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
+        for (replica, cause) in left {
+            self.replica_left(cx, replica, cause);
+        }
+        self.forget_removed(cx, &view);
+        for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
+            match record.state {
+                ReplicaState::Rebuilding => cx.note(Note::Admitted(record.id)),
+                ReplicaState::InSync => cx.note(Note::Completed(record.id)),
+                _ => {}
+            }
+        }
+        self.drains.clear();
+        self.adopting_since = cx.now;
+        self.unadopted = view
+            .replicas()
+            .filter(|(_, record)| record.state.takes_writes())
+            .map(|(_, record)| record.id)
+            .collect();
+        self.make_ready(cx, &view);
+    }
+
+    /// Sends the view to the members with which a session is open.
+    fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
+        for (_, record) in view.replicas() {
+            let Some(peer) = self.peers.get_mut(&record.id) else { continue };
+            let life = peer.life.map(|(incarnation, _)| incarnation);
+            peer.ready = record.state.takes_writes()
+                && peer.open_link().is_some()
+                && life == Some(record.incarnation);
+            // A ping of the old generation won't be answered as asked.
+            peer.ping = None;
+            if record.state == ReplicaState::InSync && record.since == view.generation {
+                peer.retry_pause = self.config.settings.retry_pause.0;
+            }
+            if peer.ready {
+                self.send_adopt(cx, record.id);
+            }
+        }
+    }
+
+    pub(super) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let link = self.peers.get(&replica).and_then(|peer| peer.ready_link());
+        if let (Some(link), Some(view)) = (link, &self.view) {
+            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
+        }
+    }
+
+    /// A replica is no member any more, or none of the volume.
+    fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
+        let state = self.state_of(replica);
+        let longest = self.config.settings.retry_pause.1;
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        if let Some(link) = peer.any_link()
+            && !state.is_some_and(ReplicaState::takes_writes)
+        {
+            self.links.remove(&link);
+            peer.link = super::peers::PeerLink::Down;
+            cx.effects.push(PrimaryEffect::Disconnect { link });
+        }
+        peer.ready = false;
+        peer.ping = None;
+        peer.failing = None;
+        peer.late = false;
+        peer.lost = false;
+        peer.confirmed = None;
+        peer.progress = None;
+        peer.unanswered_sessions = 0;
+        peer.retry_at = cx.now + peer.retry_pause;
+        peer.retry_pause = (peer.retry_pause * 2).min(longest);
+        self.session_ended(replica);
+        self.forget_target(mirror, bit);
+        cx.note(Note::Left(replica, cause));
+    }
+
+    /// Forgets replicas that do not belong to the volume any more.
+    fn forget_removed(&mut self, cx: &mut Context<'_, P>, view: &View) {
+        let links = &mut self.links;
+        self.peers.retain(|id, peer| {
+            let stays = view.replica(*id).is_some();
+            if !stays && let Some(link) = peer.any_link() {
+                links.remove(&link);
+                cx.effects.push(PrimaryEffect::Disconnect { link });
+            }
+            stays
+        });
+    }
+
+    pub(super) fn adopted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+    ) {
+        if generation != self.generation() || !self.unadopted.remove(&replica) {
+            return;
+        }
+        let asked = self.adopting_since;
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.confirm(asked);
+        }
+        self.resend(cx, replica);
+        if self.unadopted.is_empty() {
+            if core::mem::take(&mut self.is_takeover) {
+                cx.note(Note::Serving(generation));
+            }
+            self.unconfirmed.clear();
+            self.check_all_parts(cx);
+        }
+    }
+
+    /// A replica has adopted another generation than that of a message.
+    pub(super) fn refused(
+        &mut self,
+        _cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        _adopted: Generation,
+        sequence: Option<Sequence>,
+    ) {
+        if let Some(sequence) = sequence {
+            self.part_refused(replica, sequence);
+        }
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.ping = None;
+        }
+        self.must_read = true;
+    }
+
+    pub(super) fn fenced(&mut self, link: LinkId, generation: Generation) {
+        if generation > self.generation() {
+            self.fence_notices.retain(|(other, _)| *other != link);
+            self.fence_notices.push((link, generation));
+            self.must_read = true;
+        }
+    }
+}
+
+/// The replicas that were members in one view and are none in a later one, or left in between.
+fn left_between(old: &View, new: &View) -> Vec<(ReplicaId, Cause)> {
+    let is_member = |record: &ReplicaRecord| record.state.takes_writes();
+    old.replicas()
+        .filter_map(|(_, before)| match new.replica(before.id) {
+            None => Some((before.id, Cause::Operator)),
+            Some((_, after)) => {
+                let completed = before.state == ReplicaState::Rebuilding
+                    && after.state == ReplicaState::InSync
+                    && before.incarnation == after.incarnation;
+                let stayed = is_member(after) && (before.since == after.since || completed);
+                (is_member(before) && !stayed).then_some((before.id, after.cause))
+            }
+        })
+        .collect()
+}
+
+fn finish_command<P>(
+    cx: &mut Context<'_, P>,
+    pending: PendingEdit,
+    result: Result<(), CommandError>,
+) {
+    if let Some(id) = pending.command {
+        cx.effects.push(PrimaryEffect::CommandDone { id, result });
+    }
+}
+
+impl PendingEdit {
+    /// The operator's command that waits for this edit.
+    pub(super) fn command(&self) -> Option<CommandId> {
+        self.command
+    }
+}
+
+impl Call {
+    /// The commands that wait for this call.
+    pub(super) fn commands(&self) -> impl Iterator<Item = CommandId> {
+        let edits = match &self.kind {
+            CallKind::Swap(_, edits) => edits.as_slice(),
+            CallKind::Read => &[],
+        };
+        edits.iter().filter_map(PendingEdit::command)
+    }
+
+    /// Since when it waits.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+}

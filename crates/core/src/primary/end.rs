@@ -1,0 +1,144 @@
+//! The detach, and every other end of a primary.
+
+use super::{
+    CommandError, Context, EndReason, Phase, Primary, PrimaryEffect, change::Edit,
+    requests::RequestNumber,
+};
+use crate::ids::*;
+use crate::message::Message;
+use crate::operation::{Operation, RequestError};
+use crate::payload::Payload;
+use crate::time::Instant;
+
+/// How many deadlines a detach may take before it gives up leaving the volume clean.
+const PATIENCE: u32 = 3;
+
+/// A detach under way.
+#[derive(Debug)]
+pub(super) struct Detaching {
+    command: CommandId,
+    since: Instant,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Everything under way ends.
+    Draining,
+    /// All members flush.
+    Flushing(RequestNumber),
+    /// The coordinator commits a view without this primary.
+    GivingUp,
+}
+
+impl<P: Payload> Primary<P> {
+    pub(super) fn begin_detach(&mut self, cx: &mut Context<'_, P>, command: CommandId) {
+        match &self.phase {
+            Phase::Serving => {
+                self.phase =
+                    Phase::Detaching(Detaching { command, since: cx.now, step: Step::Draining });
+            }
+            Phase::Detaching(_) => {
+                let result = Err(CommandError::Ended);
+                cx.effects.push(PrimaryEffect::CommandDone { id: command, result });
+            }
+            Phase::Idle | Phase::Starting(_) | Phase::Ended => {
+                cx.effects.push(PrimaryEffect::CommandDone { id: command, result: Ok(()) });
+                self.end(cx, EndReason::DetachedUnclean);
+            }
+        }
+    }
+
+    /// Whether the swap that gives up the volume may have been sent.
+    pub(super) fn is_giving_up(&self) -> bool {
+        matches!(&self.phase, Phase::Detaching(Detaching { step: Step::GivingUp, .. }))
+    }
+
+    /// Takes a detach as far as it goes now.
+    pub(super) fn advance_detach(&mut self, cx: &mut Context<'_, P>) {
+        let Phase::Detaching(detaching) = &self.phase else { return };
+        let late = cx.now.since(detaching.since) >= self.config.settings.deadline * PATIENCE;
+        let me = self.config.id;
+        let given_up = self.view.as_ref().is_some_and(|view| !view.has_primary(me));
+        if given_up && (self.unadopted.is_empty() || late) {
+            return self.end(cx, EndReason::Detached);
+        }
+        if late {
+            return self.end(cx, EndReason::DetachedUnclean);
+        }
+        match detaching.step {
+            Step::Draining if self.requests.is_empty() && self.parts.is_empty() => {
+                self.accept(None, Operation::Flush);
+                self.detach_step(Step::Flushing(self.last_number));
+                self.dispatch_ready(cx);
+            }
+            Step::Flushing(number) if !self.requests.contains_key(&number) => {
+                if self.flushed < self.acknowledged {
+                    return self.end(cx, EndReason::DetachedUnclean);
+                }
+                self.detach_step(Step::GivingUp);
+                self.edit(Edit::Detach);
+                self.advance_change(cx);
+            }
+            _ => {}
+        }
+    }
+
+    fn detach_step(&mut self, step: Step) {
+        if let Phase::Detaching(detaching) = &mut self.phase {
+            detaching.step = step;
+        }
+    }
+
+    /// Ends for good: every request and command is answered, every link closed.
+    pub(super) fn end(&mut self, cx: &mut Context<'_, P>, reason: EndReason) {
+        let error = match reason {
+            EndReason::Fenced => RequestError::Fenced,
+            EndReason::LostWrites => RequestError::LostWrites,
+            EndReason::NoData => RequestError::NoData,
+            EndReason::NoCoordinator => RequestError::NoCoordinator,
+            EndReason::Detached
+            | EndReason::DetachedUnclean
+            | EndReason::NoVolume
+            | EndReason::CoordinatorBehind => RequestError::Detached,
+        };
+        self.fail_requests(cx, error);
+        let unfinished: Vec<_> = self
+            .edits
+            .iter()
+            .filter_map(|pending| pending.command())
+            .chain(self.call.iter().flat_map(|call| call.commands()))
+            .collect();
+        for id in unfinished {
+            let result = Err(CommandError::Ended);
+            cx.effects.push(PrimaryEffect::CommandDone { id, result });
+        }
+        if let Phase::Detaching(Detaching { command: id, .. }) = self.phase {
+            cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
+        }
+        for (link, generation) in core::mem::take(&mut self.fence_notices) {
+            if self.links.contains_key(&link) {
+                cx.send(link, Message::FenceConfirmed { generation }, None);
+            }
+        }
+        for link in core::mem::take(&mut self.links).into_keys() {
+            cx.effects.push(PrimaryEffect::Disconnect { link });
+        }
+        self.phase = Phase::Ended;
+        cx.effects.push(PrimaryEffect::Ended { reason });
+    }
+
+    /// Gives back what an ended primary holds; its status stays.
+    pub(super) fn release_everything(&mut self) {
+        self.requests.clear();
+        self.ready.clear();
+        self.parts.clear();
+        self.unplaced.clear();
+        self.unconfirmed.clear();
+        self.drains.clear();
+        self.edits.clear();
+        self.unadopted.clear();
+        self.peers.clear();
+        self.call = None;
+    }
+}

@@ -1,0 +1,256 @@
+//! The types through which a driver and a primary talk.
+
+use core::time::Duration;
+
+use crate::ids::*;
+use crate::message::{Message, RebuildProgress};
+use crate::operation::{Operation, Reply, RequestError};
+use crate::settings::Settings;
+use crate::time::Instant;
+use crate::view::{Cause, View, ViewError};
+
+/// What happens to a primary.
+#[derive(Debug)]
+pub enum PrimaryEvent<P> {
+    /// Begin: read the view, reach the replicas, become primary.
+    Start,
+    /// A client asks for something. Answered by exactly one [`PrimaryEffect::Reply`].
+    Request {
+        /// Numbered by the driver; not used again before the reply.
+        request: RequestId,
+        /// What is asked.
+        operation: Operation<P>,
+    },
+    /// The connection asked for by [`PrimaryEffect::Connect`] is there.
+    LinkUp {
+        /// To which replica.
+        replica: ReplicaId,
+        /// Its number.
+        link: LinkId,
+    },
+    /// A connection ended, or an attempt to make one failed.
+    LinkDown {
+        /// To which replica.
+        replica: ReplicaId,
+        /// Its number; `None` if it never came to be.
+        link: Option<LinkId>,
+    },
+    /// A replica says something.
+    Message {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        message: Message,
+        /// With which payload.
+        payload: Option<P>,
+    },
+    /// The coordinator answered, or the driver gave up waiting for it.
+    Coordinator {
+        /// Which call.
+        call: CoordinatorCall,
+        /// The answer.
+        answer: CoordinatorAnswer,
+    },
+    /// An operator wants something. Answered by exactly one [`PrimaryEffect::CommandDone`].
+    Command {
+        /// Numbered by the driver.
+        id: CommandId,
+        /// What is wanted.
+        command: Command,
+    },
+    /// The moment named by [`super::Primary::next_wakeup`] has come.
+    Tick,
+}
+
+/// What the coordinator answers.
+#[derive(Debug, Clone)]
+pub enum CoordinatorAnswer {
+    /// To a read, and to a swap that was refused: the newest view.
+    Newest(Box<View>),
+    /// To a swap: committed.
+    Committed,
+    /// The volume is not known to the coordinator (it was deleted).
+    NoVolume,
+    /// No answer; whether a swap was committed is unknown (V1).
+    Unknown,
+}
+
+/// What an operator can tell an attached volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Take a replica out of use; it waits for a command to return.
+    Fail(ReplicaId),
+    /// Take a replica that is out of use out of the volume.
+    Remove(ReplicaId),
+    /// Bring a replica back that is out of use.
+    ReAdd(ReplicaId),
+    /// End: finish what is under way, flush, give up the volume.
+    Detach,
+}
+
+/// What a primary wants done. Effects are carried out in their order.
+#[derive(Debug)]
+pub enum PrimaryEffect<P> {
+    /// Answer a client.
+    Reply {
+        /// Which request.
+        request: RequestId,
+        /// The answer.
+        result: Result<Reply<P>, RequestError>,
+    },
+    /// Say something to a replica. Messages on one link arrive in their order or not at all.
+    Send {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        message: Message,
+        /// With which payload.
+        payload: Option<P>,
+    },
+    /// Make a connection to a replica; answered by exactly one `LinkUp`, or a `LinkDown` without
+    /// a link.
+    Connect {
+        /// The replica.
+        replica: ReplicaId,
+        /// Where it lives.
+        node: NodeId,
+    },
+    /// Close a connection. Nothing more is heard of it, not even `LinkDown`.
+    Disconnect {
+        /// Its number.
+        link: LinkId,
+    },
+    /// Ask the coordinator for the newest view of the volume.
+    ReadView {
+        /// Names the answer.
+        call: CoordinatorCall,
+    },
+    /// Ask the coordinator to commit this view, if its parent is still the newest.
+    SwapView {
+        /// Names the answer.
+        call: CoordinatorCall,
+        /// The view.
+        view: Box<View>,
+    },
+    /// An operator's command has ended.
+    CommandDone {
+        /// Which.
+        id: CommandId,
+        /// Success, or why not.
+        result: Result<(), CommandError>,
+    },
+    /// The primary has ended for good; every request has been answered. The driver drops it.
+    Ended {
+        /// Why.
+        reason: EndReason,
+    },
+    /// Something that an administrator wants to read in the log.
+    Note(Note),
+}
+
+/// Why an operator's command failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandError {
+    /// The view does not permit it.
+    View(ViewError),
+    /// The coordinator does not answer.
+    NoCoordinator,
+    /// The primary ended before.
+    Ended,
+}
+
+/// Why a primary ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// It was told to; the view is clean.
+    Detached,
+    /// It was told to while not all replicas answered; the volume is marked as in use and will be
+    /// resynchronised at the next attach.
+    DetachedUnclean,
+    /// Another primary took over.
+    Fenced,
+    /// It could not start: the coordinator did not answer.
+    NoCoordinator,
+    /// It could not start: a mirror has no in-sync replica that answers.
+    NoData,
+    /// The volume does not exist any more.
+    NoVolume,
+    /// It could not start: a replica has adopted a newer view than the coordinator knows. The
+    /// coordinator was restored from an old backup.
+    CoordinatorBehind,
+    /// See [`RequestError::LostWrites`].
+    LostWrites,
+}
+
+/// Something to log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// The volume is ready for requests.
+    Serving(Generation),
+    /// A replica left the view.
+    Left(ReplicaId, Cause),
+    /// A replica began to rebuild.
+    Admitted(ReplicaId),
+    /// A replica is in-sync again.
+    Completed(ReplicaId),
+    /// Requests wait: see [`Waiting`].
+    Suspended(Waiting),
+    /// Requests go on.
+    Resumed,
+    /// A replica was reached that holds data of another lineage; it is left alone.
+    OtherLineage(ReplicaId),
+}
+
+/// What requests wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// The attach to finish.
+    Start,
+    /// An in-sync replica of this mirror that answers.
+    Replica(usize),
+    /// The coordinator, to commit a view.
+    Coordinator,
+}
+
+/// A primary's state, for status displays.
+#[derive(Debug, Clone)]
+pub struct PrimaryStatus {
+    /// The view by which it works; `None` before the first one is known.
+    pub view: Option<View>,
+    /// Whether it accepts requests.
+    pub serving: bool,
+    /// What requests wait for, and since when.
+    pub waiting: Option<(Waiting, Instant)>,
+    /// Each replica of the view, in its order.
+    pub replicas: Vec<PeerStatus>,
+    /// Requests of clients that are not answered.
+    pub requests: usize,
+    /// Whether writes were acknowledged that no flush covers yet.
+    pub unflushed: bool,
+}
+
+/// One replica as its primary sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerStatus {
+    /// Which.
+    pub replica: ReplicaId,
+    /// Whether a session is open.
+    pub connected: bool,
+    /// Operations that it has not answered.
+    pub outstanding: usize,
+    /// Age of the oldest of them.
+    pub oldest: Option<Duration>,
+    /// How far its rebuild is, if it is rebuilding.
+    pub rebuild: Option<RebuildProgress>,
+}
+
+/// What a primary is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct PrimaryConfig {
+    /// Who it is; the incarnation is drawn anew by the driver at each attach.
+    pub id: PrimaryId,
+    /// The volume.
+    pub volume: VolumeId,
+    /// Times and limits.
+    pub settings: Settings,
+}

@@ -1,0 +1,209 @@
+//! What a primary knows of each replica.
+
+use core::time::Duration;
+
+use crate::ids::*;
+use crate::message::RebuildProgress;
+use crate::policy::ReplicaSet;
+use crate::time::Instant;
+use crate::view::{Cause, MirrorView, ReplicaState};
+
+use super::{PeerStatus, Phase, Primary, PrimaryStatus};
+use crate::payload::Payload;
+
+/// One replica, as its primary sees it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub id: ReplicaId,
+    pub node: NodeId,
+    pub mirror: usize,
+    /// Its place in the sets of its mirror, for as long as it belongs to the volume.
+    pub slot: u32,
+    pub link: PeerLink,
+    pub last_session: SessionNumber,
+    /// Its life and its machine's, as it said in the last session.
+    pub life: Option<(Incarnation, BootId)>,
+    /// The latest moment of asking for which it has confirmed the generation.
+    pub confirmed: Option<Instant>,
+    /// A ping that is not answered.
+    pub ping: Option<(u64, Instant)>,
+    /// It came back with a new boot and may lack acknowledged writes (W5).
+    pub lost: bool,
+    /// It has left something unanswered for longer than the deadline.
+    pub late: bool,
+    /// Its disk failed; it leaves as soon as another replica can go on without it.
+    pub failing: Option<Cause>,
+    /// The session is with the life that the view knows, so operations may be sent.
+    pub ready: bool,
+    /// When the session was opened, and how many were since it last answered anything.
+    pub opened_at: Instant,
+    pub unanswered_sessions: u32,
+    /// Since when there is no session.
+    pub down_since: Instant,
+    pub retry_at: Instant,
+    pub retry_pause: Duration,
+    pub progress: Option<RebuildProgress>,
+}
+
+/// The connection to a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PeerLink {
+    Down,
+    Connecting,
+    /// A session has been asked for.
+    Opening(LinkId, Instant),
+    Open(LinkId),
+}
+
+impl Peer {
+    pub fn bit(&self) -> ReplicaSet {
+        1 << self.slot
+    }
+
+    /// The link over which operations may be sent.
+    pub fn ready_link(&self) -> Option<LinkId> {
+        self.open_link().filter(|_| self.ready)
+    }
+
+    pub fn open_link(&self) -> Option<LinkId> {
+        match self.link {
+            PeerLink::Open(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    pub fn any_link(&self) -> Option<LinkId> {
+        match self.link {
+            PeerLink::Open(link) | PeerLink::Opening(link, _) => Some(link),
+            PeerLink::Down | PeerLink::Connecting => None,
+        }
+    }
+
+    /// Whether data can be relied upon to be there.
+    pub fn is_healthy(&self) -> bool {
+        self.ready_link().is_some() && !self.lost && !self.late
+    }
+
+    /// Whether nothing about it needs watching more often than the lease does.
+    pub fn is_quiet(&self) -> bool {
+        self.ping.is_none() && matches!(self.link, PeerLink::Open(_))
+    }
+
+    pub fn confirm(&mut self, asked: Instant) {
+        self.confirmed = Some(self.confirmed.map_or(asked, |confirmed| confirmed.max(asked)));
+        self.unanswered_sessions = 0;
+    }
+}
+
+/// The replicas of one mirror as sets of slots.
+#[derive(Debug, Default, Clone)]
+pub(super) struct MirrorPeers {
+    /// Which replica has which slot.
+    pub slots: [Option<ReplicaId>; 16],
+    pub members: ReplicaSet,
+    pub in_sync: ReplicaSet,
+    pub local: ReplicaSet,
+}
+
+impl MirrorPeers {
+    /// Takes over what a view says; slots of replicas that stay do not change.
+    pub fn update(&mut self, mirror: &MirrorView, here: NodeId) {
+        for slot in &mut self.slots {
+            if slot.is_some_and(|id| !mirror.replicas.iter().any(|r| r.id == id)) {
+                *slot = None;
+            }
+        }
+        (self.members, self.in_sync, self.local) = (0, 0, 0);
+        for record in &mirror.replicas {
+            let Some(slot) = self.slot_for(record.id) else { continue };
+            let bit = 1 << slot;
+            self.members |= if record.state.takes_writes() { bit } else { 0 };
+            self.in_sync |= if record.state == ReplicaState::InSync { bit } else { 0 };
+            self.local |= if record.node == here { bit } else { 0 };
+        }
+    }
+
+    /// The slot of a replica; a free one is taken if it has none yet.
+    pub fn slot_for(&mut self, id: ReplicaId) -> Option<u32> {
+        let position = |wanted| self.slots.iter().position(|slot| *slot == wanted);
+        let slot = position(Some(id)).or_else(|| position(None))?;
+        self.slots[slot] = Some(id);
+        Some(slot as u32)
+    }
+
+    /// The replicas of a set, in the order of their slots.
+    pub fn ids(&self, set: ReplicaSet) -> impl Iterator<Item = ReplicaId> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(move |(slot, _)| set >> slot & 1 == 1)
+            .filter_map(|(_, id)| *id)
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    /// Takes over the replicas of a view: keeps what is known of those that stay.
+    pub(super) fn update_peers(&mut self, now: Instant) {
+        let Some(view) = &self.view else { return };
+        self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
+        for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
+            peers.update(record, self.config.id.node);
+            for record in &record.replicas {
+                let Some(slot) = peers.slot_for(record.id) else { continue };
+                self.peers.entry(record.id).or_insert_with(|| Peer {
+                    id: record.id,
+                    node: record.node,
+                    mirror,
+                    slot,
+                    link: PeerLink::Down,
+                    last_session: SessionNumber(0),
+                    life: None,
+                    confirmed: None,
+                    ping: None,
+                    lost: false,
+                    late: false,
+                    failing: None,
+                    ready: false,
+                    opened_at: now,
+                    unanswered_sessions: 0,
+                    down_since: now,
+                    retry_at: now,
+                    retry_pause: self.config.settings.retry_pause.0,
+                    progress: None,
+                });
+            }
+        }
+    }
+
+    pub(super) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
+        self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
+    }
+
+    /// The primary's state.
+    #[must_use]
+    pub fn status(&self, now: Instant) -> PrimaryStatus {
+        let ids = self.view.iter().flat_map(|view| view.replicas().map(|(_, record)| record.id));
+        PrimaryStatus {
+            view: self.view.clone(),
+            serving: matches!(self.phase, Phase::Serving),
+            waiting: self.suspension.as_ref().map(|s| (s.why, s.since)),
+            replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
+            requests: self.requests.values().filter(|r| r.client.is_some()).count(),
+            unflushed: self.acknowledged > self.flushed,
+        }
+    }
+
+    fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
+        let peer = self.peers.get(&replica)?;
+        let unanswered =
+            || self.parts.values().filter(|p| p.mirror == peer.mirror && p.waits_for(peer.bit()));
+        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        Some(PeerStatus {
+            replica,
+            connected: peer.open_link().is_some(),
+            outstanding: unanswered().count(),
+            oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
+            rebuild: peer.progress.filter(|_| is_rebuilding),
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! The primary's part in a rebuild: it drains ranges for the rebuilding replica, and lets it
+//! become in-sync when it has everything (rules B1, B4).
+
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+use super::change::Edit;
+use super::{Context, Primary};
+use crate::ids::*;
+use crate::message::{Message, RebuildProgress};
+use crate::payload::Payload;
+use crate::view::ReplicaState;
+
+/// A rebuilding replica waits until its source has these parts.
+#[derive(Debug)]
+pub(super) struct DrainWait {
+    link: LinkId,
+    token: CopyToken,
+    parts: BTreeSet<Sequence>,
+    source: ReplicaId,
+}
+
+impl<P: Payload> Primary<P> {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn drain(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        replica: ReplicaId,
+        generation: Generation,
+        token: CopyToken,
+        range: Range<u64>,
+        source: ReplicaId,
+    ) {
+        let may_ask = self.state_of(replica) == Some(ReplicaState::Rebuilding)
+            && self.state_of(source) == Some(ReplicaState::InSync);
+        let Some(peer) = self.peers.get(&source) else { return };
+        if !may_ask || generation != self.generation() || !self.unadopted.is_empty() {
+            return; // The replica lets go of the range by itself and asks again.
+        }
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        let parts: BTreeSet<_> = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.mirror == mirror && part.may_differ(bit, &range))
+            .map(|(sequence, _)| *sequence)
+            .collect();
+        if parts.is_empty() {
+            return cx.send(link, Message::Drained { generation, token }, None);
+        }
+        self.drains.push(DrainWait { link, token, parts, source });
+    }
+
+    /// A part has been written by somebody: answers the drains that waited just for it.
+    pub(super) fn drain_progressed(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        if self.drains.is_empty() {
+            return;
+        }
+        let generation = self.generation();
+        let Some(part) = self.parts.get(&sequence) else { return };
+        for wait in &mut self.drains {
+            let has_it = self.peers.get(&wait.source).is_some_and(|p| part.was_written_by(p.bit()));
+            if has_it && wait.parts.remove(&sequence) && wait.parts.is_empty() {
+                let token = wait.token;
+                cx.send(wait.link, Message::Drained { generation, token }, None);
+            }
+        }
+        self.drains.retain(|wait| !wait.parts.is_empty());
+    }
+
+    pub(super) fn rebuild_progress(&mut self, replica: ReplicaId, progress: RebuildProgress) {
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.progress = Some(progress);
+        }
+    }
+
+    pub(super) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        if let Some((incarnation, _)) = peer.life
+            && is_rebuilding
+            && generation == self.generation()
+            && peer.ready
+        {
+            self.edit(Edit::Complete { replica, incarnation });
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Requests of clients: accepted, locked, sent, answered once.
+
+use super::{Context, Phase, Primary, PrimaryEffect};
+use crate::ids::*;
+use crate::operation::{Extent, Operation, Reply, RequestError};
+use crate::payload::Payload;
+use crate::range_lock::LockMode;
+use crate::settings::LONGEST_REQUEST;
+use crate::view::Geometry;
+
+/// Numbers requests inside the primary; also the number of a request's lock.
+pub(super) type RequestNumber = u64;
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Request<P> {
+    /// Whom to answer; `None` once answered, and for the flush of a detach.
+    pub client: Option<RequestId>,
+    /// What is asked; taken when it is sent.
+    pub operation: Option<Operation<P>>,
+    is_locked: bool,
+    /// Parts that do not permit the answer yet.
+    pub unanswered: usize,
+    /// Parts that some replica has not carried out yet.
+    pub unfinished: usize,
+    pub error: Option<RequestError>,
+    pub data: Vec<(u32, P)>,
+    pub extents: Vec<(u64, Vec<Extent>)>,
+}
+
+impl<P: Payload> Primary<P> {
+    pub(super) fn request(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        client: RequestId,
+        operation: Operation<P>,
+    ) {
+        if let Some(error) = self.refusal(&operation) {
+            return cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
+        }
+        self.accept(Some(client), operation);
+    }
+
+    /// Why a request can't even be accepted.
+    fn refusal(&self, operation: &Operation<P>) -> Option<RequestError> {
+        match &self.phase {
+            Phase::Detaching(_) | Phase::Ended => return Some(RequestError::Detached),
+            Phase::Idle | Phase::Starting(_) | Phase::Serving => {}
+        }
+        if let Some(error) = self.suspension.as_ref().and_then(|s| s.failing) {
+            return Some(error);
+        }
+        // Before the view is known, a request can't be checked; no front end is there yet either.
+        let geometry = self.view.as_ref().map(|view| view.geometry);
+        match geometry {
+            Some(geometry) if is_valid(geometry, operation) => None,
+            _ => Some(RequestError::Invalid),
+        }
+    }
+
+    /// Takes a request in and asks for its lock.
+    pub(super) fn accept(&mut self, client: Option<RequestId>, operation: Operation<P>) {
+        let number = self.next_number();
+        let lock = match &operation {
+            Operation::Read { offset, length } => {
+                Some((*offset, u64::from(*length), LockMode::Shared))
+            }
+            Operation::Map { offset, length } => Some((*offset, *length, LockMode::Shared)),
+            Operation::Write { offset, payload, .. } => {
+                Some((*offset, u64::from(payload.length()), LockMode::Exclusive))
+            }
+            Operation::Zero { offset, length, .. } => Some((*offset, *length, LockMode::Exclusive)),
+            Operation::Flush => None,
+        };
+        let request = Request {
+            client,
+            operation: Some(operation),
+            is_locked: lock.is_some(),
+            unanswered: 0,
+            unfinished: 0,
+            error: None,
+            data: Vec::new(),
+            extents: Vec::new(),
+        };
+        self.requests.insert(number, request);
+        let granted = lock.is_none_or(|(offset, length, mode)| {
+            self.locks.acquire(number, offset..offset + length, mode)
+        });
+        if granted {
+            self.ready.push_back(number);
+        }
+    }
+
+    /// Sends what has its lock, if everybody has adopted the view.
+    pub(super) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
+        while self.can_send() {
+            let Some(number) = self.ready.pop_front() else { return };
+            let operation = self.requests.get_mut(&number).and_then(|r| r.operation.take());
+            if let Some(operation) = operation {
+                self.dispatch(cx, number, operation);
+            }
+        }
+    }
+
+    /// A part permits the answer now, or has failed.
+    pub(super) fn part_answered(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: RequestNumber,
+        error: Option<RequestError>,
+    ) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        request.unanswered -= 1;
+        request.error = request.error.or(error);
+        if request.unanswered == 0 {
+            self.reply(cx, number);
+        }
+    }
+
+    /// Every member has carried out a part.
+    pub(super) fn part_finished(&mut self, number: RequestNumber) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        request.unfinished -= 1;
+        self.forget_if_over(number);
+    }
+
+    /// Answers the client. The lock of a request that succeeded is given back at once; that of a
+    /// failed one when its parts have reached every member or those have left, so that no read
+    /// sees such a write come and go.
+    fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        let succeeded = request.error.is_none();
+        if let Some(client) = request.client.take() {
+            let result = request.outcome();
+            cx.effects.push(PrimaryEffect::Reply { request: client, result });
+        }
+        if succeeded {
+            self.unlock(number);
+        }
+        self.forget_if_over(number);
+    }
+
+    fn unlock(&mut self, number: RequestNumber) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        if core::mem::take(&mut request.is_locked) {
+            let mut granted = Vec::new();
+            self.locks.release(number, &mut granted);
+            self.ready.extend(granted);
+        }
+    }
+
+    fn forget_if_over(&mut self, number: RequestNumber) {
+        let is_over = self.requests.get(&number).is_some_and(|request| {
+            request.unanswered == 0 && request.unfinished == 0 && request.operation.is_none()
+        });
+        if is_over {
+            self.unlock(number);
+            self.requests.remove(&number);
+        }
+    }
+
+    /// Fails every request of a client. Parts that were sent stay until every member has them or
+    /// has left (W2).
+    pub(super) fn fail_requests(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
+        let waiting: Vec<_> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| request.client.is_some())
+            .map(|(number, _)| *number)
+            .collect();
+        for number in waiting {
+            let Some(request) = self.requests.get_mut(&number) else { continue };
+            let Some(client) = request.client.take() else { continue };
+            let never_sent = request.operation.take().is_some();
+            request.error = Some(error);
+            cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
+            if never_sent {
+                self.forget_if_over(number);
+            } else {
+                self.forget_reads_of(number);
+            }
+        }
+        self.ready.retain(|number| self.requests.contains_key(number));
+    }
+}
+
+impl<P> Request<P> {
+    fn outcome(&mut self) -> Result<Reply<P>, RequestError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        if !self.data.is_empty() {
+            self.data.sort_by_key(|(from, _)| *from);
+            return Ok(Reply::Data(core::mem::take(&mut self.data)));
+        }
+        if !self.extents.is_empty() {
+            self.extents.sort_by_key(|(from, _)| *from);
+            return Ok(Reply::Extents(join_extents(&self.extents)));
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// Puts the maps of consecutive parts together, up to the first gap.
+fn join_extents(parts: &[(u64, Vec<Extent>)]) -> Vec<Extent> {
+    let mut joined: Vec<Extent> = Vec::new();
+    let mut end = parts.first().map_or(0, |(from, _)| *from);
+    for (from, extents) in parts {
+        if *from != end {
+            break;
+        }
+        for extent in extents {
+            end += extent.length;
+            match joined.last_mut() {
+                Some(last) if last.allocated == extent.allocated => last.length += extent.length,
+                _ => joined.push(*extent),
+            }
+        }
+    }
+    joined
+}
+
+/// Whether a request lies inside the volume, on whole blocks, and is not too long.
+fn is_valid<P: Payload>(geometry: Geometry, operation: &Operation<P>) -> bool {
+    let (offset, length, most) = match operation {
+        Operation::Flush => return true,
+        Operation::Read { offset, length } => (*offset, u64::from(*length), LONGEST_REQUEST.into()),
+        Operation::Write { offset, payload, .. } => {
+            (*offset, u64::from(payload.length()), LONGEST_REQUEST.into())
+        }
+        Operation::Zero { offset, length, .. } | Operation::Map { offset, length } => {
+            (*offset, *length, u64::MAX)
+        }
+    };
+    let block = u64::from(geometry.block_size);
+    (1..=most).contains(&length)
+        && offset % block == 0
+        && length % block == 0
+        && offset.checked_add(length).is_some_and(|end| end <= geometry.size)
+}

@@ -1,0 +1,354 @@
+//! Sessions with replicas: made, watched, lost and made again; and the lease that the replicas'
+//! answers grant (rules W2, W5, V3).
+
+use super::change::Edit;
+use super::peers::PeerLink;
+use super::{Context, Note, Phase, Primary, PrimaryEffect};
+use crate::ids::*;
+use crate::message::{Message, Opener, ReplicaReport};
+use crate::payload::Payload;
+use crate::time::Instant;
+use crate::view::{Cause, ReplicaState};
+
+/// A replica whose sessions end this often without an answer is as good as gone.
+const MOST_UNANSWERED_SESSIONS: u32 = 3;
+
+impl<P: Payload> Primary<P> {
+    pub(super) fn connect(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.link = PeerLink::Connecting;
+        cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node });
+    }
+
+    pub(super) fn link_up(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
+        let wanted = self.peers.get_mut(&replica).filter(|p| p.link == PeerLink::Connecting);
+        let Some(peer) = wanted else {
+            return cx.effects.push(PrimaryEffect::Disconnect { link });
+        };
+        peer.last_session = peer.last_session.next();
+        peer.link = PeerLink::Opening(link, cx.now);
+        self.links.insert(link, replica);
+        let opener = Opener::Primary(self.config.id);
+        cx.send(link, Message::OpenSession { session: peer.last_session, opener }, None);
+    }
+
+    pub(super) fn link_down(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        link: Option<LinkId>,
+    ) {
+        match link {
+            Some(link) => self.link_lost(cx, link),
+            None => self.connect_failed(cx, replica),
+        }
+    }
+
+    /// Closes a link that broke the protocol or serves no purpose.
+    pub(super) fn drop_link(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
+        cx.effects.push(PrimaryEffect::Disconnect { link });
+        self.link_lost(cx, link);
+    }
+
+    fn link_lost(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
+        let Some(replica) = self.links.remove(&link) else { return };
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        if peer.any_link() != Some(link) {
+            return;
+        }
+        if peer.open_link().is_none() {
+            return self.connect_failed(cx, replica);
+        }
+        peer.link = PeerLink::Down;
+        peer.ready = false;
+        peer.ping = None;
+        peer.down_since = cx.now;
+        peer.retry_at = cx.now;
+        peer.unanswered_sessions += 1;
+        let hopeless = peer.unanswered_sessions > MOST_UNANSWERED_SESSIONS;
+        self.session_ended(replica);
+        if hopeless {
+            self.wants_to_leave(replica, Cause::Disconnected);
+        }
+        if self.is_member(replica) {
+            self.connect(cx, replica);
+        }
+    }
+
+    fn connect_failed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let longest = self.config.settings.retry_pause.1;
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.link = PeerLink::Down;
+        peer.retry_at = cx.now + peer.retry_pause;
+        peer.retry_pause = (peer.retry_pause * 2).min(longest);
+        if matches!(self.phase, Phase::Serving | Phase::Detaching(_)) {
+            self.wants_to_leave(replica, Cause::Disconnected);
+        }
+    }
+
+    pub(super) fn session_opened(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        session: SessionNumber,
+        report: ReplicaReport,
+    ) {
+        let Some(&replica) = self.links.get(&link) else { return };
+        let Some(view) = &self.view else { return };
+        let is_other_lineage = report.lineage != view.lineage;
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let expected = matches!(peer.link, PeerLink::Opening(l, _) if l == link);
+        if !expected || peer.last_session != session || report.replica != replica {
+            return self.drop_link(cx, link);
+        }
+        if is_other_lineage {
+            return self.other_lineage(cx, replica, link);
+        }
+        let earlier = peer.life.replace((report.incarnation, report.boot));
+        peer.link = PeerLink::Open(link);
+        peer.opened_at = cx.now;
+        peer.late = false;
+        match &mut self.phase {
+            Phase::Starting(gathering) => gathering.reported(replica, report),
+            Phase::Serving | Phase::Detaching(_) => {
+                let boot = earlier.map(|(_, boot)| boot);
+                self.replica_returned(cx, replica, report, boot);
+            }
+            Phase::Idle | Phase::Ended => {}
+        }
+    }
+
+    fn other_lineage(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
+        cx.note(Note::OtherLineage(replica));
+        self.wants_to_leave(replica, Cause::OtherLineage);
+        self.drop_link(cx, link);
+    }
+
+    /// A session was opened with a replica of a volume that is being served.
+    fn replica_returned(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        report: ReplicaReport,
+        earlier_boot: Option<BootId>,
+    ) {
+        let Some(view) = &self.view else { return };
+        let Some((mirror, record)) = view.replica(replica) else { return };
+        let (state, known) = (record.state, record.incarnation);
+        self.must_read |= report.generation > view.generation;
+        match state {
+            ReplicaState::InSync | ReplicaState::Rebuilding if known == report.incarnation => {
+                self.session_resumed(cx, replica);
+            }
+            ReplicaState::InSync => self.restarted(cx, mirror, replica, report, earlier_boot),
+            ReplicaState::Rebuilding => self.wants_to_leave(replica, Cause::Restarted),
+            ReplicaState::Stale => {
+                self.edit(Edit::Admit { replica, incarnation: report.incarnation });
+            }
+            ReplicaState::Faulty | ReplicaState::Spare => {
+                if let Some(link) = self.peers.get(&replica).and_then(|peer| peer.open_link()) {
+                    self.drop_link(cx, link);
+                }
+            }
+        }
+    }
+
+    /// The same life of a member is back: it gets what it has not answered.
+    fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.ready = true;
+        peer.retry_pause = self.config.settings.retry_pause.0;
+        if self.unadopted.contains(&replica) {
+            self.send_adopt(cx, replica);
+        } else {
+            self.resend(cx, replica);
+        }
+    }
+
+    /// An in-sync replica has had another life since. It leaves, unless nobody else has the data:
+    /// then it stays if it can't have lost any (W5).
+    fn restarted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        mirror: usize,
+        replica: ReplicaId,
+        report: ReplicaReport,
+        earlier_boot: Option<BootId>,
+    ) {
+        if self.has_healthy_other(mirror, replica) {
+            return self.wants_to_leave(replica, Cause::Restarted);
+        }
+        let may_have_lost = earlier_boot != Some(report.boot) && self.acknowledged > self.flushed;
+        if !may_have_lost {
+            return self.edit(Edit::Renew { replica, incarnation: report.incarnation });
+        }
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.lost = true;
+        }
+        let peers = &self.mirrors[mirror];
+        let all_lost =
+            peers.ids(peers.in_sync).all(|id| self.peers.get(&id).is_some_and(|peer| peer.lost));
+        if all_lost {
+            self.end(cx, super::EndReason::LostWrites);
+        }
+    }
+
+    /// Whether the mirror has another in-sync replica that can be relied upon.
+    pub(super) fn has_healthy_other(&self, mirror: usize, replica: ReplicaId) -> bool {
+        let Some(peers) = self.mirrors.get(mirror) else { return false };
+        peers
+            .ids(peers.in_sync)
+            .any(|id| id != replica && self.peers.get(&id).is_some_and(|peer| peer.is_healthy()))
+    }
+
+    pub(super) fn is_member(&self, replica: ReplicaId) -> bool {
+        self.state_of(replica).is_some_and(ReplicaState::takes_writes)
+    }
+
+    /// What depends on time: connects again, notices who is late, asks who was silent.
+    pub(super) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
+        let is_serving = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
+        let replicas: Vec<_> = self.peers.keys().copied().collect();
+        for replica in replicas {
+            let state = self.state_of(replica);
+            self.watch_link(cx, replica, state);
+            if is_serving && state.is_some_and(ReplicaState::takes_writes) {
+                self.watch_member(cx, replica);
+            }
+        }
+    }
+
+    fn watch_link(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        state: Option<ReplicaState>,
+    ) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let wanted = match (&self.phase, state) {
+            (Phase::Starting(_), state) => state == Some(ReplicaState::InSync),
+            (Phase::Detaching(_), Some(state)) => state.takes_writes(),
+            (Phase::Serving, Some(state)) => state.takes_writes() || state == ReplicaState::Stale,
+            _ => false,
+        };
+        match peer.link {
+            PeerLink::Down if wanted && cx.now >= peer.retry_at => self.connect(cx, replica),
+            PeerLink::Opening(link, since)
+                if cx.now.since(since) >= self.config.settings.deadline =>
+            {
+                self.drop_link(cx, link);
+            }
+            _ => {}
+        }
+    }
+
+    fn watch_member(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let settings = self.config.settings;
+        let is_late = self.is_late(replica, cx.now);
+        let generation = self.generation();
+        let number = self.next_number();
+        let adopting = self.unadopted.contains(&replica);
+        let known = self.view.as_ref().and_then(|view| view.replica(replica));
+        let known = known.map(|(_, record)| record.incarnation);
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let is_down = peer.open_link().is_none();
+        peer.late = is_late && !is_down;
+        let silent = peer.confirmed.is_none_or(|at| cx.now.since(at) >= settings.lease / 4);
+        if let Some(link) = peer.ready_link()
+            && silent
+            && peer.ping.is_none()
+            && !adopting
+        {
+            peer.ping = Some((number, cx.now));
+            cx.send(link, Message::Ping { generation, number }, None);
+        }
+        let restarted = !is_down && peer.life.map(|(life, _)| life) != known;
+        let cause = match peer.failing {
+            Some(cause) => Some(cause),
+            None if restarted => Some(Cause::Restarted),
+            None if peer.late => Some(Cause::Late),
+            None if is_down && cx.now.since(peer.down_since) >= settings.reconnect_grace => {
+                Some(Cause::Disconnected)
+            }
+            None => None,
+        };
+        if let Some(cause) = cause {
+            self.wants_to_leave(replica, cause);
+        }
+    }
+
+    /// Whether a replica has left anything unanswered for longer than the deadline.
+    fn is_late(&self, replica: ReplicaId, now: Instant) -> bool {
+        let Some(peer) = self.peers.get(&replica) else { return false };
+        let deadline = self.config.settings.deadline;
+        let (bit, opened_at) = (peer.bit(), peer.opened_at);
+        let overdue = |since: Instant| now.since(since.max(opened_at)) >= deadline;
+        let part_overdue = self
+            .parts
+            .values()
+            .any(|part| part.mirror == peer.mirror && part.waits_for(bit) && overdue(part.sent_at));
+        let ping_overdue = peer.ping.is_some_and(|(_, since)| overdue(since));
+        let adoption_overdue = self.unadopted.contains(&replica)
+            && now.since(self.adopting_since.max(opened_at)) >= self.adoption_deadline();
+        part_overdue || ping_overdue || adoption_overdue
+    }
+
+    /// How long a replica may take to adopt a view: after a takeover it may have to wait for the
+    /// lease of the primary before.
+    pub(super) fn adoption_deadline(&self) -> core::time::Duration {
+        let settings = &self.config.settings;
+        let patience = if self.is_takeover {
+            settings.lease + settings.lease_margin
+        } else {
+            core::time::Duration::ZERO
+        };
+        settings.deadline + patience
+    }
+
+    pub(super) fn pong(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+        number: u64,
+    ) {
+        let is_current = generation == self.generation();
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        if let Some((_, asked)) = peer.ping.filter(|(expected, _)| *expected == number) {
+            peer.ping = None;
+            if is_current {
+                peer.confirm(asked);
+                self.confirmations_changed(cx);
+            }
+        }
+    }
+
+    /// Whether every in-sync replica of a mirror has confirmed this primary less than the lease
+    /// ago, counted from asking: then no other primary can have had a write acknowledged.
+    pub(super) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
+        let lease = self.config.settings.lease;
+        let peers = &self.mirrors[mirror];
+        peers.ids(peers.in_sync).all(|id| {
+            let confirmed = self.peers.get(&id).and_then(|peer| peer.confirmed);
+            confirmed.is_some_and(|at| now.since(at) < lease)
+        })
+    }
+
+    /// Holds an answer back until the lease is confirmed.
+    pub(super) fn await_lease(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        if !self.unconfirmed.contains(&sequence) {
+            self.unconfirmed.push(sequence);
+        }
+        self.tick_at = self.tick_at.min(cx.now + self.config.settings.reconnect_grace / 4);
+    }
+
+    /// Somebody has confirmed: gives the answers that waited for it.
+    pub(super) fn confirmations_changed(&mut self, cx: &mut Context<'_, P>) {
+        if self.unconfirmed.is_empty() {
+            return;
+        }
+        for sequence in core::mem::take(&mut self.unconfirmed) {
+            self.check_part(cx, sequence);
+        }
+    }
+}

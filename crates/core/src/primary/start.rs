@@ -1,0 +1,176 @@
+//! The attach: read the view, reach the replicas, become primary (rules V1, V4).
+
+use std::collections::BTreeMap;
+
+use super::peers::PeerLink;
+use super::{Context, EndReason, Phase, Primary};
+use crate::ids::*;
+use crate::message::ReplicaReport;
+use crate::payload::Payload;
+use crate::time::Instant;
+use crate::view::{Cause, Protocol, ReplicaRecord, ReplicaState, View};
+
+/// What an attach has found so far.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    since: Instant,
+    /// When the present view was read.
+    read_at: Option<Instant>,
+    reports: BTreeMap<ReplicaId, ReplicaReport>,
+    /// How often a replica turned out to have adopted a newer view than the one read.
+    surprises: u32,
+}
+
+impl Gathering {
+    pub fn reported(&mut self, replica: ReplicaId, report: ReplicaReport) {
+        self.reports.insert(replica, report);
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    pub(super) fn start(&mut self, cx: &mut Context<'_, P>) {
+        if !matches!(self.phase, Phase::Idle) {
+            return;
+        }
+        self.phase = Phase::Starting(Gathering {
+            since: cx.now,
+            read_at: None,
+            reports: BTreeMap::new(),
+            surprises: 0,
+        });
+        self.call_read(cx);
+    }
+
+    /// The view was read: reach its in-sync replicas.
+    pub(super) fn gather(&mut self, cx: &mut Context<'_, P>, view: View) {
+        let in_sync: Vec<_> = view
+            .replicas()
+            .filter(|(_, record)| record.state == ReplicaState::InSync)
+            .map(|(_, record)| record.id)
+            .collect();
+        self.view = Some(view);
+        self.update_peers(cx.now);
+        if let Phase::Starting(gathering) = &mut self.phase {
+            gathering.read_at = Some(cx.now);
+        }
+        for replica in in_sync {
+            if self.peers.get(&replica).is_some_and(|peer| peer.link == PeerLink::Down) {
+                self.connect(cx, replica);
+            }
+        }
+    }
+
+    /// Goes on with the attach when enough replicas have answered, or have had their time.
+    pub(super) fn advance_start(&mut self, cx: &mut Context<'_, P>) {
+        let Phase::Starting(gathering) = &self.phase else { return };
+        let settings = &self.config.settings;
+        let (waited, read_at) = (cx.now.since(gathering.since), gathering.read_at);
+        if waited >= settings.coordinator_patience && self.coordinator_silent_since.is_some() {
+            return self.end(cx, EndReason::NoCoordinator);
+        }
+        if self.call.is_some() || cx.now < self.retry_call_at {
+            return;
+        }
+        let (Some(read_at), false) = (read_at, self.must_read) else {
+            return self.call_read(cx);
+        };
+        let waited = cx.now.since(read_at);
+        let patience = settings.reconnect_grace * 2;
+        let everyone = self.answers(|link| matches!(link, PeerLink::Open(_)));
+        let rest_refused = self.answers(|link| matches!(link, PeerLink::Open(_) | PeerLink::Down));
+        let is_time = everyone
+            || (rest_refused && waited >= patience && self.has_sources())
+            || waited >= settings.deadline;
+        if is_time {
+            self.take_office(cx);
+        }
+    }
+
+    fn answers(&self, wanted: impl Fn(PeerLink) -> bool) -> bool {
+        self.mirrors.iter().all(|mirror| {
+            mirror.ids(mirror.in_sync).all(|id| self.peers.get(&id).is_some_and(|p| wanted(p.link)))
+        })
+    }
+
+    fn has_sources(&self) -> bool {
+        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync).any(|id| self.is_open(id)))
+    }
+
+    fn is_open(&self, replica: ReplicaId) -> bool {
+        self.peers.get(&replica).is_some_and(|peer| peer.open_link().is_some())
+    }
+
+    /// Has a view committed in which this is the primary.
+    fn take_office(&mut self, cx: &mut Context<'_, P>) {
+        if !self.has_sources() {
+            return self.end(cx, EndReason::NoData);
+        }
+        let Some(view) = &self.view else { return };
+        let generation = view.generation;
+        let Phase::Starting(gathering) = &mut self.phase else { return };
+        if gathering.reports.values().any(|report| report.generation > generation) {
+            gathering.surprises += 1;
+            if gathering.surprises > 3 {
+                return self.end(cx, EndReason::CoordinatorBehind);
+            }
+            // Another primary may have been at work since the view was read.
+            self.retry_call_at = cx.now + self.config.settings.reconnect_grace;
+            self.must_read = true;
+            return;
+        }
+        let Some(next) = self.inaugural_view() else { return };
+        self.call_swap(cx, next);
+    }
+
+    /// The view in which this primary takes over. If the last one ended without detaching, one
+    /// in-sync replica per mirror is the source, and the others copy from it.
+    fn inaugural_view(&self) -> Option<View> {
+        let view = self.view.as_ref()?;
+        let was_detached = view.primaries.is_empty();
+        let mut next = view.successor();
+        for (mirror, replicas) in view.mirrors.iter().enumerate() {
+            let source = self.choose_source(view, mirror)?;
+            for record in &replicas.replicas {
+                let (state, cause) = match record.state {
+                    ReplicaState::InSync if !self.is_open(record.id) => {
+                        (ReplicaState::Stale, Cause::Unreachable)
+                    }
+                    ReplicaState::InSync if was_detached || record.id == source => {
+                        (ReplicaState::InSync, Cause::None)
+                    }
+                    ReplicaState::InSync => (ReplicaState::Rebuilding, Cause::UncleanEnd),
+                    ReplicaState::Rebuilding => (ReplicaState::Stale, record.cause),
+                    state => (state, record.cause),
+                };
+                let life = self.peers.get(&record.id).and_then(|peer| peer.life);
+                next.appoint(record.id, state, cause, life.map(|(incarnation, _)| incarnation));
+            }
+        }
+        next.primaries = vec![self.config.id];
+        Some(next)
+    }
+
+    /// The replica whose data count if the last primary did not detach: one that has not restarted
+    /// since, under A and B the dead primary's own, then the one that has adopted most.
+    fn choose_source(&self, view: &View, mirror: usize) -> Option<ReplicaId> {
+        let Phase::Starting(gathering) = &self.phase else { return None };
+        let rank = |record: &&ReplicaRecord| {
+            let report = gathering.reports.get(&record.id);
+            let same_life = report.is_some_and(|report| report.incarnation == record.incarnation);
+            let was_local = view.protocol != Protocol::C
+                && view.primaries.iter().any(|primary| primary.node == record.node);
+            let generation = report.map(|report| report.generation);
+            let is_here = record.node == self.config.id.node;
+            (was_local, same_life, generation, is_here)
+        };
+        let usable = view.mirrors[mirror].in_sync().filter(|record| self.is_open(record.id));
+        usable.max_by_key(rank).map(|record| record.id)
+    }
+
+    /// The inaugural view is committed: from now on this is the primary.
+    pub(super) fn started(&mut self, cx: &mut Context<'_, P>, view: View) {
+        self.phase = Phase::Serving;
+        self.is_takeover = true;
+        self.install(cx, view);
+    }
+}

@@ -1,0 +1,75 @@
+//! Waits have a bound and a reason (invariant I11): while requests can't be served, this tells
+//! why, and fails them when they have waited for long enough.
+
+use super::{Context, Note, Phase, Primary, Waiting};
+use crate::operation::RequestError;
+use crate::payload::Payload;
+use crate::settings::NoDataPolicy;
+use crate::time::Instant;
+use core::time::Duration;
+
+/// Requests wait for something.
+#[derive(Debug)]
+pub(super) struct Suspension {
+    pub why: Waiting,
+    pub since: Instant,
+    /// The wait is over: requests fail with this until the obstacle is gone.
+    pub failing: Option<RequestError>,
+}
+
+impl<P: Payload> Primary<P> {
+    /// What keeps requests from being served, if anything does.
+    fn obstacle(&self, now: Instant) -> Option<Waiting> {
+        if matches!(self.phase, Phase::Idle | Phase::Starting(_)) {
+            return Some(Waiting::Start);
+        }
+        let healthy = |id| self.peers.get(&id).is_some_and(|peer| peer.is_healthy());
+        let without =
+            self.mirrors.iter().position(|mirror| !mirror.ids(mirror.in_sync).any(healthy));
+        if let Some(mirror) = without {
+            return Some(Waiting::Replica(mirror));
+        }
+        let patience = self.config.settings.reconnect_grace * 2;
+        let silent = self.coordinator_silent_since.is_some_and(|at| now.since(at) >= patience);
+        let slow = self.call.as_ref().is_some_and(|call| now.since(call.since()) >= patience);
+        let change_wanted = !self.edits.is_empty() || self.must_read || self.call.is_some();
+        ((silent || slow) && change_wanted).then_some(Waiting::Coordinator)
+    }
+
+    /// Follows the obstacle, and ends waits that took too long.
+    pub(super) fn watch_obstacle(&mut self, cx: &mut Context<'_, P>) {
+        let Some(why) = self.obstacle(cx.now) else {
+            if self.suspension.take().is_some_and(|s| s.why != Waiting::Start) {
+                cx.note(Note::Resumed);
+            }
+            return;
+        };
+        let begins = self.suspension.as_ref().is_none_or(|suspension| suspension.why != why);
+        if begins {
+            if why != Waiting::Start {
+                cx.note(Note::Suspended(why));
+            }
+            self.suspension = Some(Suspension { why, since: cx.now, failing: None });
+        }
+        let (patience, error) = self.patience(why);
+        let Some(suspension) = &mut self.suspension else { return };
+        if suspension.failing.is_none() && cx.now.since(suspension.since) >= patience {
+            // I/O that does not need the coordinator goes on without it (V6).
+            suspension.failing = (why != Waiting::Coordinator).then_some(error);
+            suspension.since = cx.now;
+            self.fail_requests(cx, error);
+        }
+    }
+
+    fn patience(&self, why: Waiting) -> (Duration, RequestError) {
+        let settings = &self.config.settings;
+        match why {
+            Waiting::Start => (Duration::MAX, RequestError::Detached),
+            Waiting::Coordinator => (settings.coordinator_patience, RequestError::NoCoordinator),
+            Waiting::Replica(_) => match settings.no_data {
+                NoDataPolicy::Suspend(patience) => (patience, RequestError::NoData),
+                NoDataPolicy::Error => (settings.reconnect_grace, RequestError::NoData),
+            },
+        }
+    }
+}
