@@ -1,1 +1,18 @@
-//! Bytes on the network: the replication protocol.
+//! Bytes on the network: what the two ends of a link say to each other, version 0.
+//!
+//! Sans-I/O: bytes in, bytes out, every length bounded before anything is allocated for it. The
+//! byte tables and the rules of order are in `docs/protocol.md`.
+//!
+//! - [`hello`]: who is there, which version is spoken, and the mutual proof of the shared key.
+//! - [`frame`]: one [`evenkeel_core::Message`] as a header of 64 bytes, a short body for the few
+//!   messages that need one, and a payload that its sender and receiver handle apart.
+
+pub mod frame;
+//HELLO pub mod hello;
+mod message;
+
+pub use evenkeel_format::bytes::crc32c as payload_crc;
+pub use frame::{
+    FrameError, HEADER_LENGTH, Header, LONGEST_BODY, PayloadSummary, carries_payload, decode,
+    decode_header, encode,
+};

@@ -1,0 +1,278 @@
+//! Frames: header, body, payload.
+//!
+//! A receiver reads 64 bytes, calls [`decode_header`], reads `body_length` bytes, calls
+//! [`decode`], and then reads `payload_length` bytes to where they belong and compares their
+//! [`crate::payload_crc`] with `payload_crc`. Each step checks what the next one relies on.
+
+use evenkeel_core::Message;
+use evenkeel_core::message::CopyContent;
+use evenkeel_core::settings::LONGEST_PAYLOAD;
+use evenkeel_format::LONGEST_VIEW;
+use evenkeel_format::bytes::{Put, Reader, Short, crc32c};
+use thiserror::Error;
+
+use crate::message::{Fields, fields_of, put_body, read_message};
+
+/// Bytes of a header.
+pub const HEADER_LENGTH: usize = 64;
+
+/// Most bytes that a body has: those of the largest view.
+pub const LONGEST_BODY: u32 = LONGEST_VIEW as u32;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"EKfr");
+const VERSION: u16 = 0;
+const CRC_OFFSET: usize = HEADER_LENGTH - 4;
+
+/// Why bytes are not a frame. The connection carries nothing that can be relied on any more and
+/// must be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// The first bytes are not those of a frame.
+    #[error(
+        "the peer does not speak evenkeel's replication protocol: check the address and the port"
+    )]
+    Magic,
+    /// The header's checksum does not match.
+    #[error("a frame's header was damaged on its way: check the network")]
+    HeaderChecksum,
+    /// The body's checksum does not match.
+    #[error("a frame's body was damaged on its way: check the network")]
+    BodyChecksum,
+    /// A version that was not agreed on.
+    #[error("a frame is of version {0}, which was not agreed on: upgrade the older node")]
+    Version(u16),
+    /// A message unknown here.
+    #[error("message type {0} is unknown here: upgrade this node")]
+    Type(u16),
+    /// A length above the limits, or one that contradicts the message.
+    #[error("a frame of message type {0} has an impossible length: report this defect")]
+    Length(u16),
+    /// A field whose value has no meaning, or that the message does not use.
+    #[error("a frame of message type {0} has a field without meaning: report this defect")]
+    Field(u16),
+    /// A view that is not valid or can't be read.
+    #[error("a frame's view can't be used: {0}")]
+    View(#[from] evenkeel_format::ViewFormatError),
+    /// To the encoder: the payload is missing, superfluous, or of the wrong length.
+    #[error("the payload does not fit the message: report this defect")]
+    Payload,
+}
+
+impl From<Short> for FrameError {
+    fn from(_: Short) -> Self {
+        Self::Length(0)
+    }
+}
+
+impl FrameError {
+    /// Names the message type where the reader of numbers did not know it.
+    const fn of(self, kind: u16) -> Self {
+        match self {
+            Self::Length(0) => Self::Length(kind),
+            error => error,
+        }
+    }
+}
+
+/// What the frame says of its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadSummary {
+    /// Bytes; 1 to [`LONGEST_PAYLOAD`].
+    pub length: u32,
+    /// Their [`crate::payload_crc`].
+    pub crc: u32,
+}
+
+/// A header whose checksum matches and whose lengths are within the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes that follow the header, at most [`LONGEST_BODY`].
+    pub body_length: u32,
+    /// Bytes that follow the body, at most [`LONGEST_PAYLOAD`]; 0 if there is no payload.
+    pub payload_length: u32,
+    /// What [`crate::payload_crc`] of the payload must be.
+    pub payload_crc: u32,
+    body_crc: u32,
+    fields: Fields,
+}
+
+/// Whether a message travels with a payload.
+#[must_use]
+pub const fn carries_payload(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Write { .. }
+            | Message::Data { .. }
+            | Message::Copied { content: CopyContent::Data, .. }
+    )
+}
+
+/// Appends header and body to `out`; the payload is sent right after them by the caller, who also
+/// knows its checksum.
+///
+/// # Errors
+/// [`FrameError::Payload`] if the payload does not fit the message, [`FrameError::View`] if a view
+/// is not valid, [`FrameError::Length`] if a list is too long; then `out` is as it was.
+pub fn encode(
+    message: &Message,
+    payload: Option<PayloadSummary>,
+    out: &mut Vec<u8>,
+) -> Result<(), FrameError> {
+    if carries_payload(message) != payload.is_some() {
+        return Err(FrameError::Payload);
+    }
+    let start = out.len();
+    out.resize(start + HEADER_LENGTH, 0);
+    let encoded = put_body(message, out).and_then(|()| {
+        let body = &out[start + HEADER_LENGTH..];
+        Header::of(message, payload, body)?.bytes()
+    });
+    match encoded {
+        Ok(header) => out[start..start + HEADER_LENGTH].copy_from_slice(&header),
+        Err(_) => out.truncate(start),
+    }
+    encoded.map(|_| ())
+}
+
+/// Reads a header. Its checksum and its lengths are checked, its meaning is not.
+///
+/// # Errors
+/// See [`FrameError`].
+pub fn decode_header(bytes: &[u8; HEADER_LENGTH]) -> Result<Header, FrameError> {
+    let mut reader = Reader::new(bytes);
+    if reader.u32()? != MAGIC {
+        return Err(FrameError::Magic);
+    }
+    let (version, kind) = (reader.u16()?, reader.u16()?);
+    let header = Header {
+        payload_length: reader.u32()?,
+        payload_crc: reader.u32()?,
+        body_length: reader.u32()?,
+        body_crc: reader.u32()?,
+        fields: Fields {
+            kind,
+            generation: reader.u64()?,
+            number: reader.u64()?,
+            offset: reader.u64()?,
+            length: reader.u32()?,
+            flags: reader.u16()?,
+            code: reader.u16()?,
+        },
+    };
+    if reader.u32()? != 0 {
+        // Reserved; told apart below, once the checksum is known to match.
+        verify_header(bytes)?;
+        return Err(FrameError::Field(kind));
+    }
+    verify_header(bytes)?;
+    if version != VERSION {
+        return Err(FrameError::Version(version));
+    }
+    header.check_lengths()?;
+    Ok(header)
+}
+
+fn verify_header(bytes: &[u8; HEADER_LENGTH]) -> Result<(), FrameError> {
+    let (covered, stored) = bytes.split_at(CRC_OFFSET);
+    if crc32c(covered).to_le_bytes() == *stored { Ok(()) } else { Err(FrameError::HeaderChecksum) }
+}
+
+/// Reads the message that `header` and the body after it stand for.
+///
+/// # Errors
+/// See [`FrameError`].
+pub fn decode(header: &Header, body: &[u8]) -> Result<Message, FrameError> {
+    let kind = header.fields.kind;
+    if body.len() != header.body_length as usize {
+        return Err(FrameError::Length(kind));
+    }
+    if !body.is_empty() && crc32c(body) != header.body_crc {
+        return Err(FrameError::BodyChecksum);
+    }
+    let message = read_message(&header.fields, body).map_err(|error| error.of(kind))?;
+    // Fields that the message does not use must be zero: one meaning, one encoding.
+    if fields_of(&message) != header.fields {
+        return Err(FrameError::Field(kind));
+    }
+    let has_payload = header.payload_length > 0;
+    let fits = match &message {
+        Message::Write { length, .. } => *length == header.payload_length,
+        _ => true,
+    };
+    if !fits || carries_payload(&message) != has_payload {
+        return Err(FrameError::Length(kind));
+    }
+    Ok(message)
+}
+
+impl Header {
+    fn of(
+        message: &Message,
+        payload: Option<PayloadSummary>,
+        body: &[u8],
+    ) -> Result<Self, FrameError> {
+        if let (Message::Write { length, .. }, Some(payload)) = (message, payload)
+            && *length != payload.length
+        {
+            return Err(FrameError::Payload);
+        }
+        if payload.is_some_and(|payload| payload.length == 0 || payload.length > LONGEST_PAYLOAD) {
+            return Err(FrameError::Payload);
+        }
+        Ok(Self {
+            body_length: body.len() as u32,
+            payload_length: payload.map_or(0, |payload| payload.length),
+            payload_crc: payload.map_or(0, |payload| payload.crc),
+            body_crc: if body.is_empty() { 0 } else { crc32c(body) },
+            fields: fields_of(message),
+        })
+    }
+
+    /// Without a payload or body, its checksum is zero.
+    fn check_lengths(&self) -> Result<(), FrameError> {
+        let fits = self.payload_length <= LONGEST_PAYLOAD
+            && self.body_length <= LONGEST_BODY
+            && (self.payload_length > 0 || self.payload_crc == 0)
+            && (self.body_length > 0 || self.body_crc == 0);
+        if fits { Ok(()) } else { Err(FrameError::Length(self.fields.kind)) }
+    }
+
+    fn bytes(&self) -> Result<[u8; HEADER_LENGTH], FrameError> {
+        self.check_lengths()?;
+        let fields = &self.fields;
+        let mut bytes = [0; HEADER_LENGTH];
+        let mut out = Cursor { bytes: &mut bytes, at: 0 };
+        out.put_u32(MAGIC);
+        out.put_u16(VERSION);
+        out.put_u16(fields.kind);
+        out.put_u32(self.payload_length);
+        out.put_u32(self.payload_crc);
+        out.put_u32(self.body_length);
+        out.put_u32(self.body_crc);
+        out.put_u64(fields.generation);
+        out.put_u64(fields.number);
+        out.put_u64(fields.offset);
+        out.put_u32(fields.length);
+        out.put_u16(fields.flags);
+        out.put_u16(fields.code);
+        let crc = crc32c(&bytes[..CRC_OFFSET]).to_le_bytes();
+        bytes[CRC_OFFSET..].copy_from_slice(&crc);
+        Ok(bytes)
+    }
+}
+
+/// Puts numbers one after the other into an array that is large enough.
+struct Cursor<'a> {
+    bytes: &'a mut [u8; HEADER_LENGTH],
+    at: usize,
+}
+
+impl Put for Cursor<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,427 @@
+//! Which message is which: the fields of the header, and the bodies.
+
+use evenkeel_core::message::*;
+use evenkeel_core::settings::{LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
+use evenkeel_core::*;
+use evenkeel_format::bytes::{Put, Reader};
+use evenkeel_format::{decode_view, encode_view, replica_state_code, replica_state_from_code};
+
+use crate::frame::FrameError;
+
+/// The part of the header that depends on the message. What a message does not use is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Fields {
+    pub kind: u16,
+    pub generation: u64,
+    /// Session, sequence, token or number, as the message has it.
+    pub number: u64,
+    /// First byte; of a flush, the write that it covers.
+    pub offset: u64,
+    pub length: u32,
+    pub flags: u16,
+    pub code: u16,
+}
+
+const DURABLE: u16 = 1;
+const RECEIPT: u16 = 2;
+const UNMAP: u16 = 4;
+const HAS_NUMBER: u16 = 8;
+
+/// The numbers of the message types; a number once given is never given to another message.
+mod kind {
+    pub const OPEN_SESSION: u16 = 1;
+    pub const SESSION_OPENED: u16 = 2;
+    pub const ADOPT: u16 = 3;
+    pub const ADOPTED: u16 = 4;
+    pub const REFUSED: u16 = 5;
+    pub const DISK_FAILED: u16 = 6;
+    pub const WRITE: u16 = 16;
+    pub const ZERO: u16 = 17;
+    pub const READ: u16 = 18;
+    pub const FLUSH: u16 = 19;
+    pub const MAP: u16 = 20;
+    pub const RECEIVED: u16 = 32;
+    pub const DONE: u16 = 33;
+    pub const DATA: u16 = 34;
+    pub const EXTENTS: u16 = 35;
+    pub const PING: u16 = 48;
+    pub const PONG: u16 = 49;
+    pub const FENCED: u16 = 50;
+    pub const FENCE_CONFIRMED: u16 = 51;
+    pub const DRAIN: u16 = 64;
+    pub const DRAINED: u16 = 65;
+    pub const COPY: u16 = 66;
+    pub const COPIED: u16 = 67;
+    pub const REBUILD_PROGRESS: u16 = 68;
+    pub const REBUILD_DONE: u16 = 69;
+}
+
+/// Bit of an extent's length that says that it is allocated.
+const ALLOCATED: u64 = 1 << 63;
+
+const OPENER_PRIMARY: u16 = 1;
+const OPENER_COPIER: u16 = 2;
+
+const CONTENT_DATA: u16 = 1;
+const CONTENT_ZEROES: u16 = 2;
+const CONTENT_REFUSED: u16 = 3;
+/// Plus the code of the failure.
+const CONTENT_FAILED: u16 = 16;
+
+/// The header's fields for a message.
+pub(crate) fn fields_of(message: &Message) -> Fields {
+    match *message {
+        Message::OpenSession { session, opener } => {
+            let code = match opener {
+                Opener::Primary(_) => OPENER_PRIMARY,
+                Opener::Copier(_) => OPENER_COPIER,
+            };
+            Fields { kind: kind::OPEN_SESSION, number: session.0, code, ..Fields::default() }
+        }
+        Message::SessionOpened { session, report } => Fields {
+            code: report.state.map_or(0, |state| replica_state_code(state).into()),
+            ..numbered(kind::SESSION_OPENED, report.generation, session.0)
+        },
+        Message::Adopt { ref view } => numbered(kind::ADOPT, view.generation, 0),
+        Message::Adopted { generation } => numbered(kind::ADOPTED, generation, 0),
+        Message::Refused { adopted, sequence } => Fields {
+            flags: flag(HAS_NUMBER, sequence.is_some()),
+            ..numbered(kind::REFUSED, adopted, sequence.unwrap_or_default().0)
+        },
+        Message::DiskFailed { generation, failure } => {
+            Fields { code: failure_code(failure), ..numbered(kind::DISK_FAILED, generation, 0) }
+        }
+        Message::Ping { generation, number } => numbered(kind::PING, generation, number),
+        Message::Pong { generation, number } => numbered(kind::PONG, generation, number),
+        Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
+        Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
+        ref message => operation_fields(message).unwrap_or_else(|| rebuild_fields(message)),
+    }
+}
+
+/// Of operations and their answers.
+fn operation_fields(message: &Message) -> Option<Fields> {
+    let of = |kind, id: OperationId| numbered(kind, id.generation, id.sequence.0);
+    Some(match *message {
+        Message::Write { id, offset, length, durable, receipt } => {
+            let flags = flag(DURABLE, durable) | flag(RECEIPT, receipt);
+            Fields { offset, length, flags, ..of(kind::WRITE, id) }
+        }
+        Message::Zero { id, offset, length, unmap, durable, receipt } => {
+            let flags = flag(DURABLE, durable) | flag(RECEIPT, receipt) | flag(UNMAP, unmap);
+            Fields { offset, length, flags, ..of(kind::ZERO, id) }
+        }
+        Message::Read { id, offset, length } => Fields { offset, length, ..of(kind::READ, id) },
+        Message::Flush { id, covers } => Fields { offset: covers.0, ..of(kind::FLUSH, id) },
+        Message::Map { id, offset, length } => Fields { offset, length, ..of(kind::MAP, id) },
+        Message::Received { id } => of(kind::RECEIVED, id),
+        Message::Done { id, result } => {
+            Fields { code: result.err().map_or(0, failure_code), ..of(kind::DONE, id) }
+        }
+        Message::Data { id } => of(kind::DATA, id),
+        Message::Extents { id, .. } => of(kind::EXTENTS, id),
+        _ => return None,
+    })
+}
+
+/// Of what a rebuild says; anything else has fields of its own above.
+fn rebuild_fields(message: &Message) -> Fields {
+    match *message {
+        Message::Drain { generation, token, offset, length, .. } => {
+            Fields { offset, length, ..numbered(kind::DRAIN, generation, token.0) }
+        }
+        Message::Drained { generation, token } => numbered(kind::DRAINED, generation, token.0),
+        Message::Copy { generation, token, offset, length } => {
+            Fields { offset, length, ..numbered(kind::COPY, generation, token.0) }
+        }
+        Message::Copied { token, content } => {
+            let code = content_code(content);
+            Fields { code, ..numbered(kind::COPIED, Generation(0), token.0) }
+        }
+        Message::RebuildProgress { generation, .. } => {
+            numbered(kind::REBUILD_PROGRESS, generation, 0)
+        }
+        Message::RebuildDone { generation } => numbered(kind::REBUILD_DONE, generation, 0),
+        _ => Fields::default(),
+    }
+}
+
+fn numbered(kind: u16, generation: Generation, number: u64) -> Fields {
+    Fields { kind, generation: generation.0, number, ..Fields::default() }
+}
+
+const fn flag(bit: u16, set: bool) -> u16 {
+    if set { bit } else { 0 }
+}
+
+const fn failure_code(failure: Failure) -> u16 {
+    match failure {
+        Failure::Medium => 1,
+        Failure::NoSpace => 2,
+        Failure::Invalid => 3,
+    }
+}
+
+const fn failure_from_code(code: u16) -> Option<Failure> {
+    match code {
+        1 => Some(Failure::Medium),
+        2 => Some(Failure::NoSpace),
+        3 => Some(Failure::Invalid),
+        _ => None,
+    }
+}
+
+const fn content_code(content: CopyContent) -> u16 {
+    match content {
+        CopyContent::Data => CONTENT_DATA,
+        CopyContent::Zeroes => CONTENT_ZEROES,
+        CopyContent::Refused => CONTENT_REFUSED,
+        CopyContent::Failed(failure) => CONTENT_FAILED + failure_code(failure),
+    }
+}
+
+fn content_from_code(code: u16) -> Option<CopyContent> {
+    match code {
+        CONTENT_DATA => Some(CopyContent::Data),
+        CONTENT_ZEROES => Some(CopyContent::Zeroes),
+        CONTENT_REFUSED => Some(CopyContent::Refused),
+        _ => code.checked_sub(CONTENT_FAILED).and_then(failure_from_code).map(CopyContent::Failed),
+    }
+}
+
+/// Appends a message's body, if it has one.
+pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    match message {
+        Message::OpenSession { opener: Opener::Primary(primary), .. } => {
+            out.put_u128(primary.node.0);
+            out.put_u64(primary.incarnation.0);
+        }
+        Message::OpenSession { opener: Opener::Copier(replica), .. } => out.put_u128(replica.0),
+        Message::SessionOpened { report, .. } => {
+            out.put_u128(report.replica.0);
+            out.put_u64(report.incarnation.0);
+            out.put_u128(report.boot.0);
+            out.put_u128(report.lineage.0);
+        }
+        Message::Adopt { view } => out.put(&encode_view(view)?),
+        Message::Extents { extents, .. } => put_extents(extents, out)?,
+        Message::Drain { source, .. } => out.put_u128(source.0),
+        Message::RebuildProgress { progress, .. } => put_progress(progress, out),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn put_extents(extents: &[Extent], out: &mut Vec<u8>) -> Result<(), FrameError> {
+    if !extents_are_valid(extents) {
+        return Err(FrameError::Length(kind::EXTENTS));
+    }
+    for extent in extents {
+        out.put_u64(extent.length | if extent.allocated { ALLOCATED } else { 0 });
+    }
+    Ok(())
+}
+
+/// Whether there are as many as an answer may have, none is empty, and together they are not
+/// longer than any question.
+fn extents_are_valid(extents: &[Extent]) -> bool {
+    let total = extents.iter().try_fold(0u64, |total, extent| total.checked_add(extent.length));
+    (1..=MOST_EXTENTS).contains(&extents.len())
+        && extents.iter().all(|extent| extent.length > 0)
+        && total.is_some_and(|total| total <= u64::from(LONGEST_ZERO))
+}
+
+fn put_progress(progress: &RebuildProgress, out: &mut Vec<u8>) {
+    let (wait, at) = match progress.waits_for {
+        None => (0, 0),
+        Some(RebuildWait::Source) => (1, 0),
+        Some(RebuildWait::Drain) => (2, 0),
+        Some(RebuildWait::SourceMedium(at)) => (3, at),
+    };
+    out.put_u64(progress.done);
+    out.put_u64(progress.total);
+    out.put_u64(progress.copied);
+    out.put_u64(at);
+    out.put_u128(progress.source.map_or(0, |source| source.0));
+    out.put_u8(progress.source.is_some().into());
+    out.put_u8(wait);
+    out.put_padded(&[], 6);
+}
+
+/// Reads a message. Fields that it does not use are not looked at here.
+pub(crate) fn read_message(fields: &Fields, body: &[u8]) -> Result<Message, FrameError> {
+    let mut body = Reader::new(body);
+    let message = match read_plain(fields)? {
+        Some(message) => message,
+        None => read_with_body(fields, &mut body)?,
+    };
+    if body.left() > 0 {
+        return Err(FrameError::Length(fields.kind));
+    }
+    Ok(message)
+}
+
+/// Messages without a body; `None` if it is one with a body, or unknown.
+fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
+    let id = OperationId {
+        generation: Generation(fields.generation),
+        sequence: Sequence(fields.number),
+    };
+    let (generation, number, offset) = (id.generation, fields.number, fields.offset);
+    let token = CopyToken(number);
+    let has = |flag| fields.flags & flag != 0;
+    let (durable, receipt, unmap) = (has(DURABLE), has(RECEIPT), has(UNMAP));
+    let no_longer_than = |longest| range_length(fields, longest);
+    Ok(Some(match fields.kind {
+        kind::WRITE => {
+            let length = no_longer_than(LONGEST_PAYLOAD)?;
+            Message::Write { id, offset, length, durable, receipt }
+        }
+        kind::ZERO => {
+            let length = no_longer_than(LONGEST_ZERO)?;
+            Message::Zero { id, offset, length, unmap, durable, receipt }
+        }
+        kind::READ => Message::Read { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
+        kind::FLUSH => Message::Flush { id, covers: Sequence(offset) },
+        kind::MAP => Message::Map { id, offset, length: no_longer_than(LONGEST_ZERO)? },
+        kind::RECEIVED => Message::Received { id },
+        kind::DONE => Message::Done { id, result: result(fields)? },
+        kind::DATA => Message::Data { id },
+        kind::ADOPTED => Message::Adopted { generation },
+        kind::REFUSED => {
+            let sequence = has(HAS_NUMBER).then_some(id.sequence);
+            Message::Refused { adopted: generation, sequence }
+        }
+        kind::DISK_FAILED => Message::DiskFailed { generation, failure: failure(fields)? },
+        kind::PING => Message::Ping { generation, number },
+        kind::PONG => Message::Pong { generation, number },
+        kind::FENCED => Message::Fenced { generation },
+        kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
+        kind::DRAINED => Message::Drained { generation, token },
+        kind::COPY => {
+            let length = no_longer_than(LONGEST_PAYLOAD)?;
+            Message::Copy { generation, token, offset, length }
+        }
+        kind::COPIED => {
+            let content = content_from_code(fields.code);
+            Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
+        }
+        kind::REBUILD_DONE => Message::RebuildDone { generation },
+        _ => return Ok(None),
+    }))
+}
+
+/// The length of a range that is neither too long nor beyond what an offset can name.
+fn range_length(fields: &Fields, longest: u32) -> Result<u32, FrameError> {
+    let end = fields.offset.checked_add(fields.length.into());
+    match (fields.length <= longest, end) {
+        (true, Some(_)) => Ok(fields.length),
+        _ => Err(FrameError::Length(fields.kind)),
+    }
+}
+
+fn failure(fields: &Fields) -> Result<Failure, FrameError> {
+    failure_from_code(fields.code).ok_or(FrameError::Field(fields.kind))
+}
+
+fn result(fields: &Fields) -> Result<Result<(), Failure>, FrameError> {
+    if fields.code == 0 { Ok(Ok(())) } else { failure(fields).map(Err) }
+}
+
+fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, FrameError> {
+    let generation = Generation(fields.generation);
+    Ok(match fields.kind {
+        kind::OPEN_SESSION => {
+            let session = SessionNumber(fields.number);
+            Message::OpenSession { session, opener: read_opener(fields, body)? }
+        }
+        kind::SESSION_OPENED => {
+            let session = SessionNumber(fields.number);
+            Message::SessionOpened { session, report: read_report(fields, body)? }
+        }
+        kind::ADOPT => {
+            let view = Box::new(decode_view(body.take(body.left())?)?);
+            Message::Adopt { view }
+        }
+        kind::EXTENTS => {
+            let id = OperationId { generation, sequence: Sequence(fields.number) };
+            Message::Extents { id, extents: read_extents(body)? }
+        }
+        kind::DRAIN => Message::Drain {
+            generation,
+            token: CopyToken(fields.number),
+            offset: fields.offset,
+            length: range_length(fields, u32::MAX)?,
+            source: ReplicaId(body.u128()?),
+        },
+        kind::REBUILD_PROGRESS => {
+            Message::RebuildProgress { generation, progress: read_progress(body)? }
+        }
+        unknown => return Err(FrameError::Type(unknown)),
+    })
+}
+
+fn read_opener(fields: &Fields, body: &mut Reader<'_>) -> Result<Opener, FrameError> {
+    match fields.code {
+        OPENER_PRIMARY => {
+            let (node, incarnation) = (NodeId(body.u128()?), Incarnation(body.u64()?));
+            Ok(Opener::Primary(PrimaryId { node, incarnation }))
+        }
+        OPENER_COPIER => Ok(Opener::Copier(ReplicaId(body.u128()?))),
+        _ => Err(FrameError::Field(fields.kind)),
+    }
+}
+
+fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, FrameError> {
+    let state = match fields.code {
+        0 => None,
+        code => {
+            let state = u8::try_from(code).ok().and_then(replica_state_from_code);
+            Some(state.ok_or(FrameError::Field(fields.kind))?)
+        }
+    };
+    Ok(ReplicaReport {
+        replica: ReplicaId(body.u128()?),
+        incarnation: Incarnation(body.u64()?),
+        boot: BootId(body.u128()?),
+        generation: Generation(fields.generation),
+        lineage: Lineage(body.u128()?),
+        state,
+    })
+}
+
+fn read_extents(body: &mut Reader<'_>) -> Result<Vec<Extent>, FrameError> {
+    let count = body.left() / 8;
+    if count > MOST_EXTENTS {
+        return Err(FrameError::Length(kind::EXTENTS));
+    }
+    let mut extents = Vec::with_capacity(count);
+    for _ in 0..count {
+        let word = body.u64()?;
+        extents.push(Extent { length: word & !ALLOCATED, allocated: word & ALLOCATED != 0 });
+    }
+    if extents_are_valid(&extents) { Ok(extents) } else { Err(FrameError::Length(kind::EXTENTS)) }
+}
+
+fn read_progress(body: &mut Reader<'_>) -> Result<RebuildProgress, FrameError> {
+    let wrong = || FrameError::Field(kind::REBUILD_PROGRESS);
+    let (done, total, copied, at) = (body.u64()?, body.u64()?, body.u64()?, body.u64()?);
+    let source = body.u128()?;
+    let [has_source, wait, reserved @ ..] = body.array::<8>()?;
+    let waits_for = match (wait, at) {
+        (0, 0) => None,
+        (1, 0) => Some(RebuildWait::Source),
+        (2, 0) => Some(RebuildWait::Drain),
+        (3, at) => Some(RebuildWait::SourceMedium(at)),
+        _ => return Err(wrong()),
+    };
+    let source = match (has_source, source) {
+        (0, 0) => None,
+        (1, source) => Some(ReplicaId(source)),
+        _ => return Err(wrong()),
+    };
+    if reserved != [0; 6] {
+        return Err(wrong());
+    }
+    Ok(RebuildProgress { done, total, copied, source, waits_for })
+}
