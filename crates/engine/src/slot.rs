@@ -1,0 +1,154 @@
+//! Slots: aligned memory that is filled once and then shared without copying.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use evenkeel_core::Payload;
+
+use crate::pool::{Memory, Reservation};
+
+/// A slot that has one owner, who fills it.
+pub struct SlotMut {
+    memory: Memory,
+    length: usize,
+    reservation: Option<Reservation>,
+}
+
+/// A part of a filled slot, immutable and shared. The memory returns to its pool when the last
+/// part is dropped.
+#[derive(Clone)]
+pub struct Slot {
+    shared: Rc<Shared>,
+    start: u32,
+    length: u32,
+}
+
+struct Shared {
+    memory: Memory,
+    /// The checksum of the part that was asked for last: one write goes to several replicas.
+    checksum: Cell<Option<Checksum>>,
+    reservation: RefCell<Option<Reservation>>,
+}
+
+#[derive(Clone, Copy)]
+struct Checksum {
+    start: u32,
+    length: u32,
+    value: u32,
+}
+
+impl SlotMut {
+    pub(crate) fn new(memory: Memory, length: usize, reservation: Option<Reservation>) -> Self {
+        Self { memory, length, reservation }
+    }
+
+    /// Shares what was filled in.
+    #[must_use]
+    pub fn freeze(self) -> Slot {
+        let length = self.length as u32;
+        let shared = Shared {
+            memory: self.memory,
+            checksum: Cell::new(None),
+            reservation: RefCell::new(self.reservation),
+        };
+        Slot { shared: Rc::new(shared), start: 0, length }
+    }
+
+    /// Keeps the first `length` bytes only.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn truncate(&mut self, length: usize) {
+        assert!(length <= self.length, "a slot is not made longer");
+        self.length = length;
+    }
+
+    /// The address of the byte at `from`, for the kernel.
+    pub(crate) fn address(&self, from: usize) -> *mut u8 {
+        assert!(from <= self.length, "the address is inside the slot");
+        self.memory.pointer().wrapping_add(from)
+    }
+}
+
+impl Deref for SlotMut {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory.bytes()[..self.length]
+    }
+}
+
+impl DerefMut for SlotMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes_mut()[..self.length]
+    }
+}
+
+impl fmt::Debug for SlotMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotMut({} bytes)", self.length)
+    }
+}
+
+impl Slot {
+    /// The CRC-32C of the bytes, computed once for equal parts in a row.
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        let cached = self.shared.checksum.get();
+        if let Some(c) = cached.filter(|c| c.start == self.start && c.length == self.length) {
+            return c.value;
+        }
+        let value = crc_fast::crc32_iscsi(self);
+        self.note_checksum(value);
+        value
+    }
+
+    /// Notes a checksum that was computed when the bytes were received.
+    pub(crate) fn note_checksum(&self, value: u32) {
+        let checksum = Checksum { start: self.start, length: self.length, value };
+        self.shared.checksum.set(Some(checksum));
+    }
+
+    /// Lets the reservation return when the last part of this slot is dropped.
+    pub(crate) fn hold(&self, reservation: Reservation) {
+        *self.shared.reservation.borrow_mut() = Some(reservation);
+    }
+}
+
+impl Deref for Slot {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let start = self.start as usize;
+        &self.shared.memory.bytes()[start..start + self.length as usize]
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slot({} bytes)", self.length)
+    }
+}
+
+impl Payload for Slot {
+    fn length(&self) -> u32 {
+        self.length
+    }
+
+    fn slice(&self, from: u32, length: u32) -> Self {
+        let inside = from.checked_add(length).is_some_and(|end| end <= self.length);
+        assert!(inside, "the part is inside the payload");
+        Self { shared: self.shared.clone(), start: self.start + from, length }
+    }
+
+    fn is_zero(&self) -> bool {
+        let mut chunks = self.chunks_exact(128);
+        chunks.by_ref().all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
+            && chunks.remainder().iter().all(|byte| *byte == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;
