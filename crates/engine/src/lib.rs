@@ -1,1 +1,26 @@
 //! Drives the core with io_uring: disks, sockets, buffers.
+//!
+//! An [`Engine`] is a handful of worker threads, each with one ring that carries disks and sockets
+//! together. A volume lives on one worker, chosen by its identity: its primary, its front ends
+//! (clients), its replicas on this node and their connections. So nothing on the data path crosses
+//! threads or takes a lock.
+//!
+//! Where to look:
+//! - [`Engine`], [`api`]: what the control plane tells the engine, and what it is told.
+//! - [`frontend`]: the trait that NBD, FUSE and ublk implement.
+//! - [`slot`], [`pool`]: memory, its bounds, and why nothing waits in a circle.
+//! - [`counters`]: what is counted.
+
+pub mod api;
+pub mod counters;
+mod engine;
+pub mod frontend;
+mod mailbox;
+pub mod pool;
+pub mod slot;
+mod worker;
+
+pub use api::*;
+pub use engine::Engine;
+pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Part};
+pub use slot::{Slot, SlotMut};

@@ -58,11 +58,7 @@ pub fn slot_size(length: usize) -> usize {
 }
 
 fn class_of(size: usize) -> usize {
-    if size <= LARGE {
-        (size / SMALLEST).trailing_zeros() as usize
-    } else {
-        7 + size / LARGE
-    }
+    if size <= LARGE { (size / SMALLEST).trailing_zeros() as usize } else { 7 + size / LARGE }
 }
 
 fn size_of(class: usize) -> usize {

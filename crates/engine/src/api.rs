@@ -1,0 +1,243 @@
+//! What the control plane tells the engine, and what it is told.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use evenkeel_core::primary::{EndReason, Note, PrimaryStatus};
+use evenkeel_core::replica::{ReplicaConfig, ReplicaStatus};
+use evenkeel_core::{CoordinatorCall, NodeId, ReplicaId, View, VolumeId};
+use evenkeel_format::Newest;
+
+use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
+
+/// How an engine is set up.
+#[derive(Clone)]
+pub struct EngineConfig {
+    /// Worker threads, each with a ring; 1 to 64. One volume lives on one of them.
+    pub workers: usize,
+    /// The most bytes that each worker admits (see [`crate::pool`]).
+    pub memory_per_worker: usize,
+    /// The most bytes that the clients of one volume may hold.
+    pub memory_per_volume: usize,
+    /// The most bytes that one primary may hold at one replica of this node.
+    pub memory_per_link: usize,
+    /// Told what the control plane must know or do. Called on a worker's thread: it must not
+    /// block; send the event on.
+    pub on_event: Arc<dyn Fn(EngineEvent) + Send + Sync>,
+}
+
+impl EngineConfig {
+    /// Defaults: as many workers as there are cores, at most 4; 512 MiB per worker; 64 MiB per
+    /// volume and per link.
+    pub fn new(on_event: impl Fn(EngineEvent) + Send + Sync + 'static) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            workers: cores.min(4),
+            memory_per_worker: 512 << 20,
+            memory_per_volume: 64 << 20,
+            memory_per_link: 64 << 20,
+            on_event: Arc::new(on_event),
+        }
+    }
+}
+
+impl fmt::Debug for EngineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EngineConfig {{ workers: {} }}", self.workers)
+    }
+}
+
+/// A replica to be opened on this node.
+#[derive(Debug)]
+pub struct OpenReplica {
+    /// Opened for reading and writing, with O_DIRECT where the filesystem has it, and locked by
+    /// the caller; the lock must live in this open file, which the engine keeps until the last
+    /// operation on it has ended.
+    pub file: OwnedFd,
+    /// Its superblock, as found.
+    pub newest: Newest,
+    /// What the core needs to know; its view must be that of the superblock.
+    pub config: ReplicaConfig,
+}
+
+/// Names a connection that the engine has asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectRequest(pub u64);
+
+/// Names a front end of a volume. Chosen by the control plane, never used twice for one volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrontendId(pub u64);
+
+/// Who opens a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// The volume's primary on this node.
+    Primary,
+    /// A rebuilding replica on this node, towards its source.
+    Replica(ReplicaId),
+}
+
+/// What the control plane must know or do.
+#[derive(Debug)]
+pub enum EngineEvent {
+    /// Connect to a replica on another node, do the hello, and answer with
+    /// [`crate::Engine::connected`].
+    Connect {
+        /// The volume.
+        volume: VolumeId,
+        /// Names the answer.
+        request: ConnectRequest,
+        /// For whom.
+        caller: Caller,
+        /// The replica to be reached.
+        replica: ReplicaId,
+        /// Where it lives.
+        node: NodeId,
+    },
+    /// Read the volume's newest view; answer with [`crate::Engine::coordinator_answer`].
+    ReadView {
+        /// The volume.
+        volume: VolumeId,
+        /// Names the answer.
+        call: CoordinatorCall,
+    },
+    /// Commit this view if its parent is still the newest; answer with
+    /// [`crate::Engine::coordinator_answer`].
+    SwapView {
+        /// The volume.
+        volume: VolumeId,
+        /// Names the answer.
+        call: CoordinatorCall,
+        /// The view.
+        view: Box<View>,
+    },
+    /// Something that an administrator wants to read in the log.
+    Note {
+        /// The volume.
+        volume: VolumeId,
+        /// What.
+        note: Note,
+    },
+    /// The primary has ended, its front ends are closed, and it is gone from the engine.
+    Ended {
+        /// The volume.
+        volume: VolumeId,
+        /// Why.
+        reason: EndReason,
+    },
+    /// A front end has ended by itself.
+    FrontendEnded {
+        /// The volume.
+        volume: VolumeId,
+        /// Which.
+        frontend: FrontendId,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// A connection to or from a replica has ended; for the log.
+    LinkClosed {
+        /// The volume.
+        volume: VolumeId,
+        /// The replica at the other end, or the one that was connected to.
+        replica: ReplicaId,
+        /// Why: closed by the other side, an error, or bytes that can't be understood.
+        reason: String,
+    },
+    /// A replica's disk reported an error; for the log. The core decides what follows.
+    DiskError {
+        /// The volume.
+        volume: VolumeId,
+        /// The replica.
+        replica: ReplicaId,
+        /// What was tried, where, and the system's error.
+        reason: String,
+    },
+}
+
+/// Why a replica cannot be opened, a volume attached, or a front end added.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The volume is attached here already.
+    #[error("the volume is attached on this node already: detach it first")]
+    AlreadyAttached,
+    /// The replica is open already.
+    #[error("the replica is open already")]
+    AlreadyOpen,
+    /// There is no such volume, replica or front end in the engine.
+    #[error("not open on this node: open or attach it first")]
+    Unknown,
+    /// The disk needs larger blocks than the volume has.
+    #[error(
+        "the disk's logical block size is {disk} bytes and the volume's is {volume}: create the volume with --block-size {disk}, or use another disk"
+    )]
+    BlockSize {
+        /// The disk's smallest unit of direct I/O, in bytes.
+        disk: u32,
+        /// The volume's logical block size.
+        volume: u32,
+    },
+    /// The replica's view in the superblock and the configuration differ.
+    #[error(
+        "the replica's superblock belongs to another replica or another view: this is a defect of the caller"
+    )]
+    Mismatch,
+    /// The system refused something.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+    /// The engine has been stopped.
+    #[error("the engine is stopped")]
+    Stopped,
+}
+
+/// The state of a volume on this node.
+#[derive(Debug, Clone)]
+pub struct VolumeStatus {
+    /// Which.
+    pub volume: VolumeId,
+    /// Its primary, if it is attached here.
+    pub primary: Option<PrimaryStatus>,
+    /// What its clients did.
+    pub counters: VolumeCounters,
+    /// Its replicas on this node.
+    pub replicas: Vec<OpenReplicaStatus>,
+    /// Its front ends: who, and the name given with it.
+    pub frontends: Vec<(FrontendId, String)>,
+    /// Connections of the primary and of the replicas.
+    pub links: Vec<LinkStatus>,
+    /// Bytes reserved by its clients, of the most that it may hold.
+    pub memory: (usize, usize),
+}
+
+/// A replica that is open on this node.
+#[derive(Debug, Clone)]
+pub struct OpenReplicaStatus {
+    /// As the core sees it.
+    pub core: ReplicaStatus,
+    /// What its disk did.
+    pub disk: DiskCounters,
+}
+
+/// A connection between nodes.
+#[derive(Debug, Clone)]
+pub struct LinkStatus {
+    /// Who opened it; `None`: the other side.
+    pub caller: Option<Caller>,
+    /// The replica that is reached over it.
+    pub replica: ReplicaId,
+    /// What went over it.
+    pub counters: LinkCounters,
+}
+
+/// The state of one worker.
+#[derive(Debug, Clone)]
+pub struct WorkerStatus {
+    /// Its index.
+    pub worker: usize,
+    /// What it did.
+    pub counters: WorkerCounters,
+    /// Bytes of slots in use.
+    pub memory: usize,
+    /// Its volumes.
+    pub volumes: Vec<VolumeStatus>,
+}

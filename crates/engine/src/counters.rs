@@ -1,0 +1,125 @@
+//! Counters, for Prometheus. They belong to one worker each and are copied when asked for.
+
+use std::time::Duration;
+
+/// Upper bounds of the latency buckets: 2^n microseconds, from 8 µs to 8.4 s; the last counts the
+/// rest.
+pub const LATENCY_BUCKETS: usize = 22;
+
+/// How many took how long.
+#[derive(Debug, Clone, Default)]
+pub struct Histogram {
+    /// Counts per bucket (not cumulative); see [`Histogram::bound`].
+    pub buckets: [u64; LATENCY_BUCKETS],
+    /// The sum of all, in nanoseconds.
+    pub sum: u64,
+}
+
+impl Histogram {
+    /// The upper bound of a bucket, in seconds; the last has none.
+    #[must_use]
+    pub fn bound(bucket: usize) -> f64 {
+        if bucket + 1 == LATENCY_BUCKETS { f64::INFINITY } else { (8u64 << bucket) as f64 / 1e6 }
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    pub(crate) fn note(&mut self, latency: Duration) {
+        let nanoseconds = latency.as_nanos() as u64;
+        let eights = nanoseconds.saturating_sub(1) / 8_000;
+        let bucket = (64 - eights.leading_zeros()) as usize;
+        self.buckets[bucket.min(LATENCY_BUCKETS - 1)] += 1;
+        self.sum += nanoseconds;
+    }
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Default)]
+pub struct KindCounters {
+    /// Bytes of those that succeeded.
+    pub bytes: u64,
+    /// How many failed.
+    pub errors: u64,
+    /// How long they took, failed ones too.
+    pub latency: Histogram,
+}
+
+/// The kinds of requests and of disk actions that are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Read,
+    Write,
+    Zero,
+    Flush,
+    Map,
+    SaveView,
+}
+
+/// All kinds, in the order of the counters, with their names.
+pub const KINDS: [(Kind, &str); 6] = [
+    (Kind::Read, "read"),
+    (Kind::Write, "write"),
+    (Kind::Zero, "zero"),
+    (Kind::Flush, "flush"),
+    (Kind::Map, "map"),
+    (Kind::SaveView, "save_view"),
+];
+
+/// What the clients of a volume did, by [`Kind`].
+#[derive(Debug, Clone, Default)]
+pub struct VolumeCounters {
+    /// In the order of [`KINDS`].
+    pub kinds: [KindCounters; KINDS.len()],
+}
+
+/// What a replica's disk did, by [`Kind`].
+#[derive(Debug, Clone, Default)]
+pub struct DiskCounters {
+    /// In the order of [`KINDS`].
+    pub kinds: [KindCounters; KINDS.len()],
+}
+
+impl KindCounters {
+    pub(crate) fn note(&mut self, latency: Duration, succeeded: bool, bytes: u64) {
+        self.latency.note(latency);
+        if succeeded {
+            self.bytes += bytes;
+        } else {
+            self.errors += 1;
+        }
+    }
+}
+
+/// What went over a link.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LinkCounters {
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Messages received.
+    pub messages_received: u64,
+}
+
+/// What a worker did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WorkerCounters {
+    /// Turns of its loop.
+    pub loops: u64,
+    /// Calls of `io_uring_enter`.
+    pub system_calls: u64,
+    /// Operations that the ring completed.
+    pub completions: u64,
+    /// Times that a front end or a link waited for memory.
+    pub memory_waits: u64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! The handle by which the control plane talks to the workers.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
+use evenkeel_core::{CoordinatorCall, ReplicaId, VolumeId};
+
+use crate::api::*;
+use crate::frontend::FrontendMaker;
+use crate::mailbox::{Mailbox, Order, mailbox};
+use crate::worker;
+
+/// Called once with the result, on a worker's thread; it must not block.
+pub type Answer<T> = Box<dyn FnOnce(T) + Send>;
+
+/// A handle to the workers. Cloning it shares them; they stop when [`Engine::stop`] is called.
+///
+/// Every call returns at once, and what it orders happens later: orders for one volume are carried
+/// out one after the other. The queue of a worker holds 1,024 orders; a caller that finds it full
+/// waits until there is room. Orders given after `stop` are dropped, with their answers.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    workers: Arc<Vec<Mailbox>>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Engine {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// If the kernel has no io_uring, or forbids it, or a thread can't be started.
+    pub fn start(config: EngineConfig) -> io::Result<Self> {
+        let mut mailboxes = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..config.workers.clamp(1, 64) {
+            let (mailbox, receiver) = mailbox()?;
+            threads.push(worker::start(index, config.clone(), receiver)?);
+            mailboxes.push(mailbox);
+        }
+        Ok(Self { workers: Arc::new(mailboxes), threads: Arc::new(Mutex::new(threads)) })
+    }
+
+    /// Stops the workers and waits for them: closes what is open as a killed process would, but
+    /// waits for disk writes under way. Detach volumes and close replicas before.
+    pub fn stop(&self) {
+        for worker in self.workers.iter() {
+            worker.send(Order::Stop);
+        }
+        let threads: Vec<_> =
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
+        for thread in threads {
+            // A worker that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+
+    /// Opens a replica of this node; from then on it accepts links. `answer` is told the result.
+    pub fn open_replica(
+        &self,
+        replica: OpenReplica,
+        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
+    ) {
+        let volume = replica.newest.superblock.volume;
+        self.order(volume, Order::OpenReplica { replica, answer: Box::new(answer) });
+    }
+
+    /// Closes a replica: its links are closed, and `answer` is called when the last operation on
+    /// its disk has ended and the file is closed.
+    pub fn close_replica(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
+    ) {
+        self.order(volume, Order::CloseReplica { volume, replica, answer: Box::new(answer) });
+    }
+
+    /// Makes a primary and starts it. It serves requests when the note
+    /// [`evenkeel_core::primary::Note::Serving`] has come; [`EngineEvent::Ended`] tells its end.
+    /// `memory` bounds what the volume's clients hold, in bytes; `None`: as configured.
+    pub fn attach(
+        &self,
+        primary: PrimaryConfig,
+        memory: Option<usize>,
+        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
+    ) {
+        let answer = Box::new(answer);
+        self.order(primary.volume, Order::Attach { primary, memory, answer });
+    }
+
+    /// Gives an operator's command to a volume's primary.
+    pub fn command(
+        &self,
+        volume: VolumeId,
+        command: Command,
+        answer: impl FnOnce(Result<(), CommandError>) + Send + 'static,
+    ) {
+        self.order(volume, Order::Command { volume, command, answer: Box::new(answer) });
+    }
+
+    /// Adds a front end to an attached volume. `name` is for status and log, for example the
+    /// client's address.
+    pub fn add_frontend(
+        &self,
+        volume: VolumeId,
+        frontend: FrontendId,
+        name: String,
+        make: FrontendMaker,
+        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
+    ) {
+        let answer = Box::new(answer);
+        self.order(volume, Order::AddFrontend { volume, frontend, name, make, answer });
+    }
+
+    /// Removes a front end; `answer` is called when its descriptors are closed.
+    pub fn remove_frontend(
+        &self,
+        volume: VolumeId,
+        frontend: FrontendId,
+        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
+    ) {
+        self.order(volume, Order::RemoveFrontend { volume, frontend, answer: Box::new(answer) });
+    }
+
+    /// Hands over an inbound replication connection after its hello: a stream socket (TCP, unix,
+    /// or one end of a socketpair) to this replica. If the replica is not open, it is closed.
+    pub fn accept_link(&self, volume: VolumeId, replica: ReplicaId, socket: OwnedFd) {
+        self.order(volume, Order::AcceptLink { volume, replica, socket });
+    }
+
+    /// Answers [`EngineEvent::Connect`]: the socket after its hello, or `None` if the replica
+    /// can't be reached. An answer that nobody waits for any more is closed.
+    pub fn connected(&self, volume: VolumeId, request: ConnectRequest, socket: Option<OwnedFd>) {
+        self.order(volume, Order::Connected { volume, request, socket });
+    }
+
+    /// Answers [`EngineEvent::ReadView`] and [`EngineEvent::SwapView`].
+    pub fn coordinator_answer(
+        &self,
+        volume: VolumeId,
+        call: CoordinatorCall,
+        answer: CoordinatorAnswer,
+    ) {
+        self.order(volume, Order::CoordinatorAnswer { volume, call, answer });
+    }
+
+    /// The state of one volume on this node; `None` if nothing of it is open here.
+    pub fn volume_status(
+        &self,
+        volume: VolumeId,
+        answer: impl FnOnce(Option<VolumeStatus>) + Send + 'static,
+    ) {
+        self.order(volume, Order::VolumeStatus { volume, answer: Box::new(answer) });
+    }
+
+    /// The state of every worker and all their volumes, in the order of the workers.
+    pub fn survey(&self, answer: impl FnOnce(Vec<WorkerStatus>) + Send + 'static) {
+        let count = self.workers.len();
+        let gathered = Arc::new(Mutex::new((Vec::with_capacity(count), Some(answer))));
+        for worker in self.workers.iter() {
+            let gathered = gathered.clone();
+            worker.send(Order::Survey {
+                answer: Box::new(move |status| {
+                    let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+                    gathered.0.push(status);
+                    if gathered.0.len() == count
+                        && let Some(answer) = gathered.1.take()
+                    {
+                        let mut all = std::mem::take(&mut gathered.0);
+                        drop(gathered);
+                        all.sort_by_key(|status: &WorkerStatus| status.worker);
+                        answer(all);
+                    }
+                }),
+            });
+        }
+    }
+
+    fn order(&self, volume: VolumeId, order: Order) {
+        // Identities are random: any of their bits spread the volumes evenly.
+        let index = (volume.0 % self.workers.len() as u128) as usize;
+        self.workers[index].send(order);
+    }
+}

@@ -1,0 +1,310 @@
+//! Front ends: how clients reach an attached volume. NBD, FUSE and ublk are state machines outside
+//! of this crate that implement [`Frontend`]; the engine runs each inside the worker that owns the
+//! volume, on the worker's ring.
+//!
+//! A front end is told what happened by [`Frontend::handle`], and says what it wants by the methods
+//! of its [`FrontendContext`], which only notes it; the engine carries it out afterwards, in order.
+//! So a front end never blocks, is never called recursively, and is tested without an engine:
+//! make a context with [`FrontendContext::detached`], call `handle`, and look at
+//! [`FrontendContext::take_actions`].
+//!
+//! Rules:
+//! - Memory that the kernel fills is lent to the engine as a [`SlotMut`] and comes back with the
+//!   event that ends the operation; nothing is freed while the kernel may touch it.
+//! - What a request holds is reserved when it begins: [`FrontendContext::allocate`] for a write's
+//!   payload, [`FrontendContext::submit`] for the answer to a read. If there is no room, stop
+//!   reading requests until [`FrontendEvent::MemoryAvailable`]. That is the volume's backpressure.
+//!   Bound also what is queued towards a client that does not read: it holds such room.
+//! - A front end may make non-blocking system calls of its own on its descriptors (FUSE: `read`
+//!   after [`FrontendEvent::Readable`], `writev` for answers).
+//! - Tokens are the front end's own; the engine returns them and does not look at them. A token of
+//!   `submit` names one request at a time. After [`FrontendContext::end`] or
+//!   [`FrontendEvent::Stopping`] nothing more is heard of open requests: their answers are dropped.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+use evenkeel_core::{Instant, Operation, Reply, RequestError};
+
+use crate::pool::{Budget, Pool, Reservation};
+use crate::slot::{Slot, SlotMut};
+
+/// A state machine that serves clients of one volume.
+pub trait Frontend {
+    /// Handles one event. The first one is [`FrontendEvent::Started`].
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext);
+}
+
+/// Makes a front end on the worker that will run it: what is inside need not be `Send`.
+pub type FrontendMaker = Box<dyn FnOnce() -> Box<dyn Frontend> + Send>;
+
+/// A descriptor that a front end has given to the engine. Never used twice by one front end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Descriptor(pub u32);
+
+/// What happened.
+#[derive(Debug)]
+pub enum FrontendEvent {
+    /// The front end has been added to its volume. Open descriptors and begin.
+    Started,
+    /// A request has been answered. Data slots keep their room reserved until they are dropped.
+    Reply {
+        /// As given to [`FrontendContext::submit`].
+        token: u64,
+        /// The answer.
+        result: Result<Reply<Slot>, RequestError>,
+    },
+    /// A [`FrontendContext::receive`] has ended.
+    Received {
+        /// From where.
+        descriptor: Descriptor,
+        /// The memory that was lent, filled from the start of the range that was given.
+        memory: SlotMut,
+        /// How many bytes came (0: the other side has closed), or the error.
+        result: io::Result<usize>,
+    },
+    /// Everything that was queued by [`FrontendContext::send`] and `send_slot` has been handed to
+    /// the kernel, or sending has failed and the rest was dropped.
+    Sent {
+        /// To where.
+        descriptor: Descriptor,
+        /// Bytes since the last such event, or the error.
+        result: io::Result<usize>,
+    },
+    /// A [`FrontendContext::read`] has ended.
+    Read {
+        /// As given.
+        token: u64,
+        /// The memory that was lent.
+        memory: SlotMut,
+        /// How many bytes came, or the error.
+        result: io::Result<usize>,
+    },
+    /// A [`FrontendContext::write`] has ended.
+    Written {
+        /// As given.
+        token: u64,
+        /// How many bytes went, or the error.
+        result: io::Result<usize>,
+    },
+    /// A [`FrontendContext::wait_readable`] has ended: a read will not block, or tell an error.
+    Readable {
+        /// Which.
+        descriptor: Descriptor,
+    },
+    /// A [`FrontendContext::command`] has ended.
+    Command {
+        /// As given.
+        token: u64,
+        /// What the driver returned: negative errors.
+        result: i32,
+    },
+    /// Room was returned after [`FrontendContext::allocate`] or `submit` had none. Try again.
+    MemoryAvailable,
+    /// The volume ends, or this front end is removed. Everything queued by `send` is still sent
+    /// (for at most 2 s), then all descriptors are closed; nothing more is called.
+    Stopping,
+}
+
+/// What a front end wants done. The engine carries it out; tests look at it.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "each is one method of the context, described there")]
+pub enum FrontendAction {
+    Open { descriptor: Descriptor, file: OwnedFd },
+    Receive { descriptor: Descriptor, memory: SlotMut, range: Range<usize> },
+    Send { descriptor: Descriptor, bytes: Vec<u8> },
+    SendSlot { descriptor: Descriptor, slot: Slot },
+    Read { descriptor: Descriptor, token: u64, memory: SlotMut, offset: u64 },
+    Write { descriptor: Descriptor, token: u64, parts: Vec<Part>, offset: u64 },
+    WaitReadable { descriptor: Descriptor },
+    Command { descriptor: Descriptor, token: u64, operation: u32, argument: [u8; 16] },
+    Close { descriptor: Descriptor },
+    Submit { token: u64, operation: Operation<Slot>, room: Option<Reservation> },
+    End { reason: String },
+}
+
+/// A part of what is written at once.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// A few bytes, as a header.
+    Bytes(Vec<u8>),
+    /// Data.
+    Slot(Slot),
+}
+
+impl std::ops::Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Slot(slot) => slot,
+        }
+    }
+}
+
+/// By which a front end says what it wants. One context belongs to one front end for its life.
+#[derive(Debug)]
+pub struct FrontendContext {
+    budget: Budget,
+    actions: Vec<FrontendAction>,
+    opened: u32,
+    wants_memory: bool,
+    pub(crate) now: Instant,
+}
+
+impl FrontendContext {
+    pub(crate) fn new(budget: Budget) -> Self {
+        Self { budget, actions: Vec::new(), opened: 0, wants_memory: false, now: Instant(0) }
+    }
+
+    /// A context without an engine, for tests of front ends, with this much memory in bytes.
+    #[must_use]
+    pub fn detached(memory: usize) -> Self {
+        Self::new(Budget::new(Pool::new(memory), memory))
+    }
+
+    /// What was wanted since the last call, in order.
+    pub fn take_actions(&mut self) -> Vec<FrontendAction> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Whether room was asked for in vain since the last call.
+    pub(crate) fn take_wants_memory(&mut self) -> bool {
+        std::mem::take(&mut self.wants_memory)
+    }
+
+    /// The moment at which the event happened.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Gives a socket or device to the engine. `close` it there.
+    pub fn open(&mut self, file: OwnedFd) -> Descriptor {
+        let descriptor = Descriptor(self.opened);
+        self.opened += 1;
+        self.actions.push(FrontendAction::Open { descriptor, file });
+        descriptor
+    }
+
+    /// A slot of `length` bytes of the volume's memory, up to [`crate::pool::LONGEST_SLOT`], with
+    /// arbitrary contents. `None`: wait for [`FrontendEvent::MemoryAvailable`].
+    pub fn allocate(&mut self, length: usize) -> Option<SlotMut> {
+        let slot = self.budget.allocate(length);
+        self.wants_memory |= slot.is_none();
+        slot
+    }
+
+    /// A slot that is not counted against the volume's memory: only for a fixed, small number of
+    /// buffers that the front end keeps for its life, such as the one it receives requests into.
+    #[must_use]
+    pub fn allocate_fixed(&mut self, length: usize) -> SlotMut {
+        self.budget.pool().take(length)
+    }
+
+    /// Receives from a stream socket into this range of the memory, at least one byte. One
+    /// receive at a time on one descriptor.
+    pub fn receive(&mut self, descriptor: Descriptor, memory: SlotMut, range: Range<usize>) {
+        self.actions.push(FrontendAction::Receive { descriptor, memory, range });
+    }
+
+    /// Queues bytes on a stream socket. What is queued in one go leaves in one system call.
+    pub fn send(&mut self, descriptor: Descriptor, bytes: &[u8]) {
+        if let Some(FrontendAction::Send { descriptor: last, bytes: queued }) =
+            self.actions.last_mut()
+            && *last == descriptor
+        {
+            queued.extend_from_slice(bytes);
+            return;
+        }
+        self.actions.push(FrontendAction::Send { descriptor, bytes: bytes.to_vec() });
+    }
+
+    /// Queues data on a stream socket.
+    pub fn send_slot(&mut self, descriptor: Descriptor, slot: Slot) {
+        self.actions.push(FrontendAction::SendSlot { descriptor, slot });
+    }
+
+    /// One `pread` of a file or device into the whole memory; several may be under way.
+    pub fn read(&mut self, descriptor: Descriptor, memory: SlotMut, offset: u64, token: u64) {
+        self.actions.push(FrontendAction::Read { descriptor, token, memory, offset });
+    }
+
+    /// One `pwritev` of these parts; several may be under way.
+    pub fn write(&mut self, descriptor: Descriptor, parts: Vec<Part>, offset: u64, token: u64) {
+        self.actions.push(FrontendAction::Write { descriptor, token, parts, offset });
+    }
+
+    /// Waits until a read will not block.
+    pub fn wait_readable(&mut self, descriptor: Descriptor) {
+        self.actions.push(FrontendAction::WaitReadable { descriptor });
+    }
+
+    /// A command of the descriptor's driver (`IORING_OP_URING_CMD`) with 16 bytes of argument.
+    /// Memory that it names must be kept by the front end until the command has ended.
+    pub fn command(
+        &mut self,
+        descriptor: Descriptor,
+        operation: u32,
+        argument: [u8; 16],
+        token: u64,
+    ) {
+        self.actions.push(FrontendAction::Command { descriptor, token, operation, argument });
+    }
+
+    /// Closes a descriptor at once: what is queued is dropped, what is under way is cancelled, and
+    /// nothing more is heard of it.
+    pub fn close(&mut self, descriptor: Descriptor) {
+        self.actions.push(FrontendAction::Close { descriptor });
+    }
+
+    /// Asks the volume for something; answered by exactly one [`FrontendEvent::Reply`].
+    ///
+    /// # Errors
+    /// Gives the operation back if there is no room for a read's answer: wait for
+    /// [`FrontendEvent::MemoryAvailable`] and submit it again. Only reads are given back.
+    pub fn submit(
+        &mut self,
+        token: u64,
+        operation: Operation<Slot>,
+    ) -> Result<(), Operation<Slot>> {
+        let room = match &operation {
+            Operation::Read { length, .. }
+                if *length <= evenkeel_core::settings::LONGEST_REQUEST =>
+            {
+                let room = self.budget.reserve(*length as usize);
+                if room.is_none() {
+                    self.wants_memory = true;
+                    return Err(operation);
+                }
+                room
+            }
+            _ => None,
+        };
+        self.actions.push(FrontendAction::Submit { token, operation, room });
+        Ok(())
+    }
+
+    /// This front end is at its end (its client has gone, or sent what can't be understood). All
+    /// its descriptors are closed; nothing more is called.
+    pub fn end(&mut self, reason: impl Into<String>) {
+        self.actions.push(FrontendAction::End { reason: reason.into() });
+    }
+}
+
+/// A descriptor that stays open while anything of it is under way.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedFile(Rc<OwnedFd>);
+
+impl SharedFile {
+    pub(crate) fn new(file: OwnedFd) -> Self {
+        Self(Rc::new(file))
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

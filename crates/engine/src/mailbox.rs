@@ -1,0 +1,107 @@
+//! How orders reach a worker: a bounded queue, and an eventfd that its ring reads.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
+use evenkeel_core::{CoordinatorCall, ReplicaId, VolumeId};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::api::*;
+use crate::engine::Answer;
+use crate::frontend::FrontendMaker;
+
+/// Most orders that wait for one worker.
+const LONGEST_QUEUE: usize = 1024;
+
+/// One call of the [`crate::Engine`], on its way to a worker.
+pub(crate) enum Order {
+    OpenReplica {
+        replica: OpenReplica,
+        answer: Answer<Result<(), EngineError>>,
+    },
+    CloseReplica {
+        volume: VolumeId,
+        replica: ReplicaId,
+        answer: Answer<Result<(), EngineError>>,
+    },
+    Attach {
+        primary: PrimaryConfig,
+        memory: Option<usize>,
+        answer: Answer<Result<(), EngineError>>,
+    },
+    Command {
+        volume: VolumeId,
+        command: Command,
+        answer: Answer<Result<(), CommandError>>,
+    },
+    AddFrontend {
+        volume: VolumeId,
+        frontend: FrontendId,
+        name: String,
+        make: FrontendMaker,
+        answer: Answer<Result<(), EngineError>>,
+    },
+    RemoveFrontend {
+        volume: VolumeId,
+        frontend: FrontendId,
+        answer: Answer<Result<(), EngineError>>,
+    },
+    AcceptLink {
+        volume: VolumeId,
+        replica: ReplicaId,
+        socket: OwnedFd,
+    },
+    Connected {
+        volume: VolumeId,
+        request: ConnectRequest,
+        socket: Option<OwnedFd>,
+    },
+    CoordinatorAnswer {
+        volume: VolumeId,
+        call: CoordinatorCall,
+        answer: CoordinatorAnswer,
+    },
+    VolumeStatus {
+        volume: VolumeId,
+        answer: Answer<Option<VolumeStatus>>,
+    },
+    Survey {
+        answer: Answer<WorkerStatus>,
+    },
+    Stop,
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    orders: SyncSender<Order>,
+    bell: Arc<OwnedFd>,
+}
+
+/// The worker's end.
+pub(crate) struct MailboxReceiver {
+    pub(crate) orders: Receiver<Order>,
+    /// Readable when orders have come; the worker's ring reads it.
+    pub(crate) bell: Arc<OwnedFd>,
+}
+
+/// A new mailbox.
+pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
+    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let (sender, receiver) = sync_channel(LONGEST_QUEUE);
+    let mailbox = Mailbox { orders: sender, bell: bell.clone() };
+    Ok((mailbox, MailboxReceiver { orders: receiver, bell }))
+}
+
+impl Mailbox {
+    /// Queues an order and wakes the worker. After the worker has stopped, the order is dropped.
+    pub(crate) fn send(&self, order: Order) {
+        if self.orders.send(order).is_ok() {
+            // Adding to an eventfd fails only if its counter is full, and then it is readable.
+            let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
