@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 mod failure;
 mod output;
+mod quickstart;
 
 mod system;
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Exit, Failure> {
     let context = Context::new(cli.global)?;
     match cli.command {
-        Command::Node(NodeCommand::Run(_)) | Command::Quickstart(_) => {
+        Command::Node(NodeCommand::Run(_)) => {
             return Err(Failure::new(
                 "this build cannot run a node",
                 "the daemon is not part of it yet",
@@ -58,6 +59,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Unexport(args) => attach::unexport(&context, &args)?,
         Command::Replica(command) => replica::run(&context, &command)?,
         Command::Config(command) => config::run(&context, &command)?,
+        Command::Quickstart(args) => return quickstart::run(&args),
         Command::Completion(args) => pages::completion(&args),
         Command::Man(args) => pages::man(&args)?,
         Command::Version => node::version(&context),

@@ -77,8 +77,17 @@ pub struct RebuildBar {
 impl RebuildBar {
     /// A bar, hidden off a terminal or on demand.
     pub fn new(hidden: bool) -> Self {
-        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
-        let style = ProgressStyle::with_template("  {prefix} [{bar:30}] {percent:>3}%  {msg}");
+        Self::of(if hidden { ProgressBar::hidden() } else { ProgressBar::new(0) }, 2)
+    }
+
+    /// A bar that stands below other text; hidden off a terminal.
+    pub fn indented(columns: usize) -> Self {
+        Self::of(ProgressBar::new(0), columns)
+    }
+
+    fn of(bar: ProgressBar, indent: usize) -> Self {
+        let template = format!("{:indent$}{{prefix}} [{{bar:30}}] {{percent:>3}}%  {{msg}}", "");
+        let style = ProgressStyle::with_template(&template);
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("=> "));
         }
