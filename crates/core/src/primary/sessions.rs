@@ -244,7 +244,13 @@ impl<P: Payload> Primary<P> {
 
     fn watch_member(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let settings = self.config.settings;
-        let is_late = self.is_late(replica, cx.now);
+        let is_late = self.is_late(replica, cx.now, 1);
+        if self.is_late(replica, cx.now, 2)
+            && let Some(link) = self.peers.get(&replica).and_then(|peer| peer.open_link())
+        {
+            // It could not be dropped. Perhaps only the connection is dead.
+            return self.drop_link(cx, link);
+        }
         let generation = self.generation();
         let number = self.next_number();
         let adopting = self.unadopted.contains(&replica);
@@ -277,10 +283,10 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Whether a replica has left anything unanswered for longer than the deadline.
-    fn is_late(&self, replica: ReplicaId, now: Instant) -> bool {
+    /// Whether a replica has left anything unanswered for longer than so many deadlines.
+    fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
         let Some(peer) = self.peers.get(&replica) else { return false };
-        let deadline = self.config.settings.deadline;
+        let deadline = self.config.settings.deadline * deadlines;
         let (bit, opened_at) = (peer.bit(), peer.opened_at);
         let overdue = |since: Instant| now.since(since.max(opened_at)) >= deadline;
         let part_overdue = self
@@ -289,7 +295,8 @@ impl<P: Payload> Primary<P> {
             .any(|part| part.mirror == peer.mirror && part.waits_for(bit) && overdue(part.sent_at));
         let ping_overdue = peer.ping.is_some_and(|(_, since)| overdue(since));
         let adoption_overdue = self.unadopted.contains(&replica)
-            && now.since(self.adopting_since.max(opened_at)) >= self.adoption_deadline();
+            && now.since(self.adopting_since.max(opened_at))
+                >= self.adoption_deadline() * deadlines;
         part_overdue || ping_overdue || adoption_overdue
     }
 

@@ -8,11 +8,16 @@ use crate::settings::NoDataPolicy;
 use crate::time::Instant;
 use core::time::Duration;
 
+/// How often a primary that can't serve asks whether it still is one.
+const ASK_PERIOD: Duration = Duration::from_secs(1);
+
 /// Requests wait for something.
 #[derive(Debug)]
 pub(super) struct Suspension {
     pub why: Waiting,
     pub since: Instant,
+    /// When the coordinator was last asked whether this is still a primary.
+    asked_at: Instant,
     /// The wait is over: requests fail with this until the obstacle is gone.
     pub failing: Option<RequestError>,
 }
@@ -49,10 +54,16 @@ impl<P: Payload> Primary<P> {
             if why != Waiting::Start {
                 cx.note(Note::Suspended(why));
             }
-            self.suspension = Some(Suspension { why, since: cx.now, failing: None });
+            self.suspension =
+                Some(Suspension { why, since: cx.now, asked_at: cx.now, failing: None });
         }
         let (patience, error) = self.patience(why);
         let Some(suspension) = &mut self.suspension else { return };
+        if cx.now.since(suspension.asked_at) >= ASK_PERIOD {
+            // Perhaps nobody answers because another primary has taken over.
+            suspension.asked_at = cx.now;
+            self.must_read = true;
+        }
         if suspension.failing.is_none() && cx.now.since(suspension.since) >= patience {
             // I/O that does not need the coordinator goes on without it (V6).
             suspension.failing = (why != Waiting::Coordinator).then_some(error);

@@ -1,0 +1,457 @@
+//! A cluster in memory for scenario tests: links are FIFO and instant, disks do at once what they
+//! are told, time moves when a test says so. The simulator is where time and faults are hostile;
+//! here a scenario is a story that a person reads.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use evenkeel_core::primary::{
+    Command, CommandError, CoordinatorAnswer, EndReason, Note, PrimaryConfig,
+};
+use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::*;
+
+/// Shared bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bytes(Rc<[u8]>);
+
+impl Bytes {
+    /// `length` bytes of `value`.
+    pub fn of(value: u8, length: usize) -> Self {
+        Self(vec![value; length].into())
+    }
+}
+
+impl Payload for Bytes {
+    fn length(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn slice(&self, from: u32, length: u32) -> Self {
+        Self(self.0[from as usize..(from + length) as usize].into())
+    }
+
+    fn is_zero(&self) -> bool {
+        self.0.iter().all(|byte| *byte == 0)
+    }
+}
+
+struct Host {
+    replica: Replica<Bytes>,
+    data: Vec<u8>,
+    /// The view in its superblocks.
+    saved: View,
+    lives: u64,
+    boot: u128,
+    up: bool,
+}
+
+/// Who is at the ends of a link: a primary or a rebuilding replica, and the replica it reached.
+#[derive(Clone, Copy, PartialEq)]
+enum Near {
+    Primary(usize),
+    Copier(ReplicaId),
+}
+
+enum Event {
+    Primary(usize, PrimaryEvent<Bytes>),
+    Replica(ReplicaId, ReplicaEvent<Bytes>),
+}
+
+/// The cluster.
+pub struct Cluster {
+    pub now: Instant,
+    hosts: BTreeMap<ReplicaId, Host>,
+    primaries: Vec<Primary<Bytes>>,
+    links: BTreeMap<LinkId, (Near, ReplicaId)>,
+    queue: VecDeque<Event>,
+    last: u64,
+    /// The coordinator's newest view.
+    pub newest: View,
+    pub coordinator_answers: bool,
+    /// Replicas whose disks do not answer, and what they owe.
+    pub frozen: BTreeSet<ReplicaId>,
+    owed: Vec<(ReplicaId, ReplicaEvent<Bytes>)>,
+    /// Replicas whose disks fail every write.
+    pub failing: BTreeSet<ReplicaId>,
+    /// Primaries whose messages are lost, in both directions.
+    pub cut_off: BTreeSet<usize>,
+    pub replies: BTreeMap<RequestId, Result<Reply<Bytes>, RequestError>>,
+    pub commands: BTreeMap<CommandId, Result<(), CommandError>>,
+    pub ended: BTreeMap<usize, EndReason>,
+    pub notes: Vec<Note>,
+}
+
+pub const SIZE: u64 = 8 << 20;
+
+/// Replica number `r` of mirror `m`; it lives on node `r`.
+pub fn replica(m: usize, r: usize) -> ReplicaId {
+    ReplicaId((m * 16 + r) as u128)
+}
+
+fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
+    let record = |m, r| ReplicaRecord {
+        id: replica(m, r),
+        node: NodeId(r as u128),
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(0),
+        cause: view::Cause::None,
+    };
+    let mirror = |m| MirrorView { replicas: (0..replicas).map(|r| record(m, r)).collect() };
+    View {
+        volume: VolumeId(1),
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(1),
+        coordinator: CoordinatorId(1),
+        geometry: Geometry { size: SIZE, block_size: 512, chunk: 65536 },
+        protocol,
+        mirrors: (0..mirrors).map(mirror).collect(),
+        primaries: Vec::new(),
+    }
+}
+
+impl Cluster {
+    pub fn new(mirrors: usize, replicas: usize, protocol: Protocol) -> Self {
+        let newest = first_view(mirrors, replicas, protocol);
+        let mut cluster = Self {
+            now: Instant(1_000_000_000),
+            hosts: BTreeMap::new(),
+            primaries: Vec::new(),
+            links: BTreeMap::new(),
+            queue: VecDeque::new(),
+            last: 100,
+            coordinator_answers: true,
+            frozen: BTreeSet::new(),
+            owed: Vec::new(),
+            failing: BTreeSet::new(),
+            cut_off: BTreeSet::new(),
+            replies: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            notes: Vec::new(),
+            newest: newest.clone(),
+        };
+        for (_, record) in newest.replicas() {
+            let data = vec![0; newest.replica_size() as usize];
+            let host = cluster.host(record.id, newest.clone(), data, 1, 1);
+            cluster.hosts.insert(record.id, host);
+        }
+        cluster
+    }
+
+    fn host(&self, id: ReplicaId, saved: View, data: Vec<u8>, lives: u64, boot: u128) -> Host {
+        let config = ReplicaConfig {
+            id,
+            incarnation: Incarnation(lives),
+            boot: BootId(boot),
+            view: saved.clone(),
+            settings: Settings::default(),
+        };
+        Host { replica: Replica::new(config, self.now), data, saved, lives, boot, up: true }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Attaches the volume on a node; returns the primary's number.
+    pub fn attach(&mut self, node: u128) -> usize {
+        let incarnation = Incarnation(self.number());
+        let id = PrimaryId { node: NodeId(node), incarnation };
+        let config = PrimaryConfig { id, volume: VolumeId(1), settings: Settings::default() };
+        self.primaries.push(Primary::new(config, self.now));
+        let primary = self.primaries.len() - 1;
+        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Start));
+        self.run();
+        primary
+    }
+
+    pub fn request(&mut self, primary: usize, operation: Operation<Bytes>) -> RequestId {
+        let request = RequestId(self.number());
+        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Request { request, operation }));
+        self.run();
+        request
+    }
+
+    pub fn write(&mut self, primary: usize, offset: u64, value: u8, length: usize) -> RequestId {
+        let payload = Bytes::of(value, length);
+        self.request(primary, Operation::Write { offset, payload, durable: false })
+    }
+
+    /// Reads, and returns the bytes if that succeeded at once.
+    pub fn read(&mut self, primary: usize, offset: u64, length: u32) -> Option<Vec<u8>> {
+        let request = self.request(primary, Operation::Read { offset, length });
+        match self.replies.get(&request) {
+            Some(Ok(Reply::Data(pieces))) => {
+                Some(pieces.iter().flat_map(|(_, bytes)| bytes.0.iter().copied()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    pub fn is_acknowledged(&self, request: RequestId) -> bool {
+        matches!(self.replies.get(&request), Some(Ok(_)))
+    }
+
+    pub fn command(&mut self, primary: usize, command: Command) -> CommandId {
+        let id = CommandId(self.number());
+        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Command { id, command }));
+        self.run();
+        id
+    }
+
+    /// What the coordinator's newest view says of a replica.
+    pub fn state(&self, id: ReplicaId) -> ReplicaState {
+        self.newest.replica(id).unwrap().1.state
+    }
+
+    pub fn data(&self, id: ReplicaId) -> &[u8] {
+        &self.hosts[&id].data
+    }
+
+    /// Ends a replica's process.
+    pub fn kill(&mut self, id: ReplicaId) {
+        self.hosts.get_mut(&id).unwrap().up = false;
+        self.owed.retain(|(owing, _)| *owing != id);
+        let cut: Vec<_> = self
+            .links
+            .iter()
+            .filter(|(_, (near, far))| *far == id || *near == Near::Copier(id))
+            .map(|(link, _)| *link)
+            .collect();
+        for link in cut {
+            self.cut(link);
+        }
+        self.run();
+    }
+
+    /// Starts it again, perhaps after a boot of its machine.
+    pub fn restart(&mut self, id: ReplicaId, rebooted: bool) {
+        let host = self.hosts.remove(&id).unwrap();
+        let boot = host.boot + u128::from(rebooted);
+        let host = self.host(id, host.saved, host.data, host.lives + 1, boot);
+        self.hosts.insert(id, host);
+    }
+
+    /// Closes a link; both ends hear of it.
+    fn cut(&mut self, link: LinkId) {
+        let Some((near, far)) = self.links.remove(&link) else { return };
+        self.queue.push_back(Event::Replica(far, ReplicaEvent::LinkClosed { link }));
+        match near {
+            Near::Primary(primary) => {
+                let event = PrimaryEvent::LinkDown { replica: far, link: Some(link) };
+                self.queue.push_back(Event::Primary(primary, event));
+            }
+            Near::Copier(copier) => {
+                self.queue.push_back(Event::Replica(copier, ReplicaEvent::LinkClosed { link }));
+            }
+        }
+    }
+
+    /// Closes the primary's links to a replica; they may be made again.
+    pub fn cut_links(&mut self, primary: usize, id: ReplicaId) {
+        let found: Vec<_> = self
+            .links
+            .iter()
+            .filter(|(_, ends)| **ends == (Near::Primary(primary), id))
+            .map(|(link, _)| *link)
+            .collect();
+        found.into_iter().for_each(|link| self.cut(link));
+        self.run();
+    }
+
+    /// Lets a frozen replica's disk do what it owes.
+    pub fn thaw(&mut self, id: ReplicaId) {
+        self.frozen.remove(&id);
+        let owed = std::mem::take(&mut self.owed);
+        for (owing, event) in owed {
+            if owing == id {
+                self.queue.push_back(Event::Replica(owing, event));
+            } else {
+                self.owed.push((owing, event));
+            }
+        }
+        self.run();
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        loop {
+            let wakeups = self.primaries.iter().filter_map(Primary::next_wakeup);
+            let of_replicas =
+                self.hosts.values().filter(|h| h.up).filter_map(|h| h.replica.next_wakeup());
+            let Some(next) = wakeups.chain(of_replicas).min().filter(|at| *at <= end) else {
+                break;
+            };
+            assert!(next > self.now || self.queue.is_empty());
+            self.now = self.now.max(next);
+            for primary in 0..self.primaries.len() {
+                self.queue.push_back(Event::Primary(primary, PrimaryEvent::Tick));
+            }
+            for id in self.hosts.keys() {
+                self.queue.push_back(Event::Replica(*id, ReplicaEvent::Tick));
+            }
+            self.run();
+            self.now = self.now + Duration::from_nanos(1);
+        }
+        self.now = end;
+    }
+
+    fn run(&mut self) {
+        let mut steps = 0;
+        while let Some(event) = self.queue.pop_front() {
+            steps += 1;
+            assert!(steps < 1_000_000, "the cluster does not come to rest");
+            match event {
+                Event::Primary(primary, event) => {
+                    let mut effects = Vec::new();
+                    self.primaries[primary].step(self.now, event, &mut effects);
+                    effects.into_iter().for_each(|effect| self.primary_effect(primary, effect));
+                }
+                Event::Replica(id, event) => {
+                    let mut effects = Vec::new();
+                    let host = self.hosts.get_mut(&id).unwrap();
+                    if host.up {
+                        host.replica.step(self.now, event, &mut effects);
+                    }
+                    effects.into_iter().for_each(|effect| self.replica_effect(id, effect));
+                }
+            }
+        }
+    }
+
+    fn primary_effect(&mut self, primary: usize, effect: PrimaryEffect<Bytes>) {
+        match effect {
+            PrimaryEffect::Reply { request, result } => {
+                assert!(self.replies.insert(request, result).is_none(), "answered twice");
+            }
+            PrimaryEffect::Send { link, message, payload } => {
+                if let Some((_, far)) = self.links.get(&link)
+                    && !self.cut_off.contains(&primary)
+                {
+                    let event = ReplicaEvent::Message { link, message, payload };
+                    self.queue.push_back(Event::Replica(*far, event));
+                }
+            }
+            PrimaryEffect::Connect { replica, .. } => self.connect(primary, replica),
+            PrimaryEffect::Disconnect { link } => {
+                if let Some((_, far)) = self.links.remove(&link) {
+                    self.queue.push_back(Event::Replica(far, ReplicaEvent::LinkClosed { link }));
+                }
+            }
+            PrimaryEffect::ReadView { call } => {
+                let newest = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
+                self.answer(primary, call, newest);
+            }
+            PrimaryEffect::SwapView { call, view } => {
+                if view.parent == self.newest.generation && self.coordinator_answers {
+                    assert!(view.is_valid(), "{view:?}");
+                    self.newest = *view;
+                    return self.answer(primary, call, CoordinatorAnswer::Committed);
+                }
+                let newest = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
+                self.answer(primary, call, newest);
+            }
+            PrimaryEffect::CommandDone { id, result } => {
+                assert!(self.commands.insert(id, result).is_none(), "answered twice");
+            }
+            PrimaryEffect::Ended { reason } => {
+                assert!(self.ended.insert(primary, reason).is_none(), "ended twice");
+            }
+            PrimaryEffect::Note(note) => self.notes.push(note),
+        }
+    }
+
+    fn answer(&mut self, primary: usize, call: CoordinatorCall, answer: CoordinatorAnswer) {
+        let reached = self.coordinator_answers && !self.cut_off.contains(&primary);
+        let answer = if reached { answer } else { CoordinatorAnswer::Unknown };
+        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Coordinator { call, answer }));
+    }
+
+    fn connect(&mut self, primary: usize, replica: ReplicaId) {
+        let up = self.hosts[&replica].up && !self.cut_off.contains(&primary);
+        let event = if up {
+            let link = LinkId(self.number());
+            self.links.insert(link, (Near::Primary(primary), replica));
+            self.queue.push_back(Event::Replica(replica, ReplicaEvent::LinkOpened { link }));
+            PrimaryEvent::LinkUp { replica, link }
+        } else {
+            PrimaryEvent::LinkDown { replica, link: None }
+        };
+        self.queue.push_back(Event::Primary(primary, event));
+    }
+
+    fn replica_effect(&mut self, id: ReplicaId, effect: ReplicaEffect<Bytes>) {
+        match effect {
+            ReplicaEffect::Send { link, message, payload } => {
+                let Some((near, far)) = self.links.get(&link).copied() else { return };
+                let event = match near {
+                    Near::Primary(primary) if !self.cut_off.contains(&primary) => {
+                        Event::Primary(primary, PrimaryEvent::Message { link, message, payload })
+                    }
+                    Near::Primary(_) => return,
+                    Near::Copier(copier) => {
+                        let other = if copier == id { far } else { copier };
+                        Event::Replica(other, ReplicaEvent::Message { link, message, payload })
+                    }
+                };
+                self.queue.push_back(event);
+            }
+            ReplicaEffect::Disk { ticket, action } => {
+                let outcome = self.disk(id, action);
+                let event = ReplicaEvent::Disk { ticket, outcome };
+                if self.frozen.contains(&id) {
+                    self.owed.push((id, event));
+                } else {
+                    self.queue.push_back(Event::Replica(id, event));
+                }
+            }
+            ReplicaEffect::ConnectSource { replica, .. } => {
+                let link = self.hosts[&replica].up.then(|| LinkId(self.number()));
+                if let Some(link) = link {
+                    self.links.insert(link, (Near::Copier(id), replica));
+                    self.queue
+                        .push_back(Event::Replica(replica, ReplicaEvent::LinkOpened { link }));
+                }
+                self.queue
+                    .push_back(Event::Replica(id, ReplicaEvent::SourceLink { replica, link }));
+            }
+            ReplicaEffect::Disconnect { link } => self.cut(link),
+        }
+    }
+
+    fn disk(
+        &mut self,
+        id: ReplicaId,
+        action: DiskAction<Bytes>,
+    ) -> Result<DiskOutcome<Bytes>, DiskError> {
+        let fails = self.failing.contains(&id);
+        let host = self.hosts.get_mut(&id).unwrap();
+        let range =
+            |offset: u64, length: u32| offset as usize..(offset + u64::from(length)) as usize;
+        match action {
+            DiskAction::Write { .. } | DiskAction::Zero { .. } if fails => {
+                return Err(DiskError::Medium);
+            }
+            DiskAction::Write { offset, payload } => {
+                host.data[range(offset, payload.length())].copy_from_slice(&payload.0);
+            }
+            DiskAction::Zero { offset, length, .. } => host.data[range(offset, length)].fill(0),
+            DiskAction::Read { offset, length } => {
+                return Ok(DiskOutcome::Data(Bytes(host.data[range(offset, length)].into())));
+            }
+            DiskAction::Map { length, .. } => {
+                let extent = Extent { length: u64::from(length), allocated: true };
+                return Ok(DiskOutcome::Extents(vec![extent]));
+            }
+            DiskAction::Flush => {}
+            DiskAction::SaveView(view) => host.saved = *view,
+        }
+        Ok(DiskOutcome::Done)
+    }
+}

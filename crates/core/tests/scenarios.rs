@@ -1,0 +1,275 @@
+//! Stories of a cluster, told step by step. Each is a rule of docs/architecture.md at work.
+
+#![allow(missing_docs)]
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::{Cluster, SIZE, replica};
+use evenkeel_core::primary::{Command, EndReason};
+use evenkeel_core::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const A_WHILE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_write_reaches_every_replica_before_it_is_acknowledged() {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let primary = cluster.attach(0);
+    let write = cluster.write(primary, 4096, 7, 8192);
+    assert!(cluster.is_acknowledged(write));
+    for r in 0..3 {
+        assert_eq!(cluster.data(replica(0, r))[4096..4096 + 8192], [7; 8192]);
+    }
+    assert_eq!(cluster.read(primary, 4096, 512), Some(vec![7; 512]));
+}
+
+#[test]
+fn a_stripe_spreads_a_write_and_reads_it_back_in_one_piece() {
+    let mut cluster = Cluster::new(2, 2, Protocol::C);
+    let primary = cluster.attach(9);
+    let write = cluster.write(primary, 65536 - 512, 5, 3 << 20);
+    assert!(cluster.is_acknowledged(write));
+    assert_eq!(cluster.read(primary, 65536 - 512, 3 << 20), Some(vec![5; 3 << 20]));
+    let zero = Operation::Zero { offset: 0, length: 1 << 20, unmap: true, durable: false };
+    let zero = cluster.request(primary, zero);
+    assert!(cluster.is_acknowledged(zero));
+    assert_eq!(cluster.read(primary, (1 << 20) - 512, 1024), {
+        Some([vec![0; 512], vec![5; 512]].concat())
+    });
+}
+
+#[test]
+fn requests_outside_the_volume_are_refused() {
+    let mut cluster = Cluster::new(1, 1, Protocol::C);
+    let primary = cluster.attach(0);
+    for (offset, length) in [(SIZE, 512), (SIZE - 512, 1024), (1, 512), (0, 100), (0, 0)] {
+        let read = cluster.request(primary, Operation::Read { offset, length });
+        assert!(matches!(cluster.replies[&read], Err(RequestError::Invalid)), "{offset}");
+    }
+}
+
+#[test]
+fn a_killed_replica_leaves_returns_and_rebuilds() {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.write(primary, 0, 1, 4096);
+    cluster.kill(replica(0, 2));
+    let write = cluster.write(primary, 4096, 2, 4096);
+    assert!(cluster.is_acknowledged(write));
+    assert_eq!(cluster.state(replica(0, 2)), ReplicaState::Stale);
+    cluster.restart(replica(0, 2), true);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 2)), ReplicaState::InSync);
+    assert!(cluster.data(replica(0, 2)) == cluster.data(replica(0, 0)));
+}
+
+#[test]
+fn a_short_interruption_costs_nothing() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    let before = cluster.newest.generation;
+    cluster.frozen.insert(replica(0, 1));
+    let write = cluster.write(primary, 0, 1, 4096);
+    cluster.cut_links(primary, replica(0, 1));
+    assert!(!cluster.is_acknowledged(write));
+    cluster.thaw(replica(0, 1));
+    assert!(cluster.is_acknowledged(write), "resent in the new session");
+    assert_eq!(cluster.newest.generation, before);
+}
+
+#[test]
+fn a_frozen_replica_leaves_after_the_deadline() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.frozen.insert(replica(0, 1));
+    let write = cluster.write(primary, 0, 1, 4096);
+    cluster.pass(4 * SECOND);
+    assert!(!cluster.is_acknowledged(write));
+    cluster.pass(2 * SECOND);
+    assert!(cluster.is_acknowledged(write));
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::Stale);
+    cluster.thaw(replica(0, 1));
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+}
+
+#[test]
+fn a_replica_whose_disk_fails_waits_for_a_command() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.failing.insert(replica(0, 1));
+    let write = cluster.write(primary, 0, 1, 4096);
+    assert!(cluster.is_acknowledged(write));
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::Faulty);
+    cluster.failing.clear();
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::Faulty);
+    let command = cluster.command(primary, Command::ReAdd(replica(0, 1)));
+    assert_eq!(cluster.commands[&command], Ok(()));
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+}
+
+#[test]
+fn the_last_in_sync_replica_is_not_dropped_and_its_error_is_told() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.kill(replica(0, 1));
+    cluster.write(primary, 0, 1, 4096);
+    cluster.failing.insert(replica(0, 0));
+    let write = cluster.write(primary, 0, 2, 4096);
+    assert!(matches!(cluster.replies[&write], Err(RequestError::Medium)));
+    let fail = cluster.command(primary, Command::Fail(replica(0, 0)));
+    assert!(cluster.commands[&fail].is_err());
+    assert_eq!(cluster.state(replica(0, 0)), ReplicaState::InSync);
+}
+
+#[test]
+fn requests_wait_for_the_last_replica_and_then_fail() {
+    let mut cluster = Cluster::new(1, 1, Protocol::C);
+    let primary = cluster.attach(9);
+    cluster.write(primary, 0, 1, 4096);
+    cluster.kill(replica(0, 0));
+    let write = cluster.write(primary, 4096, 2, 4096);
+    cluster.pass(A_WHILE);
+    assert!(!cluster.replies.contains_key(&write));
+    cluster.restart(replica(0, 0), false);
+    cluster.pass(10 * SECOND);
+    assert!(cluster.is_acknowledged(write), "the process restarted, nothing is lost");
+    cluster.kill(replica(0, 0));
+    let write = cluster.write(primary, 8192, 3, 4096);
+    cluster.pass(130 * SECOND);
+    assert!(matches!(cluster.replies[&write], Err(RequestError::NoData)));
+}
+
+#[test]
+fn a_machine_that_lost_unflushed_writes_ends_its_primary() {
+    for flushed in [false, true] {
+        let mut cluster = Cluster::new(1, 1, Protocol::C);
+        let primary = cluster.attach(9);
+        cluster.write(primary, 0, 1, 4096);
+        if flushed {
+            let flush = cluster.request(primary, Operation::Flush);
+            assert!(cluster.is_acknowledged(flush));
+        }
+        cluster.kill(replica(0, 0));
+        cluster.restart(replica(0, 0), true);
+        cluster.pass(A_WHILE);
+        let lost = cluster.ended.get(&primary) == Some(&EndReason::LostWrites);
+        assert_eq!(lost, !flushed);
+    }
+}
+
+#[test]
+fn a_takeover_fences_the_old_primary() {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let old = cluster.attach(0);
+    cluster.write(old, 0, 1, 4096);
+    cluster.cut_off.insert(old);
+    let new = cluster.attach(1);
+    let write = cluster.write(new, 0, 2, 4096);
+    cluster.pass(5 * SECOND);
+    assert!(!cluster.is_acknowledged(write), "the old primary may still answer reads");
+    cluster.pass(5 * SECOND);
+    assert!(cluster.is_acknowledged(write));
+    let stale = cluster.read(old, 0, 512);
+    assert_eq!(stale, None, "the old primary's lease is over");
+    cluster.cut_off.clear();
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.ended.get(&old), Some(&EndReason::Fenced));
+    assert_eq!(cluster.read(new, 0, 512), Some(vec![2; 512]));
+    for r in 0..3 {
+        assert_eq!(cluster.state(replica(0, r)), ReplicaState::InSync);
+    }
+}
+
+#[test]
+fn a_live_old_primary_gives_way_at_once() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let old = cluster.attach(0);
+    let new = cluster.attach(1);
+    cluster.pass(SECOND);
+    assert_eq!(cluster.ended.get(&old), Some(&EndReason::Fenced));
+    let write = cluster.write(new, 0, 2, 4096);
+    assert!(cluster.is_acknowledged(write));
+}
+
+#[test]
+fn a_clean_detach_needs_no_rebuild() {
+    let mut cluster = Cluster::new(2, 2, Protocol::C);
+    let first = cluster.attach(0);
+    cluster.write(first, 0, 1, 1 << 20);
+    let detach = cluster.command(first, Command::Detach);
+    assert_eq!(cluster.commands[&detach], Ok(()));
+    assert_eq!(cluster.ended[&first], EndReason::Detached);
+    assert!(cluster.newest.primaries.is_empty());
+    let second = cluster.attach(1);
+    assert!(cluster.newest.replicas().all(|(_, r)| r.state == ReplicaState::InSync));
+    assert_eq!(cluster.read(second, 0, 1 << 20), Some(vec![1; 1 << 20]));
+}
+
+#[test]
+fn protocols_differ_in_what_an_acknowledgement_waits_for() {
+    // With the remote replica's disk frozen: C waits for it, B for its receipt, A for nothing.
+    for (protocol, remote_frozen, local_frozen) in
+        [(Protocol::C, false, false), (Protocol::B, true, false), (Protocol::A, true, false)]
+    {
+        let mut cluster = Cluster::new(1, 2, protocol);
+        let primary = cluster.attach(0);
+        cluster.frozen.insert(replica(0, 1));
+        let write = cluster.write(primary, 0, 1, 4096);
+        assert_eq!(cluster.is_acknowledged(write), remote_frozen, "{protocol}");
+        let flush = cluster.request(primary, Operation::Flush);
+        assert!(!cluster.is_acknowledged(flush), "a flush waits, whatever the protocol");
+        cluster.thaw(replica(0, 1));
+        assert!(cluster.is_acknowledged(write) && cluster.is_acknowledged(flush));
+        cluster.frozen.insert(replica(0, 0));
+        let write = cluster.write(primary, 0, 2, 4096);
+        assert_eq!(cluster.is_acknowledged(write), local_frozen, "{protocol}");
+        cluster.thaw(replica(0, 0));
+        assert!(cluster.is_acknowledged(write));
+    }
+}
+
+#[test]
+fn io_goes_on_without_a_coordinator_until_the_view_must_change() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.coordinator_answers = false;
+    let write = cluster.write(primary, 0, 1, 4096);
+    assert!(cluster.is_acknowledged(write));
+    cluster.kill(replica(0, 1));
+    let write = cluster.write(primary, 0, 2, 4096);
+    cluster.pass(A_WHILE);
+    assert!(!cluster.replies.contains_key(&write));
+    cluster.coordinator_answers = true;
+    cluster.pass(SECOND);
+    assert!(cluster.is_acknowledged(write));
+    cluster.coordinator_answers = false;
+    cluster.restart(replica(0, 1), false);
+    cluster.pass(A_WHILE);
+    let write = cluster.write(primary, 0, 3, 4096);
+    assert!(cluster.is_acknowledged(write), "a replica that can't return holds nobody up");
+}
+
+#[test]
+fn a_rebuild_under_writes_converges() {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let primary = cluster.attach(9);
+    for block in 0..64 {
+        cluster.write(primary, block * 131_072, block as u8 + 1, 131_072);
+    }
+    cluster.kill(replica(0, 1));
+    cluster.write(primary, 0, 99, 4096);
+    cluster.restart(replica(0, 1), true);
+    for round in 0..40u64 {
+        cluster.write(primary, (round * 37 % 64) * 131_072, round as u8 + 100, 131_072);
+        cluster.pass(Duration::from_millis(50));
+    }
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+    assert!(cluster.data(replica(0, 1)) == cluster.data(replica(0, 0)));
+    assert!(cluster.data(replica(0, 2)) == cluster.data(replica(0, 0)));
+}
