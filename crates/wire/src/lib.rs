@@ -8,7 +8,7 @@
 //!   messages that need one, and a payload that its sender and receiver handle apart.
 
 pub mod frame;
-//HELLO pub mod hello;
+pub mod hello;
 mod message;
 
 pub use evenkeel_format::bytes::crc32c as payload_crc;
@@ -16,3 +16,6 @@ pub use frame::{
     FrameError, HEADER_LENGTH, Header, LONGEST_BODY, PayloadSummary, carries_payload, decode,
     decode_header, encode,
 };
+
+/// The versions of the frames that this software speaks.
+pub const VERSIONS: hello::VersionRange = hello::VersionRange { oldest: 0, newest: 0 };

@@ -1,0 +1,394 @@
+//! The hello: who is there, what for, in which version, and the mutual proof of the shared key.
+//!
+//! Who connects sends a [`Hello`]; who listens sends a [`HelloAnswer`]. If that names
+//! [`Authentication::SharedKey`], the listener's [`Proof`] follows it, then comes the connecting
+//! side's `Proof`, then the listener's [`Verdict`]. After that the connection belongs to its
+//! purpose.
+//!
+//! Each of these is a *part*: [`PREFIX_LENGTH`] bytes, from which [`rest_length`] tells how many
+//! more to read (at most [`LONGEST_PART`] in all), and then the `decode` of the expected type. The
+//! layout of parts never changes, so that the versions can always be negotiated.
+//!
+//! A proof is HMAC-SHA256 with the shared key over [`proof_input`], which holds both nonces and
+//! everything that was said, and differs for the two sides so that neither can be echoed. The
+//! caller computes it, and compares it in constant time.
+
+use core::fmt;
+
+use evenkeel_core::{NodeId, ReplicaId, VolumeId};
+use evenkeel_format::SOFTWARE;
+use thiserror::Error;
+
+mod part;
+
+pub use part::{LONGEST_PART, PREFIX_LENGTH, PartError, rest_length};
+use part::{PartReader, PartWriter};
+
+/// Longest name of a cluster or a node, in bytes of UTF-8.
+pub const LONGEST_NAME: usize = 64;
+/// Longest text of a refusal, in bytes of UTF-8; longer text is cut when it is sent.
+pub const LONGEST_TEXT: usize = 512;
+/// Bytes of a nonce, drawn anew for every connection by a cryptographic generator.
+pub const NONCE_LENGTH: usize = 32;
+/// Bytes of a proof.
+pub const PROOF_LENGTH: usize = 32;
+
+const HELLO: u16 = 1;
+const ANSWER: u16 = 2;
+const PROOF: u16 = 3;
+const VERDICT: u16 = 4;
+
+/// Versions that one side speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionRange {
+    /// The lowest one.
+    pub oldest: u16,
+    /// The highest one.
+    pub newest: u16,
+}
+
+impl VersionRange {
+    /// The newest version that both sides speak.
+    #[must_use]
+    pub fn common(self, other: Self) -> Option<u16> {
+        let newest = self.newest.min(other.newest);
+        (newest >= self.oldest && newest >= other.oldest).then_some(newest)
+    }
+}
+
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.oldest, self.newest) {
+            (oldest, newest) if oldest == newest => write!(f, "{newest}"),
+            (oldest, newest) => write!(f, "{oldest} to {newest}"),
+        }
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Frames, with one replica of the listener's node.
+    Replication {
+        /// The volume.
+        volume: VolumeId,
+        /// The replica.
+        replica: ReplicaId,
+    },
+    /// HTTP requests of one node to another.
+    Control,
+}
+
+/// How the two sides prove that they belong to one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authentication {
+    /// Not at all: on one machine, or where TLS with certificates on both sides has done it.
+    None,
+    /// By proofs with the shared key.
+    SharedKey,
+}
+
+/// The first part, from who connects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Versions of the frames that it speaks.
+    pub versions: VersionRange,
+    /// What the connection is for.
+    pub purpose: Purpose,
+    /// `SharedKey` if it has a key.
+    pub authentication: Authentication,
+    /// Who it is.
+    pub node: NodeId,
+    /// Its name, for messages and logs.
+    pub node_name: String,
+    /// The cluster that it belongs to.
+    pub cluster: String,
+    /// Drawn for this connection.
+    pub nonce: [u8; NONCE_LENGTH],
+    /// The software, for messages and logs; set by [`Hello::encode`].
+    pub software: String,
+}
+
+/// The second part, from who listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelloAnswer {
+    /// The version that is spoken from now on, or why none is.
+    pub outcome: Result<u16, Refusal>,
+    /// Versions of the frames that it speaks.
+    pub versions: VersionRange,
+    /// Whether proofs follow. Nothing does after a refusal.
+    pub authentication: Authentication,
+    /// Who it is.
+    pub node: NodeId,
+    /// Its name, for messages and logs.
+    pub node_name: String,
+    /// Drawn for this connection.
+    pub nonce: [u8; NONCE_LENGTH],
+    /// The software, for messages and logs; set by [`HelloAnswer::encode`].
+    pub software: String,
+}
+
+/// A proof of the shared key. Not comparable: compare in constant time.
+#[derive(Debug, Clone)]
+pub struct Proof(pub [u8; PROOF_LENGTH]);
+
+/// The last part: whether the connecting side's proof was right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict(pub Result<(), Refusal>);
+
+/// Why a listener does not serve a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// The reason, for programs.
+    pub reason: Reason,
+    /// The reason for people: what, why, and what to do.
+    pub text: String,
+}
+
+/// Reasons of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// There is no version that both sides speak.
+    Version,
+    /// The listener belongs to another cluster.
+    Cluster,
+    /// A key is needed, and the connecting side has none.
+    KeyNeeded,
+    /// The proof was wrong: the keys differ.
+    KeyDiffers,
+    /// The listener has no such replica, or has not opened it.
+    NoReplica,
+    /// The listener has as many connections as it may have, or is starting or stopping.
+    Busy,
+    /// A reason that only newer software knows; the text says it.
+    Other,
+}
+
+/// Which side a proof is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Who connected.
+    Connecting,
+    /// Who listens.
+    Listening,
+}
+
+/// What a proof of this side is computed over: a label, and the bytes of the hello and of the
+/// answer just as they were sent.
+#[must_use]
+pub fn proof_input(side: Side, hello: &[u8], answer: &[u8]) -> Vec<u8> {
+    let label: &[u8; 16] = match side {
+        Side::Connecting => b"evenkeel connect",
+        Side::Listening => b"evenkeel  listen",
+    };
+    [label, hello, answer].concat()
+}
+
+impl Purpose {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Replication { .. } => 1,
+            Self::Control => 2,
+        }
+    }
+
+    const fn ids(self) -> (u128, u128) {
+        match self {
+            Self::Replication { volume, replica } => (volume.0, replica.0),
+            Self::Control => (0, 0),
+        }
+    }
+
+    fn from_code(code: u8, volume: u128, replica: u128) -> Result<Self, PartError> {
+        let replication =
+            Self::Replication { volume: VolumeId(volume), replica: ReplicaId(replica) };
+        match (code, volume, replica) {
+            (1, ..) => Ok(replication),
+            (2, 0, 0) => Ok(Self::Control),
+            _ => Err(PartError::Field("purpose")),
+        }
+    }
+}
+
+impl Authentication {
+    const fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::SharedKey => 1,
+        }
+    }
+
+    const fn from_code(code: u8) -> Result<Self, PartError> {
+        match code {
+            0 => Ok(Self::None),
+            1 => Ok(Self::SharedKey),
+            _ => Err(PartError::Field("authentication")),
+        }
+    }
+}
+
+impl Reason {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Version => 1,
+            Self::Cluster => 2,
+            Self::KeyNeeded => 3,
+            Self::KeyDiffers => 4,
+            Self::NoReplica => 5,
+            Self::Busy => 6,
+            Self::Other => 255,
+        }
+    }
+
+    const fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::Version,
+            2 => Self::Cluster,
+            3 => Self::KeyNeeded,
+            4 => Self::KeyDiffers,
+            5 => Self::NoReplica,
+            6 => Self::Busy,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Hello {
+    /// The part's bytes. Names that are too long are cut.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut part = PartWriter::new(HELLO);
+        part.u16(self.versions.oldest);
+        part.u16(self.versions.newest);
+        part.u8(self.purpose.code());
+        part.u8(self.authentication.code());
+        let (volume, replica) = self.purpose.ids();
+        part.u128(volume);
+        part.u128(replica);
+        part.u128(self.node.0);
+        part.bytes(&self.nonce);
+        part.text(&self.cluster, LONGEST_NAME);
+        part.text(&self.node_name, LONGEST_NAME);
+        part.text(SOFTWARE, LONGEST_NAME);
+        part.finish()
+    }
+
+    /// Reads the part, prefix included.
+    ///
+    /// # Errors
+    /// See [`PartError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
+        let mut part = PartReader::new(HELLO, bytes)?;
+        let versions = read_versions(&mut part)?;
+        let (purpose, authentication) = (part.u8()?, part.u8()?);
+        let (volume, replica) = (part.u128()?, part.u128()?);
+        Ok(Self {
+            versions,
+            purpose: Purpose::from_code(purpose, volume, replica)?,
+            authentication: Authentication::from_code(authentication)?,
+            node: NodeId(part.u128()?),
+            nonce: part.array()?,
+            cluster: part.text(LONGEST_NAME)?,
+            node_name: part.text(LONGEST_NAME)?,
+            software: part.text(LONGEST_NAME)?,
+        })
+    }
+}
+
+impl HelloAnswer {
+    /// The part's bytes. Names and texts that are too long are cut.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut part = PartWriter::new(ANSWER);
+        part.u16(self.versions.oldest);
+        part.u16(self.versions.newest);
+        part.u16(*self.outcome.as_ref().unwrap_or(&0));
+        part.u8(self.authentication.code());
+        part.u128(self.node.0);
+        part.bytes(&self.nonce);
+        put_refusal(&mut part, self.outcome.as_ref().err());
+        part.text(&self.node_name, LONGEST_NAME);
+        part.text(SOFTWARE, LONGEST_NAME);
+        part.finish()
+    }
+
+    /// Reads the part, prefix included.
+    ///
+    /// # Errors
+    /// See [`PartError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
+        let mut part = PartReader::new(ANSWER, bytes)?;
+        let versions = read_versions(&mut part)?;
+        let (version, authentication) = (part.u16()?, part.u8()?);
+        let (node, nonce) = (NodeId(part.u128()?), part.array()?);
+        let refusal = read_refusal(&mut part)?;
+        Ok(Self {
+            outcome: refusal.map_or(Ok(version), Err),
+            versions,
+            authentication: Authentication::from_code(authentication)?,
+            node,
+            nonce,
+            node_name: part.text(LONGEST_NAME)?,
+            software: part.text(LONGEST_NAME)?,
+        })
+    }
+}
+
+impl Proof {
+    /// The part's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut part = PartWriter::new(PROOF);
+        part.bytes(&self.0);
+        part.finish()
+    }
+
+    /// Reads the part, prefix included.
+    ///
+    /// # Errors
+    /// See [`PartError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
+        PartReader::new(PROOF, bytes)?.array().map(Self)
+    }
+}
+
+impl Verdict {
+    /// The part's bytes. A text that is too long is cut.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut part = PartWriter::new(VERDICT);
+        put_refusal(&mut part, self.0.as_ref().err());
+        part.finish()
+    }
+
+    /// Reads the part, prefix included.
+    ///
+    /// # Errors
+    /// See [`PartError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
+        let refusal = read_refusal(&mut PartReader::new(VERDICT, bytes)?)?;
+        Ok(Self(refusal.map_or(Ok(()), Err)))
+    }
+}
+
+fn read_versions(part: &mut PartReader<'_>) -> Result<VersionRange, PartError> {
+    let versions = VersionRange { oldest: part.u16()?, newest: part.u16()? };
+    if versions.oldest > versions.newest {
+        return Err(PartError::Field("versions"));
+    }
+    Ok(versions)
+}
+
+fn put_refusal(part: &mut PartWriter, refusal: Option<&Refusal>) {
+    part.u8(refusal.map_or(0, |refusal| refusal.reason.code()));
+    part.text(refusal.map_or("", |refusal| &refusal.text), LONGEST_TEXT);
+}
+
+fn read_refusal(part: &mut PartReader<'_>) -> Result<Option<Refusal>, PartError> {
+    let (code, text) = (part.u8()?, part.text(LONGEST_TEXT)?);
+    Ok((code != 0).then(|| Refusal { reason: Reason::from_code(code), text }))
+}
+
+#[cfg(test)]
+mod tests;

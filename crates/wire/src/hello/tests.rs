@@ -1,0 +1,145 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use super::*;
+
+fn versions() -> impl Strategy<Value = VersionRange> {
+    any::<(u16, u16)>().prop_map(|(a, b)| VersionRange { oldest: a.min(b), newest: a.max(b) })
+}
+
+fn authentications() -> impl Strategy<Value = Authentication> {
+    select(vec![Authentication::None, Authentication::SharedKey])
+}
+
+fn refusals() -> impl Strategy<Value = Refusal> {
+    let reasons = select(vec![
+        Reason::Version,
+        Reason::Cluster,
+        Reason::KeyNeeded,
+        Reason::KeyDiffers,
+        Reason::NoReplica,
+        Reason::Busy,
+        Reason::Other,
+    ]);
+    (reasons, "[ -~ä]{0,256}").prop_map(|(reason, text)| Refusal { reason, text })
+}
+
+fn hellos() -> impl Strategy<Value = Hello> {
+    let purposes = any::<Option<(u128, u128)>>().prop_map(|ids| match ids {
+        Some((volume, replica)) => {
+            Purpose::Replication { volume: VolumeId(volume), replica: ReplicaId(replica) }
+        }
+        None => Purpose::Control,
+    });
+    let names = ("[a-z0-9ä.-]{0,32}", "[a-z0-9ä.-]{0,32}");
+    (versions(), purposes, authentications(), names, any::<(u128, [u8; 32])>()).prop_map(
+        |(versions, purpose, authentication, (node_name, cluster), (node, nonce))| Hello {
+            versions,
+            purpose,
+            authentication,
+            node: NodeId(node),
+            node_name,
+            cluster,
+            nonce,
+            software: SOFTWARE.to_owned(),
+        },
+    )
+}
+
+fn answers() -> impl Strategy<Value = HelloAnswer> {
+    let outcomes = prop_oneof![any::<u16>().prop_map(Ok), refusals().prop_map(Err)];
+    let ids = any::<(u128, [u8; 32])>();
+    (outcomes, versions(), authentications(), "[a-z0-9.-]{0,64}", ids).prop_map(
+        |(outcome, versions, authentication, node_name, (node, nonce))| HelloAnswer {
+            outcome,
+            versions,
+            authentication,
+            node: NodeId(node),
+            node_name,
+            nonce,
+            software: SOFTWARE.to_owned(),
+        },
+    )
+}
+
+#[test]
+fn the_newest_common_version_is_spoken() {
+    let range = |oldest, newest| VersionRange { oldest, newest };
+    assert_eq!(range(0, 3).common(range(2, 5)), Some(3));
+    assert_eq!(range(2, 5).common(range(0, 3)), Some(3));
+    assert_eq!(range(0, 1).common(range(2, 5)), None);
+    assert_eq!(range(2, 5).common(range(0, 1)), None);
+    assert_eq!(crate::VERSIONS.common(crate::VERSIONS), Some(0));
+}
+
+#[test]
+fn proofs_of_the_two_sides_differ() {
+    let inputs = [Side::Connecting, Side::Listening].map(|side| proof_input(side, b"h", b"a"));
+    assert_ne!(inputs[0], inputs[1]);
+    assert!(inputs.iter().all(|input| input.ends_with(b"ha")));
+}
+
+#[test]
+fn strangers_and_wrong_parts_are_told_apart() {
+    let verdict = Verdict(Ok(())).encode();
+    assert_eq!(Hello::decode(&verdict), Err(PartError::Kind { expected: 1, found: 4 }));
+    assert_eq!(rest_length(b"GET / HTTP/1.1\r\n"), Err(PartError::Magic));
+    assert_eq!(rest_length(b"evenkeel\x01\0\xff\xff\0\0\0\0"), Err(PartError::Length));
+    assert!(Proof::decode(&Proof([7; 32]).encode()).unwrap().0 == [7; 32]);
+}
+
+#[test]
+fn long_texts_are_cut_at_a_character() {
+    let text = "ä".repeat(LONGEST_TEXT);
+    let refusal = Refusal { reason: Reason::Busy, text };
+    let verdict = Verdict::decode(&Verdict(Err(refusal)).encode()).unwrap();
+    assert_eq!(verdict.0.unwrap_err().text, "ä".repeat(LONGEST_TEXT / 2));
+}
+
+#[test]
+fn the_largest_parts_are_within_the_limit() {
+    let refusal = Refusal { reason: Reason::Other, text: "x".repeat(9999) };
+    let answer = HelloAnswer {
+        outcome: Err(refusal),
+        versions: crate::VERSIONS,
+        authentication: Authentication::None,
+        node: NodeId(1),
+        node_name: "x".repeat(9999),
+        nonce: [0; 32],
+        software: String::new(),
+    };
+    assert!(answer.encode().len() <= LONGEST_PART);
+    assert!(HelloAnswer::decode(&answer.encode()).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn what_is_sent_arrives(hello in hellos(), answer in answers(), refusal in refusals()) {
+        prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+        prop_assert_eq!(HelloAnswer::decode(&answer.encode()), Ok(answer));
+        let verdict = Verdict(Err(refusal));
+        prop_assert_eq!(Verdict::decode(&verdict.encode()), Ok(verdict));
+    }
+
+    #[test]
+    fn any_change_or_cut_is_detected(hello in hellos(), at: Index, flip in 1..=255u8) {
+        let mut bytes = hello.encode();
+        let at = at.index(bytes.len());
+        prop_assert!(Hello::decode(&bytes[..at]).is_err());
+        bytes[at] ^= flip;
+        prop_assert!(Hello::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn no_input_panics(bytes in vec(any::<u8>(), 0..LONGEST_PART), kind in 1..=4u16) {
+        let mut part = PartWriter::new(kind);
+        part.bytes(&bytes[..bytes.len().min(LONGEST_PART - PREFIX_LENGTH)]);
+        for bytes in [part.finish(), bytes] {
+            let _ = Hello::decode(&bytes);
+            let _ = HelloAnswer::decode(&bytes);
+            let _ = Proof::decode(&bytes);
+            let _ = Verdict::decode(&bytes);
+        }
+    }
+}
