@@ -1,0 +1,313 @@
+//! One replica alone: what it accepts, refuses, keeps apart and answers, and in which order.
+
+#![allow(missing_docs)]
+
+use std::time::Duration;
+
+use evenkeel_core::message::{CopyContent, Failure, Opener};
+use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::*;
+
+/// A payload that is only as long as it says.
+#[derive(Debug, Clone, PartialEq)]
+struct Data(u32);
+
+impl Payload for Data {
+    fn length(&self) -> u32 {
+        self.0
+    }
+
+    fn slice(&self, _from: u32, length: u32) -> Self {
+        Self(length)
+    }
+
+    fn is_zero(&self) -> bool {
+        false
+    }
+}
+
+const ME: ReplicaId = ReplicaId(1);
+const OTHER: ReplicaId = ReplicaId(2);
+const OLD: PrimaryId = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
+const NEW: PrimaryId = PrimaryId { node: NodeId(2), incarnation: Incarnation(2) };
+
+fn view(generation: u64, primary: PrimaryId) -> View {
+    let record = |id, node| ReplicaRecord {
+        id,
+        node: NodeId(node),
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(1),
+        cause: view::Cause::None,
+    };
+    View {
+        volume: VolumeId(1),
+        generation: Generation(generation),
+        parent: Generation(generation - 1),
+        lineage: Lineage(1),
+        coordinator: CoordinatorId(1),
+        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
+        protocol: Protocol::C,
+        mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
+        primaries: vec![primary],
+    }
+}
+
+struct Bench {
+    replica: Replica<Data>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let config = ReplicaConfig {
+            id: ME,
+            incarnation: Incarnation(1),
+            boot: BootId(1),
+            view: view(1, OLD),
+            settings: Settings::default(),
+        };
+        Self { replica: Replica::new(config, Instant(0)), now: Instant(0) }
+    }
+
+    fn step(&mut self, event: ReplicaEvent<Data>) -> Vec<ReplicaEffect<Data>> {
+        let mut effects = Vec::new();
+        self.replica.step(self.now, event, &mut effects);
+        effects
+    }
+
+    fn say(&mut self, link: u64, message: Message) -> Vec<ReplicaEffect<Data>> {
+        let length = match message {
+            Message::Write { length, .. } => Some(Data(length)),
+            _ => None,
+        };
+        self.step(ReplicaEvent::Message { link: LinkId(link), message, payload: length })
+    }
+
+    fn open(&mut self, link: u64, session: u64, opener: Opener) -> Vec<ReplicaEffect<Data>> {
+        self.step(ReplicaEvent::LinkOpened { link: LinkId(link) });
+        self.say(link, Message::OpenSession { session: SessionNumber(session), opener })
+    }
+
+    fn disk_done(&mut self, ticket: DiskTicket) -> Vec<ReplicaEffect<Data>> {
+        self.step(ReplicaEvent::Disk { ticket, outcome: Ok(DiskOutcome::Done) })
+    }
+
+    fn adopt(&mut self, link: u64, view: View) -> Vec<ReplicaEffect<Data>> {
+        self.say(link, Message::Adopt { view: Box::new(view) })
+    }
+}
+
+fn id(generation: u64, sequence: u64) -> OperationId {
+    OperationId { generation: Generation(generation), sequence: Sequence(sequence) }
+}
+
+fn write(generation: u64, sequence: u64, offset: u64) -> Message {
+    let id = id(generation, sequence);
+    Message::Write { id, offset, length: 4096, durable: false, receipt: false }
+}
+
+/// The disk actions among some effects.
+fn actions(effects: &[ReplicaEffect<Data>]) -> Vec<(DiskTicket, &DiskAction<Data>)> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            ReplicaEffect::Disk { ticket, action } => Some((*ticket, action)),
+            _ => None,
+        })
+        .collect()
+}
+
+fn ticket(effects: &[ReplicaEffect<Data>]) -> DiskTicket {
+    let actions = actions(effects);
+    assert_eq!(actions.len(), 1, "{effects:?}");
+    actions[0].0
+}
+
+/// The messages among some effects.
+fn said(effects: &[ReplicaEffect<Data>]) -> Vec<Message> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            ReplicaEffect::Send { message, .. } => Some(message.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn overlapping_writes_run_one_after_the_other() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let first = ticket(&bench.say(1, write(1, 1, 0)));
+    assert!(actions(&bench.say(1, write(1, 2, 0))).is_empty());
+    assert_eq!(actions(&bench.say(1, write(1, 3, 8192))).len(), 1);
+    let effects = bench.disk_done(first);
+    assert_eq!(said(&effects), [Message::Done { id: id(1, 1), result: Ok(()) }]);
+    assert_eq!(actions(&effects).len(), 1);
+}
+
+#[test]
+fn another_generation_is_refused_higher_or_lower() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    for generation in [0, 2] {
+        let effects = bench.say(1, write(generation, 1, 0));
+        let sequence = Some(Sequence(1));
+        assert_eq!(said(&effects), [Message::Refused { adopted: Generation(1), sequence }]);
+        assert!(actions(&effects).is_empty());
+    }
+}
+
+#[test]
+fn what_is_outside_the_replica_fails_and_touches_nothing() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    for offset in [1 << 20, (1 << 20) - 512, u64::MAX - 100] {
+        let effects = bench.say(1, write(1, 1, offset));
+        let result = Err(Failure::Invalid);
+        assert_eq!(said(&effects), [Message::Done { id: id(1, 1), result }]);
+        assert!(actions(&effects).is_empty());
+    }
+}
+
+#[test]
+fn a_flush_begins_after_the_writes_it_covers_and_the_next_ones_share_one() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let covered = ticket(&bench.say(1, write(1, 1, 0)));
+    let later = ticket(&bench.say(1, write(1, 2, 8192)));
+    let flush = |n| Message::Flush { id: id(1, n), covers: Sequence(1) };
+    assert!(actions(&bench.say(1, flush(3))).is_empty(), "write 1 is not on the disk yet");
+    let effects = bench.disk_done(covered);
+    let first = actions(&effects).into_iter().next().expect("a device flush").0;
+    assert!(actions(&bench.say(1, flush(4))).is_empty(), "one flush at a time");
+    assert!(actions(&bench.say(1, flush(5))).is_empty());
+    let effects = bench.disk_done(first);
+    assert_eq!(said(&effects), [Message::Done { id: id(1, 3), result: Ok(()) }]);
+    let effects =
+        bench.step(ReplicaEvent::Disk { ticket: ticket(&effects), outcome: Ok(DiskOutcome::Done) });
+    let done = |n| Message::Done { id: id(1, n), result: Ok(()) };
+    assert_eq!(said(&effects), [done(4), done(5)]);
+    bench.disk_done(later);
+}
+
+#[test]
+fn after_a_failed_flush_none_succeeds() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let flush = |n| Message::Flush { id: id(1, n), covers: Sequence(0) };
+    let first = ticket(&bench.say(1, flush(1)));
+    let failed = Message::Done { id: id(1, 1), result: Err(Failure::Medium) };
+    let outcome = Err(DiskError::Medium);
+    assert_eq!(said(&bench.step(ReplicaEvent::Disk { ticket: first, outcome })), [failed]);
+    let failed = Message::Done { id: id(1, 2), result: Err(Failure::Medium) };
+    assert_eq!(said(&bench.say(1, flush(2))), [failed]);
+}
+
+#[test]
+fn a_new_session_opens_when_the_old_ones_work_has_ended() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let begun = ticket(&bench.say(1, write(1, 1, 0)));
+    bench.say(1, write(1, 2, 0));
+    assert!(said(&bench.open(2, 2, Opener::Primary(OLD))).is_empty());
+    let effects = bench.disk_done(begun);
+    assert!(actions(&effects).is_empty(), "the write that waited is forgotten");
+    assert!(matches!(said(&effects)[..], [Message::SessionOpened { .. }]));
+    assert!(
+        bench.open(3, 1, Opener::Primary(OLD)).contains_disconnect(3),
+        "an older session does not replace a newer one"
+    );
+}
+
+trait ContainsDisconnect {
+    fn contains_disconnect(&self, link: u64) -> bool;
+}
+
+impl ContainsDisconnect for Vec<ReplicaEffect<Data>> {
+    fn contains_disconnect(&self, closed: u64) -> bool {
+        self.iter().any(|e| matches!(e, ReplicaEffect::Disconnect { link } if link.0 == closed))
+    }
+}
+
+#[test]
+fn a_takeover_waits_for_running_work_then_for_the_lease_then_for_the_superblocks() {
+    let mut bench = Bench::new();
+    bench.now = Instant(60_000_000_000);
+    bench.open(1, 1, Opener::Primary(OLD));
+    let running = ticket(&bench.say(1, write(1, 1, 0)));
+    bench.open(2, 1, Opener::Primary(NEW));
+    assert!(bench.adopt(2, view(2, NEW)).is_empty(), "work of the old generation runs");
+    assert!(matches!(said(&bench.say(1, write(1, 2, 8192)))[..], [Message::Refused { .. }]));
+    let effects = bench.disk_done(running);
+    let generation = Generation(2);
+    assert_eq!(
+        said(&effects),
+        [Message::Done { id: id(1, 1), result: Ok(()) }, Message::Fenced { generation }]
+    );
+    assert!(actions(&effects).is_empty(), "the old primary's lease runs");
+    let settings = Settings::default();
+    bench.now = bench.now + settings.lease;
+    assert!(bench.step(ReplicaEvent::Tick).is_empty());
+    bench.now = bench.replica.next_wakeup().expect("the end of the lease");
+    let effects = bench.step(ReplicaEvent::Tick);
+    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(_))]));
+    assert!(said(&effects).is_empty());
+    assert_eq!(said(&bench.disk_done(ticket(&effects))), [Message::Adopted { generation }]);
+    assert!(matches!(said(&bench.say(1, write(1, 3, 0)))[..], [Message::Refused { .. }]));
+}
+
+#[test]
+fn an_old_primary_that_says_it_knows_is_not_waited_for() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    bench.open(2, 1, Opener::Primary(NEW));
+    assert!(actions(&bench.adopt(2, view(2, NEW))).is_empty());
+    let effects = bench.say(1, Message::FenceConfirmed { generation: Generation(2) });
+    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(_))]));
+}
+
+#[test]
+fn after_a_restart_the_lease_of_an_unseen_primary_is_waited_for() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(NEW));
+    assert!(actions(&bench.adopt(1, view(2, NEW))).is_empty());
+    let settings = Settings::default();
+    assert_eq!(
+        bench.replica.next_wakeup(),
+        Some(Instant(0) + settings.lease + settings.lease_margin)
+    );
+    bench.now = Instant(0) + Duration::from_secs(60);
+    assert_eq!(actions(&bench.step(ReplicaEvent::Tick)).len(), 1);
+}
+
+#[test]
+fn a_view_of_another_lineage_or_of_an_older_generation_is_refused() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let foreign = View { lineage: Lineage(9), ..view(2, OLD) };
+    let older = View { generation: Generation(0), ..view(1, OLD) };
+    let other_of_the_same_number = view(1, NEW);
+    for view in [foreign, older, other_of_the_same_number] {
+        assert!(matches!(said(&bench.adopt(1, view))[..], [Message::Refused { .. }]));
+    }
+    let same = bench.adopt(1, view(1, OLD));
+    assert_eq!(said(&same), [Message::Adopted { generation: Generation(1) }]);
+}
+
+#[test]
+fn only_an_in_sync_replica_is_a_source() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Copier(OTHER));
+    let ask = |generation| Message::Copy {
+        generation: Generation(generation),
+        token: CopyToken(5),
+        offset: 0,
+        length: 4096,
+    };
+    assert_eq!(actions(&bench.say(1, ask(1))).len(), 1);
+    let refused = Message::Copied { token: CopyToken(5), content: CopyContent::Refused };
+    assert_eq!(said(&bench.say(1, ask(2))), [refused]);
+    assert!(bench.say(1, write(1, 1, 0)).contains_disconnect(1), "a copier does not write");
+}
