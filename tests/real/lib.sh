@@ -1,0 +1,145 @@
+# What every case uses: nodes in a scratch directory, started through the command itself, and
+# nothing left of them at the end. Sourced by the cases; needs bash, jq and root for devices.
+
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+evenkeel=${EVENKEEL:-$root/target/release/evenkeel}
+work=$(mktemp -d "${REAL_SCRATCH:-/var/tmp}/evenkeel-real-XXXXXX")
+declare -A pids=() ports=()
+
+say() { echo "--- $*"; }
+die() { echo "FAILED: $*" >&2; exit 1; }
+
+# ek N ARGS…: the command, talking to node N.
+ek() { local n=$1; shift; "$evenkeel" --socket "$work/n$n/run/api.sock" "$@"; }
+
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    done
+}
+
+# prepare_node N: its configuration. PEERS=unix: peers over unix sockets instead of TCP.
+prepare_node() {
+    local n=$1 role
+    mkdir -p "$work/n$n/disk"
+    if [ "${PEERS:-tcp}" = unix ]; then
+        ports[$n]="unix:$work/n$n/peer.sock"
+    else
+        ports[$n]="127.0.0.1:$(free_port)"
+    fi
+    if [ "$n" = 1 ]; then role="here = true"; else role="join = \"${ports[1]}\""; fi
+    cat > "$work/n$n/evenkeel.toml" <<TOML
+name = "n$n"
+cluster = "real"
+state = "$work/n$n/state"
+runtime = "$work/n$n/run"
+[peer]
+listen = ["${ports[$n]}"]
+[coordinator]
+$role
+TOML
+}
+
+# start_node N: its process; returns when it answers.
+start_node() {
+    local n=$1
+    setsid "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
+    pids[$n]=$!
+    await "node $n answers" ek "$n" node status
+}
+
+# await WHAT COMMAND…: runs the command until it succeeds, at most 60 s.
+await() {
+    local what=$1 deadline=$((SECONDS + 60)); shift
+    until "$@" > /dev/null 2>&1; do
+        [ $SECONDS -lt $deadline ] || die "waited in vain: $what"
+        sleep 0.1
+    done
+}
+
+# start_nodes COUNT: nodes n1 (the coordinator's), n2, … each with the directory disk `disk`.
+start_nodes() {
+    local n
+    for n in $(seq "$1"); do prepare_node "$n"; start_node "$n"; done
+    for n in $(seq "$1"); do await "n$n is a member" ek "$n" disk add "$work/n$n/disk" --name disk; done
+    say "$1 nodes run"
+}
+
+kill_node() { kill -KILL "${pids[$1]}"; wait "${pids[$1]}" 2>/dev/null || true; unset "pids[$1]"; say "killed n$1"; }
+stop_node() { kill -TERM "${pids[$1]}"; wait "${pids[$1]}" 2>/dev/null || true; unset "pids[$1]"; say "stopped n$1"; }
+
+wait_in_sync() { ek 1 volume status "$1" --wait in-sync --timeout 5m --quiet; }
+
+# device_of VOLUME, uri_of VOLUME: how to reach an attached volume.
+device_of() { ek 1 volume status "$1" --json | jq -re '.volume.primaries[] | select(.here) | .device'; }
+uri_of() { ek 1 volume status "$1" --json | jq -re '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]'; }
+
+# attach VOLUME nbd|device: prints the URI or the device.
+attach() {
+    if [ "$2" = nbd ]; then ek 1 attach "$1" --as nbd --quiet && uri_of "$1"
+    else ek 1 attach "$1" --as device --quiet && device_of "$1"; fi
+}
+
+# replica_files VOLUME MIRROR: the files of a mirror's replicas.
+replica_files() {
+    local n
+    for n in "${!pids[@]}"; do
+        ek "$n" disk list --json
+    done | jq -rs --arg volume "$1" --argjson mirror "$2" \
+        '[.[].disks[].replicas[] | select(.volume == $volume and .mirror == $mirror) | .path] | unique[]'
+}
+
+# compare_replicas VOLUME: the data areas of each mirror's replicas are the same, on disk.
+compare_replicas() {
+    local volume=$1 mirrors mirror first file size
+    mirrors=$(ek 1 volume status "$volume" --json | jq '.volume.mirrors | length')
+    for mirror in $(seq 0 $((mirrors - 1))); do
+        first=
+        while read -r file; do
+            if [ -z "$first" ]; then first=$file; size=$(($(stat -c %s "$first") - 1048576)); continue; fi
+            cmp --ignore-initial=1048576 --bytes="$size" "$first" "$file" || die "replicas differ: $first $file"
+        done < <(replica_files "$volume" "$mirror")
+        [ -n "$first" ] || die "no replica of mirror $mirror of $volume found"
+    done
+    say "the replicas of $volume are identical on disk"
+}
+
+# refused CODE WORDS COMMAND…: the command ends with this code, and its message has all the words.
+refused() {
+    local code=$1 words=$2 output status=0 word; shift 2
+    output=$("$@" 2>&1) || status=$?
+    [ "$status" = "$code" ] || die "expected exit code $code, got $status: $* : $output"
+    for word in $words; do
+        grep -qiF -- "$word" <<< "$output" || die "'$word' is missing in the message of: $* : $output"
+    done
+    if [ "$code" != 2 ] && [ "$code" != 6 ]; then
+        grep -q '^  do: ' <<< "$output" || die "the message does not say what to do: $* : $output"
+    fi
+    say "refused as it should be: ${*: -4} -> $(head -n 1 <<< "$output")"
+}
+
+cleanup() {
+    local status=$? n point loop
+    trap - EXIT INT TERM
+    [ $status = 0 ] || { for n in "$work"/n*/node.log; do [ -f "$n" ] && { echo "--- end of $n"; tail -n 15 "$n"; }; done; } >&2
+    grep -oE "^[^ ]+ $work/[^ ]+" /proc/mounts | cut -d' ' -f2 | tac | while read -r point; do
+        case $point in "$work"/mnt*) umount "$point" || umount -l "$point" ;; esac
+    done
+    for n in $(printf '%s\n' "${!pids[@]}" | sort -rn); do kill -TERM "${pids[$n]}" 2>/dev/null || true; done
+    for n in "${!pids[@]}"; do
+        for _ in $(seq 150); do kill -0 "${pids[$n]}" 2>/dev/null || break; sleep 0.1; done
+        kill -KILL "${pids[$n]}" 2>/dev/null || true
+        wait "${pids[$n]}" 2>/dev/null || true
+    done
+    for loop in $(losetup -nO NAME,BACK-FILE 2>/dev/null | awk -v d="$work/" 'index($2, d) == 1 {print $1}'); do losetup -d "$loop" || true; done
+    grep -oE "^[^ ]+ $work/[^ ]+" /proc/mounts | cut -d' ' -f2 | tac | while read -r point; do umount -l "$point" || true; done
+    rm -rf "$work"
+    exit $status
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
