@@ -1,1 +1,28 @@
-//! Block devices on this machine: ublk, or a FUSE file with a loop device over it.
+//! Attaches a volume to this machine as a block device with a stable name, `/dev/evenkeel/NAME`.
+//!
+//! Without ublk in the kernel that is a FUSE filesystem with one file, and a loop device over the
+//! file. The filesystem is served by a front end in the engine; nothing else runs for it.
+//!
+//! - [`attach`] and [`detach`], while the daemon lives.
+//! - [`clean_up_stale`] after one that was killed; [`list`] tells what there is.
+//! - [`prepare_data_path`], once at the daemon's start, for when memory is short.
+//!
+//! These functions block, some of them until the worker that serves the volume has answered the
+//! kernel: **never call them on a worker's thread** (that is, not from a call-back of the engine),
+//! and with tokio only inside of `spawn_blocking`.
+
+mod attached;
+mod errno;
+pub mod fuse;
+pub mod in_use;
+mod loop_device;
+mod memory;
+mod mounts;
+mod place;
+mod stale;
+
+pub use attached::{AttachError, Attached, Options, attach, detach};
+pub use in_use::User;
+pub use memory::{Missing, prepare_data_path};
+pub use place::{Kind, Place, Record, list};
+pub use stale::{CleanedUp, Filesystems, StillUsed, clean_up_stale};

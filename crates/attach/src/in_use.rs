@@ -1,0 +1,148 @@
+//! Who uses a block device.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::mounts;
+
+/// A use of a block device, or of a partition of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum User {
+    /// A filesystem on it is mounted.
+    Mount {
+        /// Where.
+        directory: PathBuf,
+        /// A process that sees this mount, if it is not in this process's table.
+        process: Option<u32>,
+    },
+    /// It is swap space.
+    Swap(PathBuf),
+    /// Another block device is built on it (device mapper, md).
+    Device(String),
+    /// A process has it open.
+    Process {
+        /// Its number.
+        process: u32,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mount { directory, process: None } => {
+                write!(f, "mounted at {}", directory.display())
+            }
+            Self::Mount { directory, process: Some(process) } => {
+                write!(f, "mounted at {} for process {process}", directory.display())
+            }
+            Self::Swap(device) => write!(f, "swap space on {}", device.display()),
+            Self::Device(name) => write!(f, "part of /dev/{name}"),
+            Self::Process { process, name } => write!(f, "open in process {process} ({name})"),
+        }
+    }
+}
+
+/// A block device and its partitions, as they appear in the kernel's tables.
+struct Device {
+    names: BTreeSet<String>,
+    numbers: BTreeSet<String>,
+}
+
+/// Everybody who uses the block device `name` (as in `/sys/block`) or a partition of it. This
+/// process is left out. Asks tables only, and never the device.
+pub fn users(name: &str) -> io::Result<Vec<User>> {
+    let device = describe(name);
+    let mut users = BTreeSet::new();
+    for mount in mounts::own()? {
+        if device.has_mount(&mount) {
+            users.insert(User::Mount { directory: mount.directory, process: None });
+        }
+    }
+    for swap in swap_devices() {
+        if device.has_path(&swap) {
+            users.insert(User::Swap(swap));
+        }
+    }
+    for name in &device.names {
+        users.extend(holders(name).into_iter().map(User::Device));
+    }
+    let known = users.iter().any(|user| matches!(user, User::Mount { .. }));
+    find_processes(&device, !known, &mut users)?;
+    Ok(users.into_iter().collect())
+}
+
+fn describe(name: &str) -> Device {
+    let directory = Path::new("/sys/block").join(name);
+    let mut names = BTreeSet::from([name.to_owned()]);
+    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        if entry.path().join("partition").exists() {
+            names.insert(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    let number = |name: &String| fs::read_to_string(format!("/sys/class/block/{name}/dev")).ok();
+    let numbers = names.iter().filter_map(number).map(|text| text.trim().to_owned()).collect();
+    Device { names, numbers }
+}
+
+impl Device {
+    fn has_mount(&self, mount: &mounts::Mount) -> bool {
+        // Some filesystems show a number of their own instead of the device's: compare both.
+        self.numbers.contains(&mount.device) || self.has_path(&mount.source)
+    }
+
+    fn has_path(&self, path: &Path) -> bool {
+        let name = path.strip_prefix("/dev").ok().and_then(Path::to_str);
+        name.is_some_and(|name| self.names.contains(name))
+    }
+}
+
+fn swap_devices() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.split(' ').next()).map(PathBuf::from).collect()
+}
+
+fn holders(name: &str) -> Vec<String> {
+    let entries = fs::read_dir(format!("/sys/class/block/{name}/holders"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Adds the processes that have the device open and, if `mounts` is set, the mounts in other mount
+/// namespaces. Processes that end meanwhile, or that may not be looked into, are passed over.
+fn find_processes(device: &Device, mounts: bool, users: &mut BTreeSet<User>) -> io::Result<()> {
+    let mut namespaces = BTreeSet::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+        let Some(process) = number.filter(|number| *number != std::process::id()) else {
+            continue;
+        };
+        if has_open(device, &path.join("fd")) {
+            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+            users.insert(User::Process { process, name: name.trim().to_owned() });
+        }
+        let namespace = fs::read_link(path.join("ns/mnt")).unwrap_or_default();
+        if mounts && namespaces.insert(namespace) {
+            for mount in mounts::read(&path.join("mountinfo")).unwrap_or_default() {
+                if device.has_mount(&mount) {
+                    let directory = mount.directory;
+                    users.insert(User::Mount { directory, process: Some(process) });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_open(device: &Device, descriptors: &Path) -> bool {
+    let entries = fs::read_dir(descriptors).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| device.has_path(&path))
+}
+
+#[cfg(test)]
+mod tests;

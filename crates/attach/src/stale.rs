@@ -1,0 +1,125 @@
+//! Cleaning up after a daemon that was killed.
+//!
+//! The kernel ended the connection of its filesystem when it died: every request gets an error,
+//! nothing hangs. What remains are the mount, the loop device over the file in it, and perhaps a
+//! filesystem that is mounted on the loop device and of which every request fails.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::UnmountFlags;
+
+use crate::attached::{AttachError, check_name};
+use crate::fuse::mount;
+use crate::in_use::{self, User};
+use crate::loop_device;
+use crate::place::Place;
+
+/// What to do with filesystems on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filesystems {
+    /// They stay mounted and give errors, so that no program writes to the directory underneath.
+    /// An XFS filesystem can't be mounted again beside its dead self.
+    Leave,
+    /// They are unmounted; programs that have files open keep them, with errors.
+    Unmount,
+}
+
+/// What was found and done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CleanedUp {
+    /// The devices that were taken away from the volume.
+    pub devices: Vec<PathBuf>,
+    /// The directories at which filesystems on them were unmounted.
+    pub unmounted: Vec<PathBuf>,
+    /// The devices that give errors and go when the last user has closed them.
+    pub still_used: Vec<StillUsed>,
+}
+
+/// A device without a volume that someone still uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StillUsed {
+    /// The device.
+    pub device: PathBuf,
+    /// By whom, as far as can be seen from here.
+    pub users: Vec<User>,
+}
+
+/// Takes away what is left of an attached volume that nobody serves any more, or, by force, of one
+/// that is served: all requests to it fail from then on. Nothing left is not an error.
+///
+/// Never waits for the volume: the connection to it is ended first.
+pub fn clean_up_stale(
+    place: &Place,
+    name: &str,
+    filesystems: Filesystems,
+) -> Result<CleanedUp, AttachError> {
+    check_name(name)?;
+    let directory = place.directory(name);
+    let numbers = loop_device::over(&place.file(name))
+        .map_err(AttachError::system("can't list the loop devices"))?;
+    let mut devices: Vec<_> = numbers.iter().map(|n| loop_device::device_path(*n)).collect();
+    unlink(place, name, &devices)?;
+    // Whoever waits for the volume gets an error now; only then are the devices touched.
+    mount::unmount(&directory)
+        .map_err(AttachError::system(format!("can't unmount {}", directory.display())))?;
+    let mut cleaned_up = CleanedUp::default();
+    for (number, device) in numbers.into_iter().zip(devices.drain(..)) {
+        if filesystems == Filesystems::Unmount {
+            cleaned_up.unmounted.extend(unmount_filesystems(&device));
+        }
+        loop_device::clear(number)
+            .map_err(AttachError::system(format!("can't free {}", device.display())))?;
+        if loop_device::backing_file(number).is_some() {
+            let users = in_use::users(&name_of(&device))
+                .map_err(AttachError::system("can't look for users"))?;
+            cleaned_up.still_used.push(StillUsed { device: device.clone(), users });
+        }
+        cleaned_up.devices.push(device);
+    }
+    place
+        .forget(name)
+        .map_err(AttachError::system("can't remove the note of the attached volume"))?;
+    Ok(cleaned_up)
+}
+
+/// Removes the stable name if it points to one of these devices, or to a loop device without a
+/// file.
+fn unlink(place: &Place, name: &str, devices: &[PathBuf]) -> Result<(), AttachError> {
+    let Some(target) = place.linked(name) else { return Ok(()) };
+    let free = match loop_device::number_of(&target) {
+        Some(number) => loop_device::backing_file(number).is_none(),
+        None => !loop_device::is_block_device(&target),
+    };
+    if free || devices.contains(&target) {
+        let link = place.link(name);
+        place
+            .unlink(name)
+            .map_err(AttachError::system(format!("can't remove {}", link.display())))?;
+    }
+    Ok(())
+}
+
+/// Unmounts what is mounted from the device in this mount namespace.
+fn unmount_filesystems(device: &Path) -> Vec<PathBuf> {
+    let users = in_use::users(&name_of(device)).unwrap_or_default();
+    let mut unmounted = Vec::new();
+    for user in users {
+        let User::Mount { directory, process: None } = user else { continue };
+        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        match rustix::mount::unmount(&directory, flags).map_err(io::Error::from) {
+            Ok(()) => unmounted.push(directory),
+            Err(error) => {
+                tracing::warn!(directory = %directory.display(), %error, "could not unmount");
+            }
+        }
+    }
+    unmounted
+}
+
+fn name_of(device: &Path) -> String {
+    device.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests;
