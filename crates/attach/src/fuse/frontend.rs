@@ -382,6 +382,8 @@ impl FuseFrontend {
             && let Some(pending) = self.requests.remove(token)
         {
             self.held = Some(Held::Read { pending, operation });
+            // It may be what fills the volume's memory; nothing is received meanwhile.
+            self.expected = None;
         }
     }
 
