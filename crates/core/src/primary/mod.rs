@@ -31,7 +31,7 @@ use self::start::Gathering;
 use self::suspension::Suspension;
 use crate::ids::*;
 use crate::message::Message;
-use crate::operation::RequestError;
+use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
 use crate::range_lock::RangeLock;
 use crate::time::Instant;
@@ -65,6 +65,8 @@ pub struct Primary<P> {
     coordinator_silent_since: Option<Instant>,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
+    /// Requests that came before the view was known.
+    early: Vec<(RequestId, Operation<P>)>,
     requests: BTreeMap<RequestNumber, Request<P>>,
     /// Requests that have their lock and are not sent yet.
     ready: VecDeque<RequestNumber>,
@@ -130,6 +132,7 @@ impl<P: Payload> Primary<P> {
             retry_call_at: now,
             coordinator_silent_since: None,
             fence_notices: Vec::new(),
+            early: Vec::new(),
             requests: BTreeMap::new(),
             ready: VecDeque::new(),
             locks: RangeLock::default(),

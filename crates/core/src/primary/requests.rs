@@ -35,6 +35,10 @@ impl<P: Payload> Primary<P> {
         client: RequestId,
         operation: Operation<P>,
     ) {
+        if matches!(self.phase, Phase::Idle | Phase::Starting(_)) && self.view.is_none() {
+            // It is checked when the view, and with it the volume's size, is known.
+            return self.early.push((client, operation));
+        }
         if let Some(error) = self.refusal(&operation) {
             return cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
         }
@@ -50,11 +54,17 @@ impl<P: Payload> Primary<P> {
         if let Some(error) = self.suspension.as_ref().and_then(|s| s.failing) {
             return Some(error);
         }
-        // Before the view is known, a request can't be checked; no front end is there yet either.
         let geometry = self.view.as_ref().map(|view| view.geometry);
         match geometry {
             Some(geometry) if is_valid(geometry, operation) => None,
             _ => Some(RequestError::Invalid),
+        }
+    }
+
+    /// The view is known: takes in the requests that came before it.
+    pub(super) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
+        for (client, operation) in core::mem::take(&mut self.early) {
+            self.request(cx, client, operation);
         }
     }
 
@@ -162,6 +172,9 @@ impl<P: Payload> Primary<P> {
     /// Fails every request of a client. Parts that were sent stay until every member has them or
     /// has left (W2).
     pub(super) fn fail_requests(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
+        for (request, _) in core::mem::take(&mut self.early) {
+            cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
+        }
         let waiting: Vec<_> = self
             .requests
             .iter()

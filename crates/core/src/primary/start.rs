@@ -50,6 +50,7 @@ impl<P: Payload> Primary<P> {
             .collect();
         self.view = Some(view);
         self.update_peers(cx.now);
+        self.accept_early(cx);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.read_at = Some(cx.now);
         }

@@ -266,10 +266,13 @@ fn data_and_holes_are_found() {
         Extent { length: 4096, allocated: true },
     ];
     let (data, hole) = (libc::SEEK_DATA as u64, libc::SEEK_HOLE as u64);
-    let cases =
-        [(0, data, 0), (10, data, 10), (5000, data, SIZE - 4096), (0, hole, 4096), (
-            SIZE - 10, hole, SIZE,
-        )];
+    let cases = [
+        (0, data, 0),
+        (10, data, 10),
+        (5000, data, SIZE - 4096),
+        (0, hole, 4096),
+        (SIZE - 10, hole, SIZE),
+    ];
     for (offset, whence, expected) in cases {
         let (token, operation) = kernel.ask(46, 2, &numbers(&[0, offset, whence])).pop().unwrap();
         let Operation::Map { offset: from, length } = operation else { panic!("{operation:?}") };
