@@ -1,1 +1,8 @@
-//! Block protocols for clients elsewhere: NBD.
+//! Block protocols by which clients elsewhere reach an attached volume.
+//!
+//! - [`nbd`]: the Network Block Device protocol, spoken by qemu, libnbd, fio and the Linux kernel.
+//!
+//! The control plane accepts connections and drives the handshake, which is sans-I/O; then it
+//! gives the socket to the engine with a front end from here.
+
+pub mod nbd;

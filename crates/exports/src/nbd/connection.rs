@@ -1,0 +1,470 @@
+//! One client's requests and their answers: a front end of the engine.
+//!
+//! Requests arrive in one buffer. The payload of a small write is copied from there into an aligned
+//! slot; of a large one, what has not arrived yet is received straight into the slot. The buffer is
+//! not read on while there is no room for a request's data, while [`MOST_REQUESTS`] requests are in
+//! flight, or while the client leaves [`MOST_QUEUED`] bytes of answers untaken: that is the
+//! backpressure that the client feels.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use evenkeel_core::{Operation, Reply, RequestError};
+use evenkeel_engine::{
+    Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Slot, SlotMut,
+};
+
+use super::Negotiated;
+use super::reply::{data_chunk, error_chunk, error_number, simple, status_chunk};
+use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
+
+/// Bytes of the receive buffer of one connection.
+pub const BUFFER: usize = 128 << 10;
+/// Most requests of one client that are in flight at once.
+pub const MOST_REQUESTS: usize = 256;
+/// Bytes of answers that may wait for the client before no further request is read.
+pub const MOST_QUEUED: usize = 4 << 20;
+
+/// From here on the rest of a payload is received straight into its slot.
+const DIRECT: usize = 16 << 10;
+/// How much is received at once when a large write came last: another one is likely to follow, and
+/// its payload is better received straight into its slot.
+const SHORT_RECEIVE: usize = 4 << 10;
+/// Longest payload of a refused write that is passed over; a longer one ends the connection.
+const LONGEST_DRAIN: u32 = 64 << 20;
+
+const REFUSED: &str = "the request is not permitted, outside the export, not a multiple of its block size, or unknown";
+
+/// Makes the front end that serves a client from the handshake on. The socket is a stream socket
+/// without TLS (or one end of a pair whose other end is served by who does TLS).
+#[must_use]
+pub fn front_end(socket: OwnedFd, negotiated: Negotiated) -> FrontendMaker {
+    Box::new(move || Box::new(Connection::new(socket, negotiated)))
+}
+
+/// What is expected next from the client.
+#[derive(Debug)]
+enum Expected {
+    Header,
+    /// Room for the data of this request, which is known to be sound.
+    Room(Request, Command),
+    /// The rest of a write's payload, after the first bytes.
+    Payload {
+        request: Request,
+        durable: bool,
+        slot: SlotMut,
+        filled: usize,
+    },
+    /// The rest of a payload, straight into the slot, which is lent to the engine.
+    Direct {
+        request: Request,
+        durable: bool,
+        filled: usize,
+    },
+    /// The rest of the payload of a refused write; then the answer.
+    Drain {
+        request: Request,
+        error: ErrorNumber,
+        left: usize,
+    },
+    /// Nothing more: answer what is in flight, then end.
+    Nothing,
+    /// The connection has ended.
+    Ended,
+}
+
+/// Whether to go on with what has been received.
+enum Advance {
+    GoOn,
+    /// More bytes are needed.
+    Receive,
+    /// Something must end first; its event calls again.
+    Wait,
+}
+
+/// A request that the volume has not answered.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    request: Request,
+    command: Command,
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: Option<OwnedFd>,
+    descriptor: Descriptor,
+    negotiated: Negotiated,
+    expected: Expected,
+    /// `None` while it is lent to the engine.
+    buffer: Option<SlotMut>,
+    /// Which part of the buffer has been received and not used yet.
+    pending: Range<usize>,
+    /// Whether the buffer or a slot is lent to the engine.
+    receiving: bool,
+    last_was_large: bool,
+    /// Requests in flight, by token, and the tokens that are free.
+    open: Vec<Option<Open>>,
+    free: Vec<usize>,
+    /// Bytes of answers that have not been sent.
+    queued: usize,
+}
+
+impl Frontend for Connection {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        match event {
+            FrontendEvent::Started => self.start(context),
+            FrontendEvent::Received { memory, result, .. } => {
+                self.received(memory, result, context);
+            }
+            FrontendEvent::Reply { token, result } => self.replied(token, result, context),
+            FrontendEvent::Sent { result: Ok(bytes), .. } => {
+                self.queued = self.queued.saturating_sub(bytes);
+            }
+            FrontendEvent::Sent { result: Err(error), .. } => {
+                self.end(&format!("sending failed: {error}"), context);
+            }
+            FrontendEvent::Stopping => self.refuse_all(context),
+            FrontendEvent::MemoryAvailable => {}
+            // Nothing of the kind is ever asked for.
+            FrontendEvent::Read { .. }
+            | FrontendEvent::Written { .. }
+            | FrontendEvent::Readable { .. }
+            | FrontendEvent::Command { .. } => {}
+        }
+        self.advance(context);
+    }
+}
+
+impl Connection {
+    fn new(socket: OwnedFd, negotiated: Negotiated) -> Self {
+        Self {
+            socket: Some(socket),
+            descriptor: Descriptor(0),
+            negotiated,
+            expected: Expected::Header,
+            buffer: None,
+            pending: 0..0,
+            receiving: false,
+            last_was_large: false,
+            open: vec![None; MOST_REQUESTS],
+            free: (0..MOST_REQUESTS).rev().collect(),
+            queued: 0,
+        }
+    }
+
+    fn start(&mut self, context: &mut FrontendContext) {
+        let Some(socket) = self.socket.take() else { return };
+        self.descriptor = context.open(socket);
+        let rest = std::mem::take(&mut self.negotiated.rest);
+        let mut buffer = context.allocate_fixed(BUFFER);
+        let Some(start) = buffer.get_mut(..rest.len()) else {
+            return self.end("the client sent requests before the handshake ended", context);
+        };
+        start.copy_from_slice(&rest);
+        self.pending = 0..rest.len();
+        self.buffer = Some(buffer);
+    }
+
+    fn end(&mut self, reason: &str, context: &mut FrontendContext) {
+        if !matches!(self.expected, Expected::Ended) {
+            self.expected = Expected::Ended;
+            context.end(reason);
+        }
+    }
+
+    fn received(
+        &mut self,
+        memory: SlotMut,
+        result: io::Result<usize>,
+        context: &mut FrontendContext,
+    ) {
+        self.receiving = false;
+        let count = match result {
+            Ok(0) => return self.end("the client has closed the connection", context),
+            Ok(count) => count,
+            Err(error) => return self.end(&format!("receiving failed: {error}"), context),
+        };
+        if let Expected::Direct { request, durable, filled } = self.expected {
+            let filled = filled + count;
+            self.expected = Expected::Payload { request, durable, slot: memory, filled };
+        } else {
+            self.pending.end += count;
+            self.buffer = Some(memory);
+        }
+    }
+
+    /// Goes as far as possible with what has been received, and receives more if that helps.
+    fn advance(&mut self, context: &mut FrontendContext) {
+        let mut advance = Advance::GoOn;
+        while matches!(advance, Advance::GoOn) {
+            if self.receiving || self.queued > MOST_QUEUED {
+                return;
+            }
+            advance = match std::mem::replace(&mut self.expected, Expected::Header) {
+                Expected::Header => self.header(context),
+                Expected::Room(request, command) => self.begin(request, command, context),
+                Expected::Payload { request, durable, slot, filled } => {
+                    self.payload(request, durable, slot, filled, context)
+                }
+                Expected::Drain { request, error, left } => {
+                    self.drain(request, error, left, context)
+                }
+                Expected::Nothing => self.finish(context),
+                expected @ (Expected::Direct { .. } | Expected::Ended) => {
+                    self.expected = expected;
+                    Advance::Wait
+                }
+            };
+        }
+        if matches!(advance, Advance::Receive) {
+            self.receive(context);
+        }
+    }
+
+    fn header(&mut self, context: &mut FrontendContext) -> Advance {
+        if self.free.is_empty() {
+            return Advance::Wait;
+        }
+        let Some(bytes) = self.received_bytes().first_chunk::<HEADER_LENGTH>() else {
+            return Advance::Receive;
+        };
+        let request = match Request::decode(bytes) {
+            Ok(request) => request,
+            Err(fault) => {
+                self.end(&fault.to_string(), context);
+                return Advance::Wait;
+            }
+        };
+        self.pending.start += HEADER_LENGTH;
+        self.last_was_large = request.payload_length() as usize >= DIRECT;
+        match request.check(&self.negotiated) {
+            Ok(command) => self.expected = Expected::Room(request, command),
+            Err(error) => self.refuse(request, error, context),
+        }
+        Advance::GoOn
+    }
+
+    fn received_bytes(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer[self.pending.clone()])
+    }
+
+    /// Begins a request, if there is room for its data.
+    fn begin(
+        &mut self,
+        request: Request,
+        command: Command,
+        context: &mut FrontendContext,
+    ) -> Advance {
+        let (offset, length) = (request.offset, request.length);
+        let operation = match command {
+            Command::Write { durable } => {
+                let Some(slot) = context.allocate(length as usize) else {
+                    self.expected = Expected::Room(request, command);
+                    return Advance::Wait;
+                };
+                self.expected = Expected::Payload { request, durable, slot, filled: 0 };
+                return Advance::GoOn;
+            }
+            Command::Disconnect => {
+                self.expected = Expected::Nothing;
+                return Advance::GoOn;
+            }
+            Command::Cache => {
+                self.answer(request, Ok(()), context);
+                return Advance::GoOn;
+            }
+            Command::Read => Operation::Read { offset, length },
+            Command::Zero { unmap, durable } => {
+                Operation::Zero { offset, length: length.into(), unmap, durable }
+            }
+            Command::Flush => Operation::Flush,
+            Command::Status { .. } => Operation::Map { offset, length: length.into() },
+        };
+        if self.submit(Open { request, command }, operation, context) {
+            return Advance::GoOn;
+        }
+        self.expected = Expected::Room(request, command);
+        Advance::Wait
+    }
+
+    /// Whether there was room for the answer.
+    fn submit(
+        &mut self,
+        open: Open,
+        operation: Operation<Slot>,
+        context: &mut FrontendContext,
+    ) -> bool {
+        let Some(token) = self.free.pop() else { return false };
+        if context.submit(token as u64, operation).is_err() {
+            self.free.push(token);
+            return false;
+        }
+        self.open[token] = Some(open);
+        true
+    }
+
+    fn payload(
+        &mut self,
+        request: Request,
+        durable: bool,
+        mut slot: SlotMut,
+        mut filled: usize,
+        context: &mut FrontendContext,
+    ) -> Advance {
+        let received = self.received_bytes();
+        let count = received.len().min(slot.len() - filled);
+        slot[filled..filled + count].copy_from_slice(&received[..count]);
+        self.pending.start += count;
+        filled += count;
+        let missing = slot.len() - filled;
+        if missing >= DIRECT {
+            let range = filled..slot.len();
+            context.receive(self.descriptor, slot, range);
+            self.receiving = true;
+            self.expected = Expected::Direct { request, durable, filled };
+            return Advance::Wait;
+        }
+        if missing > 0 {
+            self.expected = Expected::Payload { request, durable, slot, filled };
+            return Advance::Receive;
+        }
+        let open = Open { request, command: Command::Write { durable } };
+        let payload = slot.freeze();
+        let operation = Operation::Write { offset: request.offset, payload, durable };
+        // A header is read only while a token is free, and a write is never given back.
+        self.submit(open, operation, context);
+        Advance::GoOn
+    }
+
+    /// Refuses a request; the payload that follows it is passed over first.
+    fn refuse(&mut self, request: Request, error: ErrorNumber, context: &mut FrontendContext) {
+        match request.payload_length() {
+            0 => self.answer(request, Err((error, REFUSED)), context),
+            left if left <= LONGEST_DRAIN => {
+                self.expected = Expected::Drain { request, error, left: left as usize };
+            }
+            left => self.end(&format!("the client sent a write of {left} bytes"), context),
+        }
+    }
+
+    fn drain(
+        &mut self,
+        request: Request,
+        error: ErrorNumber,
+        left: usize,
+        context: &mut FrontendContext,
+    ) -> Advance {
+        let count = self.pending.len().min(left);
+        self.pending.start += count;
+        let left = left - count;
+        if left > 0 {
+            self.expected = Expected::Drain { request, error, left };
+            return Advance::Receive;
+        }
+        self.answer(request, Err((error, REFUSED)), context);
+        Advance::GoOn
+    }
+
+    /// Ends once everything in flight has been answered and sent.
+    fn finish(&mut self, context: &mut FrontendContext) -> Advance {
+        self.expected = Expected::Nothing;
+        if self.free.len() == MOST_REQUESTS && self.queued == 0 {
+            self.end("the client has disconnected", context);
+        }
+        Advance::Wait
+    }
+
+    /// Receives into the buffer, after what is left in it: less than a header.
+    fn receive(&mut self, context: &mut FrontendContext) {
+        let Some(mut buffer) = self.buffer.take() else { return };
+        buffer.copy_within(self.pending.clone(), 0);
+        self.pending = 0..self.pending.len();
+        let is_at_header = matches!(self.expected, Expected::Header);
+        let end = if is_at_header && self.last_was_large { SHORT_RECEIVE } else { buffer.len() };
+        context.receive(self.descriptor, buffer, self.pending.end..end);
+        self.receiving = true;
+    }
+
+    fn replied(
+        &mut self,
+        token: u64,
+        result: Result<Reply<Slot>, RequestError>,
+        context: &mut FrontendContext,
+    ) {
+        let index = usize::try_from(token).unwrap_or(usize::MAX);
+        let Some(open) = self.open.get_mut(index).and_then(Option::take) else { return };
+        self.free.push(index);
+        match (result, open.command) {
+            (Ok(Reply::Data(pieces)), Command::Read) => self.data(open.request, pieces, context),
+            (Ok(Reply::Extents(extents)), Command::Status { only_one }) if !extents.is_empty() => {
+                let reply = status_chunk(open.request.cookie, &extents, only_one);
+                self.send(&reply, context);
+            }
+            (Ok(Reply::Done), _) => self.answer(open.request, Ok(()), context),
+            (Ok(_), _) => {
+                let error = (ErrorNumber::Io, "the volume gave an answer that does not fit");
+                self.answer(open.request, Err(error), context);
+            }
+            (Err(error), _) => {
+                let error = (error_number(error), &*error.to_string());
+                self.answer(open.request, Err(error), context);
+            }
+        }
+    }
+
+    fn data(&mut self, request: Request, pieces: Vec<(u32, Slot)>, context: &mut FrontendContext) {
+        let length: usize = pieces.iter().map(|(_, slot)| slot.len()).sum();
+        if length != request.length as usize {
+            let error = (ErrorNumber::Io, "the volume gave an answer of another length");
+            return self.answer(request, Err(error), context);
+        }
+        if self.negotiated.structured_replies {
+            self.send(&data_chunk(request.cookie, request.offset, request.length), context);
+        } else {
+            self.send(&simple(request.cookie, None), context);
+        }
+        self.queued += length;
+        for (_, slot) in pieces {
+            context.send_slot(self.descriptor, slot);
+        }
+    }
+
+    /// Answers with success or an error, with the reason for people.
+    fn answer(
+        &mut self,
+        request: Request,
+        result: Result<(), (ErrorNumber, &str)>,
+        context: &mut FrontendContext,
+    ) {
+        match result {
+            Err((error, text)) if self.negotiated.structured_replies => {
+                self.send(&error_chunk(request.cookie, error, text), context);
+            }
+            result => {
+                let error = result.err().map(|(error, _)| error);
+                self.send(&simple(request.cookie, error), context);
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8], context: &mut FrontendContext) {
+        self.queued += bytes.len();
+        context.send(self.descriptor, bytes);
+    }
+
+    /// Answers everything in flight: the volume ends.
+    fn refuse_all(&mut self, context: &mut FrontendContext) {
+        for index in 0..self.open.len() {
+            if let Some(open) = self.open[index].take() {
+                self.free.push(index);
+                let error = (ErrorNumber::Shutdown, "the volume is being detached");
+                self.answer(open.request, Err(error), context);
+            }
+        }
+        self.expected = Expected::Ended;
+    }
+}
+
+#[cfg(test)]
+mod tests;

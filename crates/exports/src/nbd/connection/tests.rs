@@ -1,0 +1,344 @@
+use std::os::unix::net::UnixStream;
+
+use evenkeel_core::{Extent, VolumeId};
+use evenkeel_engine::frontend::FrontendAction;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::nbd::Export;
+
+const SIZE: u64 = 64 << 20;
+
+fn negotiated(structured: bool) -> Negotiated {
+    Negotiated {
+        export: Export {
+            volume: VolumeId(7),
+            name: "db".to_owned(),
+            description: String::new(),
+            size: SIZE,
+            block_size: 512,
+            read_only: false,
+            fast_zeroes: false,
+        },
+        structured_replies: structured,
+        block_status: structured,
+        rest: Vec::new(),
+    }
+}
+
+/// A connection without an engine: the test is the client, the kernel and the volume.
+struct Bench {
+    connection: Connection,
+    context: FrontendContext,
+    /// What the connection wants to receive into.
+    lent: Option<(SlotMut, Range<usize>)>,
+    submitted: Vec<(u64, Operation<Slot>)>,
+    sent: Vec<u8>,
+    unsent: usize,
+    ended: Option<String>,
+}
+
+impl Bench {
+    fn new(memory: usize, negotiated: Negotiated) -> Self {
+        let (socket, _) = UnixStream::pair().unwrap();
+        let mut bench = Self {
+            connection: Connection::new(socket.into(), negotiated),
+            context: FrontendContext::detached(memory),
+            lent: None,
+            submitted: Vec::new(),
+            sent: Vec::new(),
+            unsent: 0,
+            ended: None,
+        };
+        bench.event(FrontendEvent::Started);
+        bench
+    }
+
+    fn event(&mut self, event: FrontendEvent) {
+        self.connection.handle(event, &mut self.context);
+        for action in self.context.take_actions() {
+            assert!(self.ended.is_none(), "nothing follows the end: {action:?}");
+            match action {
+                FrontendAction::Open { .. } => {}
+                FrontendAction::Receive { memory, range, .. } => {
+                    assert!(self.lent.is_none() && !range.is_empty());
+                    self.lent = Some((memory, range));
+                }
+                FrontendAction::Send { bytes, .. } => self.sent.extend_from_slice(&bytes),
+                FrontendAction::SendSlot { slot, .. } => self.sent.extend_from_slice(&slot),
+                FrontendAction::Submit { token, operation, .. } => {
+                    self.submitted.push((token, operation));
+                }
+                FrontendAction::End { reason } => self.ended = Some(reason),
+                action => panic!("unexpected: {action:?}"),
+            }
+        }
+    }
+
+    /// Everything sent so far has been taken by the client.
+    fn drain(&mut self) -> Vec<u8> {
+        let sent = std::mem::take(&mut self.sent);
+        let bytes = sent.len() + std::mem::take(&mut self.unsent);
+        let descriptor = self.connection.descriptor;
+        self.event(FrontendEvent::Sent { descriptor, result: Ok(bytes) });
+        sent
+    }
+
+    /// The client sends bytes, of which the kernel gives at most `most` at once. Returns what the
+    /// connection has not taken.
+    fn receive<'a>(&mut self, mut bytes: &'a [u8], most: usize) -> &'a [u8] {
+        while !bytes.is_empty()
+            && let Some((mut memory, range)) = self.lent.take()
+        {
+            let count = bytes.len().min(range.len()).min(most);
+            memory[range.start..range.start + count].copy_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            let descriptor = self.connection.descriptor;
+            self.event(FrontendEvent::Received { descriptor, memory, result: Ok(count) });
+        }
+        bytes
+    }
+
+    fn reply(&mut self, token: u64, result: Result<Reply<Slot>, RequestError>) {
+        self.event(FrontendEvent::Reply { token, result });
+    }
+
+    fn slot(&mut self, bytes: &[u8]) -> Slot {
+        let mut slot = self.context.allocate_fixed(bytes.len());
+        slot.copy_from_slice(bytes);
+        slot.freeze()
+    }
+}
+
+fn request(command: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&[0, 0]);
+    bytes.extend_from_slice(&command.to_be_bytes());
+    bytes.extend_from_slice(&cookie.to_be_bytes());
+    bytes.extend_from_slice(&offset.to_be_bytes());
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+fn write(cookie: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+    [request(1, cookie, offset, payload.len() as u32), payload.to_vec()].concat()
+}
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 31 + index / 256) as u8).collect()
+}
+
+#[test]
+fn answers_go_out_in_the_order_of_completion() {
+    let mut bench = Bench::new(1 << 20, negotiated(false));
+    bench.receive(&[request(0, 11, 0, 512), request(3, 12, 0, 0)].concat(), 9999);
+    assert_eq!(bench.submitted.len(), 2);
+    let data = bench.slot(&[7; 512]);
+    bench.reply(bench.submitted[1].0, Ok(Reply::Done));
+    bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, data)])));
+    let expected = [&simple(12, None)[..], &simple(11, None), &[7; 512]].concat();
+    assert_eq!(bench.sent, expected);
+}
+
+#[test]
+fn a_structured_read_is_one_chunk_of_all_its_pieces() {
+    let mut bench = Bench::new(1 << 20, negotiated(true));
+    bench.receive(&request(0, 11, 4096, 1024), 9999);
+    let pieces = vec![(0, bench.slot(&[1; 512])), (512, bench.slot(&[2; 512]))];
+    bench.reply(bench.submitted[0].0, Ok(Reply::Data(pieces)));
+    assert_eq!(bench.sent, [&data_chunk(11, 4096, 1024)[..], &[1; 512], &[2; 512]].concat());
+}
+
+#[test]
+fn errors_carry_their_number_and_the_reason() {
+    let mut bench = Bench::new(1 << 20, negotiated(true));
+    bench.receive(&[request(0, 1, 0, 512), write(2, 512, &[0; 512])].concat(), 9999);
+    bench.reply(bench.submitted[0].0, Err(RequestError::NoData));
+    bench.reply(bench.submitted[1].0, Err(RequestError::NoSpace));
+    let expected = [
+        error_chunk(1, ErrorNumber::Io, &RequestError::NoData.to_string()),
+        error_chunk(2, ErrorNumber::NoSpace, &RequestError::NoSpace.to_string()),
+    ];
+    assert_eq!(bench.sent, expected.concat());
+    assert!(bench.ended.is_none());
+}
+
+#[test]
+fn an_answer_that_does_not_fit_becomes_an_error() {
+    let mut bench = Bench::new(1 << 20, negotiated(false));
+    bench.receive(&request(0, 1, 0, 1024), 9999);
+    let short = bench.slot(&[1; 512]);
+    bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, short)])));
+    assert_eq!(bench.sent, simple(1, Some(ErrorNumber::Io)));
+    bench.reply(77, Ok(Reply::Done));
+    bench.reply(u64::MAX, Ok(Reply::Done));
+}
+
+#[test]
+fn a_refused_write_is_passed_over() {
+    let mut bench = Bench::new(1 << 20, negotiated(false));
+    let bad = [write(1, 511, &pattern(600_000)), write(2, SIZE, &[1; 512]), request(3, 3, 0, 0)];
+    assert!(bench.receive(&bad.concat(), 50_000).is_empty());
+    let expected = [ErrorNumber::Invalid, ErrorNumber::NoSpace].map(Some);
+    assert_eq!(bench.sent, [simple(1, expected[0]), simple(2, expected[1])].concat());
+    assert!(matches!(bench.submitted[..], [(_, Operation::Flush)]));
+}
+
+#[test]
+fn what_cannot_be_understood_ends_the_connection() {
+    for bytes in [vec![0; 28], request(1, 1, 0, LONGEST_DRAIN + 512)] {
+        let mut bench = Bench::new(1 << 20, negotiated(false));
+        bench.receive(&bytes, 9999);
+        assert!(bench.ended.is_some() && bench.sent.is_empty());
+    }
+}
+
+#[test]
+fn a_disconnecting_client_gets_its_answers_first() {
+    let mut bench = Bench::new(1 << 20, negotiated(false));
+    bench.receive(&[request(3, 1, 0, 0), request(2, 2, 0, 0), vec![9; 99]].concat(), 9999);
+    assert!(bench.ended.is_none() && bench.lent.is_none());
+    bench.reply(bench.submitted[0].0, Ok(Reply::Done));
+    assert!(bench.ended.is_none());
+    bench.drain();
+    assert_eq!(bench.ended.as_deref(), Some("the client has disconnected"));
+}
+
+#[test]
+fn a_client_that_goes_away_ends_the_connection() {
+    for result in [Ok(0), Err(io::ErrorKind::ConnectionReset.into())] {
+        let mut bench = Bench::new(1 << 20, negotiated(false));
+        let (memory, _) = bench.lent.take().unwrap();
+        bench.event(FrontendEvent::Received { descriptor: Descriptor(0), memory, result });
+        assert!(bench.ended.is_some());
+    }
+}
+
+#[test]
+fn no_more_requests_than_permitted_are_in_flight() {
+    let mut bench = Bench::new(64 << 20, negotiated(false));
+    let many: Vec<u8> = (0..1000).flat_map(|cookie| request(0, cookie, 0, 512)).collect();
+    let mut rest = bench.receive(&many, 9999);
+    assert_eq!(bench.submitted.len(), MOST_REQUESTS);
+    for answered in 0..1000 {
+        let data = bench.slot(&[0; 512]);
+        bench.reply(bench.submitted[answered].0, Ok(Reply::Data(vec![(0, data)])));
+        rest = bench.receive(rest, 9999);
+        assert!(bench.submitted.len() <= answered + 1 + MOST_REQUESTS);
+    }
+    assert_eq!((bench.submitted.len(), rest.len()), (1000, 0));
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_not_served_on() {
+    let mut bench = Bench::new(64 << 20, negotiated(false));
+    bench.receive(&request(0, 1, 0, 1 << 20).repeat(99), 9999);
+    let mut served = 0;
+    while let Some((token, _)) = bench.submitted.get(served) {
+        let (token, data) = (*token, bench.slot(&pattern(1 << 20)));
+        bench.reply(token, Ok(Reply::Data(vec![(0, data)])));
+        served += 1;
+    }
+    // All of them were begun before the first answer; the client takes none of the answers.
+    assert!(bench.receive(&request(0, 1, 0, 1 << 20), 9999).is_empty());
+    assert!(bench.receive(&request(3, 1, 0, 0), 9999).len() == HEADER_LENGTH);
+    assert_eq!(bench.submitted.len(), served);
+    bench.drain();
+    assert_eq!(bench.submitted.len(), served + 1);
+}
+
+#[test]
+fn without_room_a_request_waits() {
+    let mut bench = Bench::new(8192, negotiated(false));
+    let requests =
+        [write(1, 0, &pattern(4096)), write(2, 0, &pattern(4096)), request(0, 3, 0, 4096)];
+    bench.receive(&requests.concat(), 9999);
+    assert_eq!(bench.submitted.len(), 2);
+    assert!(bench.lent.is_none());
+    for count in [3, 3] {
+        bench.event(FrontendEvent::MemoryAvailable);
+        let token = bench.submitted[0].0;
+        bench.submitted[0].1 = Operation::Flush;
+        bench.reply(token, Ok(Reply::Done));
+        bench.event(FrontendEvent::MemoryAvailable);
+        assert_eq!(bench.submitted.len(), count);
+    }
+}
+
+#[test]
+fn the_end_of_the_volume_is_told() {
+    let mut bench = Bench::new(1 << 20, negotiated(false));
+    bench.receive(&[request(3, 1, 0, 0), request(3, 2, 0, 0)].concat(), 9999);
+    bench.event(FrontendEvent::Stopping);
+    let shutdown = Some(ErrorNumber::Shutdown);
+    assert_eq!(bench.sent, [simple(1, shutdown), simple(2, shutdown)].concat());
+}
+
+#[test]
+fn block_status_is_answered_truthfully() {
+    let mut bench = Bench::new(1 << 20, negotiated(true));
+    bench.receive(&[request(7, 1, 0, 4096), request(5, 2, 0, 4096)].concat(), 9999);
+    assert_eq!(bench.sent, simple(2, None));
+    bench.sent.clear();
+    let extents = vec![Extent { length: 4096, allocated: false }];
+    bench.reply(bench.submitted[0].0, Ok(Reply::Extents(extents.clone())));
+    assert_eq!(bench.sent, status_chunk(1, &extents, false));
+}
+
+#[test]
+fn requests_that_came_with_the_handshake_are_served() {
+    let rest = request(3, 1, 0, 0);
+    let bench = Bench::new(1 << 20, Negotiated { rest, ..negotiated(false) });
+    assert_eq!(bench.submitted.len(), 1);
+    let rest = vec![0; BUFFER + 1];
+    assert!(Bench::new(1 << 20, Negotiated { rest, ..negotiated(false) }).ended.is_some());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the sizes, and however the kernel cuts the stream, each write arrives whole.
+    #[test]
+    fn writes_arrive_whole(
+        blocks in vec(1..400usize, 1..12),
+        most in prop_oneof![1..600usize, 1..200_000usize],
+    ) {
+        let mut bench = Bench::new(64 << 20, negotiated(false));
+        let payloads: Vec<_> = blocks.iter().map(|blocks| pattern(blocks * 512)).collect();
+        let stream: Vec<u8> =
+            payloads.iter().zip(0..).flat_map(|(payload, n)| write(n, n * 512, payload)).collect();
+        prop_assert!(bench.receive(&stream, most).is_empty());
+        prop_assert_eq!(bench.submitted.len(), payloads.len());
+        for ((_, operation), (payload, n)) in bench.submitted.iter().zip(payloads.iter().zip(0u64..)) {
+            let Operation::Write { offset, payload: written, durable: false } = operation else {
+                panic!("{operation:?}")
+            };
+            prop_assert_eq!(*offset, n * 512);
+            prop_assert!(**written == **payload);
+        }
+    }
+
+    #[test]
+    fn no_input_panics(
+        requests in vec((0..9u16, any::<u16>(), any::<u64>(), 0..99_999u32, any::<bool>()), 1..40),
+        most in 1..5000usize,
+    ) {
+        let mut bench = Bench::new(1 << 20, negotiated(true));
+        for (command, flags, cookie, length, aligned) in requests {
+            let length = if aligned { length / 512 * 512 } else { length };
+            let mut bytes = request(command, cookie, cookie % SIZE / 512 * 512, length);
+            bytes[4..6].copy_from_slice(&(flags % 32).to_be_bytes());
+            bytes.extend_from_slice(&pattern(if command == 1 { length as usize } else { 0 }));
+            bench.receive(&bytes, most);
+            for (token, _) in std::mem::take(&mut bench.submitted) {
+                bench.reply(token, Ok(Reply::Done));
+            }
+            if bench.ended.is_some() {
+                break;
+            }
+            bench.drain();
+        }
+    }
+}
