@@ -2,18 +2,20 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel_engine::FrontendMaker;
 
-use crate::fuse::{self, FuseFrontend};
+use crate::fuse;
 use crate::in_use::{self, User};
-use crate::loop_device;
 use crate::place::{Kind, Place, Record};
 use crate::stale::{self, CleanedUp, Filesystems};
+use crate::ublk::control::Control;
+
+mod with_loop;
+mod with_ublk;
 
 /// How often a device is tried that a process has open.
 const HOLD_ATTEMPTS: u32 = 5;
@@ -30,6 +32,12 @@ pub struct Options {
     pub size: u64,
     /// Logical block size in bytes: 512 or 4096.
     pub block_size: u32,
+    /// How; `None`: the best that this machine has.
+    pub kind: Option<Kind>,
+    /// Whether a device that a killed daemon has left may be taken over, with the requests that it
+    /// had not answered. Only if the volume was attached nowhere else since: what its users have
+    /// in memory must still be true.
+    pub resume: bool,
 }
 
 /// A volume that is attached as a block device.
@@ -41,7 +49,7 @@ pub struct Attached {
     pub device: PathBuf,
     /// The stable name, which is a symbolic link to it: `/dev/evenkeel/NAME`.
     pub link: PathBuf,
-    /// What an earlier daemon had left under this name.
+    /// What an earlier daemon had left under this name, if it was not taken over.
     pub cleaned_up: CleanedUp,
 }
 
@@ -66,7 +74,7 @@ pub enum AttachError {
     },
     /// Neither ublk nor FUSE.
     #[error(
-        "block devices can't be made on this machine ({0} is missing): use an NBD export, or in a container pass the device in"
+        "such a block device can't be made on this machine ({0} is missing): use an NBD export, or in a container pass the device in"
     )]
     Unavailable(&'static str),
     /// This process has it attached already.
@@ -134,39 +142,94 @@ fn join(users: &[User]) -> String {
 ///
 /// `serve` must add the front end to the volume in the engine, and return when the engine has
 /// answered. Afterwards the kernel reads the new device, so the volume must be able to answer.
-/// What a killed daemon has left under the same name is cleaned up first, but a filesystem on the
-/// old device stays mounted, and gives errors, until it is unmounted.
 ///
-/// The front end ends by itself when the volume is detached.
+/// What a killed daemon has left under the same name is taken over if it is a ublk device and
+/// [`Options::resume`] allows it, and cleaned up otherwise: a filesystem on the old device stays
+/// mounted, and gives errors, until it is unmounted.
+///
+/// The front end ends by itself when the volume is detached. If on the contrary the volume ends
+/// first (another primary took over), call [`clean_up_stale`](crate::clean_up_stale), so that the
+/// users of the device get errors and don't wait.
 pub fn attach(
     place: &Place,
     options: &Options,
     serve: impl FnOnce(FrontendMaker) -> Result<(), String>,
 ) -> Result<Attached, AttachError> {
     check(options)?;
-    if !fuse::mount::is_available() {
-        return Err(AttachError::Unavailable("/dev/fuse"));
-    }
     let name = &options.name;
-    if let Some(record) = place.record(name)
+    let record = place.record(name);
+    if let Some(record) = &record
         && record.daemon == std::process::id()
     {
-        return Err(AttachError::Already(record.device.unwrap_or_else(|| place.link(name))));
+        let device = record.device.clone().unwrap_or_else(|| place.link(name));
+        return Err(AttachError::Already(device));
+    }
+    let mut control = Control::open().filter(|_| options.kind != Some(Kind::Loop));
+    if let (Some(control), Some(record)) = (&mut control, &record)
+        && options.resume
+        && let Some(number) = with_ublk::resumable(control, options, record)?
+    {
+        let device = with_ublk::resume(control, place, record, number, serve)?;
+        return Ok(attached(place, name, Kind::Ublk, device, CleanedUp::default()));
     }
     let cleaned_up = stale::clean_up_stale(place, name, Filesystems::Leave)?;
     if let Some(device) = place.linked(name) {
         return Err(AttachError::NameTaken { link: place.link(name), device });
     }
-    let device = attach_loop(place, options, serve).inspect_err(|_| {
+    let (kind, device) = match control {
+        Some(mut control) => (Kind::Ublk, with_ublk::attach(&mut control, place, options, serve)),
+        None if options.kind == Some(Kind::Ublk) => {
+            return Err(AttachError::Unavailable("ublk in the kernel, Linux 6.5 or later"));
+        }
+        None if !fuse::mount::is_available() => return Err(AttachError::Unavailable("/dev/fuse")),
+        None => (Kind::Loop, with_loop::attach(place, options, serve)),
+    };
+    let device = device.inspect_err(|_| {
         if let Err(error) = stale::clean_up_stale(place, name, Filesystems::Leave) {
             tracing::warn!(volume = name, %error, "could not take back a failed attach");
         }
     })?;
-    Ok(Attached { kind: Kind::Loop, device, link: place.link(name), cleaned_up })
+    Ok(attached(place, name, kind, device, cleaned_up))
+}
+
+fn attached(
+    place: &Place,
+    name: &str,
+    kind: Kind,
+    device: PathBuf,
+    cleaned_up: CleanedUp,
+) -> Attached {
+    Attached { kind, device, link: place.link(name), cleaned_up }
+}
+
+/// What is noted of a volume that is being attached.
+fn record_of(options: &Options, kind: Kind) -> Record {
+    Record {
+        name: options.name.clone(),
+        kind,
+        device: None,
+        size: options.size,
+        block_size: options.block_size,
+        daemon: std::process::id(),
+    }
+}
+
+/// Writes the note of an attached volume.
+fn note(place: &Place, record: &Record) -> Result<(), AttachError> {
+    let action = format!("can't write in {}", place.runtime.display());
+    place.note(record).map_err(AttachError::system(action))
+}
+
+/// Notes the device, and points the stable name to it.
+fn publish(place: &Place, record: &mut Record, device: &Path) -> Result<(), AttachError> {
+    record.device = Some(device.to_owned());
+    note(place, record)?;
+    let action = format!("can't make {}", place.link(&record.name).display());
+    place.link_to(&record.name, device).map_err(AttachError::system(action))
 }
 
 fn check(options: &Options) -> Result<(), AttachError> {
-    let Options { name, size, block_size } = options;
+    let Options { name, size, block_size, .. } = options;
     check_name(name)?;
     let good = matches!(block_size, 512 | 4096)
         && *size > 0
@@ -183,41 +246,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
     if good { Ok(()) } else { Err(AttachError::Name(name.to_owned())) }
 }
 
-fn attach_loop(
-    place: &Place,
-    options: &Options,
-    serve: impl FnOnce(FrontendMaker) -> Result<(), String>,
-) -> Result<PathBuf, AttachError> {
-    let Options { name, size, block_size } = options.clone();
-    let directory = place.directory(&name);
-    let mut record = Record {
-        name: name.clone(),
-        kind: Kind::Loop,
-        device: None,
-        size,
-        block_size,
-        daemon: std::process::id(),
-    };
-    let note = || AttachError::system(format!("can't write in {}", place.runtime.display()));
-    place.note(&record).map_err(note())?;
-    let connection = fuse::mount::mount(&name, &directory).map_err(AttachError::system(
-        format!("can't mount a FUSE filesystem at {}", directory.display()),
-    ))?;
-    let connection = OwnedFd::from(connection);
-    serve(Box::new(move || Box::new(FuseFrontend::new(connection, size, block_size))))
-        .map_err(AttachError::Serve)?;
-    let number = loop_device::configure(&place.file(&name), block_size)
-        .map_err(AttachError::system("can't make a loop device"))?;
-    let device = loop_device::device_path(number);
-    record.device = Some(device.clone());
-    place.note(&record).map_err(note())?;
-    let link = place.link(&name);
-    place
-        .link_to(&name, &device)
-        .map_err(AttachError::system(format!("can't make {}", link.display())))?;
-    Ok(device)
-}
-
 /// Detaches a volume. Refused while its device is mounted or open anywhere: the error says where.
 ///
 /// What was written through the page cache is made durable first. A device that must go in spite
@@ -225,24 +253,21 @@ fn attach_loop(
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
     check_name(name)?;
     let record = place.record(name).filter(|record| record.daemon == std::process::id());
-    let Some(device) = record.and_then(|record| record.device) else {
+    let Some((record, device)) = record.and_then(|r| r.device.clone().map(|device| (r, device)))
+    else {
         return Err(AttachError::NotAttached(name.to_owned()));
     };
     // Whoever wants to mount the device from here on is refused by the kernel.
     let held = hold(&device)?;
     held.sync_all().map_err(|error| AttachError::NotDurable { device: device.clone(), error })?;
     if place.linked(name).as_ref() == Some(&device) {
-        let link = place.link(name);
-        place
-            .unlink(name)
-            .map_err(AttachError::system(format!("can't remove {}", link.display())))?;
+        let action = format!("can't remove {}", place.link(name).display());
+        place.unlink(name).map_err(AttachError::system(action))?;
     }
-    loop_device::clear_open(&held)
-        .map_err(AttachError::system(format!("can't free {}", device.display())))?;
-    drop(held);
-    let directory = place.directory(name);
-    fuse::mount::unmount(&directory)
-        .map_err(AttachError::system(format!("can't unmount {}", directory.display())))?;
+    match record.kind {
+        Kind::Loop => with_loop::release(place, name, held, &device)?,
+        Kind::Ublk => with_ublk::release(held, &device)?,
+    }
     place.forget(name).map_err(AttachError::system("can't remove the note of the attached volume"))
 }
 

@@ -1,7 +1,8 @@
 //! Attaches a volume to this machine as a block device with a stable name, `/dev/evenkeel/NAME`.
 //!
-//! Without ublk in the kernel that is a FUSE filesystem with one file, and a loop device over the
-//! file. The filesystem is served by a front end in the engine; nothing else runs for it.
+//! Where the kernel has ublk, that is a ublk device; elsewhere a FUSE filesystem with one file, and
+//! a loop device over the file. Either is served by a front end in the engine; nothing else runs
+//! for it.
 //!
 //! - [`attach`] and [`detach`], while the daemon lives.
 //! - [`clean_up_stale`] after one that was killed; [`list`] tells what there is.
@@ -20,6 +21,7 @@ mod memory;
 mod mounts;
 mod place;
 mod stale;
+pub mod ublk;
 
 pub use attached::{AttachError, Attached, Options, attach, detach};
 pub use in_use::User;

@@ -17,12 +17,15 @@ use crate::fuse::mount;
 pub enum Kind {
     /// A FUSE file with a loop device over it. It ends with the daemon.
     Loop,
+    /// A ublk device. It outlives a killed daemon; its users wait for the next one.
+    Ublk,
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loop => "loop",
+            Self::Ublk => "ublk",
         })
     }
 }

@@ -1,8 +1,11 @@
 //! Cleaning up after a daemon that was killed.
 //!
-//! The kernel ended the connection of its filesystem when it died: every request gets an error,
-//! nothing hangs. What remains are the mount, the loop device over the file in it, and perhaps a
-//! filesystem that is mounted on the loop device and of which every request fails.
+//! Of a FUSE file the kernel ended the connection when the daemon died: every request gets an
+//! error, nothing hangs. What remains are the mount, the loop device over the file in it, and
+//! perhaps a filesystem that is mounted on the loop device and of which every request fails.
+//!
+//! A ublk device remains with its requests waiting for another daemon. If none is to come, it is
+//! stopped here, and they get errors.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,8 @@ use crate::attached::{AttachError, check_name};
 use crate::fuse::mount;
 use crate::in_use::{self, User};
 use crate::loop_device;
-use crate::place::Place;
+use crate::place::{Kind, Place};
+use crate::ublk::control::{self, Control};
 
 /// What to do with filesystems on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,32 +59,84 @@ pub fn clean_up_stale(
     filesystems: Filesystems,
 ) -> Result<CleanedUp, AttachError> {
     check_name(name)?;
+    let mut cleaned_up = CleanedUp::default();
+    if let Some(record) = place.record(name)
+        && record.kind == Kind::Ublk
+        && let Some(device) = record.device
+    {
+        take_ublk(&device, record.daemon, filesystems, &mut cleaned_up)?;
+    }
+    take_loops(place, name, filesystems, &mut cleaned_up)?;
+    unlink(place, name, &cleaned_up.devices)?;
+    place
+        .forget(name)
+        .map_err(AttachError::system("can't remove the note of the attached volume"))?;
+    Ok(cleaned_up)
+}
+
+/// Takes away the mount and the loop devices over the file in it.
+fn take_loops(
+    place: &Place,
+    name: &str,
+    filesystems: Filesystems,
+    cleaned_up: &mut CleanedUp,
+) -> Result<(), AttachError> {
     let directory = place.directory(name);
     let numbers = loop_device::over(&place.file(name))
         .map_err(AttachError::system("can't list the loop devices"))?;
-    let mut devices: Vec<_> = numbers.iter().map(|n| loop_device::device_path(*n)).collect();
-    unlink(place, name, &devices)?;
     // Whoever waits for the volume gets an error now; only then are the devices touched.
     mount::unmount(&directory)
         .map_err(AttachError::system(format!("can't unmount {}", directory.display())))?;
-    let mut cleaned_up = CleanedUp::default();
-    for (number, device) in numbers.into_iter().zip(devices.drain(..)) {
+    for number in numbers {
+        let device = loop_device::device_path(number);
         if filesystems == Filesystems::Unmount {
             cleaned_up.unmounted.extend(unmount_filesystems(&device));
         }
         loop_device::clear(number)
             .map_err(AttachError::system(format!("can't free {}", device.display())))?;
         if loop_device::backing_file(number).is_some() {
-            let users = in_use::users(&name_of(&device))
-                .map_err(AttachError::system("can't look for users"))?;
-            cleaned_up.still_used.push(StillUsed { device: device.clone(), users });
+            note_users(&device, cleaned_up)?;
         }
         cleaned_up.devices.push(device);
     }
-    place
-        .forget(name)
-        .map_err(AttachError::system("can't remove the note of the attached volume"))?;
-    Ok(cleaned_up)
+    Ok(())
+}
+
+/// Takes away a ublk device, if it still is the one that this daemon served.
+fn take_ublk(
+    device: &Path,
+    daemon: u32,
+    filesystems: Filesystems,
+    cleaned_up: &mut CleanedUp,
+) -> Result<(), AttachError> {
+    let (Some(number), Some(mut control)) = (control::number_of(device), Control::open()) else {
+        return Ok(());
+    };
+    let action = || format!("can't remove {}", device.display());
+    let found = control.device(number).map_err(AttachError::system(action()))?;
+    if found.is_none_or(|found| found.server != daemon) {
+        return Ok(());
+    }
+    // Before it is stopped, because the kernel's tables show no partitions afterwards.
+    note_users(device, cleaned_up)?;
+    control.stop(number).map_err(AttachError::system(action()))?;
+    if filesystems == Filesystems::Unmount {
+        cleaned_up.unmounted.extend(unmount_filesystems(device));
+        cleaned_up.still_used.clear();
+    }
+    control.delete(number).map_err(AttachError::system(action()))?;
+    cleaned_up.devices.push(device.to_owned());
+    Ok(())
+}
+
+/// Notes who still uses a device, if anybody does.
+fn note_users(device: &Path, cleaned_up: &mut CleanedUp) -> Result<(), AttachError> {
+    let users =
+        in_use::users(&name_of(device)).map_err(AttachError::system("can't look for users"))?;
+    if !users.is_empty() {
+        cleaned_up.still_used.push(StillUsed { device: device.to_owned(), users });
+    }
+    Ok(())
 }
 
 /// Removes the stable name if it points to one of these devices, or to a loop device without a

@@ -1,7 +1,7 @@
 use super::*;
 
 fn options(name: &str, size: u64, block_size: u32) -> Options {
-    Options { name: name.to_owned(), size, block_size }
+    Options { name: name.to_owned(), size, block_size, kind: None, resume: false }
 }
 
 #[test]

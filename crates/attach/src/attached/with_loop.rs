@@ -1,0 +1,44 @@
+//! A FUSE file with a loop device over it.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use evenkeel_engine::FrontendMaker;
+
+use super::{AttachError, Options, note, publish, record_of};
+use crate::fuse::{FuseFrontend, mount};
+use crate::loop_device;
+use crate::place::{Kind, Place};
+
+/// Attaches a volume and returns its device.
+pub fn attach(
+    place: &Place,
+    options: &Options,
+    serve: impl FnOnce(FrontendMaker) -> Result<(), String>,
+) -> Result<PathBuf, AttachError> {
+    let Options { name, size, block_size, .. } = options.clone();
+    let directory = place.directory(&name);
+    let mut record = record_of(options, Kind::Loop);
+    note(place, &record)?;
+    let action = format!("can't mount a FUSE filesystem at {}", directory.display());
+    let connection = OwnedFd::from(mount(&name, &directory).map_err(AttachError::system(action))?);
+    serve(Box::new(move || Box::new(FuseFrontend::new(connection, size, block_size))))
+        .map_err(AttachError::Serve)?;
+    // From here on this thread asks the worker through the kernel, and waits for it.
+    let number = loop_device::configure(&place.file(&name), block_size)
+        .map_err(AttachError::system("can't make a loop device"))?;
+    let device = loop_device::device_path(number);
+    publish(place, &mut record, &device)?;
+    Ok(device)
+}
+
+/// Takes away a device that nobody else has open.
+pub fn release(place: &Place, name: &str, held: File, device: &Path) -> Result<(), AttachError> {
+    loop_device::clear_open(&held)
+        .map_err(AttachError::system(format!("can't free {}", device.display())))?;
+    drop(held);
+    let directory = place.directory(name);
+    mount::unmount(&directory)
+        .map_err(AttachError::system(format!("can't unmount {}", directory.display())))
+}
