@@ -148,24 +148,30 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes and waits until they know each other, and gives each a disk.
+    /// Nodes that are not started yet.
+    ///
+    /// # Errors
+    /// If their directories cannot be made.
+    pub fn prepare(scratch: &Path) -> Result<Self, Failure> {
+        let ports = free_ports(3)
+            .map_err(|error| Failure::new("cannot find free ports on 127.0.0.1", error))?;
+        let nodes = ports.iter().enumerate().map(|(index, port)| {
+            Node::prepare(scratch, &format!("n{}", index + 1), *port, ports[0])
+        });
+        Ok(Self { nodes: nodes.collect::<Result<_, _>>()? })
+    }
+
+    /// Starts the nodes, waits until they know each other, and gives each a disk.
     ///
     /// # Errors
     /// If one does not start.
-    pub fn start(scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
-        let ports = free_ports(3)
-            .map_err(|error| Failure::new("cannot find free ports on 127.0.0.1", error))?;
-        let mut cluster = Self { nodes: Vec::new() };
-        for (index, port) in ports.iter().enumerate() {
-            let name = format!("n{}", index + 1);
-            cluster.nodes.push(Node::prepare(scratch, &name, *port, ports[0])?);
-        }
-        for node in &mut cluster.nodes {
+    pub fn start(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
+        for node in &mut self.nodes {
             node.start()?;
             node.await_ready(interrupt)?;
         }
-        cluster.await_members(interrupt)?;
-        for node in &cluster.nodes {
+        self.await_members(interrupt)?;
+        for node in &self.nodes {
             let request = AddDiskRequest {
                 path: node.directory.join("disk").display().to_string(),
                 name: Some("disk".to_owned()),
@@ -173,7 +179,7 @@ impl Cluster {
             };
             node.client.post(routes::DISKS, &request)?;
         }
-        Ok(cluster)
+        Ok(())
     }
 
     fn await_members(&self, interrupt: &Interrupt) -> Result<(), Failure> {

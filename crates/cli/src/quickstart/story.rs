@@ -94,8 +94,8 @@ impl<'a> Story<'a> {
 
     fn start_nodes(&mut self) -> Result<(), Failure> {
         self.steps.begin("Start three nodes, each a process with a disk of its own");
-        let cluster = Cluster::start(&self.scratch, self.interrupt);
-        let cluster = self.cluster.insert(cluster?);
+        let cluster = self.cluster.insert(Cluster::prepare(&self.scratch)?);
+        cluster.start(self.interrupt)?;
         self.steps.tell(&format!("scratch directory {}", self.scratch.display()));
         for (index, node) in cluster.nodes.iter().enumerate() {
             let role = if index == 0 { ", the coordinator's node" } else { "" };
