@@ -64,7 +64,10 @@ impl Engine {
         answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
     ) {
         let volume = replica.newest.superblock.volume;
-        self.order(volume, Order::OpenReplica { replica, answer: Box::new(answer) });
+        self.order(
+            volume,
+            Order::OpenReplica { replica: Box::new(replica), answer: Box::new(answer) },
+        );
     }
 
     /// Closes a replica: its links are closed, and `answer` is called when the last operation on

@@ -23,7 +23,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use evenkeel_core::{Instant, Operation, Reply, RequestError};
@@ -113,7 +113,7 @@ pub enum FrontendEvent {
 #[expect(missing_docs, reason = "each is one method of the context, described there")]
 pub enum FrontendAction {
     Open { descriptor: Descriptor, file: OwnedFd },
-    Receive { descriptor: Descriptor, memory: SlotMut, range: Range<usize> },
+    Receive { descriptor: Descriptor, memory: SlotMut, range: Range<usize>, all: bool },
     Send { descriptor: Descriptor, bytes: Vec<u8> },
     SendSlot { descriptor: Descriptor, slot: Slot },
     Read { descriptor: Descriptor, token: u64, memory: SlotMut, offset: u64 },
@@ -171,6 +171,11 @@ impl FrontendContext {
         std::mem::take(&mut self.actions)
     }
 
+    /// As `take_actions`, keeping the memory of both vectors.
+    pub(crate) fn swap_actions(&mut self, actions: &mut Vec<FrontendAction>) {
+        std::mem::swap(&mut self.actions, actions);
+    }
+
     /// Whether room was asked for in vain since the last call.
     pub(crate) fn take_wants_memory(&mut self) -> bool {
         std::mem::take(&mut self.wants_memory)
@@ -208,7 +213,13 @@ impl FrontendContext {
     /// Receives from a stream socket into this range of the memory, at least one byte. One
     /// receive at a time on one descriptor.
     pub fn receive(&mut self, descriptor: Descriptor, memory: SlotMut, range: Range<usize>) {
-        self.actions.push(FrontendAction::Receive { descriptor, memory, range });
+        self.actions.push(FrontendAction::Receive { descriptor, memory, range, all: false });
+    }
+
+    /// As [`FrontendContext::receive`], but ends only when the whole range is filled, or the
+    /// stream has ended before: for the rest of a long payload.
+    pub fn receive_all(&mut self, descriptor: Descriptor, memory: SlotMut, range: Range<usize>) {
+        self.actions.push(FrontendAction::Receive { descriptor, memory, range, all: true });
     }
 
     /// Queues bytes on a stream socket. What is queued in one go leaves in one system call.
@@ -306,5 +317,11 @@ impl SharedFile {
 
     pub(crate) fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for SharedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }

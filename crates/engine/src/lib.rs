@@ -13,14 +13,26 @@
 
 pub mod api;
 pub mod counters;
+mod disk;
 mod engine;
 pub mod frontend;
+mod frontend_host;
+mod inbox;
+mod link;
 mod mailbox;
+mod orders;
+mod outbox;
 pub mod pool;
+mod replica_host;
+mod ring;
+mod slab;
 pub mod slot;
+mod status;
+mod volume;
 mod worker;
 
 pub use api::*;
-pub use engine::Engine;
+pub use disk::smallest_block;
+pub use engine::{Answer, Engine};
 pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Part};
 pub use slot::{Slot, SlotMut};

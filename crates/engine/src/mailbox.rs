@@ -19,7 +19,7 @@ const LONGEST_QUEUE: usize = 1024;
 /// One call of the [`crate::Engine`], on its way to a worker.
 pub(crate) enum Order {
     OpenReplica {
-        replica: OpenReplica,
+        replica: Box<OpenReplica>,
         answer: Answer<Result<(), EngineError>>,
     },
     CloseReplica {

@@ -100,7 +100,7 @@ impl Slot {
         if let Some(c) = cached.filter(|c| c.start == self.start && c.length == self.length) {
             return c.value;
         }
-        let value = crc_fast::crc32_iscsi(self);
+        let value = evenkeel_wire::payload_crc(self);
         self.note_checksum(value);
         value
     }

@@ -1,22 +1,342 @@
-//! The loop of one worker.
+//! One worker: its state, and its loop.
+//!
+//! A turn of the loop: take all completions, run the cores until nothing is left to do, gather
+//! what is to be sent, and enter the kernel once, to submit all of it and to wait. Events go
+//! through a queue, so cores and front ends are never called recursively. Time is read once a turn.
+//!
+//! The wait is bounded by the earliest wake-up that a core has named. The kernel measures that
+//! wait without suspended time; after a suspension it ends late by at most its own length, and
+//! then the cores see the boot-time clock, on which everything they decide rests.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crate::api::EngineConfig;
+use evenkeel_core::primary::{PrimaryEffect, PrimaryEvent};
+use evenkeel_core::replica::{ReplicaEffect, ReplicaEvent};
+use evenkeel_core::{Instant, VolumeId};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::api::{EngineConfig, EngineEvent};
+use crate::counters::WorkerCounters;
+use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
+use crate::frontend_host::FrontendHost;
+use crate::link::Link;
 use crate::mailbox::{MailboxReceiver, Order};
+use crate::pool::Pool;
+use crate::replica_host::ReplicaHost;
+use crate::ring::{Completion, Owner, Ring};
+use crate::slab::{Key, Slab};
+use crate::slot::Slot;
+use crate::volume::Volume;
+
+/// How long `stop` waits for operations under way, before their memory is given up for lost.
+const LONGEST_STOP: Duration = Duration::from_secs(10);
+
+/// Something that a core or a front end is to be told.
+pub(crate) enum Work {
+    Primary(Key, PrimaryEvent<Slot>),
+    Replica(Key, ReplicaEvent<Slot>),
+    Frontend(Key, FrontendEvent),
+}
+
+/// Whose queue must be handed to the kernel at the end of the turn.
+pub(crate) enum Unsent {
+    Link(Key),
+    Frontend(Key, Descriptor),
+}
+
+/// Who waits for memory.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Waiter {
+    Frontend(Key),
+    Link(Key),
+}
+
+/// Who wants to be woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    Primary(Key),
+    Replica(Key),
+    Frontend(Key),
+}
+
+/// See the module's documentation.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) config: EngineConfig,
+    pub(crate) ring: Ring,
+    pub(crate) pool: Pool,
+    pub(crate) now: Instant,
+    pub(crate) by_id: HashMap<VolumeId, Key>,
+    pub(crate) volumes: Slab<Volume>,
+    pub(crate) replicas: Slab<ReplicaHost>,
+    pub(crate) links: Slab<Link>,
+    pub(crate) frontends: Slab<FrontendHost>,
+    pub(crate) work: VecDeque<Work>,
+    pub(crate) unsent: Vec<Unsent>,
+    pub(crate) waiters: VecDeque<Waiter>,
+    pub(crate) timers: BinaryHeap<Reverse<(Instant, Timer)>>,
+    pub(crate) counters: WorkerCounters,
+    pub(crate) connects: u64,
+    pub(crate) commands: u64,
+    // Kept for their memory.
+    pub(crate) primary_effects: Vec<PrimaryEffect<Slot>>,
+    pub(crate) replica_effects: Vec<ReplicaEffect<Slot>>,
+    pub(crate) frontend_actions: Vec<FrontendAction>,
+    mailbox: MailboxReceiver,
+    bell: SharedFile,
+    stopping: bool,
+}
+
+/// A worker whose state can't be trusted must not go on, and its volumes must not hang: the
+/// process ends as if it had been killed, which every peer knows how to deal with.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
 
 /// Starts a worker's thread.
 pub(crate) fn start(
     index: usize,
-    _config: EngineConfig,
+    config: EngineConfig,
     mailbox: MailboxReceiver,
 ) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-        while let Ok(order) = mailbox.orders.recv() {
-            if matches!(order, Order::Stop) {
+    let (told, started) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        let _guard = AbortOnPanic;
+        let worker = Worker::new(index, config, mailbox);
+        match worker {
+            Ok(mut worker) => {
+                let _ = told.send(Ok(()));
+                worker.run();
+            }
+            Err(error) => {
+                let _ = told.send(Err(error));
+            }
+        }
+    })?;
+    started.recv().unwrap_or_else(|_| Err(io::Error::other("a worker thread ended at once")))?;
+    Ok(thread)
+}
+
+impl Worker {
+    fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
+        let bell = SharedFile::new(mailbox.bell.try_clone()?);
+        Ok(Self {
+            index,
+            pool: Pool::new(config.memory_per_worker),
+            config,
+            // The thread that makes the ring is the one that uses it.
+            ring: Ring::new()?,
+            now: now(),
+            by_id: HashMap::new(),
+            volumes: Slab::new(),
+            replicas: Slab::new(),
+            links: Slab::new(),
+            frontends: Slab::new(),
+            work: VecDeque::new(),
+            unsent: Vec::new(),
+            waiters: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            counters: WorkerCounters::default(),
+            connects: 0,
+            commands: 0,
+            primary_effects: Vec::new(),
+            replica_effects: Vec::new(),
+            frontend_actions: Vec::new(),
+            mailbox,
+            bell,
+            stopping: false,
+        })
+    }
+
+    fn run(&mut self) {
+        self.ring.read_bell(self.bell.clone());
+        while !self.stopping {
+            self.turn();
+        }
+        self.wind_up();
+    }
+
+    fn turn(&mut self) {
+        self.counters.loops += 1;
+        let wait = self.timers.peek().map(|Reverse((at, _))| at.since(now()));
+        if let Err(error) = self.ring.wait(wait) {
+            tracing::error!(worker = self.index, %error, "io_uring_enter failed; trying again");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.now = now();
+        while let Some(completion) = self.ring.next_completion() {
+            self.counters.completions += 1;
+            self.completed(completion);
+        }
+        self.fire_timers();
+        loop {
+            while let Some(work) = self.work.pop_front() {
+                self.run_one(work);
+            }
+            self.wake_waiters();
+            if self.work.is_empty() {
                 break;
             }
         }
-    })
+        self.flush();
+    }
+
+    fn run_one(&mut self, work: Work) {
+        match work {
+            Work::Primary(volume, event) => self.step_primary(volume, event),
+            Work::Replica(replica, event) => self.step_replica(replica, event),
+            Work::Frontend(frontend, event) => self.step_frontend(frontend, event),
+        }
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        match completion.owner {
+            Owner::Bell => self.bell_rang(),
+            Owner::Disk { replica, job } => self.disk_completed(replica, job, completion),
+            Owner::LinkSend { link } => self.link_sent(link, completion),
+            Owner::LinkReceive { link } => self.link_received(link, completion),
+            Owner::Frontend { frontend, descriptor, purpose } => {
+                self.frontend_completed(frontend, descriptor, purpose, completion);
+            }
+            Owner::Nobody => {}
+        }
+    }
+
+    fn bell_rang(&mut self) {
+        self.ring.read_bell(self.bell.clone());
+        while let Ok(order) = self.mailbox.orders.try_recv() {
+            if matches!(order, Order::Stop) {
+                self.stopping = true;
+            } else {
+                self.obey(order);
+            }
+        }
+    }
+
+    /// Wakes those who wait for memory, in the order in which they began to, if some has returned.
+    fn wake_waiters(&mut self) {
+        if self.waiters.is_empty() || !self.pool.take_released() {
+            return;
+        }
+        for waiter in std::mem::take(&mut self.waiters) {
+            match waiter {
+                Waiter::Frontend(key) => {
+                    self.work.push_back(Work::Frontend(key, FrontendEvent::MemoryAvailable));
+                }
+                Waiter::Link(key) => self.advance_link(key),
+            }
+        }
+    }
+
+    pub(crate) fn wait_for_memory(&mut self, waiter: Waiter) {
+        if !self.waiters.contains(&waiter) {
+            self.counters.memory_waits += 1;
+            self.waiters.push_back(waiter);
+        }
+    }
+
+    /// Hands everything that was queued for sockets to the kernel, one operation for each.
+    fn flush(&mut self) {
+        let mut unsent = std::mem::take(&mut self.unsent);
+        for queue in unsent.drain(..) {
+            match queue {
+                Unsent::Link(link) => self.flush_link(link),
+                Unsent::Frontend(frontend, descriptor) => {
+                    self.flush_frontend(frontend, descriptor);
+                }
+            }
+        }
+        self.unsent = unsent;
+    }
+
+    /// Notes when a timer wants to be woken. Wake-ups that move to later stay where they are, and
+    /// are looked at again when they come: so each timer has few entries.
+    pub(crate) fn arm(&mut self, timer: Timer) {
+        let (Some(wanted), Some(armed)) = (self.wakeup_of(timer), self.armed(timer)) else {
+            return;
+        };
+        if armed.is_none_or(|armed| wanted < armed) {
+            *armed = Some(wanted);
+            self.timers.push(Reverse((wanted, timer)));
+        }
+    }
+
+    fn wakeup_of(&self, timer: Timer) -> Option<Instant> {
+        match timer {
+            Timer::Primary(key) => self.volumes.get(key)?.primary.as_ref()?.core.next_wakeup(),
+            Timer::Replica(key) => self.replicas.get(key)?.core.next_wakeup(),
+            Timer::Frontend(key) => self.frontends.get(key)?.closes_at(),
+        }
+    }
+
+    fn armed(&mut self, timer: Timer) -> Option<&mut Option<Instant>> {
+        match timer {
+            Timer::Primary(key) => Some(&mut self.volumes.get_mut(key)?.primary.as_mut()?.armed),
+            Timer::Replica(key) => Some(&mut self.replicas.get_mut(key)?.armed),
+            Timer::Frontend(key) => Some(&mut self.frontends.get_mut(key)?.armed),
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some(Reverse((at, timer))) = self.timers.peek().copied() {
+            if at > self.now {
+                break;
+            }
+            self.timers.pop();
+            let Some(armed) = self.armed(timer) else { continue };
+            if *armed == Some(at) {
+                *armed = None;
+            }
+            match self.wakeup_of(timer) {
+                Some(wanted) if wanted <= self.now => self.fire(timer),
+                _ => self.arm(timer),
+            }
+        }
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Primary(key) => self.work.push_back(Work::Primary(key, PrimaryEvent::Tick)),
+            Timer::Replica(key) => self.work.push_back(Work::Replica(key, ReplicaEvent::Tick)),
+            Timer::Frontend(key) => self.retire_frontend(key),
+        }
+    }
+
+    pub(crate) fn tell(&self, event: EngineEvent) {
+        (self.config.on_event)(event);
+    }
+
+    /// Ends as a killed process would, but waits for what the kernel is doing.
+    fn wind_up(&mut self) {
+        for key in self.frontends.keys() {
+            self.retire_frontend(key);
+        }
+        for key in self.links.keys() {
+            self.close_link(key);
+        }
+        self.ring.cancel(&self.bell);
+        let until = now() + LONGEST_STOP;
+        while self.ring.under_way() > 0 && now() < until {
+            if self.ring.wait(Some(Duration::from_millis(100))).is_err() {
+                break;
+            }
+            while self.ring.next_completion().is_some() {}
+        }
+    }
+}
+
+/// The boot-time clock: it goes on while the machine is suspended.
+fn now() -> Instant {
+    let time = clock_gettime(ClockId::Boottime);
+    Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

@@ -21,9 +21,9 @@ fn parts_share_the_bytes() {
 fn checksums_are_those_of_the_part() {
     let slot = filled(8192);
     let part = slot.slice(4096, 4096);
-    assert_eq!(part.checksum(), crc_fast::crc32_iscsi(&slot[4096..]));
-    assert_eq!(slot.checksum(), crc_fast::crc32_iscsi(&slot));
-    assert_eq!(part.checksum(), crc_fast::crc32_iscsi(&slot[4096..]));
+    assert_eq!(part.checksum(), evenkeel_wire::payload_crc(&slot[4096..]));
+    assert_eq!(slot.checksum(), evenkeel_wire::payload_crc(&slot));
+    assert_eq!(part.checksum(), evenkeel_wire::payload_crc(&slot[4096..]));
 }
 
 #[test]

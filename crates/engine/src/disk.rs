@@ -1,0 +1,294 @@
+//! A replica's disk: carries out the core's disk actions on the ring.
+//!
+//! An action that has begun is never cancelled and never forgotten; short reads and writes are
+//! continued. Memory that the disk can't take as it lies is copied to an aligned slot first.
+
+mod layout;
+mod map;
+mod save;
+mod zero;
+
+use std::time::Duration;
+
+use evenkeel_core::{
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Instant, Payload, ReplicaId, VolumeId,
+};
+use evenkeel_format::Newest;
+
+use self::layout::Layout;
+pub use self::layout::smallest_block;
+use self::save::Saves;
+use self::zero::Zeroing;
+use crate::api::EngineError;
+use crate::counters::{DiskCounters, Kind};
+use crate::frontend::SharedFile;
+use crate::pool::Pool;
+use crate::ring::{Completion, Kept, Owner, Ring};
+use crate::slab::{Key, Slab};
+use crate::slot::Slot;
+
+/// What an action needs from the worker.
+pub(crate) struct Means<'a> {
+    pub(crate) ring: &'a mut Ring,
+    pub(crate) pool: &'a Pool,
+    /// By which completions find their way back.
+    pub(crate) replica: Key,
+    pub(crate) now: Instant,
+}
+
+/// An action that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) ticket: DiskTicket,
+    pub(crate) outcome: Result<DiskOutcome<Slot>, DiskError>,
+    /// For the log, if it failed.
+    pub(crate) reason: Option<String>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    file: SharedFile,
+    layout: Layout,
+    jobs: Slab<Job>,
+    saves: Saves,
+    /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
+    without: zero::Unsupported,
+    pub(crate) counters: DiskCounters,
+}
+
+#[derive(Debug)]
+struct Job {
+    ticket: DiskTicket,
+    kind: Kind,
+    offset: u64,
+    length: u64,
+    began: Instant,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// So many bytes have been read.
+    Read(usize),
+    /// So many bytes have been written.
+    Write(usize),
+    Flush,
+    Zero(Zeroing),
+    Save,
+}
+
+/// What a completed operation leads to.
+enum Progress {
+    /// Another operation has been begun.
+    More,
+    Done(DiskOutcome<Slot>),
+    Failed(std::io::Error),
+}
+
+impl Disk {
+    pub(crate) fn open(file: SharedFile, newest: Newest) -> Result<Self, EngineError> {
+        let layout = Layout::of(&file, &newest.superblock)?;
+        let volume = newest.superblock.view.geometry.block_size;
+        if layout.block > volume {
+            return Err(EngineError::BlockSize { disk: layout.block, volume });
+        }
+        Ok(Self {
+            file,
+            layout,
+            jobs: Slab::new(),
+            saves: Saves::new(newest),
+            without: zero::Unsupported::default(),
+            counters: DiskCounters::default(),
+        })
+    }
+
+    pub(crate) fn volume(&self) -> VolumeId {
+        self.saves.superblock.volume
+    }
+
+    pub(crate) fn replica(&self) -> ReplicaId {
+        self.saves.superblock.replica
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.jobs.len() == 0
+    }
+
+    /// Begins an action. Some end at once.
+    pub(crate) fn begin(
+        &mut self,
+        means: &mut Means<'_>,
+        ticket: DiskTicket,
+        action: DiskAction<Slot>,
+    ) -> Option<Ended> {
+        let (kind, offset, length, step) = describe(&action);
+        let job = Job { ticket, kind, offset, length, began: means.now, step };
+        if !self.layout.holds(offset, length) {
+            return Some(self.fail(&job, Duration::ZERO, outside()));
+        }
+        match action {
+            DiskAction::Map { offset, length } => Some(self.map(&job, offset, length.into())),
+            DiskAction::SaveView(view) => {
+                let key = self.jobs.insert(job);
+                let refused = self.save(means, key, *view)?;
+                let job = self.jobs.remove(key)?;
+                Some(self.fail(&job, Duration::ZERO, refused))
+            }
+            action => {
+                let key = self.jobs.insert(job);
+                self.submit(means, key, action);
+                None
+            }
+        }
+    }
+
+    fn submit(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
+        let owner = Owner::Disk { replica: means.replica, job: key };
+        match action {
+            DiskAction::Read { offset, length } => {
+                let length = length as usize;
+                let memory = means.pool.take(length);
+                let offset = self.layout.on_disk(offset);
+                means.ring.read(owner, &self.file, memory, 0..length, offset);
+            }
+            DiskAction::Write { offset, payload } => {
+                let payload = self.layout.aligned(means.pool, payload);
+                means.ring.write(owner, &self.file, payload, 0, self.layout.on_disk(offset));
+            }
+            DiskAction::Zero { .. } => self.zero(means, key),
+            DiskAction::Flush => means.ring.flush(owner, &self.file),
+            // Begun elsewhere.
+            DiskAction::Map { .. } | DiskAction::SaveView(_) => {}
+        }
+    }
+
+    /// Takes note of an operation that has ended.
+    pub(crate) fn completed(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        completion: Completion,
+    ) -> Option<Ended> {
+        let progress = self.advance(means, key, completion)?;
+        if matches!(progress, Progress::More) {
+            return None;
+        }
+        let job = self.jobs.remove(key)?;
+        let took = means.now.since(job.began);
+        match progress {
+            Progress::Failed(error) => Some(self.fail(&job, took, error)),
+            Progress::Done(outcome) => Some(self.succeed(&job, took, outcome)),
+            Progress::More => None,
+        }
+    }
+
+    fn advance(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        completion: Completion,
+    ) -> Option<Progress> {
+        let job = self.jobs.get_mut(key)?;
+        let owner = completion.owner;
+        let transient = completion.result.as_ref().is_err_and(is_transient);
+        let count = match completion.result {
+            Ok(count) => count,
+            // The kernel asks for another try.
+            Err(_) if transient && !matches!(job.step, Step::Save) => 0,
+            Err(error) if matches!(job.step, Step::Zero(_)) => {
+                return Some(self.zero_failed(means, key, error));
+            }
+            Err(error) if matches!(job.step, Step::Save) => {
+                return Some(self.save_failed(means, error));
+            }
+            Err(error) => return Some(Progress::Failed(error)),
+        };
+        let start = self.layout.on_disk(job.offset);
+        match (&mut job.step, completion.kept) {
+            (Step::Read(done), Kept::Fill(memory)) => {
+                *done += count;
+                if *done == memory.len() {
+                    return Some(Progress::Done(DiskOutcome::Data(memory.freeze())));
+                }
+                if count == 0 && !transient {
+                    return Some(Progress::Failed(cut_short()));
+                }
+                let (range, offset) = (*done..memory.len(), start + *done as u64);
+                means.ring.read(owner, &self.file, memory, range, offset);
+            }
+            (Step::Write(done), Kept::Data(payload)) => {
+                *done += count;
+                if *done == payload.len() {
+                    return Some(Progress::Done(DiskOutcome::Done));
+                }
+                if count == 0 && !transient {
+                    return Some(Progress::Failed(cut_short()));
+                }
+                let offset = start + *done as u64;
+                means.ring.write(owner, &self.file, payload, *done, offset);
+            }
+            (Step::Flush, _) if transient => means.ring.flush(owner, &self.file),
+            (Step::Zero(_), kept) => {
+                let count = (!transient).then_some(count);
+                return Some(self.zero_goes_on(means, key, kept, count));
+            }
+            (Step::Save, _) => return Some(self.save_goes_on(means, count)),
+            _ => return Some(Progress::Done(DiskOutcome::Done)),
+        }
+        Some(Progress::More)
+    }
+
+    fn succeed(&mut self, job: &Job, took: Duration, outcome: DiskOutcome<Slot>) -> Ended {
+        self.counters.kinds[job.kind as usize].note(took, true, job.length);
+        Ended { ticket: job.ticket, outcome: Ok(outcome), reason: None }
+    }
+
+    fn fail(&mut self, job: &Job, took: Duration, error: std::io::Error) -> Ended {
+        self.counters.kinds[job.kind as usize].note(took, false, 0);
+        let reason = format!(
+            "{:?} of {} bytes at byte {} of the replica: {error}",
+            job.kind, job.length, job.offset
+        );
+        Ended { ticket: job.ticket, outcome: Err(disk_error(&error)), reason: Some(reason) }
+    }
+}
+
+fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
+    match action {
+        DiskAction::Read { offset, length } => {
+            (Kind::Read, *offset, u64::from(*length), Step::Read(0))
+        }
+        DiskAction::Write { offset, payload } => {
+            (Kind::Write, *offset, u64::from(payload.length()), Step::Write(0))
+        }
+        DiskAction::Zero { offset, length, unmap } => {
+            (Kind::Zero, *offset, u64::from(*length), Step::Zero(Zeroing::new(*unmap)))
+        }
+        DiskAction::Flush => (Kind::Flush, 0, 0, Step::Flush),
+        DiskAction::Map { offset, length } => {
+            (Kind::Map, *offset, u64::from(*length), Step::Read(0))
+        }
+        DiskAction::SaveView(_) => (Kind::SaveView, 0, 0, Step::Save),
+    }
+}
+
+fn disk_error(error: &std::io::Error) -> DiskError {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => DiskError::NoSpace,
+        _ => DiskError::Medium,
+    }
+}
+
+fn is_transient(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}
+
+fn outside() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is outside the replica's data")
+}
+
+fn cut_short() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the file or device ends before")
+}

@@ -1,0 +1,60 @@
+//! Which parts of a replica hold data.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use evenkeel_core::settings::MOST_EXTENTS;
+use evenkeel_core::{DiskOutcome, Extent};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use super::{Disk, Ended, Job};
+
+impl Disk {
+    /// Answers at once: the system calls look at the filesystem's map, not at data. Block devices
+    /// can't tell, so all of them counts as allocated.
+    pub(super) fn map(&mut self, job: &Job, offset: u64, length: u64) -> Ended {
+        let extents = if self.layout.is_device {
+            Ok(vec![Extent { length, allocated: true }])
+        } else {
+            extents_of(self.file.as_fd(), self.layout.on_disk(offset), length)
+        };
+        match extents {
+            Ok(extents) => self.succeed(job, Duration::ZERO, DiskOutcome::Extents(extents)),
+            Err(error) => self.fail(job, Duration::ZERO, error.into()),
+        }
+    }
+}
+
+/// The extents of this range of the file, the first [`MOST_EXTENTS`] of them.
+fn extents_of(file: BorrowedFd<'_>, start: u64, length: u64) -> Result<Vec<Extent>, Errno> {
+    let end = start + length;
+    let mut extents = Vec::new();
+    let mut at = start;
+    while at < end && extents.len() < MOST_EXTENTS {
+        let data = next(file, SeekFrom::Data(at))?.unwrap_or(end).clamp(at, end);
+        let allocated = data == at;
+        let until = if allocated {
+            next(file, SeekFrom::Hole(at))?.unwrap_or(end).clamp(at, end)
+        } else {
+            data
+        };
+        if until == at {
+            // The file changed between the two questions: call the rest data, which is never wrong.
+            extents.push(Extent { length: end - at, allocated: true });
+            break;
+        }
+        extents.push(Extent { length: until - at, allocated });
+        at = until;
+    }
+    Ok(extents)
+}
+
+/// `None`: there is none up to the end of the file.
+fn next(file: BorrowedFd<'_>, from: SeekFrom) -> Result<Option<u64>, Errno> {
+    match seek(file, from) {
+        Ok(at) => Ok(Some(at)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

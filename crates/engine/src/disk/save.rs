@@ -1,0 +1,125 @@
+//! Makes a view durable: one superblock slot, flush, the other slot, flush.
+
+use std::collections::VecDeque;
+use std::io;
+
+use evenkeel_core::{DiskOutcome, View};
+use evenkeel_format::{Newest, SUPERBLOCK_LENGTH, Slot, Superblock, SuperblockBytes};
+
+use super::{Disk, Means, Progress};
+use crate::ring::Owner;
+use crate::slab::Key;
+
+/// The superblock as it is or is becoming, and who waits to change it.
+#[derive(Debug)]
+pub(super) struct Saves {
+    pub(super) superblock: Superblock,
+    write_first: Slot,
+    current: Option<Saving>,
+    waiting: VecDeque<(Key, Box<SuperblockBytes>)>,
+}
+
+#[derive(Debug)]
+struct Saving {
+    job: Key,
+    bytes: Box<SuperblockBytes>,
+    slot: Slot,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    WriteFirst,
+    FlushFirst,
+    WriteSecond,
+    FlushSecond,
+}
+
+impl Saves {
+    pub(super) fn new(newest: Newest) -> Self {
+        Self {
+            superblock: newest.superblock,
+            write_first: newest.write_first,
+            current: None,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+impl Disk {
+    /// Begins a save, or lets it wait for the one under way. Returns why it can't be done.
+    pub(super) fn save(
+        &mut self,
+        means: &mut Means<'_>,
+        job: Key,
+        view: View,
+    ) -> Option<io::Error> {
+        // The number is used up even if the save fails: its bytes may be on the disk.
+        self.saves.superblock.sequence += 1;
+        let superblock = Superblock { view, ..self.saves.superblock.clone() };
+        let bytes = match superblock.encode() {
+            Ok(bytes) => bytes,
+            Err(error) => return Some(io::Error::other(error)),
+        };
+        self.saves.superblock = superblock;
+        self.saves.waiting.push_back((job, bytes));
+        self.next_save(means);
+        None
+    }
+
+    /// Submits the operation of the present step.
+    fn save_step(&mut self, means: &mut Means<'_>) {
+        let Some(saving) = &self.saves.current else { return };
+        let owner = Owner::Disk { replica: means.replica, job: saving.job };
+        match saving.step {
+            Step::WriteFirst | Step::WriteSecond => {
+                let (bytes, offset) = (saving.bytes.clone(), saving.slot.offset());
+                means.ring.write_superblock(owner, &self.file, bytes, offset);
+            }
+            Step::FlushFirst | Step::FlushSecond => means.ring.flush(owner, &self.file),
+        }
+    }
+
+    pub(super) fn save_goes_on(&mut self, means: &mut Means<'_>, count: usize) -> Progress {
+        let saves = &mut self.saves;
+        let Some(saving) = &mut saves.current else { return Progress::Done(DiskOutcome::Done) };
+        saving.step = match saving.step {
+            Step::WriteFirst | Step::WriteSecond if count < SUPERBLOCK_LENGTH => {
+                let error = io::Error::new(io::ErrorKind::WriteZero, "a superblock was cut short");
+                return self.save_failed(means, error);
+            }
+            Step::WriteFirst => Step::FlushFirst,
+            Step::FlushFirst => {
+                // Now the other one is the older one.
+                saving.slot = saving.slot.other();
+                saves.write_first = saving.slot;
+                Step::WriteSecond
+            }
+            Step::WriteSecond => Step::FlushSecond,
+            Step::FlushSecond => {
+                saves.current = None;
+                self.next_save(means);
+                return Progress::Done(DiskOutcome::Done);
+            }
+        };
+        self.save_step(means);
+        Progress::More
+    }
+
+    pub(super) fn save_failed(&mut self, means: &mut Means<'_>, error: io::Error) -> Progress {
+        self.saves.current = None;
+        self.next_save(means);
+        Progress::Failed(error)
+    }
+
+    fn next_save(&mut self, means: &mut Means<'_>) {
+        let saves = &mut self.saves;
+        if saves.current.is_some() {
+            return;
+        }
+        let Some((job, bytes)) = saves.waiting.pop_front() else { return };
+        let slot = saves.write_first;
+        saves.current = Some(Saving { job, bytes, slot, step: Step::WriteFirst });
+        self.save_step(means);
+    }
+}

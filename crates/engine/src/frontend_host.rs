@@ -1,0 +1,367 @@
+//! Runs front ends: gives them events, carries out what they want.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel_core::Instant;
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+use rustix::net::Shutdown;
+
+use crate::api::{EngineError, EngineEvent, FrontendId};
+use crate::engine::Answer;
+use crate::frontend::{
+    Descriptor, Frontend, FrontendAction, FrontendContext, FrontendEvent, SharedFile,
+};
+use crate::link::is_transient;
+use crate::outbox::{Outbox, Sent};
+use crate::ring::{Batch, Completion, Kept, Owner, Purpose};
+use crate::slab::Key;
+use crate::worker::{Timer, Unsent, Waiter, Work, Worker};
+
+/// How long a front end that stops may take to send what is queued.
+const LONGEST_CLOSE: Duration = Duration::from_secs(2);
+
+/// One front end of one volume.
+pub(crate) struct FrontendHost {
+    pub(crate) volume: Key,
+    pub(crate) id: FrontendId,
+    pub(crate) name: String,
+    pub(crate) armed: Option<Instant>,
+    machine: Box<dyn Frontend>,
+    context: FrontendContext,
+    channels: BTreeMap<Descriptor, Channel>,
+    state: State,
+    /// Drivers' commands under way: memory that they name must stay.
+    commands: usize,
+    answer: Option<Answer<Result<(), EngineError>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// Sends what is queued, at most until then.
+    Closing(Instant),
+    /// All is closed; only commands are waited for.
+    Retired,
+}
+
+struct Channel {
+    file: SharedFile,
+    outbox: Outbox,
+    queued: bool,
+    is_socket: bool,
+}
+
+impl FrontendHost {
+    pub(crate) fn new(
+        volume: Key,
+        id: FrontendId,
+        name: String,
+        machine: Box<dyn Frontend>,
+        context: FrontendContext,
+    ) -> Self {
+        Self {
+            volume,
+            id,
+            name,
+            armed: None,
+            machine,
+            context,
+            channels: BTreeMap::new(),
+            state: State::Running,
+            commands: 0,
+            answer: None,
+        }
+    }
+
+    /// When it is closed whether or not everything has been sent.
+    pub(crate) fn closes_at(&self) -> Option<Instant> {
+        match self.state {
+            State::Closing(at) => Some(at),
+            State::Running | State::Retired => None,
+        }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.channels.values().all(|channel| channel.outbox.is_empty())
+    }
+}
+
+impl Worker {
+    pub(crate) fn step_frontend(&mut self, key: Key, event: FrontendEvent) {
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        if host.state != State::Running {
+            return;
+        }
+        let stopping = matches!(event, FrontendEvent::Stopping);
+        host.context.now = self.now;
+        host.machine.handle(event, &mut host.context);
+        let mut actions = std::mem::take(&mut self.frontend_actions);
+        host.context.swap_actions(&mut actions);
+        let waits = host.context.take_wants_memory();
+        for action in actions.drain(..) {
+            self.frontend_action(key, action);
+        }
+        self.frontend_actions = actions;
+        if waits {
+            self.wait_for_memory(Waiter::Frontend(key));
+        }
+        if stopping {
+            self.close_frontend(key);
+        }
+    }
+
+    fn frontend_action(&mut self, key: Key, action: FrontendAction) {
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        match action {
+            FrontendAction::Open { descriptor, file } => {
+                host.channels.insert(descriptor, Channel::new(SharedFile::new(file)));
+            }
+            FrontendAction::Close { descriptor } => {
+                if let Some(channel) = host.channels.remove(&descriptor) {
+                    self.close_channel(&channel);
+                }
+            }
+            FrontendAction::Submit { token, operation, room } => {
+                let volume = host.volume;
+                self.request(volume, key, token, operation, room);
+            }
+            FrontendAction::End { reason } => self.frontend_ended(key, reason),
+            FrontendAction::Send { descriptor, bytes } => {
+                self.queue(key, descriptor, |out| out.bytes(|b| b.extend_from_slice(&bytes)));
+            }
+            FrontendAction::SendSlot { descriptor, slot } => {
+                self.queue(key, descriptor, |out| out.slot(slot));
+            }
+            action => self.begin_operation(key, action),
+        }
+    }
+
+    /// Begins what the ring carries out; on a descriptor that is closed, nothing.
+    fn begin_operation(&mut self, key: Key, action: FrontendAction) {
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        let owner = |descriptor, purpose| Owner::Frontend { frontend: key, descriptor, purpose };
+        let file = |d: &Descriptor| host.channels.get(d).map(|channel| channel.file.clone());
+        match action {
+            FrontendAction::Receive { descriptor, memory, range, all } => {
+                let Some(file) = file(&descriptor) else { return };
+                let owner = owner(descriptor, Purpose::Receive);
+                self.ring.receive(owner, &file, memory, range, all);
+            }
+            FrontendAction::Read { descriptor, token, memory, offset } => {
+                let Some(file) = file(&descriptor) else { return };
+                let range = 0..memory.len();
+                self.ring.read(
+                    owner(descriptor, Purpose::Read(token)),
+                    &file,
+                    memory,
+                    range,
+                    offset,
+                );
+            }
+            FrontendAction::Write { descriptor, token, parts, offset } => {
+                let Some(file) = file(&descriptor) else { return };
+                let batch = Box::new(Batch::of(parts));
+                let owner = owner(descriptor, Purpose::Write(token));
+                self.ring.write_batch(owner, &file, batch, offset);
+            }
+            FrontendAction::WaitReadable { descriptor } => {
+                let Some(file) = file(&descriptor) else { return };
+                self.ring.wait_readable(owner(descriptor, Purpose::Readable), &file);
+            }
+            FrontendAction::Command { descriptor, token, operation, argument } => {
+                let Some(file) = file(&descriptor) else { return };
+                host.commands += 1;
+                let owner = owner(descriptor, Purpose::Command(token));
+                self.ring.command(owner, &file, operation, argument);
+            }
+            _ => {}
+        }
+    }
+
+    fn queue(&mut self, key: Key, descriptor: Descriptor, put: impl FnOnce(&mut Outbox)) {
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        let Some(channel) = host.channels.get_mut(&descriptor) else { return };
+        put(&mut channel.outbox);
+        if !std::mem::replace(&mut channel.queued, true) {
+            self.unsent.push(Unsent::Frontend(key, descriptor));
+        }
+    }
+
+    pub(crate) fn flush_frontend(&mut self, key: Key, descriptor: Descriptor) {
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        let Some(channel) = host.channels.get_mut(&descriptor) else { return };
+        channel.queued = false;
+        let owner = Owner::Frontend { frontend: key, descriptor, purpose: Purpose::Send };
+        channel.outbox.flush(&mut self.ring, owner, &channel.file);
+    }
+
+    pub(crate) fn frontend_completed(
+        &mut self,
+        key: Key,
+        descriptor: Descriptor,
+        purpose: Purpose,
+        completion: Completion,
+    ) {
+        let Completion { owner: _, result, raw, kept } = completion;
+        let event = match (purpose, kept) {
+            (Purpose::Send, Kept::Batch(batch)) => {
+                return self.frontend_sent(key, descriptor, batch, result);
+            }
+            (Purpose::Command(token), _) => {
+                self.command_ended(key);
+                FrontendEvent::Command { token, result: raw }
+            }
+            (Purpose::Receive, Kept::Fill(memory)) => {
+                FrontendEvent::Received { descriptor, memory, result }
+            }
+            (Purpose::Read(token), Kept::Fill(memory)) => {
+                FrontendEvent::Read { token, memory, result }
+            }
+            (Purpose::Write(token), _) => FrontendEvent::Written { token, result },
+            (Purpose::Readable, _) => FrontendEvent::Readable { descriptor },
+            _ => return,
+        };
+        let open = self.frontends.get(key).is_some_and(|h| h.channels.contains_key(&descriptor));
+        if open {
+            self.work.push_back(Work::Frontend(key, event));
+        }
+    }
+
+    fn frontend_sent(
+        &mut self,
+        key: Key,
+        descriptor: Descriptor,
+        batch: Box<Batch>,
+        result: std::io::Result<usize>,
+    ) {
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        let Some(channel) = host.channels.get_mut(&descriptor) else { return };
+        let count = match result {
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => 0,
+            Err(error) => {
+                channel.outbox = Outbox::default();
+                let event = FrontendEvent::Sent { descriptor, result: Err(error) };
+                self.work.push_back(Work::Frontend(key, event));
+                return self.retire_if_closed(key);
+            }
+        };
+        let owner = Owner::Frontend { frontend: key, descriptor, purpose: Purpose::Send };
+        let sent = channel.outbox.sent(&mut self.ring, owner, &channel.file, batch, count);
+        if let Sent::All(bytes) = sent {
+            channel.outbox.flush(&mut self.ring, owner, &channel.file);
+            let event = FrontendEvent::Sent { descriptor, result: Ok(bytes) };
+            self.work.push_back(Work::Frontend(key, event));
+            self.retire_if_closed(key);
+        }
+    }
+
+    /// It has been told that it stops: what is queued is sent, then all is closed.
+    fn close_frontend(&mut self, key: Key) {
+        let at = self.now + LONGEST_CLOSE;
+        let Some(host) = self.frontends.get_mut(key) else { return };
+        if host.state == State::Running {
+            host.state = State::Closing(at);
+            self.arm(Timer::Frontend(key));
+        }
+        self.retire_if_closed(key);
+    }
+
+    fn retire_if_closed(&mut self, key: Key) {
+        let done = self
+            .frontends
+            .get(key)
+            .is_some_and(|host| matches!(host.state, State::Closing(_)) && host.has_sent_all());
+        if done {
+            self.retire_frontend(key);
+        }
+    }
+
+    fn frontend_ended(&mut self, key: Key, reason: String) {
+        let Some(host) = self.frontends.get(key).filter(|h| h.state == State::Running) else {
+            return;
+        };
+        let frontend = host.id;
+        let volume = self.volumes.get(host.volume).map(|volume| volume.id);
+        self.retire_frontend(key);
+        if let Some(volume) = volume {
+            self.tell(EngineEvent::FrontendEnded { volume, frontend, reason });
+        }
+    }
+
+    /// Stops a front end; the answer comes when its descriptors are closed.
+    pub(crate) fn stop_frontend(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
+        if let Some(host) = self.frontends.get_mut(key) {
+            host.answer = Some(answer);
+            self.work.push_back(Work::Frontend(key, FrontendEvent::Stopping));
+        }
+    }
+
+    /// Closes everything of a front end now. Answers to its requests are dropped from here on.
+    pub(crate) fn retire_frontend(&mut self, key: Key) {
+        let Some(host) = self.frontends.get_mut(key).filter(|h| h.state != State::Retired) else {
+            return;
+        };
+        host.state = State::Retired;
+        let (volume, answer) = (host.volume, host.answer.take());
+        for channel in std::mem::take(&mut host.channels).into_values() {
+            self.close_channel(&channel);
+        }
+        if let Some(volume) = self.volumes.get_mut(volume) {
+            volume.frontends.retain(|frontend| *frontend != key);
+        }
+        self.forget_retired(key);
+        if let Some(answer) = answer {
+            answer(Ok(()));
+        }
+        self.finish_end(volume);
+    }
+
+    fn command_ended(&mut self, key: Key) {
+        if let Some(host) = self.frontends.get_mut(key) {
+            host.commands -= 1;
+            self.forget_retired(key);
+        }
+    }
+
+    fn forget_retired(&mut self, key: Key) {
+        if let Some(host) = self.frontends.get(key)
+            && host.state == State::Retired
+            && host.commands == 0
+        {
+            self.frontends.remove(key);
+        }
+    }
+
+    fn close_channel(&mut self, channel: &Channel) {
+        if channel.is_socket {
+            // What is under way ends by itself then; it may have ended already.
+            let _ = rustix::net::shutdown(&channel.file, Shutdown::Both);
+        } else {
+            self.ring.cancel(&channel.file);
+        }
+    }
+}
+
+impl Channel {
+    fn new(file: SharedFile) -> Self {
+        let is_socket = prepare_socket(&file);
+        Self { file, outbox: Outbox::default(), queued: false, is_socket }
+    }
+}
+
+/// Sets a socket up for the ring; whether it is one.
+pub(crate) fn prepare_socket(file: &SharedFile) -> bool {
+    let is_socket =
+        fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
+    if is_socket {
+        // The ring itself waits; with this flag it would report that nothing is there.
+        if let Ok(flags) = fcntl_getfl(file) {
+            let _ = fcntl_setfl(file, flags - OFlags::NONBLOCK);
+        }
+        // A unix socket has no such option, nor a need for it.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(file, true);
+    }
+    is_socket
+}

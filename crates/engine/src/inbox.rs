@@ -1,0 +1,161 @@
+//! Reads frames from one link: bytes in, messages out.
+//!
+//! Small things come through a stream buffer, many in one system call; the rest of a long payload
+//! is received straight into its slot. One receive at a time is under way.
+
+use std::ops::Range;
+
+use evenkeel_core::Message;
+use evenkeel_wire::{FrameError, HEADER_LENGTH, Header, PayloadSummary, decode, decode_header};
+
+use crate::pool::Pool;
+use crate::slot::{Slot, SlotMut};
+
+/// Bytes of the stream buffer; a header with the longest body, and a payload that is copied, fit.
+const STREAM_BUFFER: usize = 64 << 10;
+/// Of a payload, this much or more is received straight into its slot.
+const DIRECT: usize = 16 << 10;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// `None` while it is lent to the kernel.
+    buffer: Option<SlotMut>,
+    /// The bytes in the buffer that have not been understood yet.
+    pending: Range<usize>,
+    /// A message whose payload is not complete.
+    partial: Option<Partial>,
+    under_way: bool,
+}
+
+#[derive(Debug)]
+struct Partial {
+    message: Message,
+    summary: PayloadSummary,
+    /// `None` until there is memory for it, and while it is lent to the kernel.
+    slot: Option<SlotMut>,
+    filled: usize,
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Receive into this range of the memory (all of it, if so), then call [`Inbox::received`].
+    Receive { memory: SlotMut, range: Range<usize>, all: bool },
+    /// A message has come.
+    Message(Message, Option<Slot>),
+    /// There is no memory for this message's payload now: call [`Inbox::next`] again later.
+    NoMemory,
+    /// A receive is under way already.
+    Nothing,
+}
+
+/// Why the link must be closed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InboxError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("a payload was damaged on its way: check the network")]
+    PayloadChecksum,
+}
+
+impl Inbox {
+    pub(crate) fn new(pool: &Pool) -> Self {
+        let buffer = Some(pool.take(STREAM_BUFFER));
+        Self { buffer, pending: 0..0, partial: None, under_way: false }
+    }
+
+    /// Takes back the memory of a receive, with the bytes that came.
+    pub(crate) fn received(&mut self, memory: SlotMut, count: usize) {
+        self.under_way = false;
+        match &mut self.partial {
+            Some(partial) if self.buffer.is_some() => {
+                partial.slot = Some(memory);
+                partial.filled += count;
+            }
+            _ => {
+                self.buffer = Some(memory);
+                self.pending.end += count;
+            }
+        }
+    }
+
+    /// What is to be done next. `allocate` admits a message and gives memory for its payload: a
+    /// message with a payload for which it has none waits.
+    pub(crate) fn next(
+        &mut self,
+        mut allocate: impl FnMut(usize) -> Option<SlotMut>,
+    ) -> Result<Next, InboxError> {
+        if self.under_way {
+            return Ok(Next::Nothing);
+        }
+        if self.partial.is_none() {
+            let Some((message, summary)) = self.frame()? else { return Ok(self.receive_stream()) };
+            let Some(summary) = summary else { return Ok(Next::Message(message, None)) };
+            self.partial = Some(Partial { message, summary, slot: None, filled: 0 });
+        }
+        let Some(partial) = &mut self.partial else { return Ok(Next::Nothing) };
+        let length = partial.summary.length as usize;
+        let mut slot = match partial.slot.take().or_else(|| allocate(length)) {
+            Some(slot) => slot,
+            None => return Ok(Next::NoMemory),
+        };
+        let available = self.pending.len().min(length - partial.filled);
+        if available > 0
+            && let Some(buffer) = &self.buffer
+        {
+            let from = self.pending.start;
+            slot[partial.filled..][..available].copy_from_slice(&buffer[from..from + available]);
+            partial.filled += available;
+            self.pending.start += available;
+        }
+        let missing = length - partial.filled;
+        if missing >= DIRECT {
+            self.under_way = true;
+            let range = partial.filled..length;
+            return Ok(Next::Receive { memory: slot, range, all: true });
+        }
+        if missing > 0 {
+            partial.slot = Some(slot);
+            return Ok(self.receive_stream());
+        }
+        self.complete(slot)
+    }
+
+    fn complete(&mut self, slot: SlotMut) -> Result<Next, InboxError> {
+        let Some(partial) = self.partial.take() else { return Ok(Next::Nothing) };
+        let slot = slot.freeze();
+        // Computed over the bytes as they are, and kept for sending them on.
+        if slot.checksum() != partial.summary.crc {
+            return Err(InboxError::PayloadChecksum);
+        }
+        Ok(Next::Message(partial.message, Some(slot)))
+    }
+
+    /// Takes a header and its body out of the buffer, if they are there in full.
+    fn frame(&mut self) -> Result<Option<(Message, Option<PayloadSummary>)>, FrameError> {
+        let Some(buffer) = &self.buffer else { return Ok(None) };
+        let bytes = &buffer[self.pending.clone()];
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LENGTH>() else {
+            return Ok(None);
+        };
+        let header: Header = decode_header(head)?;
+        let Some(body) = rest.get(..header.body_length as usize) else { return Ok(None) };
+        let message = decode(&header, body)?;
+        self.pending.start += HEADER_LENGTH + body.len();
+        let summary = (header.payload_length > 0)
+            .then_some(PayloadSummary { length: header.payload_length, crc: header.payload_crc });
+        Ok(Some((message, summary)))
+    }
+
+    fn receive_stream(&mut self) -> Next {
+        let Some(mut buffer) = self.buffer.take() else { return Next::Nothing };
+        if self.pending.start > 0 {
+            buffer.copy_within(self.pending.clone(), 0);
+            self.pending = 0..self.pending.len();
+        }
+        self.under_way = true;
+        let range = self.pending.end..buffer.len();
+        Next::Receive { memory: buffer, range, all: false }
+    }
+}

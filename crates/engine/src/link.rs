@@ -1,0 +1,376 @@
+//! Links: connections between a primary and a replica, or a rebuilding replica and its source.
+//!
+//! Each end of a link is an entry of its own. Ends on the same node pass messages in memory; an
+//! end with a socket encodes and decodes frames. The end that was connected to (a replica)
+//! reserves in a budget of the link what each message will hold, and reads no further when there
+//! is no room, or when the other side does not read its answers. The end that connected always
+//! reads: what it receives was asked for, and bounded, by itself.
+
+use std::collections::HashMap;
+
+use evenkeel_core::message::Message;
+use evenkeel_core::settings::LONGEST_PAYLOAD;
+use evenkeel_core::{CopyToken, LinkId, Payload, PrimaryEvent, ReplicaEvent, ReplicaId, Sequence};
+use evenkeel_wire::{PayloadSummary, encode};
+use rustix::net::Shutdown;
+
+use crate::api::{Caller, EngineEvent};
+use crate::counters::LinkCounters;
+use crate::frontend::SharedFile;
+use crate::inbox::{Inbox, Next};
+use crate::outbox::{Outbox, Sent};
+use crate::pool::{Budget, Pool, Reservation};
+use crate::ring::{Completion, Kept, Owner};
+use crate::slab::Key;
+use crate::slot::Slot;
+use crate::worker::{Unsent, Waiter, Work, Worker};
+
+/// Bytes of small answers that a replica queues towards a primary that does not read them, before
+/// it stops reading from it.
+const MOST_UNREAD: usize = 1 << 20;
+
+/// Whose end it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Primary(Key),
+    Replica(Key),
+}
+
+/// One end of a link.
+pub(crate) struct Link {
+    pub(crate) volume: Key,
+    pub(crate) end: End,
+    /// Who connected, if this end did.
+    pub(crate) caller: Option<Caller>,
+    /// The replica that was connected to.
+    pub(crate) replica: ReplicaId,
+    pub(crate) transport: Transport,
+    pub(crate) counters: LinkCounters,
+}
+
+pub(crate) enum Transport {
+    /// The key of the other end.
+    Local(Key),
+    Socket(Box<Socket>),
+    /// It has failed, and its owner has not been told yet.
+    Failed,
+}
+
+/// A link's socket, with what is on its way.
+pub(crate) struct Socket {
+    file: SharedFile,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Whether the worker knows that there is something to send.
+    queued: bool,
+    /// Of the end that was connected to.
+    admission: Option<Admission>,
+}
+
+/// What the messages of one link hold.
+struct Admission {
+    budget: Budget,
+    /// Of reads and copies that have not been answered.
+    rooms: HashMap<Room, Reservation>,
+    /// A read or copy for which there is no room yet.
+    held: Option<Message>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Room {
+    Read(Sequence),
+    Copy(CopyToken),
+}
+
+impl Socket {
+    fn new(file: SharedFile, pool: &Pool, budget: Option<Budget>) -> Self {
+        let admission =
+            budget.map(|budget| Admission { budget, rooms: HashMap::new(), held: None });
+        let (outbox, inbox) = (Outbox::default(), Inbox::new(pool));
+        Self { file, outbox, inbox, queued: false, admission }
+    }
+
+    /// The next message that may be handled now, or what else is to be done.
+    fn next(&mut self, pool: &Pool) -> Result<Next, String> {
+        let Some(admission) = &mut self.admission else {
+            return self.inbox.next(|length| Some(pool.take(length))).map_err(|e| e.to_string());
+        };
+        if self.outbox.small() > MOST_UNREAD {
+            return Ok(Next::Nothing);
+        }
+        let next = match admission.held.take() {
+            Some(message) => Next::Message(message, None),
+            None => {
+                let budget = &admission.budget;
+                self.inbox.next(|length| budget.allocate(length)).map_err(|e| e.to_string())?
+            }
+        };
+        admission.admit(next)
+    }
+}
+
+impl Admission {
+    /// Reserves room for the answer to a read or copy, or holds it back.
+    fn admit(&mut self, next: Next) -> Result<Next, String> {
+        let Next::Message(message, payload) = next else { return Ok(next) };
+        let (room, length) = match &message {
+            Message::Read { id, length, .. } => (Room::Read(id.sequence), *length),
+            Message::Copy { token, length, .. } => (Room::Copy(*token), *length),
+            _ => return Ok(Next::Message(message, payload)),
+        };
+        if length > LONGEST_PAYLOAD {
+            return Err(format!("a read of {length} bytes is longer than {LONGEST_PAYLOAD}"));
+        }
+        let Some(reservation) = self.budget.reserve(length as usize) else {
+            self.held = Some(message);
+            return Ok(Next::NoMemory);
+        };
+        self.rooms.insert(room, reservation);
+        Ok(Next::Message(message, payload))
+    }
+
+    /// Lets the room of what is answered return when the answer has been sent.
+    fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
+        let room = match message {
+            Message::Data { id } | Message::Done { id, .. } => Room::Read(id.sequence),
+            Message::Refused { sequence: Some(sequence), .. } => Room::Read(*sequence),
+            Message::Copied { token, .. } => Room::Copy(*token),
+            _ => return,
+        };
+        if let (Some(reservation), Some(payload)) = (self.rooms.remove(&room), payload) {
+            payload.hold(reservation);
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn has_link(&self, link: LinkId) -> bool {
+        self.links.get(Key::from_number(link.0)).is_some()
+    }
+
+    /// Forgets a link that has failed; `false` if it has been closed meanwhile.
+    pub(crate) fn remove_link(&mut self, link: LinkId) -> bool {
+        self.links.remove(Key::from_number(link.0)).is_some()
+    }
+
+    /// Joins two ends on this node in memory: the caller's, then the replica's.
+    pub(crate) fn join_locally(
+        &mut self,
+        volume: Key,
+        caller: Caller,
+        calling_replica: Option<Key>,
+        replica: ReplicaId,
+        host: Key,
+    ) -> (LinkId, LinkId) {
+        let end = calling_replica.map_or(End::Primary(volume), End::Replica);
+        let link = |end, caller| Link {
+            volume,
+            end,
+            caller,
+            replica,
+            transport: Transport::Failed,
+            counters: LinkCounters::default(),
+        };
+        let ours = self.links.insert(link(end, Some(caller)));
+        let theirs = self.links.insert(link(End::Replica(host), None));
+        for (key, other) in [(ours, theirs), (theirs, ours)] {
+            if let Some(link) = self.links.get_mut(key) {
+                link.transport = Transport::Local(other);
+            }
+        }
+        (LinkId(ours.number()), LinkId(theirs.number()))
+    }
+
+    /// Makes an end of a link over a socket, and begins to read from it.
+    pub(crate) fn open_link(
+        &mut self,
+        volume: Key,
+        end: End,
+        caller: Option<Caller>,
+        replica: ReplicaId,
+        file: SharedFile,
+    ) -> LinkId {
+        let limit = self.config.memory_per_link;
+        let budget = caller.is_none().then(|| Budget::new(self.pool.clone(), limit));
+        let socket = Box::new(Socket::new(file, &self.pool, budget));
+        let transport = Transport::Socket(socket);
+        let counters = LinkCounters::default();
+        let key = self.links.insert(Link { volume, end, caller, replica, transport, counters });
+        self.advance_link(key);
+        LinkId(key.number())
+    }
+
+    /// Says something over a link. What is said over one that has failed is lost.
+    pub(crate) fn send(&mut self, link: LinkId, message: Message, payload: Option<Slot>) {
+        let key = Key::from_number(link.0);
+        let Some(entry) = self.links.get_mut(key) else { return };
+        entry.counters.messages_sent += 1;
+        let socket = match &mut entry.transport {
+            Transport::Local(peer) => {
+                let peer = *peer;
+                return self.hear(peer, message, payload);
+            }
+            Transport::Socket(socket) => socket,
+            Transport::Failed => return,
+        };
+        if let Some(admission) = &mut socket.admission {
+            admission.answered(&message, payload.as_ref());
+        }
+        let summary =
+            payload.as_ref().map(|p| PayloadSummary { length: p.length(), crc: p.checksum() });
+        let mut encoded = Ok(());
+        socket.outbox.bytes(|out| encoded = encode(&message, summary, out));
+        if let Err(error) = encoded {
+            return self.fail_link(key, format!("a message can't be sent: {error}"));
+        }
+        if let Some(payload) = payload {
+            socket.outbox.slot(payload);
+        }
+        if !std::mem::replace(&mut socket.queued, true) {
+            self.unsent.push(Unsent::Link(key));
+        }
+    }
+
+    /// Tells the owner of this end what has come.
+    fn hear(&mut self, key: Key, message: Message, payload: Option<Slot>) {
+        let Some(entry) = self.links.get_mut(key) else { return };
+        entry.counters.messages_received += 1;
+        let link = LinkId(key.number());
+        self.work.push_back(match entry.end {
+            End::Primary(volume) => {
+                Work::Primary(volume, PrimaryEvent::Message { link, message, payload })
+            }
+            End::Replica(replica) => {
+                Work::Replica(replica, ReplicaEvent::Message { link, message, payload })
+            }
+        });
+    }
+
+    /// Handles what has been received, as far as there is memory, and receives more.
+    pub(crate) fn advance_link(&mut self, key: Key) {
+        loop {
+            let Some(entry) = self.links.get_mut(key) else { return };
+            let Transport::Socket(socket) = &mut entry.transport else { return };
+            match socket.next(&self.pool) {
+                Ok(Next::Message(message, payload)) => self.hear(key, message, payload),
+                Ok(Next::Receive { memory, range, all }) => {
+                    let owner = Owner::LinkReceive { link: key };
+                    return self.ring.receive(owner, &socket.file, memory, range, all);
+                }
+                Ok(Next::NoMemory) => return self.wait_for_memory(Waiter::Link(key)),
+                Ok(Next::Nothing) => return,
+                Err(reason) => return self.fail_link(key, reason),
+            }
+        }
+    }
+
+    pub(crate) fn flush_link(&mut self, key: Key) {
+        let Some(entry) = self.links.get_mut(key) else { return };
+        if let Transport::Socket(socket) = &mut entry.transport {
+            socket.queued = false;
+            let owner = Owner::LinkSend { link: key };
+            socket.outbox.flush(&mut self.ring, owner, &socket.file);
+        }
+    }
+
+    pub(crate) fn link_received(&mut self, key: Key, completion: Completion) {
+        let Some(entry) = self.links.get_mut(key) else { return };
+        let Transport::Socket(socket) = &mut entry.transport else { return };
+        let count = match completion.result {
+            Ok(0) => return self.fail_link(key, "the other side has closed it".to_owned()),
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => 0,
+            Err(error) => return self.fail_link(key, error.to_string()),
+        };
+        entry.counters.bytes_received += count as u64;
+        if let Kept::Fill(memory) = completion.kept {
+            socket.inbox.received(memory, count);
+        }
+        self.advance_link(key);
+    }
+
+    pub(crate) fn link_sent(&mut self, key: Key, completion: Completion) {
+        let Some(entry) = self.links.get_mut(key) else { return };
+        let Transport::Socket(socket) = &mut entry.transport else { return };
+        let count = match completion.result {
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => 0,
+            Err(error) => return self.fail_link(key, error.to_string()),
+        };
+        entry.counters.bytes_sent += count as u64;
+        let Kept::Batch(batch) = completion.kept else { return };
+        let owner = Owner::LinkSend { link: key };
+        let sent = socket.outbox.sent(&mut self.ring, owner, &socket.file, batch, count);
+        if matches!(sent, Sent::All(_)) {
+            socket.outbox.flush(&mut self.ring, owner, &socket.file);
+            // It may have been paused because its answers were not read.
+            self.advance_link(key);
+        }
+    }
+
+    /// The link can't be used any more: its owner is told, after what had come before.
+    fn fail_link(&mut self, key: Key, reason: String) {
+        let Some(entry) = self.links.get_mut(key) else { return };
+        let transport = std::mem::replace(&mut entry.transport, Transport::Failed);
+        let (volume, replica) = (entry.volume, entry.replica);
+        self.hang_up(transport);
+        self.tell_down(key);
+        if let Some(volume) = self.volumes.get(volume).map(|volume| volume.id) {
+            self.tell(EngineEvent::LinkClosed { volume, replica, reason });
+        }
+    }
+
+    fn tell_down(&mut self, key: Key) {
+        let Some(entry) = self.links.get(key) else { return };
+        let (link, replica) = (LinkId(key.number()), entry.replica);
+        self.work.push_back(match entry.end {
+            End::Primary(volume) => {
+                Work::Primary(volume, PrimaryEvent::LinkDown { replica, link: Some(link) })
+            }
+            End::Replica(replica) => Work::Replica(replica, ReplicaEvent::LinkClosed { link }),
+        });
+    }
+
+    /// Closes an end; its owner hears nothing more of it, the other end learns of it.
+    pub(crate) fn close_link(&mut self, key: Key) {
+        if let Some(link) = self.links.remove(key) {
+            self.hang_up(link.transport);
+        }
+    }
+
+    fn hang_up(&mut self, transport: Transport) {
+        match transport {
+            Transport::Local(peer) => {
+                if let Some(link) = self.links.get_mut(peer) {
+                    link.transport = Transport::Failed;
+                    self.tell_down(peer);
+                }
+            }
+            Transport::Socket(socket) => {
+                // What is under way ends by itself then; it may have ended already.
+                let _ = rustix::net::shutdown(&socket.file, Shutdown::Both);
+            }
+            Transport::Failed => {}
+        }
+    }
+
+    pub(crate) fn close_links_of_primary(&mut self, volume: Key) {
+        self.close_links(End::Primary(volume));
+    }
+
+    pub(crate) fn close_links_of_replica(&mut self, replica: Key) {
+        self.close_links(End::Replica(replica));
+    }
+
+    fn close_links(&mut self, end: End) {
+        let ends: Vec<_> =
+            self.links.iter().filter(|(_, link)| link.end == end).map(|(key, _)| key).collect();
+        for key in ends {
+            self.close_link(key);
+        }
+    }
+}
+
+pub(crate) fn is_transient(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}

@@ -1,0 +1,177 @@
+//! Carries out what the control plane orders.
+
+use std::os::fd::OwnedFd;
+
+use evenkeel_core::primary::PrimaryConfig;
+use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
+
+use crate::api::{Caller, ConnectRequest, EngineError, FrontendId, OpenReplica};
+use crate::disk::Disk;
+use crate::engine::Answer;
+use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile};
+use crate::frontend_host::{FrontendHost, prepare_socket};
+use crate::link::End;
+use crate::mailbox::Order;
+use crate::pool::Budget;
+use crate::replica_host::ReplicaHost;
+use crate::slab::Key;
+use crate::worker::{Timer, Work, Worker};
+
+impl Worker {
+    pub(crate) fn obey(&mut self, order: Order) {
+        match order {
+            Order::OpenReplica { replica, answer } => answer(self.open_replica(*replica)),
+            Order::CloseReplica { volume, replica, answer } => {
+                match self.replica_key(volume, replica) {
+                    Some(key) => self.close_replica(key, answer),
+                    None => answer(Err(EngineError::Unknown)),
+                }
+            }
+            Order::Attach { primary, memory, answer } => answer(self.attach(primary, memory)),
+            Order::Command { volume, command, answer } => {
+                self.command_primary(volume, command, answer);
+            }
+            Order::AddFrontend { volume, frontend, name, make, answer } => {
+                answer(self.add_frontend(volume, frontend, name, make));
+            }
+            Order::RemoveFrontend { volume, frontend, answer } => {
+                self.remove_frontend(volume, frontend, answer);
+            }
+            Order::AcceptLink { volume, replica, socket } => {
+                self.accept_link(volume, replica, socket);
+            }
+            Order::Connected { volume, request, socket } => {
+                self.connected(volume, request, socket);
+            }
+            Order::CoordinatorAnswer { volume, call, answer } => {
+                if let Some(key) = self.by_id.get(&volume) {
+                    let event = PrimaryEvent::Coordinator { call, answer };
+                    self.work.push_back(Work::Primary(*key, event));
+                }
+            }
+            Order::VolumeStatus { volume, answer } => {
+                let key = self.by_id.get(&volume).copied();
+                answer(key.and_then(|key| self.volume_status(key)));
+            }
+            Order::Survey { answer } => answer(self.worker_status()),
+            // Taken by the loop.
+            Order::Stop => {}
+        }
+    }
+
+    fn replica_key(&self, volume: VolumeId, replica: ReplicaId) -> Option<Key> {
+        let volume = self.volumes.get(*self.by_id.get(&volume)?)?;
+        volume.replicas.iter().find(|(id, _)| *id == replica).map(|(_, key)| *key)
+    }
+
+    fn open_replica(&mut self, replica: OpenReplica) -> Result<(), EngineError> {
+        let OpenReplica { file, newest, config } = replica;
+        let superblock = &newest.superblock;
+        if superblock.replica != config.id || superblock.view != config.view {
+            return Err(EngineError::Mismatch);
+        }
+        let (id, replica_id) = (superblock.volume, config.id);
+        if self.replica_key(id, replica_id).is_some() {
+            return Err(EngineError::AlreadyOpen);
+        }
+        let disk = Disk::open(SharedFile::new(file), newest)?;
+        let volume = self.volume_key(id);
+        let core = Replica::new(config, self.now);
+        let key =
+            self.replicas.insert(ReplicaHost { volume, core, disk, armed: None, closing: None });
+        if let Some(volume) = self.volumes.get_mut(volume) {
+            volume.replicas.push((replica_id, key));
+        }
+        self.arm(Timer::Replica(key));
+        Ok(())
+    }
+
+    fn attach(&mut self, primary: PrimaryConfig, memory: Option<usize>) -> Result<(), EngineError> {
+        let key = self.volume_key(primary.volume);
+        let limit = memory.unwrap_or(self.config.memory_per_volume);
+        let budget = Budget::new(self.pool.clone(), limit);
+        let Some(volume) = self.volumes.get_mut(key) else { return Err(EngineError::Unknown) };
+        if volume.is_attached() {
+            return Err(EngineError::AlreadyAttached);
+        }
+        (volume.budget, volume.memory) = (budget, limit);
+        self.start_primary(key, primary);
+        Ok(())
+    }
+
+    fn add_frontend(
+        &mut self,
+        volume: VolumeId,
+        id: FrontendId,
+        name: String,
+        make: FrontendMaker,
+    ) -> Result<(), EngineError> {
+        let key = *self.by_id.get(&volume).ok_or(EngineError::Unknown)?;
+        let Some(volume) = self.volumes.get_mut(key).filter(|v| v.primary.is_some()) else {
+            return Err(EngineError::Unknown);
+        };
+        let context = FrontendContext::new(volume.budget.clone());
+        let frontend = self.frontends.insert(FrontendHost::new(key, id, name, make(), context));
+        volume.frontends.push(frontend);
+        self.work.push_back(Work::Frontend(frontend, FrontendEvent::Started));
+        Ok(())
+    }
+
+    fn remove_frontend(
+        &mut self,
+        volume: VolumeId,
+        id: FrontendId,
+        answer: Answer<Result<(), EngineError>>,
+    ) {
+        let volume = self.by_id.get(&volume).and_then(|key| self.volumes.get(*key));
+        let found = volume.and_then(|volume| {
+            let is_it = |key: &&Key| self.frontends.get(**key).is_some_and(|f| f.id == id);
+            volume.frontends.iter().find(is_it).copied()
+        });
+        match found {
+            Some(key) => self.stop_frontend(key, answer),
+            None => answer(Err(EngineError::Unknown)),
+        }
+    }
+
+    fn accept_link(&mut self, volume: VolumeId, replica: ReplicaId, socket: OwnedFd) {
+        // A replica that is not open here: dropping the socket tells the caller.
+        let Some(key) = self.replica_key(volume, replica) else { return };
+        let Some(host) = self.replicas.get(key).filter(|host| host.closing.is_none()) else {
+            return;
+        };
+        let volume = host.volume;
+        let file = SharedFile::new(socket);
+        prepare_socket(&file);
+        let link = self.open_link(volume, End::Replica(key), None, replica, file);
+        self.work.push_back(Work::Replica(key, ReplicaEvent::LinkOpened { link }));
+    }
+
+    fn connected(&mut self, id: VolumeId, request: ConnectRequest, socket: Option<OwnedFd>) {
+        let Some(key) = self.by_id.get(&id).copied() else { return };
+        let asked = self.volumes.get_mut(key).and_then(|v| v.connects.remove(&request));
+        let Some((caller, replica)) = asked else { return };
+        let file = socket.map(|socket| {
+            let file = SharedFile::new(socket);
+            prepare_socket(&file);
+            file
+        });
+        match caller {
+            Caller::Primary => {
+                let Some(file) = file else {
+                    let event = PrimaryEvent::LinkDown { replica, link: None };
+                    return self.work.push_back(Work::Primary(key, event));
+                };
+                let link = self.open_link(key, End::Primary(key), Some(caller), replica, file);
+                self.primary_link_up(key, replica, link);
+            }
+            Caller::Replica(copier) => {
+                let Some(copier) = self.replica_key(id, copier) else { return };
+                let link = file.map(|file| {
+                    self.open_link(key, End::Replica(copier), Some(caller), replica, file)
+                });
+                self.source_link(copier, replica, link);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What waits to be sent on one stream socket.
+//!
+//! Everything that is queued during one turn of the worker's loop leaves in one system call; one
+//! send at a time is under way. A socket that takes nothing delays nobody else.
+
+use crate::frontend::{Part, SharedFile};
+use crate::ring::{Batch, Owner, Ring};
+use crate::slot::Slot;
+
+/// Most parts in one system call (the kernel's limit is 1,024).
+const MOST_PARTS: usize = 512;
+/// Small bytes are joined up to this length.
+const LONGEST_JOINED: usize = 64 << 10;
+/// Most bytes in one system call, so that what has been sent is freed in time.
+const MOST_BYTES: usize = 4 << 20;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Not yet given to the kernel.
+    queued: std::collections::VecDeque<Part>,
+    /// Bytes in `queued` that are not data.
+    small: usize,
+    /// Bytes of the batch that is under way, and how many of them have been sent.
+    under_way: Option<(usize, usize)>,
+    /// Kept for its memory.
+    spare: Option<Box<Batch>>,
+    spare_bytes: Vec<Vec<u8>>,
+}
+
+/// What a completed send means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The rest of the batch is being sent.
+    Partly,
+    /// So many bytes have been sent, and nothing is under way.
+    All(usize),
+}
+
+impl Outbox {
+    /// Where header bytes are to be appended.
+    pub(crate) fn bytes(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let joins = matches!(self.queued.back(), Some(Part::Bytes(b)) if b.len() < LONGEST_JOINED);
+        if !joins {
+            self.queued.push_back(Part::Bytes(self.spare_bytes.pop().unwrap_or_default()));
+        }
+        if let Some(Part::Bytes(bytes)) = self.queued.back_mut() {
+            let before = bytes.len();
+            write(bytes);
+            self.small += bytes.len() - before;
+        }
+    }
+
+    /// Queues data.
+    pub(crate) fn slot(&mut self, slot: Slot) {
+        if !slot.is_empty() {
+            self.queued.push_back(Part::Slot(slot));
+        }
+    }
+
+    /// Bytes queued that are not data, of which nothing else bounds the amount.
+    pub(crate) fn small(&self) -> usize {
+        self.small
+    }
+
+    /// Whether nothing is queued or under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queued.is_empty() && self.under_way.is_none()
+    }
+
+    /// Begins to send what is queued, unless a send is under way.
+    pub(crate) fn flush(&mut self, ring: &mut Ring, owner: Owner, file: &SharedFile) {
+        if self.under_way.is_some() || self.queued.is_empty() {
+            return;
+        }
+        let mut batch = self.spare.take().unwrap_or_default();
+        let mut length = 0;
+        while batch.parts.len() < MOST_PARTS && length < MOST_BYTES {
+            let Some(part) = self.queued.pop_front() else { break };
+            if let Part::Bytes(bytes) = &part {
+                self.small -= bytes.len();
+            }
+            length += part.len();
+            batch.parts.push(part);
+        }
+        self.under_way = Some((length, 0));
+        ring.send(owner, file, batch, 0);
+    }
+
+    /// Takes note of a send that has ended with this many bytes.
+    pub(crate) fn sent(
+        &mut self,
+        ring: &mut Ring,
+        owner: Owner,
+        file: &SharedFile,
+        mut batch: Box<Batch>,
+        count: usize,
+    ) -> Sent {
+        let (length, before) = self.under_way.take().unwrap_or_default();
+        let sent = before + count;
+        if sent < length {
+            self.under_way = Some((length, sent));
+            ring.send(owner, file, batch, sent);
+            return Sent::Partly;
+        }
+        for part in batch.parts.drain(..) {
+            if let Part::Bytes(mut bytes) = part
+                && self.spare_bytes.len() < 4
+            {
+                bytes.clear();
+                self.spare_bytes.push(bytes);
+            }
+        }
+        self.spare = Some(batch);
+        Sent::All(length)
+    }
+}

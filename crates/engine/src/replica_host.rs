@@ -1,0 +1,139 @@
+//! A replica's driver: its core, its disk, and what happens between them.
+
+use evenkeel_core::{
+    DiskAction, DiskTicket, Instant, LinkId, NodeId, Replica, ReplicaEffect, ReplicaEvent,
+    ReplicaId,
+};
+
+use crate::api::{Caller, EngineError, EngineEvent};
+use crate::disk::{Disk, Ended, Means};
+use crate::engine::Answer;
+use crate::ring::Completion;
+use crate::slab::Key;
+use crate::slot::Slot;
+use crate::worker::{Timer, Work, Worker};
+
+/// See the module's documentation.
+pub(crate) struct ReplicaHost {
+    pub(crate) volume: Key,
+    pub(crate) core: Replica<Slot>,
+    pub(crate) disk: Disk,
+    pub(crate) armed: Option<Instant>,
+    /// Set when the replica is being closed: to be told when the disk is idle.
+    pub(crate) closing: Option<Answer<Result<(), EngineError>>>,
+}
+
+impl Worker {
+    pub(crate) fn step_replica(&mut self, key: Key, event: ReplicaEvent<Slot>) {
+        // What came over a link that has been closed meanwhile is not heard any more.
+        match &event {
+            ReplicaEvent::Message { link, .. } | ReplicaEvent::LinkOpened { link }
+                if !self.has_link(*link) =>
+            {
+                return;
+            }
+            ReplicaEvent::LinkClosed { link } if !self.remove_link(*link) => return,
+            _ => {}
+        }
+        let Some(replica) = self.replicas.get_mut(key).filter(|r| r.closing.is_none()) else {
+            return;
+        };
+        let mut effects = std::mem::take(&mut self.replica_effects);
+        replica.core.step(self.now, event, &mut effects);
+        for effect in effects.drain(..) {
+            self.replica_effect(key, effect);
+        }
+        self.replica_effects = effects;
+        self.arm(Timer::Replica(key));
+    }
+
+    fn replica_effect(&mut self, key: Key, effect: ReplicaEffect<Slot>) {
+        match effect {
+            ReplicaEffect::Send { link, message, payload } => self.send(link, message, payload),
+            ReplicaEffect::Disk { ticket, action } => self.disk_action(key, ticket, action),
+            ReplicaEffect::ConnectSource { replica, node } => {
+                self.connect_source(key, replica, node);
+            }
+            ReplicaEffect::Disconnect { link } => self.close_link(Key::from_number(link.0)),
+        }
+    }
+
+    fn disk_action(&mut self, key: Key, ticket: DiskTicket, action: DiskAction<Slot>) {
+        let Some(host) = self.replicas.get_mut(key) else { return };
+        let mut means =
+            Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
+        if let Some(ended) = host.disk.begin(&mut means, ticket, action) {
+            self.disk_ended(key, ended);
+        }
+    }
+
+    pub(crate) fn disk_completed(&mut self, key: Key, job: Key, completion: Completion) {
+        let Some(host) = self.replicas.get_mut(key) else { return };
+        let mut means =
+            Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
+        if let Some(ended) = host.disk.completed(&mut means, job, completion) {
+            self.disk_ended(key, ended);
+        }
+    }
+
+    fn disk_ended(&mut self, key: Key, ended: Ended) {
+        let Some(host) = self.replicas.get(key) else { return };
+        if let Some(reason) = ended.reason {
+            let (volume, replica) = (host.disk.volume(), host.disk.replica());
+            self.tell(EngineEvent::DiskError { volume, replica, reason });
+        }
+        if host.closing.is_some() {
+            return self.finish_close(key);
+        }
+        let event = ReplicaEvent::Disk { ticket: ended.ticket, outcome: ended.outcome };
+        self.work.push_back(Work::Replica(key, event));
+    }
+
+    /// Reaches the source of a rebuild: in memory if it is open here, else by the control plane.
+    fn connect_source(&mut self, key: Key, source: ReplicaId, node: NodeId) {
+        let Some(host) = self.replicas.get(key) else { return };
+        let (volume, caller) = (host.volume, Caller::Replica(host.disk.replica()));
+        let found = self.volumes.get(volume).and_then(|volume| {
+            volume.replicas.iter().find(|(id, _)| *id == source).map(|(_, key)| *key)
+        });
+        let Some(local) = found else {
+            return self.ask_for_connection(volume, caller, source, node);
+        };
+        let (ours, theirs) = self.join_locally(volume, caller, Some(key), source, local);
+        self.work.push_back(Work::Replica(local, ReplicaEvent::LinkOpened { link: theirs }));
+        self.source_link(key, source, Some(ours));
+    }
+
+    pub(crate) fn source_link(&mut self, key: Key, replica: ReplicaId, link: Option<LinkId>) {
+        self.work.push_back(Work::Replica(key, ReplicaEvent::SourceLink { replica, link }));
+    }
+
+    /// Closes a replica's links; its disk is closed when it is idle.
+    pub(crate) fn close_replica(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
+        self.close_links_of_replica(key);
+        let Some(host) = self.replicas.get_mut(key) else { return };
+        host.closing = Some(answer);
+        let (volume, id) = (host.volume, host.disk.replica());
+        if let Some(volume) = self.volumes.get_mut(volume) {
+            volume.connects.retain(|_, (caller, _)| *caller != Caller::Replica(id));
+        }
+        self.finish_close(key);
+    }
+
+    fn finish_close(&mut self, key: Key) {
+        if !self.replicas.get(key).is_some_and(|host| host.disk.is_idle()) {
+            return;
+        }
+        let Some(host) = self.replicas.remove(key) else { return };
+        if let Some(volume) = self.volumes.get_mut(host.volume) {
+            volume.replicas.retain(|(_, replica)| *replica != key);
+        }
+        self.forget_unused_volume(host.volume);
+        let answer = host.closing;
+        // The file is closed, and its lock given up, before the answer.
+        drop(host.disk);
+        if let Some(answer) = answer {
+            answer(Ok(()));
+        }
+    }
+}

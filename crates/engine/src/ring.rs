@@ -1,0 +1,396 @@
+//! One io_uring, behind safe functions.
+//!
+//! What the kernel may touch belongs to the ring from the submission to the completion: memory and
+//! descriptor are moved in with the operation and come back with its [`Completion`]. So nothing is
+//! freed too early, whoever has gone meanwhile, and an operation is never forgotten.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::time::Duration;
+
+use evenkeel_format::SuperblockBytes;
+use io_uring::squeue::Entry;
+use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode};
+
+use crate::frontend::{Descriptor, Part, SharedFile};
+use crate::slab::{Key, Slab};
+use crate::slot::{Slot, SlotMut};
+
+/// Most operations that are submitted in one system call; more take several.
+const SUBMISSION_ENTRIES: u32 = 512;
+/// Completions that fit before the kernel keeps them on a slower list.
+const COMPLETION_ENTRIES: u32 = 8192;
+
+/// For whom an operation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The worker's mailbox.
+    Bell,
+    /// A disk action of a replica.
+    Disk { replica: Key, job: Key },
+    /// Sending on a link.
+    LinkSend { link: Key },
+    /// Receiving on a link.
+    LinkReceive { link: Key },
+    /// Something that a front end has asked for.
+    Frontend { frontend: Key, descriptor: Descriptor, purpose: Purpose },
+    /// A cancellation: what it cancels tells.
+    Nobody,
+}
+
+/// Which method of the front end's context it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Send,
+    Receive,
+    Read(u64),
+    Write(u64),
+    Readable,
+    Command(u64),
+}
+
+/// What the kernel uses while an operation is under way.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Only the descriptor.
+    Nothing,
+    /// Memory to be filled.
+    Fill(SlotMut),
+    /// Data to be written to a disk.
+    Data(Slot),
+    /// A superblock to be written.
+    Superblock(#[expect(dead_code, reason = "the kernel reads it")] Box<SuperblockBytes>),
+    /// Parts to be sent or written at once.
+    Batch(Box<Batch>),
+    /// The mailbox's counter.
+    Bell(#[expect(dead_code, reason = "the kernel writes it")] Box<[u8; 8]>),
+}
+
+/// Parts that are sent or written at once.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) parts: Vec<Part>,
+    iovecs: Vec<libc::iovec>,
+    header: Option<Box<libc::msghdr>>,
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Batch({} parts)", self.parts.len())
+    }
+}
+
+impl Batch {
+    pub(crate) fn of(parts: Vec<Part>) -> Self {
+        Self { parts, ..Self::default() }
+    }
+
+    /// Points the vectors at the parts, without the first `skip` bytes of them.
+    fn prepare(&mut self, mut skip: usize) {
+        self.iovecs.clear();
+        for part in &self.parts {
+            let skipped = skip.min(part.len());
+            skip -= skipped;
+            if skipped < part.len() {
+                let base = part[skipped..].as_ptr().cast_mut().cast();
+                self.iovecs.push(libc::iovec { iov_base: base, iov_len: part.len() - skipped });
+            }
+        }
+    }
+
+    /// The message header over the vectors; stays where it is until the next call.
+    fn message(&mut self) -> *const libc::msghdr {
+        // SAFETY: a message header of zeroes is valid: no name, no vectors, no control data.
+        let header = self.header.get_or_insert_with(|| Box::new(unsafe { std::mem::zeroed() }));
+        header.msg_iov = self.iovecs.as_mut_ptr();
+        header.msg_iovlen = self.iovecs.len();
+        &raw const **header
+    }
+}
+
+/// An operation that has ended.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(crate) owner: Owner,
+    /// What the system call would have returned.
+    pub(crate) result: io::Result<usize>,
+    /// What the operation returned, for drivers' commands.
+    pub(crate) raw: i32,
+    pub(crate) kept: Kept,
+}
+
+struct Inflight {
+    owner: Owner,
+    kept: Kept,
+    /// Keeps the descriptor open.
+    _file: Option<SharedFile>,
+}
+
+/// See the module's documentation.
+pub(crate) struct Ring {
+    uring: IoUring,
+    /// Leaked if the ring is dropped while the kernel may touch it.
+    inflight: ManuallyDrop<Slab<Inflight>>,
+    count: usize,
+    ready: VecDeque<Completion>,
+    /// Calls of `io_uring_enter`.
+    pub(crate) system_calls: u64,
+}
+
+impl Ring {
+    pub(crate) fn new() -> io::Result<Self> {
+        let modern = IoUring::builder()
+            .setup_cqsize(COMPLETION_ENTRIES)
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .build(SUBMISSION_ENTRIES);
+        // Kernels before 6.0 do not know these hints.
+        let uring = modern.or_else(|_| {
+            IoUring::builder().setup_cqsize(COMPLETION_ENTRIES).build(SUBMISSION_ENTRIES)
+        })?;
+        if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this kernel's io_uring is too old: Linux 5.11 or later is needed",
+            ));
+        }
+        Ok(Self {
+            uring,
+            inflight: ManuallyDrop::new(Slab::new()),
+            count: 0,
+            ready: VecDeque::new(),
+            system_calls: 0,
+        })
+    }
+
+    /// Operations under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.count
+    }
+
+    fn submit(&mut self, owner: Owner, file: Option<SharedFile>, kept: Kept, entry: Entry) {
+        self.count += 1;
+        let key = self.inflight.insert(Inflight { owner, kept, _file: file });
+        let entry = entry.user_data(key.number());
+        loop {
+            // SAFETY: what the entry points to belongs to `inflight`, at addresses that moves of
+            // its owner do not change (pool memory, boxes), until the completion is taken; the
+            // descriptor is kept open likewise. `Drop` leaks it all rather than free it early.
+            if unsafe { self.uring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            // The queue is full: hand it to the kernel. If that has to rid itself of completions
+            // first, take them.
+            let _ = self.enter(0, None);
+            self.reap();
+        }
+    }
+
+    pub(crate) fn read_bell(&mut self, file: SharedFile) {
+        let mut counter = Box::new([0u8; 8]);
+        let entry = opcode::Read::new(Fd(file.raw()), counter.as_mut_ptr(), 8).build();
+        self.submit(Owner::Bell, Some(file), Kept::Bell(counter), entry);
+    }
+
+    /// Reads into this range of the memory; `offset` counts from the start of the file.
+    pub(crate) fn read(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        memory: SlotMut,
+        range: Range<usize>,
+        offset: u64,
+    ) {
+        let (address, length) = destination(&memory, &range);
+        let entry = opcode::Read::new(Fd(file.raw()), address, length).offset(offset).build();
+        self.submit(owner, Some(file.clone()), Kept::Fill(memory), entry);
+    }
+
+    /// Writes the data without its first `skip` bytes.
+    pub(crate) fn write(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        data: Slot,
+        skip: usize,
+        offset: u64,
+    ) {
+        let rest = &data[skip..];
+        let entry = opcode::Write::new(Fd(file.raw()), rest.as_ptr(), rest.len() as u32)
+            .offset(offset)
+            .build();
+        self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
+    }
+
+    pub(crate) fn write_superblock(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        bytes: Box<SuperblockBytes>,
+        offset: u64,
+    ) {
+        let length = bytes.0.len() as u32;
+        let entry =
+            opcode::Write::new(Fd(file.raw()), bytes.0.as_ptr(), length).offset(offset).build();
+        self.submit(owner, Some(file.clone()), Kept::Superblock(bytes), entry);
+    }
+
+    pub(crate) fn write_batch(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        mut batch: Box<Batch>,
+        offset: u64,
+    ) {
+        batch.prepare(0);
+        let count = batch.iovecs.len() as u32;
+        let entry = opcode::Writev::new(Fd(file.raw()), batch.iovecs.as_ptr(), count)
+            .offset(offset)
+            .build();
+        self.submit(owner, Some(file.clone()), Kept::Batch(batch), entry);
+    }
+
+    /// `fdatasync`.
+    pub(crate) fn flush(&mut self, owner: Owner, file: &SharedFile) {
+        let entry = opcode::Fsync::new(Fd(file.raw())).flags(FsyncFlags::DATASYNC).build();
+        self.submit(owner, Some(file.clone()), Kept::Nothing, entry);
+    }
+
+    pub(crate) fn fallocate(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        mode: i32,
+        offset: u64,
+        length: u64,
+    ) {
+        let entry =
+            opcode::Fallocate::new(Fd(file.raw()), length).offset(offset).mode(mode).build();
+        self.submit(owner, Some(file.clone()), Kept::Nothing, entry);
+    }
+
+    /// Receives into this range of the memory: at least one byte, or with `all` the whole range
+    /// unless the stream ends before.
+    pub(crate) fn receive(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        memory: SlotMut,
+        range: Range<usize>,
+        all: bool,
+    ) {
+        let (address, length) = destination(&memory, &range);
+        let flags = if all { libc::MSG_WAITALL } else { 0 };
+        let entry = opcode::Recv::new(Fd(file.raw()), address, length).flags(flags).build();
+        self.submit(owner, Some(file.clone()), Kept::Fill(memory), entry);
+    }
+
+    /// Sends the parts without their first `skip` bytes.
+    pub(crate) fn send(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        mut batch: Box<Batch>,
+        skip: usize,
+    ) {
+        batch.prepare(skip);
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        let entry = opcode::SendMsg::new(Fd(file.raw()), batch.message()).flags(flags).build();
+        self.submit(owner, Some(file.clone()), Kept::Batch(batch), entry);
+    }
+
+    pub(crate) fn wait_readable(&mut self, owner: Owner, file: &SharedFile) {
+        let entry = opcode::PollAdd::new(Fd(file.raw()), libc::POLLIN as u32).build();
+        self.submit(owner, Some(file.clone()), Kept::Nothing, entry);
+    }
+
+    pub(crate) fn command(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        operation: u32,
+        argument: [u8; 16],
+    ) {
+        let entry = opcode::UringCmd16::new(Fd(file.raw()), operation).cmd(argument).build();
+        self.submit(owner, Some(file.clone()), Kept::Nothing, entry);
+    }
+
+    /// Asks for the end of everything that is under way on a descriptor. Not for disks.
+    pub(crate) fn cancel(&mut self, file: &SharedFile) {
+        let which = CancelBuilder::fd(Fd(file.raw())).all();
+        let entry = opcode::AsyncCancel2::new(which).build();
+        self.submit(Owner::Nobody, Some(file.clone()), Kept::Nothing, entry);
+    }
+
+    /// Submits what was queued and waits until something completes or the time is over; with a
+    /// timeout of zero, only submits and looks.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.reap();
+        let idle = self.ready.is_empty() && timeout != Some(Duration::ZERO);
+        self.enter(usize::from(idle), timeout.filter(|_| idle))?;
+        self.reap();
+        Ok(())
+    }
+
+    fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
+        self.system_calls += 1;
+        let result = match timeout {
+            Some(timeout) => {
+                let time = Timespec::from(timeout);
+                let args = SubmitArgs::new().timespec(&time);
+                self.uring.submitter().submit_with_args(want, &args)
+            }
+            None if want == 0 => self.uring.submit(),
+            None => self.uring.submit_and_wait(want),
+        };
+        match result {
+            Ok(_) => Ok(()),
+            // The time is over; a signal came; completions must be taken first.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn reap(&mut self) {
+        for entry in self.uring.completion() {
+            let Some(inflight) = self.inflight.remove(Key::from_number(entry.user_data())) else {
+                continue;
+            };
+            self.count -= 1;
+            let raw = entry.result();
+            let result =
+                usize::try_from(raw).map_err(|_| io::Error::from_raw_os_error(raw.wrapping_neg()));
+            let Inflight { owner, kept, _file } = inflight;
+            self.ready.push_back(Completion { owner, result, raw, kept });
+        }
+    }
+
+    /// The next operation that has ended.
+    pub(crate) fn next_completion(&mut self) -> Option<Completion> {
+        self.ready.pop_front()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.count == 0 {
+            // SAFETY: it is dropped here only, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.inflight) };
+        }
+    }
+}
+
+fn destination(memory: &SlotMut, range: &Range<usize>) -> (*mut u8, u32) {
+    assert!(range.start <= range.end && range.end <= memory.len(), "the range is in the memory");
+    (memory.address(range.start), (range.end - range.start) as u32)
+}

@@ -1,0 +1,301 @@
+//! What of one volume is on this node, and its primary's driver.
+
+use std::collections::HashMap;
+
+use evenkeel_core::primary::{Command, CommandError, EndReason, PrimaryConfig};
+use evenkeel_core::{
+    CommandId, Instant, LinkId, NodeId, Operation, Payload, Primary, PrimaryEffect, PrimaryEvent,
+    ReplicaId, Reply, RequestError, RequestId, VolumeId,
+};
+
+use crate::api::{Caller, ConnectRequest, EngineEvent};
+use crate::counters::{Kind, VolumeCounters};
+use crate::engine::Answer;
+use crate::frontend::FrontendEvent;
+use crate::pool::{Budget, Reservation};
+use crate::slab::{Key, Slab};
+use crate::slot::Slot;
+use crate::worker::{Timer, Work, Worker};
+
+/// See the module's documentation.
+pub(crate) struct Volume {
+    pub(crate) id: VolumeId,
+    /// Of its clients.
+    pub(crate) budget: Budget,
+    pub(crate) memory: usize,
+    pub(crate) primary: Option<PrimaryHost>,
+    /// The replicas that are open on this node.
+    pub(crate) replicas: Vec<(ReplicaId, Key)>,
+    pub(crate) frontends: Vec<Key>,
+    /// Connections that the control plane is asked for.
+    pub(crate) connects: HashMap<ConnectRequest, (Caller, ReplicaId)>,
+    pub(crate) counters: VolumeCounters,
+    requests: Slab<OpenRequest>,
+    commands: HashMap<CommandId, Answer<Result<(), CommandError>>>,
+    /// Why the primary has ended, while front ends are closing.
+    ended: Option<EndReason>,
+}
+
+/// A primary and its timer.
+pub(crate) struct PrimaryHost {
+    pub(crate) core: Primary<Slot>,
+    pub(crate) node: NodeId,
+    pub(crate) armed: Option<Instant>,
+}
+
+/// A client's request that has not been answered.
+struct OpenRequest {
+    frontend: Key,
+    token: u64,
+    /// For the answer to a read.
+    room: Option<Reservation>,
+    kind: Kind,
+    bytes: u64,
+    began: Instant,
+}
+
+impl Volume {
+    pub(crate) fn new(id: VolumeId, budget: Budget, memory: usize) -> Self {
+        Self {
+            id,
+            budget,
+            memory,
+            primary: None,
+            replicas: Vec::new(),
+            frontends: Vec::new(),
+            connects: HashMap::new(),
+            counters: VolumeCounters::default(),
+            requests: Slab::new(),
+            commands: HashMap::new(),
+            ended: None,
+        }
+    }
+
+    /// Whether nothing of it is on this node.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.primary.is_none()
+            && self.replicas.is_empty()
+            && self.frontends.is_empty()
+            && self.ended.is_none()
+    }
+
+    /// Whether it is attached here, or its end is not complete.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.primary.is_some() || self.ended.is_some()
+    }
+
+    fn replica(&self, id: ReplicaId) -> Option<Key> {
+        self.replicas.iter().find(|(replica, _)| *replica == id).map(|(_, key)| *key)
+    }
+}
+
+impl Worker {
+    /// The volume's place, made if there is none.
+    pub(crate) fn volume_key(&mut self, id: VolumeId) -> Key {
+        if let Some(key) = self.by_id.get(&id) {
+            return *key;
+        }
+        let memory = self.config.memory_per_volume;
+        let budget = Budget::new(self.pool.clone(), memory);
+        let key = self.volumes.insert(Volume::new(id, budget, memory));
+        self.by_id.insert(id, key);
+        key
+    }
+
+    pub(crate) fn forget_unused_volume(&mut self, key: Key) {
+        if self.volumes.get(key).is_some_and(Volume::is_unused)
+            && let Some(volume) = self.volumes.remove(key)
+        {
+            self.by_id.remove(&volume.id);
+        }
+    }
+
+    pub(crate) fn start_primary(&mut self, key: Key, config: PrimaryConfig) {
+        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let core = Primary::new(config, self.now);
+        volume.primary = Some(PrimaryHost { core, node: config.id.node, armed: None });
+        volume.counters = VolumeCounters::default();
+        self.work.push_back(Work::Primary(key, PrimaryEvent::Start));
+    }
+
+    pub(crate) fn command_primary(
+        &mut self,
+        id: VolumeId,
+        command: Command,
+        answer: Answer<Result<(), CommandError>>,
+    ) {
+        self.commands += 1;
+        let number = CommandId(self.commands);
+        let key = self.by_id.get(&id).copied();
+        match key.and_then(|key| Some((key, self.volumes.get_mut(key)?))) {
+            Some((key, volume)) if volume.primary.is_some() => {
+                volume.commands.insert(number, answer);
+                let event = PrimaryEvent::Command { id: number, command };
+                self.work.push_back(Work::Primary(key, event));
+            }
+            _ => answer(Err(CommandError::Ended)),
+        }
+    }
+
+    pub(crate) fn step_primary(&mut self, key: Key, event: PrimaryEvent<Slot>) {
+        // What came over a link that has been closed meanwhile is not heard any more.
+        match &event {
+            PrimaryEvent::Message { link, .. } if !self.has_link(*link) => return,
+            PrimaryEvent::LinkDown { link: Some(link), .. } if !self.remove_link(*link) => return,
+            _ => {}
+        }
+        let Some(primary) = self.volumes.get_mut(key).and_then(|v| v.primary.as_mut()) else {
+            return self.refuse_event(key, event);
+        };
+        let mut effects = std::mem::take(&mut self.primary_effects);
+        primary.core.step(self.now, event, &mut effects);
+        for effect in effects.drain(..) {
+            self.primary_effect(key, effect);
+        }
+        self.primary_effects = effects;
+        self.arm(Timer::Primary(key));
+    }
+
+    /// The primary has ended: a request is answered, the rest is of no interest.
+    fn refuse_event(&mut self, key: Key, event: PrimaryEvent<Slot>) {
+        match event {
+            PrimaryEvent::Request { request, .. } => {
+                self.reply(key, request, Err(RequestError::Detached));
+            }
+            PrimaryEvent::Command { id, .. } => {
+                self.command_done(key, id, Err(CommandError::Ended));
+            }
+            _ => {}
+        }
+    }
+
+    fn primary_effect(&mut self, key: Key, effect: PrimaryEffect<Slot>) {
+        let Some(volume) = self.volumes.get(key).map(|volume| volume.id) else { return };
+        match effect {
+            PrimaryEffect::Reply { request, result } => self.reply(key, request, result),
+            PrimaryEffect::Send { link, message, payload } => self.send(link, message, payload),
+            PrimaryEffect::Connect { replica, node } => self.connect(key, replica, node),
+            PrimaryEffect::Disconnect { link } => self.close_link(Key::from_number(link.0)),
+            PrimaryEffect::ReadView { call } => self.tell(EngineEvent::ReadView { volume, call }),
+            PrimaryEffect::SwapView { call, view } => {
+                self.tell(EngineEvent::SwapView { volume, call, view });
+            }
+            PrimaryEffect::CommandDone { id, result } => self.command_done(key, id, result),
+            PrimaryEffect::Ended { reason } => self.primary_ended(key, reason),
+            PrimaryEffect::Note(note) => self.tell(EngineEvent::Note { volume, note }),
+        }
+    }
+
+    fn command_done(&mut self, key: Key, id: CommandId, result: Result<(), CommandError>) {
+        let answer = self.volumes.get_mut(key).and_then(|volume| volume.commands.remove(&id));
+        if let Some(answer) = answer {
+            answer(result);
+        }
+    }
+
+    /// Reaches a replica: in memory if it is open here, by the control plane if it is elsewhere.
+    fn connect(&mut self, key: Key, replica: ReplicaId, node: NodeId) {
+        let Some(volume) = self.volumes.get(key) else { return };
+        if let Some(local) = volume.replica(replica) {
+            let (ours, theirs) = self.join_locally(key, Caller::Primary, None, replica, local);
+            let event = evenkeel_core::ReplicaEvent::LinkOpened { link: theirs };
+            self.work.push_back(Work::Replica(local, event));
+            self.work.push_back(Work::Primary(key, PrimaryEvent::LinkUp { replica, link: ours }));
+        } else if volume.primary.as_ref().is_some_and(|primary| primary.node == node) {
+            let event = PrimaryEvent::LinkDown { replica, link: None };
+            self.work.push_back(Work::Primary(key, event));
+        } else {
+            self.ask_for_connection(key, Caller::Primary, replica, node);
+        }
+    }
+
+    pub(crate) fn ask_for_connection(
+        &mut self,
+        key: Key,
+        caller: Caller,
+        replica: ReplicaId,
+        node: NodeId,
+    ) {
+        self.connects += 1;
+        let request = ConnectRequest(self.connects);
+        let Some(volume) = self.volumes.get_mut(key) else { return };
+        volume.connects.insert(request, (caller, replica));
+        let volume = volume.id;
+        self.tell(EngineEvent::Connect { volume, request, caller, replica, node });
+    }
+
+    /// Hands a front end's request to the primary.
+    pub(crate) fn request(
+        &mut self,
+        key: Key,
+        frontend: Key,
+        token: u64,
+        operation: Operation<Slot>,
+        room: Option<Reservation>,
+    ) {
+        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let (kind, bytes) = kind_of(&operation);
+        let began = self.now;
+        let request = OpenRequest { frontend, token, room, kind, bytes, began };
+        let request = RequestId(volume.requests.insert(request).number());
+        let event = PrimaryEvent::Request { request, operation };
+        self.work.push_back(Work::Primary(key, event));
+    }
+
+    fn reply(&mut self, key: Key, request: RequestId, result: Result<Reply<Slot>, RequestError>) {
+        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let Some(mut open) = volume.requests.remove(Key::from_number(request.0)) else { return };
+        let took = self.now.since(open.began);
+        volume.counters.kinds[open.kind as usize].note(took, result.is_ok(), open.bytes);
+        if let (Ok(Reply::Data(pieces)), Some(room)) = (&result, &mut open.room) {
+            for (_, piece) in pieces {
+                piece.hold(room.split(piece.length() as usize));
+            }
+        }
+        let event = FrontendEvent::Reply { token: open.token, result };
+        self.work.push_back(Work::Frontend(open.frontend, event));
+    }
+
+    fn primary_ended(&mut self, key: Key, reason: EndReason) {
+        self.close_links_of_primary(key);
+        let Some(volume) = self.volumes.get_mut(key) else { return };
+        volume.primary = None;
+        volume.connects.retain(|_, (caller, _)| *caller != Caller::Primary);
+        volume.ended = Some(reason);
+        for answer in std::mem::take(&mut volume.commands).into_values() {
+            answer(Err(CommandError::Ended));
+        }
+        // After the last replies, which are in the queue.
+        for frontend in self.volumes.get(key).map(|v| v.frontends.clone()).unwrap_or_default() {
+            self.work.push_back(Work::Frontend(frontend, FrontendEvent::Stopping));
+        }
+        self.finish_end(key);
+    }
+
+    /// Tells the end when the last front end has gone.
+    pub(crate) fn finish_end(&mut self, key: Key) {
+        let Some(volume) = self.volumes.get_mut(key) else { return };
+        if !volume.frontends.is_empty() {
+            return;
+        }
+        let id = volume.id;
+        if let Some(reason) = volume.ended.take() {
+            self.forget_unused_volume(key);
+            self.tell(EngineEvent::Ended { volume: id, reason });
+        }
+    }
+
+    pub(crate) fn primary_link_up(&mut self, key: Key, replica: ReplicaId, link: LinkId) {
+        self.work.push_back(Work::Primary(key, PrimaryEvent::LinkUp { replica, link }));
+    }
+}
+
+fn kind_of(operation: &Operation<Slot>) -> (Kind, u64) {
+    match operation {
+        Operation::Read { length, .. } => (Kind::Read, u64::from(*length)),
+        Operation::Write { payload, .. } => (Kind::Write, u64::from(payload.length())),
+        Operation::Zero { length, .. } => (Kind::Zero, *length),
+        Operation::Flush => (Kind::Flush, 0),
+        Operation::Map { length, .. } => (Kind::Map, *length),
+    }
+}

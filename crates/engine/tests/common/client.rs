@@ -1,0 +1,179 @@
+//! A front end that a test drives by a channel.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use evenkeel_core::{Extent, Operation, Reply, RequestError};
+use evenkeel_engine::*;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::{Cluster, ask};
+
+/// A request as a test states it.
+pub enum Request {
+    Read(u64, u32),
+    Write(u64, Vec<u8>, bool),
+    Zero(u64, u64, bool),
+    Flush,
+    Map(u64, u64),
+}
+
+/// What a test is answered.
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    Done,
+    Data(Vec<u8>),
+    Extents(Vec<(u64, bool)>),
+}
+
+pub type Answered = Result<Answer, RequestError>;
+
+/// The test's side.
+pub struct Client {
+    requests: Sender<(Request, Sender<Answered>)>,
+    bell: Arc<OwnedFd>,
+    pub id: FrontendId,
+}
+
+/// The front end's side.
+struct ChannelFrontend {
+    requests: Receiver<(Request, Sender<Answered>)>,
+    bell: Option<OwnedFd>,
+    descriptor: Option<Descriptor>,
+    waiting: Vec<(Request, Sender<Answered>)>,
+    open: Vec<Option<Sender<Answered>>>,
+}
+
+impl Cluster {
+    pub fn client(&mut self) -> Client {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("eventfd");
+        let theirs = bell.try_clone().expect("a copy");
+        let (requests, receiver) = channel();
+        self.next_frontend += 1;
+        let id = FrontendId(self.next_frontend);
+        let make: FrontendMaker = Box::new(move || {
+            Box::new(ChannelFrontend {
+                requests: receiver,
+                bell: Some(theirs),
+                descriptor: None,
+                waiting: Vec::new(),
+                open: Vec::new(),
+            })
+        });
+        let volume = self.volume;
+        ask(|answer| {
+            self.engines[0].add_frontend(volume, id, "test".to_owned(), make, answer);
+        })
+        .expect("added");
+        Client { requests, bell: Arc::new(bell), id }
+    }
+}
+
+impl Client {
+    pub fn begin(&self, request: Request) -> Receiver<Answered> {
+        let (sender, receiver) = channel();
+        self.requests.send((request, sender)).expect("the front end is there");
+        rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes()).expect("rings");
+        receiver
+    }
+
+    pub fn call(&self, request: Request) -> Answered {
+        self.begin(request).recv_timeout(Duration::from_secs(20)).expect("an answer in time")
+    }
+
+    pub fn write(&self, offset: u64, data: Vec<u8>) {
+        assert_eq!(self.call(Request::Write(offset, data, false)), Ok(Answer::Done));
+    }
+
+    pub fn read(&self, offset: u64, length: u32) -> Vec<u8> {
+        match self.call(Request::Read(offset, length)) {
+            Ok(Answer::Data(data)) => data,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Frontend for ChannelFrontend {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        match event {
+            FrontendEvent::Started => {
+                if let Some(bell) = self.bell.take() {
+                    let descriptor = context.open(bell.try_clone().expect("a copy"));
+                    self.bell = Some(bell);
+                    self.descriptor = Some(descriptor);
+                    context.wait_readable(descriptor);
+                }
+            }
+            FrontendEvent::Readable { descriptor } => {
+                let mut count = [0; 8];
+                let bell = self.bell.as_ref().expect("open");
+                let _ = rustix::io::read(bell, &mut count);
+                context.wait_readable(descriptor);
+                self.waiting.extend(self.requests.try_iter());
+                self.submit(context);
+            }
+            FrontendEvent::MemoryAvailable => self.submit(context),
+            FrontendEvent::Reply { token, result } => {
+                if let Some(sender) = self.open[token as usize].take() {
+                    let _ = sender.send(result.map(answer));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ChannelFrontend {
+    fn submit(&mut self, context: &mut FrontendContext) {
+        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
+        while let Some((request, sender)) = waiting.next() {
+            let token = self.open.len() as u64;
+            let Some(operation) = operation(&request, context) else {
+                self.waiting.push((request, sender));
+                self.waiting.extend(waiting);
+                return;
+            };
+            if context.submit(token, operation).is_err() {
+                self.waiting.push((request, sender));
+                self.waiting.extend(waiting);
+                return;
+            }
+            self.open.push(Some(sender));
+        }
+    }
+}
+
+fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operation<Slot>> {
+    Some(match request {
+        Request::Read(offset, length) => Operation::Read { offset: *offset, length: *length },
+        Request::Write(offset, data, durable) => {
+            let mut slot = context.allocate(data.len())?;
+            slot.copy_from_slice(data);
+            Operation::Write { offset: *offset, payload: slot.freeze(), durable: *durable }
+        }
+        Request::Zero(offset, length, unmap) => {
+            Operation::Zero { offset: *offset, length: *length, unmap: *unmap, durable: false }
+        }
+        Request::Flush => Operation::Flush,
+        Request::Map(offset, length) => Operation::Map { offset: *offset, length: *length },
+    })
+}
+
+fn answer(reply: Reply<Slot>) -> Answer {
+    match reply {
+        Reply::Done => Answer::Done,
+        Reply::Data(pieces) => {
+            let mut data = Vec::new();
+            for (offset, piece) in pieces {
+                assert_eq!(offset as usize, data.len(), "no gaps");
+                data.extend_from_slice(&piece);
+            }
+            Answer::Data(data)
+        }
+        Reply::Extents(extents) => Answer::Extents(
+            extents.iter().map(|Extent { length, allocated }| (*length, *allocated)).collect(),
+        ),
+    }
+}

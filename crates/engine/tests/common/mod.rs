@@ -1,0 +1,329 @@
+//! A cluster of engines in one process: real files, real sockets, a coordinator in memory.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub mod client;
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use evenkeel_core::primary::{CoordinatorAnswer, Note, PrimaryConfig};
+use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::*;
+use evenkeel_engine::*;
+use evenkeel_format::{DATA_OFFSET, Superblock, newest};
+
+/// What a test's volume looks like.
+#[derive(Clone)]
+pub struct Shape {
+    pub size: u64,
+    pub block_size: u32,
+    pub chunk: u32,
+    pub protocol: Protocol,
+    /// For each mirror, the nodes of its replicas.
+    pub mirrors: Vec<Vec<usize>>,
+    pub nodes: usize,
+    pub settings: Settings,
+    pub memory: Option<usize>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            size: 16 << 20,
+            block_size: 512,
+            chunk: 64 << 10,
+            protocol: Protocol::C,
+            mirrors: vec![vec![0]],
+            nodes: 1,
+            settings: Settings::default(),
+            memory: None,
+        }
+    }
+}
+
+pub struct Cluster {
+    pub directory: tempfile::TempDir,
+    pub engines: Vec<Engine>,
+    pub shape: Shape,
+    pub volume: VolumeId,
+    pub view: Arc<Mutex<View>>,
+    /// Nodes that cannot be reached.
+    pub cut: Arc<Mutex<Vec<usize>>>,
+    /// What is of interest to tests.
+    pub events: Receiver<EngineEvent>,
+    pub next_frontend: u64,
+}
+
+pub fn node_id(index: usize) -> NodeId {
+    NodeId(100 + index as u128)
+}
+
+fn replica_id(mirror: usize, index: usize) -> ReplicaId {
+    ReplicaId(1000 + 100 * mirror as u128 + index as u128)
+}
+
+fn first_view(volume: VolumeId, shape: &Shape) -> View {
+    let record = |mirror: usize, index: usize, node: usize| ReplicaRecord {
+        id: replica_id(mirror, index),
+        node: node_id(node),
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(0),
+        cause: view::Cause::None,
+    };
+    let mirrors = shape.mirrors.iter().enumerate().map(|(mirror, nodes)| MirrorView {
+        replicas: nodes.iter().enumerate().map(|(i, node)| record(mirror, i, *node)).collect(),
+    });
+    View {
+        volume,
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(7),
+        coordinator: CoordinatorId(8),
+        geometry: Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },
+        protocol: shape.protocol,
+        mirrors: mirrors.collect(),
+        primaries: Vec::new(),
+    }
+}
+
+pub fn open_direct(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options
+        .clone()
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
+        .or_else(|_| options.open(path))
+        .expect("the replica's file opens")
+}
+
+/// Reads the superblocks of a replica's file.
+pub fn read_newest(path: &Path) -> evenkeel_format::Newest {
+    let bytes = std::fs::read(path).expect("readable");
+    newest(&bytes[..16 << 10], &bytes[512 << 10..528 << 10]).expect("a valid superblock")
+}
+
+impl Cluster {
+    pub fn start(shape: Shape) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        Self::start_in(directory, shape)
+    }
+
+    pub fn start_in(directory: tempfile::TempDir, shape: Shape) -> Self {
+        let volume = VolumeId(0x1234_5678_9abc);
+        let view = Arc::new(Mutex::new(first_view(volume, &shape)));
+        let (sender, receiver) = channel();
+        let (to_test, events) = channel();
+        let engines: Vec<Engine> =
+            (0..shape.nodes).map(|node| start_engine(node, sender.clone())).collect();
+        let cut = Arc::new(Mutex::new(Vec::new()));
+        let control =
+            Control { engines: engines.clone(), view: view.clone(), cut: cut.clone(), to_test };
+        std::thread::spawn(move || control.run(receiver));
+        let cluster =
+            Self { directory, engines, shape, volume, view, cut, events, next_frontend: 0 };
+        cluster.create_replicas();
+        cluster
+    }
+
+    pub fn path(&self, mirror: usize, index: usize) -> PathBuf {
+        self.directory.path().join(format!("replica-{mirror}-{index}"))
+    }
+
+    fn create_replicas(&self) {
+        let view = self.view.lock().unwrap().clone();
+        for (mirror, nodes) in self.shape.mirrors.iter().enumerate() {
+            for (index, node) in nodes.iter().enumerate() {
+                let path = self.path(mirror, index);
+                let file = File::create(&path).expect("created");
+                file.set_len(DATA_OFFSET + view.replica_size()).expect("sized");
+                drop(file);
+                let superblock = Superblock {
+                    sequence: 1,
+                    volume: self.volume,
+                    name: "test".to_owned(),
+                    replica: replica_id(mirror, index),
+                    mirror: mirror as u32,
+                    data_offset: DATA_OFFSET,
+                    data_length: view.replica_size(),
+                    view: view.clone(),
+                };
+                let bytes = superblock.encode().expect("encodes");
+                use std::os::unix::fs::FileExt;
+                let file = OpenOptions::new().write(true).open(&path).expect("opens");
+                file.write_all_at(bytes.as_ref().as_ref(), 0).expect("written");
+                file.write_all_at(bytes.as_ref().as_ref(), 512 << 10).expect("written");
+                self.open_replica(*node, mirror, index, 1).expect("opens");
+            }
+        }
+    }
+
+    pub fn open_replica(
+        &self,
+        node: usize,
+        mirror: usize,
+        index: usize,
+        incarnation: u64,
+    ) -> Result<(), EngineError> {
+        let path = self.path(mirror, index);
+        let newest = read_newest(&path);
+        let config = ReplicaConfig {
+            id: replica_id(mirror, index),
+            incarnation: Incarnation(incarnation * 1000 + index as u64),
+            boot: BootId(1),
+            view: newest.superblock.view.clone(),
+            settings: self.shape.settings,
+        };
+        let file = OwnedFd::from(open_direct(&path));
+        let replica = OpenReplica { file, newest, config };
+        ask(|answer| self.engines[node].open_replica(replica, answer))
+    }
+
+    pub fn close_replica(&self, node: usize, mirror: usize, index: usize) {
+        let id = replica_id(mirror, index);
+        ask(|answer| self.engines[node].close_replica(self.volume, id, answer)).expect("closes");
+    }
+
+    pub fn attach(&self) {
+        let config = PrimaryConfig {
+            id: PrimaryId { node: node_id(0), incarnation: Incarnation(77) },
+            volume: self.volume,
+            settings: self.shape.settings,
+        };
+        ask(|answer| self.engines[0].attach(config, self.shape.memory, answer)).expect("attaches");
+        self.wait_for("serving", |event| {
+            matches!(event, EngineEvent::Note { note: Note::Serving(_), .. })
+        });
+    }
+
+    /// Waits for an event; panics after 20 s.
+    pub fn wait_for(&self, what: &str, mut is_it: impl FnMut(&EngineEvent) -> bool) -> EngineEvent {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let event = self.events.recv_timeout(left).unwrap_or_else(|_| panic!("no {what}"));
+            if is_it(&event) {
+                return event;
+            }
+        }
+    }
+
+    pub fn detach(&self) {
+        let command = evenkeel_core::primary::Command::Detach;
+        let (sender, _receiver) = channel();
+        self.engines[0].command(self.volume, command, move |result| {
+            let _ = sender.send(result);
+        });
+        self.wait_for("end", |event| matches!(event, EngineEvent::Ended { .. }));
+    }
+
+    pub fn status(&self, node: usize) -> VolumeStatus {
+        let (sender, receiver) = channel();
+        self.engines[node].volume_status(self.volume, move |status| {
+            let _ = sender.send(status);
+        });
+        receiver.recv_timeout(Duration::from_secs(10)).expect("an answer").expect("known")
+    }
+
+    /// Stops all engines.
+    pub fn stop(&self) {
+        for engine in &self.engines {
+            engine.stop();
+        }
+    }
+
+    /// The data of a replica, as it is in its file.
+    pub fn data(&self, mirror: usize, index: usize) -> Vec<u8> {
+        let mut bytes = std::fs::read(self.path(mirror, index)).expect("readable");
+        bytes.split_off(DATA_OFFSET as usize)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Calls something that answers a result, and waits for the answer.
+pub fn ask<T: Send + 'static>(call: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> T {
+    let (sender, receiver) = channel();
+    call(Box::new(move |result| {
+        let _ = sender.send(result);
+    }));
+    receiver.recv_timeout(Duration::from_secs(20)).expect("an answer in time")
+}
+
+fn start_engine(node: usize, sender: Sender<(usize, EngineEvent)>) -> Engine {
+    let mut config = EngineConfig::new(move |event| {
+        let _ = sender.send((node, event));
+    });
+    config.workers = 2;
+    Engine::start(config).expect("io_uring is there")
+}
+
+/// The control plane of all nodes.
+struct Control {
+    engines: Vec<Engine>,
+    view: Arc<Mutex<View>>,
+    cut: Arc<Mutex<Vec<usize>>>,
+    to_test: Sender<EngineEvent>,
+}
+
+impl Control {
+    fn run(&self, events: Receiver<(usize, EngineEvent)>) {
+        for (node, event) in events {
+            match event {
+                EngineEvent::ReadView { volume, call } => {
+                    let view = self.view.lock().unwrap().clone();
+                    let answer = CoordinatorAnswer::Newest(Box::new(view));
+                    self.engines[node].coordinator_answer(volume, call, answer);
+                }
+                EngineEvent::SwapView { volume, call, view } => {
+                    let answer = self.swap(*view);
+                    self.engines[node].coordinator_answer(volume, call, answer);
+                }
+                EngineEvent::Connect { volume, request, replica, node: target, .. } => {
+                    let target = (target.0 - 100) as usize;
+                    let socket = self.connect(volume, replica, node, target);
+                    self.engines[node].connected(volume, request, socket);
+                }
+                event => {
+                    let _ = self.to_test.send(event);
+                }
+            }
+        }
+    }
+
+    fn swap(&self, view: View) -> CoordinatorAnswer {
+        let mut newest = self.view.lock().unwrap();
+        if newest.generation != view.parent {
+            return CoordinatorAnswer::Newest(Box::new(newest.clone()));
+        }
+        *newest = view;
+        CoordinatorAnswer::Committed
+    }
+
+    fn connect(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+        from: usize,
+        to: usize,
+    ) -> Option<OwnedFd> {
+        let cut = self.cut.lock().unwrap();
+        if from == to || cut.contains(&to) || cut.contains(&from) {
+            return None;
+        }
+        let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+        self.engines[to].accept_link(volume, replica, theirs.into());
+        Some(ours.into())
+    }
+}

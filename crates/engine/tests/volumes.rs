@@ -1,0 +1,82 @@
+//! Volumes on real files, through the whole engine.
+
+mod common;
+
+use common::client::{Answer, Request};
+use common::{Cluster, Shape};
+
+/// Bytes that tell where they belong.
+fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
+
+#[test]
+fn one_local_replica_keeps_what_is_written() {
+    let mut cluster = Cluster::start(Shape::default());
+    cluster.attach();
+    let client = cluster.client();
+    client.write(4096, pattern(1, 4096));
+    client.write(512, pattern(2, 512));
+    assert_eq!(client.read(4096, 4096), pattern(1, 4096));
+    assert_eq!(client.read(512, 512), pattern(2, 512));
+    assert_eq!(client.read(0, 512), vec![0; 512]);
+    assert_eq!(client.call(Request::Flush), Ok(Answer::Done));
+    drop(client);
+    cluster.detach();
+    assert_eq!(&cluster.data(0, 0)[4096..8192], &pattern(1, 4096)[..]);
+}
+
+#[test]
+fn three_replicas_on_three_nodes_are_identical() {
+    let shape =
+        Shape { mirrors: vec![vec![0, 1, 2]], nodes: 3, size: 64 << 20, ..Shape::default() };
+    let mut cluster = Cluster::start(shape);
+    cluster.attach();
+    let client = cluster.client();
+    let lengths = [512usize, 4096, 20_480, 65_536, 1 << 20, (1 << 20) + 512, 5 << 20];
+    let mut offset = 0;
+    let mut answers = Vec::new();
+    for (seed, length) in lengths.into_iter().enumerate() {
+        let data = pattern(seed as u64, length);
+        answers.push(client.begin(Request::Write(offset, data, false)));
+        offset += length as u64;
+    }
+    for answer in answers {
+        assert_eq!(answer.recv().unwrap(), Ok(Answer::Done));
+    }
+    offset = 0;
+    for (seed, length) in lengths.into_iter().enumerate() {
+        assert_eq!(client.read(offset, length as u32), pattern(seed as u64, length));
+        offset += length as u64;
+    }
+    cluster.detach();
+    assert!(cluster.data(0, 0) == cluster.data(0, 1));
+    assert!(cluster.data(0, 0) == cluster.data(0, 2));
+}
+
+#[test]
+fn a_stripe_spreads_and_gathers() {
+    let shape = Shape {
+        mirrors: vec![vec![0, 1], vec![1, 0]],
+        nodes: 2,
+        size: 32 << 20,
+        ..Shape::default()
+    };
+    let mut cluster = Cluster::start(shape);
+    cluster.attach();
+    let client = cluster.client();
+    client.write(32 << 10, pattern(9, 3 << 20));
+    assert_eq!(client.read(32 << 10, 3 << 20), pattern(9, 3 << 20));
+    cluster.detach();
+    assert!(cluster.data(0, 0) == cluster.data(0, 1));
+    assert!(cluster.data(1, 0) == cluster.data(1, 1));
+    assert!(cluster.data(0, 0) != cluster.data(1, 0));
+}
