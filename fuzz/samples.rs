@@ -1,0 +1,89 @@
+//! Sound values from which the fuzz targets start, and checksums made right again after a change:
+//! without that nothing would ever get past them.
+
+use evenkeel_core::view::Cause;
+use evenkeel_core::*;
+use evenkeel_exports::nbd::{Export, Exports};
+use evenkeel_format::Superblock;
+use evenkeel_format::bytes::crc32c_of_parts;
+
+/// A view of two mirrors of two replicas, with one primary.
+pub fn view() -> View {
+    let record = |id: u128| ReplicaRecord {
+        id: ReplicaId(id),
+        node: NodeId(id + 100),
+        state: if id == 1 { ReplicaState::Rebuilding } else { ReplicaState::InSync },
+        since: Generation(1),
+        incarnation: Incarnation(5),
+        cause: Cause::None,
+    };
+    let mirror = |first: u128| MirrorView { replicas: vec![record(first), record(first + 1)] };
+    View {
+        volume: VolumeId(7),
+        generation: Generation(3),
+        parent: Generation(2),
+        lineage: Lineage(11),
+        coordinator: CoordinatorId(12),
+        geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
+        protocol: Protocol::C,
+        mirrors: vec![mirror(1), mirror(3)],
+        primaries: vec![PrimaryId { node: NodeId(9), incarnation: Incarnation(8) }],
+    }
+}
+
+/// A superblock with that view.
+pub fn superblock() -> Superblock {
+    let view = view();
+    Superblock {
+        sequence: 9,
+        volume: view.volume,
+        name: "db".to_owned(),
+        replica: ReplicaId(2),
+        mirror: 0,
+        data_offset: evenkeel_format::DATA_OFFSET,
+        data_length: view.replica_size(),
+        view,
+    }
+}
+
+/// Changes bytes as `patches` says: two bytes of offset and one of value each.
+pub fn patch(bytes: &mut [u8], patches: &[u8]) {
+    for change in patches.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % bytes.len();
+        bytes[at] = change[2];
+    }
+}
+
+/// Puts the CRC-32C of `bytes`, with its own four bytes taken as zero, at `at`.
+pub fn seal(bytes: &mut [u8], at: usize) {
+    if bytes.len() >= at + 4 {
+        let crc = crc32c_of_parts(&[&bytes[..at], &[0; 4], &bytes[at + 4..]]);
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// The one export of the NBD targets.
+pub fn export() -> Export {
+    Export {
+        volume: VolumeId(7),
+        name: "db".to_owned(),
+        description: "three replicas".to_owned(),
+        size: 1 << 24,
+        block_size: 512,
+        read_only: false,
+        fast_zeroes: true,
+    }
+}
+
+/// Finds it.
+pub struct OneExport;
+
+impl Exports for OneExport {
+    fn find(&self, name: &str) -> Option<Export> {
+        matches!(name, "" | "db").then(export)
+    }
+
+    fn list(&self) -> Vec<Export> {
+        vec![export()]
+    }
+}
