@@ -1,0 +1,285 @@
+//! Clients: each primary has one, which makes requests of a small volume so that they overlap often,
+//! and operators, who give commands.
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::primary::CommandError;
+use evenkeel_core::*;
+
+use super::{Cluster, Event};
+use crate::marks::Mark;
+use crate::oracles::registers::{Moment, Read};
+use crate::payload::{SECTOR, Sectors, ZERO, stamp, stamped};
+use crate::queue::Time;
+use crate::sabotage::Sabotage;
+
+/// An unanswered request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    kind: Kind,
+    invoked: Moment,
+    /// When it was made.
+    pub at: Time,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Read { first: u32, count: u32 },
+    Change { write: u32, durable: bool },
+    Flush,
+    Map { first: u32, count: u32 },
+}
+
+impl Cluster {
+    /// The client makes its next request, if it has some left.
+    pub(super) fn issue(&mut self, primary: usize) {
+        let slot = &self.primaries[primary];
+        if self.budget == 0 || !slot.alive || slot.requests.len() >= self.profile.depth {
+            return;
+        }
+        self.budget -= 1;
+        self.counters.operations += 1;
+        let mix = self.profile.mix;
+        let mut draw = self.random.below(mix.iter().sum());
+        let choice = mix.iter().position(|weight| {
+            let taken = draw < *weight;
+            draw = draw.saturating_sub(*weight);
+            taken
+        });
+        let (first, count) = self.range();
+        let durable = self.random.chance(self.profile.durable);
+        match choice.unwrap_or(0) {
+            1 => self.issue_write(primary, first, count, durable),
+            2 => self.issue_zero(primary, first, count, durable),
+            3 => self.request(primary, Kind::Flush, Operation::Flush),
+            4 => {
+                let (offset, length) = bytes(first, count);
+                let operation = Operation::Map { offset, length };
+                self.request(primary, Kind::Map { first, count }, operation);
+            }
+            _ => self.issue_read(primary, first, count),
+        }
+    }
+
+    /// A range of sectors, whole blocks: near the start, or near a border of what a rebuild copies.
+    fn range(&mut self) -> (u32, u32) {
+        let block = self.profile.geometry.block_size / SECTOR;
+        let blocks = self.profile.sectors() / block;
+        let count = (1 + self.random.below(u64::from(self.profile.longest)) as u32).min(blocks);
+        let last = blocks - count;
+        let first = if last > 256 && self.random.chance(700) {
+            let border = settings::REGION / SECTOR / block * self.random.between(1, 2) as u32;
+            (border.saturating_sub(8) + self.random.below(16) as u32).min(last)
+        } else {
+            self.random.below(u64::from(last.min(63)) + 1) as u32
+        };
+        (first * block, count * block)
+    }
+
+    pub(super) fn issue_read(&mut self, primary: usize, first: u32, count: u32) {
+        let (offset, length) = bytes(first, count);
+        let operation = Operation::Read { offset, length: length as u32 };
+        self.request(primary, Kind::Read { first, count }, operation);
+    }
+
+    fn issue_write(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
+        let write = self.registers.next_number();
+        let (offset, _) = bytes(first, count);
+        let payload = Sectors::new((first..first + count).map(|sector| stamp(write, sector)));
+        self.registers.begin(first, count, false, primary, self.moment + 1);
+        let operation = Operation::Write { offset, payload, durable };
+        self.request(primary, Kind::Change { write, durable }, operation);
+    }
+
+    fn issue_zero(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
+        let write = self.registers.next_number();
+        let (first, count) =
+            if self.random.chance(50) { (0, self.profile.sectors()) } else { (first, count) };
+        let (offset, length) = bytes(first, count);
+        self.registers.begin(first, count, true, primary, self.moment + 1);
+        let unmap = self.random.chance(500);
+        let operation = Operation::Zero { offset, length, unmap, durable };
+        self.request(primary, Kind::Change { write, durable }, operation);
+    }
+
+    pub(super) fn issue_flush(&mut self, primary: usize) {
+        self.request(primary, Kind::Flush, Operation::Flush);
+    }
+
+    fn request(&mut self, primary: usize, kind: Kind, operation: Operation<Sectors>) {
+        let invoked = self.tick_moment();
+        let bound = self.now + self.profile.patience();
+        let slot = &mut self.primaries[primary];
+        slot.last_request += 1;
+        let request = slot.last_request;
+        slot.requests.insert(request, Request { kind, invoked, at: self.now });
+        self.queue.push(bound, Event::Bound { primary, request, command: false });
+        self.log(|| format!("client of primary {primary} asks r{request}: {kind:?}"));
+        let request = RequestId(request);
+        self.step_primary(primary, PrimaryEvent::Request { request, operation });
+    }
+
+    /// A request or a command had its time.
+    pub(super) fn bound(&mut self, primary: usize, request: u64, command: bool) {
+        let slot = &self.primaries[primary];
+        let since = if command {
+            slot.commands.get(&request).map(|(_, at)| *at)
+        } else {
+            slot.requests.get(&request).map(|r| r.at)
+        };
+        let Some(since) = since.filter(|_| slot.alive) else { return };
+        if slot.paused_until > since {
+            // It stood still in between; its time begins anew.
+            let bound = slot.paused_until + self.profile.patience();
+            if bound > self.now {
+                return self.queue.push(bound, Event::Bound { primary, request, command });
+            }
+        }
+        let what = if command { "command" } else { "request r" };
+        let waiting = slot.core.status(self.nodes[slot.node].clock(self.now)).waiting;
+        self.fail("I11", format!(
+            "primary {primary} has not answered {what}{request} for {} ms; it says that it waits for {waiting:?}",
+            (self.now - since) / 1_000_000
+        ));
+    }
+
+    pub(super) fn replied(
+        &mut self,
+        primary: usize,
+        request: RequestId,
+        result: Result<Reply<Sectors>, RequestError>,
+    ) {
+        if self.sabotage == Some(Sabotage::DropReplies) && self.random.chance(5) {
+            return;
+        }
+        let Some(asked) = self.primaries[primary].requests.remove(&request.0) else {
+            return self
+                .fail("internal", format!("primary {primary} answers request {request} twice"));
+        };
+        let answered = self.tick_moment();
+        let at = self.now + self.random.waiting(self.profile.think);
+        self.queue.push(at, Event::Issue { primary });
+        match result {
+            Ok(reply) => {
+                self.log(|| format!("client of primary {primary} is answered r{request}"));
+                self.succeeded(primary, asked, reply, answered);
+            }
+            Err(error) => {
+                self.log(|| format!("client of primary {primary} is told r{request}: {error:?}"));
+                self.marks.reach(Mark::FailedRequest);
+                if error == RequestError::Invalid {
+                    self.fail(
+                        "internal",
+                        format!("primary {primary} calls request {request} invalid"),
+                    );
+                }
+                if let Kind::Change { write, .. } = asked.kind {
+                    self.registers.fail(write);
+                }
+            }
+        }
+    }
+
+    fn succeeded(
+        &mut self,
+        primary: usize,
+        asked: Request,
+        reply: Reply<Sectors>,
+        answered: Moment,
+    ) {
+        let read = Read { primary, invoked: asked.invoked, answered };
+        match (asked.kind, reply) {
+            (Kind::Change { write, durable }, Reply::Done) => {
+                self.registers.acknowledge(write, durable, answered);
+                self.judge_acknowledgement(primary, write, durable);
+            }
+            (Kind::Flush, Reply::Done) => self.registers.flushed(primary, asked.invoked),
+            (Kind::Read { first, count }, Reply::Data(pieces)) => {
+                self.check_read(first, count, &pieces, read);
+            }
+            (Kind::Map { first, count }, Reply::Extents(extents)) => {
+                self.check_map(first, count, &extents, read);
+            }
+            (kind, reply) => {
+                self.fail("internal", format!("{kind:?} was answered with {reply:?}"));
+            }
+        }
+    }
+
+    fn check_read(&mut self, first: u32, count: u32, pieces: &[(u32, Sectors)], read: Read) {
+        let mut sector = first;
+        for (from, piece) in pieces {
+            if *from != (sector - first) * SECTOR {
+                return self.fail("internal", "the pieces of a read have a gap");
+            }
+            for cell in piece.cells() {
+                self.mark_dirty_read(*cell, read.primary);
+                let verdict = self.registers.read(sector, *cell, read);
+                self.judge(verdict);
+                sector += 1;
+            }
+        }
+        if sector != first + count {
+            self.fail("internal", format!("a read of {count} sectors brought {}", sector - first));
+        }
+    }
+
+    fn mark_dirty_read(&mut self, cell: u64, primary: usize) {
+        let change = self.registers.change(stamped(cell).0);
+        if cell != ZERO && change.is_some_and(|c| c.acknowledged.is_none() && c.primary != primary)
+        {
+            self.marks.reach(Mark::DirtyRead);
+        }
+    }
+
+    fn check_map(&mut self, first: u32, count: u32, extents: &[Extent], read: Read) {
+        let mut sector = first;
+        for extent in extents {
+            let length = (extent.length / u64::from(SECTOR)) as u32;
+            if length == 0 || sector + length > first + count {
+                return self.fail("internal", format!("a map that does not fit: {extents:?}"));
+            }
+            for hole in (sector..sector + length).filter(|_| !extent.allocated) {
+                let verdict = self.registers.read(hole, ZERO, read);
+                self.judge(verdict);
+            }
+            sector += length;
+        }
+        if sector == first {
+            self.fail("internal", "a map without an extent");
+        }
+    }
+
+    /// An operator gives a command to a primary that serves, if there is one.
+    pub(super) fn command_somewhere(&mut self, command: Command) {
+        if let Some(primary) = self.serving_primary() {
+            self.command(primary, command);
+        }
+    }
+
+    pub(super) fn command(&mut self, primary: usize, command: Command) {
+        let bound = self.now + self.profile.patience();
+        let slot = &mut self.primaries[primary];
+        slot.last_command += 1;
+        let number = slot.last_command;
+        slot.commands.insert(number, (command, self.now));
+        self.queue.push(bound, Event::Bound { primary, request: number, command: true });
+        self.log(|| format!("operator tells primary {primary}: {command:?}"));
+        self.step_primary(primary, PrimaryEvent::Command { id: CommandId(number), command });
+    }
+
+    pub(super) fn command_done(
+        &mut self,
+        primary: usize,
+        id: CommandId,
+        result: Result<(), CommandError>,
+    ) {
+        self.log(|| format!("operator is told by primary {primary}: {result:?}"));
+        if self.primaries[primary].commands.remove(&id.0).is_none() {
+            self.fail("internal", format!("primary {primary} answers command {id} twice"));
+        }
+    }
+}
+
+fn bytes(first: u32, count: u32) -> (u64, u64) {
+    (u64::from(first) * u64::from(SECTOR), u64::from(count) * u64::from(SECTOR))
+}

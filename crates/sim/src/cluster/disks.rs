@@ -1,0 +1,329 @@
+//! Disk actions: begun by a replica, carried out at one moment, answered at a later one. What is
+//! under way when a process ends may have been carried out or not; it never is afterwards (the next
+//! process gets the disk's lock only when all is over).
+
+use evenkeel_core::replica::{DiskAction, DiskError, DiskOutcome};
+use evenkeel_core::*;
+
+use super::{Cluster, Event};
+use crate::marks::Mark;
+use crate::payload::{Cell, HOLE, SECTOR, Sectors, ZERO, stamped};
+use crate::queue::{MICROSECOND, MILLISECOND, Time};
+use crate::sabotage::Sabotage;
+use crate::store::Save;
+
+/// How a disk is.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// Until when it fails some actions, and how many of 1,000.
+    pub errors: (Time, u64),
+    /// Until when it has no space left.
+    pub full_until: Time,
+    /// Until when it is slow, and how many times slower.
+    pub slow: (Time, u64),
+    /// Until when it does nothing at all.
+    pub frozen_until: Time,
+}
+
+/// A disk action under way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    ticket: DiskTicket,
+    work: Work,
+    /// The generation in which it began.
+    generation: Generation,
+    result: Option<Result<DiskOutcome<Sectors>, DiskError>>,
+    fails: Option<DiskError>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Read { first: u32, count: u32 },
+    Change { first: u32, cells: Vec<Cell> },
+    Flush { mark: u64 },
+    Map { first: u32, count: u32 },
+    Save { save: Save, generation: Generation },
+}
+
+impl Work {
+    /// The sectors that it changes.
+    fn changes(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Change { first, cells } => Some((*first, cells.len() as u32)),
+            _ => None,
+        }
+    }
+}
+
+impl Pending {
+    /// The generation in which it began, if it changes data.
+    pub fn changes_data_of(&self) -> Option<Generation> {
+        self.work.changes().map(|_| self.generation)
+    }
+}
+
+impl Cluster {
+    pub(super) fn begin_disk(
+        &mut self,
+        replica: usize,
+        ticket: DiskTicket,
+        action: DiskAction<Sectors>,
+    ) {
+        self.judge_change(replica, &action);
+        let slot = &mut self.replicas[replica];
+        let is_full = slot.health.full_until > self.now;
+        let needs_space = match &action {
+            DiskAction::Write { .. } | DiskAction::SaveView(_) => true,
+            DiskAction::Zero { unmap, .. } => !unmap,
+            _ => false,
+        };
+        let Some(work) = self.work(replica, action) else { return };
+        let fails = if is_full && needs_space {
+            Some(DiskError::NoSpace)
+        } else {
+            self.fails_in_passing(replica).then_some(DiskError::Medium)
+        };
+        self.check_overlap(replica, &work);
+        let slot = &mut self.replicas[replica];
+        slot.last_action += 1;
+        let (generation, result) = (slot.adopted, None);
+        slot.pending.insert(slot.last_action, Pending { ticket, work, generation, result, fails });
+        let action = slot.last_action;
+        let (acts, answers) = self.disk_times(replica);
+        self.queue.push(acts, Event::DiskActs { replica, action });
+        self.queue.push(answers, Event::DiskAnswers { replica, action });
+    }
+
+    fn work(&mut self, replica: usize, action: DiskAction<Sectors>) -> Option<Work> {
+        let sectors = self.replicas[replica].disk.sectors();
+        let range = |offset: u64, length: u32| {
+            let (first, count) = (offset / u64::from(SECTOR), length / SECTOR);
+            let whole = offset.is_multiple_of(u64::from(SECTOR)) && length.is_multiple_of(SECTOR);
+            let inside = first + u64::from(count) <= u64::from(sectors);
+            (whole && inside && count > 0).then_some((first as u32, count))
+        };
+        let work = match &action {
+            DiskAction::Read { offset, length } => {
+                range(*offset, *length).map(|(first, count)| Work::Read { first, count })
+            }
+            DiskAction::Write { offset, payload } => range(*offset, payload.length())
+                .map(|(first, _)| Work::Change { first, cells: payload.cells().to_vec() }),
+            DiskAction::Zero { offset, length, unmap } => {
+                range(*offset, *length).map(|(first, n)| {
+                    let cell = if *unmap { HOLE } else { ZERO };
+                    Work::Change { first, cells: vec![cell; n as usize] }
+                })
+            }
+            DiskAction::Map { offset, length } => {
+                range(*offset, *length).map(|(first, count)| Work::Map { first, count })
+            }
+            DiskAction::Flush => {
+                Some(Work::Flush { mark: self.replicas[replica].disk.flush_mark() })
+            }
+            DiskAction::SaveView(view) => {
+                let generation = view.generation;
+                let save = self.replicas[replica].store.begin(view);
+                Some(Work::Save { save, generation })
+            }
+        };
+        if work.is_none() {
+            self.fail(
+                "internal",
+                format!(
+                    "replica {replica} asks its disk for a range that it does not have: {action:?}"
+                ),
+            );
+        }
+        work
+    }
+
+    /// Two changes of one sector are never under way at once: their order would be the disk's.
+    fn check_overlap(&mut self, replica: usize, work: &Work) {
+        let Some((first, count)) = work.changes() else { return };
+        let pending = self.replicas[replica].pending.values();
+        let overlapping = pending
+            .filter(|p| p.result.is_none())
+            .filter_map(|p| p.work.changes())
+            .any(|(other, n)| other < first + count && first < other + n);
+        if overlapping {
+            self.fail("I10", format!("replica {replica} changes sectors {first}+{count} while another change of them is under way"));
+        }
+    }
+
+    fn fails_in_passing(&mut self, replica: usize) -> bool {
+        let (until, per_mille) = self.replicas[replica].health.errors;
+        if until > self.now && self.random.chance(per_mille) {
+            return true;
+        }
+        self.faulty && self.random.below(1_000_000) < self.profile.disk_errors
+    }
+
+    fn disk_times(&mut self, replica: usize) -> (Time, Time) {
+        let health = &self.replicas[replica].health;
+        let start = health.frozen_until.max(self.now);
+        let (slow_until, times) = health.slow;
+        let factor = if slow_until > self.now { times } else { 1 };
+        let took = 10 * MICROSECOND + self.random.waiting(self.profile.disk * factor);
+        (start + self.random.below(took), start + took)
+    }
+
+    pub(super) fn disk_acts(&mut self, replica: usize, action: u64) {
+        let Some(mut pending) = self.replicas[replica].pending.remove(&action) else { return };
+        if self.sabotage == Some(Sabotage::WriteLate) && self.is_written_late(&pending) {
+            self.replicas[replica].pending.insert(action, pending);
+            return;
+        }
+        self.carry_out(replica, &mut pending);
+        self.replicas[replica].pending.insert(action, pending);
+    }
+
+    fn is_written_late(&mut self, pending: &Pending) -> bool {
+        pending.work.changes().is_some() && self.random.chance(100)
+    }
+
+    fn carry_out(&mut self, replica: usize, pending: &mut Pending) {
+        let lost = self.sabotage == Some(Sabotage::LoseWrites) && self.random.chance(20);
+        let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
+        let fails = pending.fails;
+        let mut taken: Vec<(u32, Cell)> = Vec::new();
+        let slot = &mut self.replicas[replica];
+        let mut outcome = DiskOutcome::Done;
+        match &mut pending.work {
+            Work::Read { first, count } => {
+                let sectors = *first..*first + *count;
+                let disk = &slot.disk;
+                let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
+                outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));
+            }
+            Work::Change { first, cells } => {
+                for (sector, cell) in (*first..).zip(cells.iter()) {
+                    // A change that fails may have been carried out in part.
+                    if !lost && (fails.is_none() || self.random.chance(500)) {
+                        slot.disk.put(sector, *cell);
+                        taken.push((sector, *cell));
+                    }
+                }
+            }
+            Work::Flush { .. } => {}
+            Work::Map { first, count } => {
+                outcome = DiskOutcome::Extents(extents(&slot.disk, *first, *count));
+            }
+            Work::Save { save, .. } if fails.is_none() => {
+                if self.sabotage != Some(Sabotage::ForgetViews) {
+                    slot.store.advance(save, &mut slot.disk);
+                }
+            }
+            Work::Save { save, .. } => save.interrupt(&mut slot.disk, &mut self.random),
+        }
+        pending.result = Some(fails.map_or(Ok(outcome), Err));
+        for (sector, cell) in taken {
+            self.judge_order(replica, sector, cell);
+        }
+    }
+
+    pub(super) fn disk_answers(&mut self, replica: usize, action: u64) {
+        let Some(mut pending) = self.replicas[replica].pending.remove(&action) else { return };
+        let was_late = pending.result.is_none();
+        if was_late {
+            // Only the canary comes here: answered now, carried out afterwards.
+            pending.result = Some(Ok(DiskOutcome::Done));
+        }
+        let slot = &mut self.replicas[replica];
+        let succeeds = pending.fails.is_none();
+        match &mut pending.work {
+            Work::Flush { mark } if succeeds && self.sabotage != Some(Sabotage::IgnoreFlushes) => {
+                slot.disk.flushed(*mark);
+            }
+            Work::Save { save, generation } if succeeds => {
+                if self.sabotage != Some(Sabotage::ForgetViews) {
+                    slot.store.advance(save, &mut slot.disk);
+                }
+                slot.adopted = *generation;
+            }
+            _ => {}
+        }
+        let Some(outcome) = pending.result.take() else { return };
+        let ticket = pending.ticket;
+        if was_late {
+            let action = action | 1 << 63;
+            self.replicas[replica].pending.insert(action, pending);
+            self.queue.push(self.now + 5 * MILLISECOND, Event::DiskActs { replica, action });
+        }
+        if let Err(error) = &outcome {
+            let error = *error;
+            self.log(|| format!("the disk of replica {replica} fails an action: {error:?}"));
+        }
+        self.step_replica(replica, ReplicaEvent::Disk { ticket, outcome });
+    }
+
+    /// The process has ended: each action under way was carried out, or was not.
+    pub(super) fn end_disk_actions(&mut self, replica: usize) {
+        for (_, mut pending) in std::mem::take(&mut self.replicas[replica].pending) {
+            if pending.result.is_none() && self.random.chance(500) {
+                if pending.work.changes().is_some() && self.random.chance(200) {
+                    // Torn: some of its sectors only.
+                    pending.fails = Some(DiskError::Medium);
+                }
+                self.carry_out(replica, &mut pending);
+            }
+            if let Work::Save { save, .. } = &pending.work {
+                let slot = &mut self.replicas[replica];
+                save.interrupt(&mut slot.disk, &mut self.random);
+            }
+        }
+    }
+
+    pub(super) fn power_cut_disk(&mut self, replica: usize) {
+        let slot = &mut self.replicas[replica];
+        let lost = slot.disk.power_cut(&mut self.random);
+        if lost.is_empty() {
+            return;
+        }
+        for sector in &lost {
+            self.order.forget(replica, *sector);
+        }
+        let record = self.coordinator.newest().replica(self.replicas[replica].id);
+        let was_in_sync = record.is_some_and(|(_, r)| r.state == ReplicaState::InSync);
+        if was_in_sync {
+            self.marks.reach(Mark::UnflushedLost);
+            self.replicas[replica].lost.extend(lost.iter());
+        }
+        self.log(|| {
+            format!(
+                "the disk of replica {replica} loses unflushed writes of {} sectors",
+                lost.len()
+            )
+        });
+    }
+
+    /// Told to the order oracle: a disk has taken this content.
+    fn judge_order(&mut self, replica: usize, sector: u32, cell: Cell) {
+        if cell == ZERO || cell == HOLE {
+            return self.order.forget(replica, sector);
+        }
+        let primaries = &self.coordinator.newest().primaries;
+        let rules = |primary: usize| {
+            self.primaries.get(primary).is_some_and(|slot| primaries.contains(&slot.id))
+        };
+        let failed = |write: u32| self.registers.change(write).is_none_or(|c| c.failed);
+        let verdict = self.order.takes(replica, sector, cell, rules, failed);
+        if verdict.is_err() {
+            let (write, place) = stamped(cell);
+            self.log(|| format!("replica {replica} takes write #{write} of sector {place}"));
+        }
+        self.judge(verdict);
+    }
+}
+
+fn extents(disk: &crate::disk::Disk, first: u32, count: u32) -> Vec<Extent> {
+    let mut extents: Vec<Extent> = Vec::new();
+    for sector in first..first + count {
+        let allocated = disk.cell(sector) != HOLE;
+        match extents.last_mut() {
+            Some(last) if last.allocated == allocated => last.length += u64::from(SECTOR),
+            _ => extents.push(Extent { length: u64::from(SECTOR), allocated }),
+        }
+    }
+    extents.truncate(settings::MOST_EXTENTS);
+    extents
+}

@@ -1,0 +1,202 @@
+//! Faults, drawn from what the profile holds.
+
+use evenkeel_core::primary::Command;
+
+use super::{Cluster, Event};
+use crate::marks::Mark;
+use crate::profile::Fault;
+use crate::queue::{MICROSECOND, Time};
+
+impl Cluster {
+    pub(super) fn plan_fault(&mut self) {
+        if self.faulty {
+            let pause = self.random.waiting(self.profile.fault_pause);
+            self.queue.push(self.now + pause + MICROSECOND, Event::Fault);
+        }
+    }
+
+    /// How long a fault lasts: shorter than any wait of the core, or longer than all.
+    fn duration(&mut self) -> Time {
+        let lease = self.profile.settings.lease.as_nanos() as Time;
+        self.random.magnitude(lease / 1000, lease * 4)
+    }
+
+    pub(super) fn inject(&mut self) {
+        if !self.faulty {
+            return;
+        }
+        let weights = self.profile.faults.iter().map(|(_, weight)| weight).sum();
+        let mut draw = self.random.below(weights);
+        for index in 0..self.profile.faults.len() {
+            let (fault, weight) = self.profile.faults[index];
+            if draw < weight {
+                self.strike(fault);
+                break;
+            }
+            draw -= weight;
+        }
+        self.plan_fault();
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        self.counters.faults += 1;
+        let node = self.random.index(self.nodes.len());
+        let replica = self.random.index(self.replicas.len());
+        let duration = self.duration();
+        let until = self.now + duration;
+        self.log(|| {
+            format!("-- {fault:?} (node {node}, replica {replica}, {} ms)", duration / 1_000_000)
+        });
+        match fault {
+            Fault::CutLink => self.cut_some_link(duration),
+            Fault::OneWay => {
+                let other = self.random.index(self.nodes.len());
+                self.block(node, other, until);
+            }
+            Fault::Isolate => {
+                for other in 0..self.nodes.len() {
+                    self.block(node, other, until);
+                    self.block(other, node, until);
+                }
+            }
+            Fault::KillNode => self.stop_for(node, false, duration),
+            Fault::RestartReplica => self.restart_replica(replica, duration),
+            Fault::PowerCut => self.stop_for(node, true, duration),
+            Fault::Blackout => {
+                for node in 0..self.nodes.len() {
+                    let pause = self.random.below(duration) + 1;
+                    self.stop_for(node, true, pause);
+                }
+            }
+            Fault::Pause => self.pause(node, until),
+            Fault::Takeover => {
+                if self.nodes[node].up && self.living_primaries().count() < 3 {
+                    self.attach(node);
+                }
+            }
+            Fault::DiskErrors => {
+                let per_mille = self.random.pick(&[10, 200, 1000]);
+                self.replicas[replica].health.errors = (until, per_mille);
+            }
+            Fault::DiskFull => self.replicas[replica].health.full_until = until,
+            Fault::SlowDisk if self.random.chance(500) => {
+                self.replicas[replica].health.frozen_until = until;
+            }
+            Fault::SlowDisk => {
+                let times = self.random.magnitude(5, 500);
+                self.replicas[replica].health.slow = (until, times);
+            }
+            Fault::CoordinatorAway => self.coordinator.away_until = until,
+            Fault::Operator => self.operate(replica, until),
+            Fault::Detach => self.command_somewhere(Command::Detach),
+            Fault::NoConnections => self.no_connections_until = until,
+            Fault::SlowNetwork => self.slow_network_until = until,
+        }
+    }
+
+    fn cut_some_link(&mut self, darkness: Time) {
+        let links: Vec<_> = self
+            .network
+            .links
+            .iter()
+            .filter(|(_, link)| !link.cut && link.ends[0].node != link.ends[1].node)
+            .map(|(id, _)| *id)
+            .collect();
+        if !links.is_empty() {
+            let link = self.random.pick(&links);
+            let darkness = if self.random.chance(700) { MICROSECOND * 500 } else { darkness };
+            self.log(|| format!("   link {link}"));
+            self.cut_link(link, darkness);
+        }
+    }
+
+    fn block(&mut self, from: usize, to: usize, until: Time) {
+        if from != to {
+            self.network.block(from, to, true);
+            self.queue.push(until, Event::PartitionEnds { from, to });
+        }
+    }
+
+    fn stop_for(&mut self, node: usize, power: bool, pause: Time) {
+        if self.nodes[node].up {
+            self.stop_node(node, power);
+            self.start_node_after(node, pause);
+        }
+    }
+
+    fn restart_replica(&mut self, replica: usize, pause: Time) {
+        if self.replicas[replica].core.is_some() {
+            self.replica_dies(replica, false);
+            let life = self.replicas[replica].life;
+            self.queue.push(self.now + pause, Event::ReplicaStarts { replica, life });
+        }
+    }
+
+    fn pause(&mut self, node: usize, until: Time) {
+        if !self.nodes[node].up {
+            return;
+        }
+        let until = until.max(self.nodes[node].paused_until);
+        self.nodes[node].paused_until = until;
+        let lease = self.profile.settings.lease.as_nanos() as Time;
+        if until - self.now > lease {
+            self.marks.reach(Mark::PausedWoke);
+        }
+        for slot in self.primaries.iter_mut().filter(|slot| slot.node == node) {
+            slot.paused_until = until;
+        }
+    }
+
+    /// An operator does something to a replica, and brings it back later.
+    fn operate(&mut self, replica: usize, until: Time) {
+        let id = self.replicas[replica].id;
+        let mirror = self.replicas[replica].mirror;
+        let left = self.coordinator.newest().mirrors[mirror].replicas.len();
+        match self.random.below(8) {
+            0 if left > 2 => {
+                self.command_somewhere(Command::Fail(id));
+                self.command_somewhere(Command::Remove(id));
+            }
+            1 => self.command_somewhere(Command::Remove(id)),
+            2 | 3 => self.command_somewhere(Command::ReAdd(id)),
+            _ => {
+                self.command_somewhere(Command::Fail(id));
+                self.queue.push(until, Event::OperatorReturns { replica: id });
+            }
+        }
+    }
+
+    /// Ends every fault that lasts.
+    pub(super) fn heal(&mut self) {
+        self.faulty = false;
+        self.network.unblock_all();
+        self.wake_links();
+        self.coordinator.away_until = 0;
+        self.no_connections_until = 0;
+        self.slow_network_until = 0;
+        for slot in &mut self.replicas {
+            slot.health = super::disks::Health::default();
+        }
+        for node in 0..self.nodes.len() {
+            self.nodes[node].paused_until = self.nodes[node].paused_until.min(self.now);
+            if !self.nodes[node].up {
+                self.start_node_after(node, MICROSECOND);
+            }
+        }
+        for replica in 0..self.replicas.len() {
+            let life = self.replicas[replica].life;
+            if self.replicas[replica].core.is_none() {
+                self.queue.push(self.now + 1, Event::ReplicaStarts { replica, life });
+            }
+        }
+        self.profile.connect_failures = 0;
+    }
+
+    /// A node stays dead for the rest of the run.
+    pub(super) fn bury(&mut self, node: usize) {
+        self.nodes[node].dead = true;
+        if self.nodes[node].up {
+            self.stop_node(node, false);
+        }
+    }
+}

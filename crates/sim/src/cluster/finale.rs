@@ -1,0 +1,185 @@
+//! The liveness phase: the faults end, what must suffice is healed, part of the rest dies for good.
+//! Within a bound of virtual time every request must be answered, the volume must serve, and every
+//! replica that lives must be in-sync (I11). Then the whole volume is read back (I1, I2), and the
+//! in-sync replicas must be identical (I6), before and after a clean detach.
+//!
+//! If the last in-sync replica of a mirror died with the rest (a view change was under way when it
+//! was decided who dies), the volume can't serve: then only the answers are demanded.
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::*;
+
+use super::Cluster;
+use crate::marks::Mark;
+use crate::oracles::Violation;
+use crate::payload::SECTOR;
+
+/// Requests that clients still make after the faults.
+const LAST_REQUESTS: u64 = 40;
+
+/// How often the cluster is looked at.
+const LOOKS: u32 = 64;
+
+impl Cluster {
+    pub(super) fn finale(&mut self) -> Result<(), Violation> {
+        self.log(|| "== the faults end".into());
+        self.heal();
+        if self.random.chance(400) {
+            self.bury_some();
+        }
+        self.budget = LAST_REQUESTS;
+        for primary in self.living_primaries().collect::<Vec<_>>() {
+            self.queue.push(self.now + 1, super::Event::Issue { primary });
+        }
+        self.plan_attach();
+        let bound = self.now + self.profile.patience() * 6;
+        let mut reached = Err("nothing was looked at".to_owned());
+        while self.now < bound {
+            self.advance(self.now + self.profile.patience() * 6 / u64::from(LOOKS))?;
+            self.budget = 0;
+            self.tend();
+            reached = self.goal();
+            if reached.is_ok() {
+                return self.check_everything();
+            }
+        }
+        if self.serves_impossible() {
+            return self.check_answers();
+        }
+        let why = reached.err().unwrap_or_default();
+        Err(Violation::new("I11", format!("the cluster does not recover after all faults: {why}")))
+    }
+
+    /// Lets some nodes die whose loss the volume must survive.
+    fn bury_some(&mut self) {
+        let mut doomed: Vec<usize> =
+            (0..self.nodes.len()).filter(|_| self.random.chance(400)).collect();
+        doomed.retain(|node| self.profile.coordinator_node != Some(*node));
+        let view = self.coordinator.newest();
+        let node_of = |id: ReplicaId| self.replicas.iter().find(|s| s.id == id).map(|s| s.node);
+        for mirror in &view.mirrors {
+            let survivors: Vec<_> = mirror.in_sync().filter_map(|r| node_of(r.id)).collect();
+            if survivors.iter().all(|node| doomed.contains(node)) {
+                let saved = survivors[self.random.index(survivors.len())];
+                doomed.retain(|node| *node != saved);
+            }
+        }
+        if doomed.len() == self.nodes.len() {
+            doomed.pop();
+        }
+        for node in doomed {
+            self.marks.reach(Mark::Survived);
+            self.log(|| format!("node {node} stays dead"));
+            self.bury(node);
+        }
+    }
+
+    /// What operators do when they are back: bring back replicas that wait for a command, and
+    /// attach the volume if it is attached nowhere.
+    fn tend(&mut self) {
+        self.attach_if_needed();
+        let view = self.coordinator.newest().clone();
+        let Some(primary) = self.serving_primary() else { return };
+        if !self.primaries[primary].commands.is_empty() {
+            return;
+        }
+        let faulty =
+            view.replicas().find(|(_, r)| r.state == ReplicaState::Faulty && !self.is_dead(r.id));
+        if let Some((_, record)) = faulty {
+            self.command(primary, Command::ReAdd(record.id));
+        }
+    }
+
+    fn is_dead(&self, replica: ReplicaId) -> bool {
+        let slot = self.replicas.iter().find(|slot| slot.id == replica);
+        slot.is_some_and(|slot| self.nodes[slot.node].dead)
+    }
+
+    /// Whether a mirror's in-sync replicas are all dead for good.
+    fn serves_impossible(&self) -> bool {
+        let view = self.coordinator.newest();
+        view.mirrors.iter().any(|mirror| mirror.in_sync().all(|r| self.is_dead(r.id)))
+    }
+
+    /// Whether the cluster has recovered.
+    fn goal(&self) -> Result<(), String> {
+        let Some(primary) = self.serving_primary() else {
+            return Err("no primary serves".into());
+        };
+        let view = self.coordinator.newest();
+        if view.primaries != [self.primaries[primary].id] {
+            return Err(format!("the newest view does not name primary {primary} alone"));
+        }
+        for other in self.living_primaries() {
+            let slot = &self.primaries[other];
+            if other != primary || !slot.requests.is_empty() || !slot.commands.is_empty() {
+                let n = slot.requests.len();
+                return Err(format!("primary {other} lives with {n} unanswered requests"));
+            }
+        }
+        for (_, record) in view.replicas() {
+            let dead = self.is_dead(record.id);
+            if dead == (record.state == ReplicaState::InSync) {
+                let slot = &self.primaries[primary];
+                let status = slot.core.status(self.nodes[slot.node].clock(self.now));
+                let peer = status.replicas.iter().find(|peer| peer.replica == record.id);
+                return Err(format!(
+                    "replica {} is {} ({:?}{}; {peer:?})",
+                    record.id.0 - 1,
+                    record.state,
+                    record.cause,
+                    if dead { ", dead" } else { "" }
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The volume can't serve, but everybody must be told so.
+    fn check_answers(&mut self) -> Result<(), Violation> {
+        for primary in self.living_primaries() {
+            let unanswered = self.primaries[primary].requests.len();
+            if unanswered > 0 {
+                return Err(Violation::new(
+                    "I11",
+                    format!(
+                        "primary {primary} has {unanswered} unanswered requests, although no in-sync replica is left"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_everything(&mut self) -> Result<(), Violation> {
+        let Some(primary) = self.serving_primary() else { return Ok(()) };
+        self.log(|| "== the whole volume is read back".into());
+        let sectors = self.profile.sectors();
+        let longest = settings::LONGEST_PAYLOAD / SECTOR;
+        for first in (0..sectors).step_by(longest as usize) {
+            self.issue_read(primary, first, longest.min(sectors - first));
+        }
+        self.issue_flush(primary);
+        self.settle(
+            |c| c.primaries[primary].requests.is_empty(),
+            "the last reads and the last flush",
+        )?;
+        self.judge_convergence("at the end");
+        self.command(primary, Command::Detach);
+        self.settle(|c| !c.primaries[primary].alive, "the last detach")?;
+        self.judge_convergence("after the last detach");
+        self.violation.take().map_or(Ok(()), Err)
+    }
+
+    /// Lets time pass until something is so.
+    fn settle(&mut self, done: impl Fn(&Self) -> bool, what: &str) -> Result<(), Violation> {
+        let step = self.profile.patience() / u64::from(LOOKS);
+        for _ in 0..LOOKS {
+            if done(self) {
+                return Ok(());
+            }
+            self.advance(self.now + step)?;
+        }
+        Err(Violation::new("I11", format!("{what}: not answered")))
+    }
+}

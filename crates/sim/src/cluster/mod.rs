@@ -1,0 +1,310 @@
+//! One simulated cluster: the shipped primaries and replicas between simulated disks, links, clocks
+//! and a coordinator, all driven by one queue of events in virtual time.
+
+mod calls;
+mod clients;
+mod disks;
+mod faults;
+mod finale;
+mod judge;
+mod links;
+mod nodes;
+mod primaries;
+mod replicas;
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::primary::CoordinatorAnswer;
+use evenkeel_core::*;
+
+use crate::coordinator::{Coordinator, Question};
+use crate::log::Log;
+use crate::marks::Marks;
+use crate::network::Network;
+use crate::oracles::Violation;
+use crate::oracles::order::Order;
+use crate::oracles::registers::{Moment, Registers};
+use crate::payload::Sectors;
+use crate::profile::Profile;
+use crate::queue::{Queue, Time};
+use crate::random::Random;
+use crate::sabotage::Sabotage;
+use links::Dial;
+use nodes::Node;
+use primaries::PrimarySlot;
+use replicas::ReplicaSlot;
+
+/// Most events that one run may take; more means that something goes round without end.
+const MOST_EVENTS: u64 = 20_000_000;
+
+/// Something that happens at a moment of virtual time.
+#[derive(Debug)]
+enum Event {
+    /// A client makes its next request.
+    Issue {
+        primary: usize,
+    },
+    /// A request or command must have been answered by now.
+    Bound {
+        primary: usize,
+        request: u64,
+        command: bool,
+    },
+    PrimaryTick {
+        primary: usize,
+    },
+    ReplicaTick {
+        replica: usize,
+        life: u32,
+    },
+    /// A dial reaches the node of the replica.
+    DialArrives(Dial),
+    /// A dial's outcome reaches the dialler.
+    DialAnswered(Dial, Option<LinkId>),
+    /// The next message of a link may be there.
+    Deliver {
+        link: LinkId,
+        end: usize,
+    },
+    /// An end of a link learns that it is cut.
+    LinkEnds {
+        link: LinkId,
+        end: usize,
+    },
+    DiskActs {
+        replica: usize,
+        action: u64,
+    },
+    DiskAnswers {
+        replica: usize,
+        action: u64,
+    },
+    CallArrives {
+        primary: usize,
+        call: CoordinatorCall,
+        question: Question,
+    },
+    CallAnswered {
+        primary: usize,
+        call: CoordinatorCall,
+        answer: CoordinatorAnswer,
+    },
+    Attach,
+    NodeStarts {
+        node: usize,
+        life: u32,
+    },
+    ReplicaStarts {
+        replica: usize,
+        life: u32,
+    },
+    Fault,
+    PartitionEnds {
+        from: usize,
+        to: usize,
+    },
+    OperatorReturns {
+        replica: ReplicaId,
+    },
+}
+
+/// What a run has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counters {
+    /// Requests of clients.
+    pub operations: u64,
+    /// Faults, without those that are a rate (lost calls, failed connections, passing disk errors).
+    pub faults: u64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Virtual time.
+    pub time: Time,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Cluster {
+    now: Time,
+    queue: Queue<Event>,
+    random: Random,
+    profile: Profile,
+    nodes: Vec<Node>,
+    replicas: Vec<ReplicaSlot>,
+    primaries: Vec<PrimarySlot>,
+    network: Network,
+    coordinator: Coordinator,
+    registers: Registers,
+    order: Order,
+    /// Counts client events, for the oracles.
+    moment: Moment,
+    /// Requests that clients may still make.
+    budget: u64,
+    /// Whether faults are still injected.
+    faulty: bool,
+    no_connections_until: Time,
+    slow_network_until: Time,
+    sabotage: Option<Sabotage>,
+    violation: Option<Violation>,
+    /// What happened how often.
+    pub marks: Marks,
+    /// The event log.
+    pub log: Log,
+    counters: Counters,
+    replica_effects: Vec<ReplicaEffect<Sectors>>,
+    primary_effects: Vec<PrimaryEffect<Sectors>>,
+}
+
+impl Cluster {
+    /// The cluster of this profile, with a new volume that is not attached yet.
+    #[must_use]
+    pub fn new(seed: u64, profile: Profile, sabotage: Option<Sabotage>, log: Log) -> Self {
+        let mut random = Random::new(seed);
+        let view = replicas::first_view(&profile);
+        let nodes = profile.drift.iter().map(|ppm| Node::new(&mut random, *ppm)).collect();
+        let mut cluster = Self {
+            now: 0,
+            queue: Queue::default(),
+            nodes,
+            replicas: replicas::create(&profile, &view),
+            primaries: Vec::new(),
+            network: Network::new(profile.nodes),
+            coordinator: Coordinator::new(view),
+            registers: Registers::new(profile.sectors()),
+            order: Order::default(),
+            moment: 0,
+            budget: profile.operations,
+            faulty: !profile.faults.is_empty(),
+            no_connections_until: 0,
+            slow_network_until: 0,
+            sabotage,
+            violation: None,
+            marks: Marks::default(),
+            log,
+            counters: Counters::default(),
+            replica_effects: Vec::new(),
+            primary_effects: Vec::new(),
+            random,
+            profile,
+        };
+        for node in 0..cluster.nodes.len() {
+            cluster.queue.push(0, Event::NodeStarts { node, life: 0 });
+        }
+        cluster.queue.push(1000, Event::Attach);
+        cluster.plan_fault();
+        cluster
+    }
+
+    /// What the run has done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters { time: self.now, ..self.counters }
+    }
+
+    /// Runs both phases.
+    ///
+    /// # Errors
+    /// The first violation of an invariant.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        let limit = self.profile.patience() * 8 + self.profile.operations * self.profile.think * 4;
+        while self.now < limit && !self.is_idle() {
+            let until = self.now + self.profile.patience() / 8;
+            self.advance(until)?;
+        }
+        self.finale()
+    }
+
+    /// Whether all requests were made and answered.
+    fn is_idle(&self) -> bool {
+        self.budget == 0 && self.primaries.iter().all(|p| !p.alive || p.requests.is_empty())
+    }
+
+    /// Runs everything that happens until then.
+    fn advance(&mut self, until: Time) -> Result<(), Violation> {
+        while let Some((at, event)) = self.queue.pop_until(until) {
+            self.now = at;
+            self.counters.events += 1;
+            if self.counters.events > MOST_EVENTS {
+                self.fail("I11", "the cluster does not come to rest: 20 million events");
+            } else if let Some(later) = self.postponed(&event) {
+                self.queue.push(later, event);
+            } else {
+                self.dispatch(event);
+            }
+            if let Some(violation) = self.violation.take() {
+                return Err(violation);
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    /// Until when the event has to wait because the process that it concerns is paused.
+    fn postponed(&self, event: &Event) -> Option<Time> {
+        let node = match event {
+            Event::Issue { primary }
+            | Event::PrimaryTick { primary }
+            | Event::CallAnswered { primary, .. } => self.primaries[*primary].node,
+            Event::ReplicaTick { replica, .. } | Event::DiskAnswers { replica, .. } => {
+                self.replicas[*replica].node
+            }
+            Event::Deliver { link, end } | Event::LinkEnds { link, end } => {
+                self.network.links.get(link)?.ends[*end].node
+            }
+            Event::DialArrives(dial) => self.replicas[dial.replica].node,
+            Event::DialAnswered(dial, _) => dial.node,
+            _ => return None,
+        };
+        let until = self.nodes[node].paused_until;
+        (until > self.now).then_some(until)
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Issue { primary } => self.issue(primary),
+            Event::Bound { primary, request, command } => self.bound(primary, request, command),
+            Event::PrimaryTick { primary } => self.primary_tick(primary),
+            Event::ReplicaTick { replica, life } => self.replica_tick(replica, life),
+            Event::DialArrives(dial) => self.dial_arrives(dial),
+            Event::DialAnswered(dial, link) => self.dial_answered(dial, link),
+            Event::Deliver { link, end } => self.deliver(link, end),
+            Event::LinkEnds { link, end } => self.link_ends(link, end),
+            Event::DiskActs { replica, action } => self.disk_acts(replica, action),
+            Event::DiskAnswers { replica, action } => self.disk_answers(replica, action),
+            Event::CallArrives { primary, call, question } => {
+                self.call_arrives(primary, call, &question);
+            }
+            Event::CallAnswered { primary, call, answer } => {
+                self.call_answered(primary, call, answer);
+            }
+            Event::Attach => self.attach_if_needed(),
+            Event::NodeStarts { node, life } => self.node_starts(node, life),
+            Event::ReplicaStarts { replica, life } => self.replica_starts(replica, life),
+            Event::Fault => self.inject(),
+            Event::PartitionEnds { from, to } => self.partition_ends(from, to),
+            Event::OperatorReturns { replica } => self.command_somewhere(Command::ReAdd(replica)),
+        }
+    }
+
+    /// An invariant is broken. The first one counts.
+    fn fail(&mut self, oracle: &'static str, text: impl Into<String>) {
+        self.judge(Err(Violation::new(oracle, text)));
+    }
+
+    fn judge(&mut self, verdict: Result<(), Violation>) {
+        if let Err(violation) = verdict {
+            self.log(|| format!("!! {}: {}", violation.oracle, violation.text));
+            self.violation.get_or_insert(violation);
+        }
+    }
+
+    fn log(&mut self, text: impl FnOnce() -> String) {
+        if self.log.is_on() {
+            let text = text();
+            self.log.line(self.now, &text);
+        }
+    }
+
+    fn tick_moment(&mut self) -> Moment {
+        self.moment += 1;
+        self.moment
+    }
+}

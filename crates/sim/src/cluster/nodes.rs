@@ -1,0 +1,122 @@
+//! Nodes: processes and machines that start, stop, pause and keep time.
+
+use evenkeel_core::{BootId, Instant};
+
+use super::{Cluster, Event};
+use crate::network::Party;
+use crate::queue::{MILLISECOND, SECOND, Time};
+use crate::random::Random;
+
+/// A machine and the one process on it that matters.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub up: bool,
+    /// Stays down for the rest of the run.
+    pub dead: bool,
+    /// Counts the lives of the process.
+    pub life: u32,
+    pub boot: BootId,
+    pub paused_until: Time,
+    offset: u64,
+    /// How far the clock is from the true rate, in parts per million.
+    ppm: i64,
+}
+
+impl Node {
+    pub fn new(random: &mut Random, ppm: i64) -> Self {
+        let mut node = Self {
+            up: false,
+            dead: false,
+            life: 0,
+            boot: BootId(0),
+            paused_until: 0,
+            offset: 0,
+            ppm,
+        };
+        node.boots(random);
+        node
+    }
+
+    /// The machine starts anew: another boot, another clock.
+    fn boots(&mut self, random: &mut Random) {
+        self.boot = BootId(u128::from(random.next()));
+        self.offset = random.below(1000 * SECOND);
+    }
+
+    /// What the node's clock says at a time.
+    pub fn clock(&self, now: Time) -> Instant {
+        let scaled = i128::from(now) * i128::from(1_000_000 + self.ppm) / 1_000_000;
+        Instant(self.offset + scaled as u64)
+    }
+
+    /// At which time the node's clock has reached a moment.
+    pub fn time(&self, moment: Instant) -> Time {
+        let elapsed = i128::from(moment.0.saturating_sub(self.offset));
+        u64::try_from(elapsed * 1_000_000 / i128::from(1_000_000 + self.ppm) + 2)
+            .unwrap_or(u64::MAX)
+    }
+}
+
+impl Cluster {
+    pub(super) fn node_starts(&mut self, node: usize, life: u32) {
+        if self.nodes[node].life != life || self.nodes[node].dead || self.nodes[node].up {
+            return;
+        }
+        self.nodes[node].up = true;
+        self.log(|| format!("node {node} starts"));
+        for replica in 0..self.replicas.len() {
+            if self.replicas[replica].node == node {
+                let at = self.now + self.random.below(2 * MILLISECOND);
+                let life = self.replicas[replica].life;
+                self.queue.push(at, Event::ReplicaStarts { replica, life });
+            }
+        }
+    }
+
+    /// The process ends; with `power`, the machine does.
+    pub(super) fn stop_node(&mut self, node: usize, power: bool) {
+        self.log(|| format!("node {node} {}", if power { "loses power" } else { "is killed" }));
+        let random = &mut self.random;
+        let stopped = &mut self.nodes[node];
+        stopped.up = false;
+        stopped.life += 1;
+        stopped.paused_until = 0;
+        if power {
+            stopped.boots(random);
+        }
+        for primary in 0..self.primaries.len() {
+            if self.primaries[primary].node == node {
+                self.primary_dies(primary, power);
+            }
+        }
+        for replica in 0..self.replicas.len() {
+            if self.replicas[replica].node == node {
+                self.replica_dies(replica, power);
+            }
+        }
+    }
+
+    /// Lets the process start after this pause.
+    pub(super) fn start_node_after(&mut self, node: usize, pause: Time) {
+        let life = self.nodes[node].life;
+        self.queue.push(self.now + pause, Event::NodeStarts { node, life });
+    }
+
+    /// All links of a party break. A killed process closes them at once; a machine without power
+    /// leaves the other ends in the dark.
+    pub(super) fn drop_links(&mut self, party: Party, silent: bool) {
+        for link in self.network.links_of(|other| other == party) {
+            let Some(mine) = self.network.end_of(link, party) else { continue };
+            if let Some(link) = self.network.links.get_mut(&link) {
+                link.ends[mine].open = false;
+                link.ends[mine].incoming.clear();
+            }
+            let darkness = if silent {
+                self.random.between(1, 2 * self.profile.settings.deadline.as_nanos() as u64)
+            } else {
+                self.random.below(MILLISECOND)
+            };
+            self.cut_link(link, darkness);
+        }
+    }
+}

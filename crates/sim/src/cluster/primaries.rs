@@ -1,0 +1,260 @@
+//! Primaries: attaching, stepping, carrying out effects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
+use evenkeel_core::*;
+
+use super::clients::Request;
+use super::{Cluster, Event};
+use crate::coordinator::Question;
+use crate::describe;
+use crate::marks::Mark;
+use crate::network::Party;
+use crate::payload::Sectors;
+use crate::queue::{MICROSECOND, Time};
+use crate::sabotage::Sabotage;
+
+/// An attached volume: one life of a primary, and its client.
+#[derive(Debug)]
+pub(super) struct PrimarySlot {
+    pub id: PrimaryId,
+    pub node: usize,
+    pub core: Primary<Sectors>,
+    pub alive: bool,
+    /// Whether it has said that it serves.
+    pub served: bool,
+    /// Unanswered requests of its client.
+    pub requests: BTreeMap<u64, Request>,
+    pub last_request: u64,
+    /// Unanswered commands, with the time of each.
+    pub commands: BTreeMap<u64, (Command, Time)>,
+    pub last_command: u64,
+    pub calls: BTreeSet<CoordinatorCall>,
+    /// Replicas to which a connection was asked for.
+    pub dials: Vec<ReplicaId>,
+    /// Until when its process was last known to stand still.
+    pub paused_until: Time,
+    tick: Option<Time>,
+    waiting: Option<Waiting>,
+}
+
+impl Cluster {
+    pub(super) fn living_primaries(&self) -> impl Iterator<Item = usize> {
+        (0..self.primaries.len()).filter(|p| self.primaries[*p].alive)
+    }
+
+    /// A primary that lives and has begun to serve, the newest one.
+    pub(super) fn serving_primary(&self) -> Option<usize> {
+        self.living_primaries().filter(|p| self.primaries[*p].served).last()
+    }
+
+    /// Attaches the volume somewhere if it is attached nowhere.
+    pub(super) fn attach_if_needed(&mut self) {
+        if self.living_primaries().next().is_some() {
+            return;
+        }
+        let up: Vec<_> = (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect();
+        if up.is_empty() {
+            return self.plan_attach();
+        }
+        let node = self.random.pick(&up);
+        self.attach(node);
+    }
+
+    pub(super) fn plan_attach(&mut self) {
+        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let pause = self.random.between(MICROSECOND, lease / 2);
+        self.queue.push(self.now + pause, Event::Attach);
+    }
+
+    pub(super) fn attach(&mut self, node: usize) {
+        let primary = self.primaries.len();
+        let incarnation = Incarnation(self.random.next() | 1);
+        let id = PrimaryId { node: NodeId(node as u128 + 1), incarnation };
+        let volume = self.coordinator.newest().volume;
+        let config = PrimaryConfig { id, volume, settings: self.profile.settings };
+        self.log(|| format!("primary {primary} is attached on node {node}"));
+        self.primaries.push(PrimarySlot {
+            id,
+            node,
+            core: Primary::new(config, self.nodes[node].clock(self.now)),
+            alive: true,
+            served: false,
+            requests: BTreeMap::new(),
+            last_request: 0,
+            commands: BTreeMap::new(),
+            last_command: 0,
+            calls: BTreeSet::new(),
+            dials: Vec::new(),
+            paused_until: 0,
+            tick: None,
+            waiting: None,
+        });
+        for _ in 0..self.profile.depth {
+            let at = self.now + self.random.waiting(self.profile.think);
+            self.queue.push(at, Event::Issue { primary });
+        }
+        self.step_primary(primary, PrimaryEvent::Start);
+    }
+
+    /// The process of a primary ends: nobody is answered any more.
+    pub(super) fn primary_dies(&mut self, primary: usize, silent: bool) {
+        if !std::mem::replace(&mut self.primaries[primary].alive, false) {
+            return;
+        }
+        self.primaries[primary].commands.clear();
+        self.drop_links(Party::Primary(primary), silent);
+        self.tick_moment();
+        self.plan_attach();
+    }
+
+    pub(super) fn primary_tick(&mut self, primary: usize) {
+        let slot = &mut self.primaries[primary];
+        if slot.tick.take_if(|at| *at <= self.now).is_none() || !slot.alive {
+            return;
+        }
+        let clock = self.nodes[slot.node].clock(self.now);
+        if slot.core.next_wakeup().is_some_and(|at| at <= clock) {
+            self.step_primary(primary, PrimaryEvent::Tick);
+        } else {
+            self.plan_primary_tick(primary);
+        }
+    }
+
+    pub(super) fn step_primary(&mut self, primary: usize, event: PrimaryEvent<Sectors>) {
+        let slot = &mut self.primaries[primary];
+        if !slot.alive {
+            return;
+        }
+        let clock = self.nodes[slot.node].clock(self.now);
+        let mut effects = std::mem::take(&mut self.primary_effects);
+        slot.core.step(clock, event, &mut effects);
+        for effect in effects.drain(..) {
+            self.primary_effect(primary, effect);
+        }
+        self.primary_effects = effects;
+        self.plan_primary_tick(primary);
+    }
+
+    fn plan_primary_tick(&mut self, primary: usize) {
+        let slot = &mut self.primaries[primary];
+        if !slot.alive {
+            return;
+        }
+        let Some(wakeup) = slot.core.next_wakeup() else { return };
+        let at = self.nodes[slot.node].time(wakeup).max(self.now + MICROSECOND);
+        if slot.tick.is_none_or(|planned| planned > at) {
+            slot.tick = Some(at);
+            self.queue.push(at, Event::PrimaryTick { primary });
+        }
+    }
+
+    fn primary_effect(&mut self, primary: usize, effect: PrimaryEffect<Sectors>) {
+        let party = Party::Primary(primary);
+        match effect {
+            PrimaryEffect::Reply { request, result } => self.replied(primary, request, result),
+            PrimaryEffect::Send { link, message, payload } => {
+                self.note_sending(primary, link, &message, payload.as_ref());
+                self.send(party, link, message, payload);
+            }
+            PrimaryEffect::Connect { replica, node: _ } => {
+                if self.primaries[primary].dials.contains(&replica) {
+                    self.fail(
+                        "internal",
+                        format!("primary {primary} dials {replica} twice at once"),
+                    );
+                }
+                self.primaries[primary].dials.push(replica);
+                self.dial(party, self.primaries[primary].node, replica);
+            }
+            PrimaryEffect::Disconnect { link } => self.hang_up(party, link),
+            PrimaryEffect::ReadView { call } => self.call(primary, call, Question::Read),
+            PrimaryEffect::SwapView { call, view } => {
+                self.call(primary, call, Question::Swap(view));
+            }
+            PrimaryEffect::CommandDone { id, result } => self.command_done(primary, id, result),
+            PrimaryEffect::Ended { reason } => self.ended(primary, reason),
+            PrimaryEffect::Note(note) => self.noted(primary, note),
+        }
+    }
+
+    pub(super) fn answer_dial(&mut self, primary: usize, replica: ReplicaId) {
+        self.primaries[primary].dials.retain(|waiting| *waiting != replica);
+    }
+
+    fn note_sending(
+        &mut self,
+        primary: usize,
+        link: LinkId,
+        message: &Message,
+        payload: Option<&Sectors>,
+    ) {
+        if let (Message::Write { id, .. }, Some(payload)) = (message, payload) {
+            if let Some(Party::Replica(replica, _)) = self.network.far_end(link)
+                && self.order.is_resend(payload.cells()[0], replica)
+            {
+                self.marks.reach(Mark::Resent);
+            }
+            let verdict = self.order.sends(primary, id.sequence, payload.cells());
+            self.judge(verdict);
+            if self.sabotage == Some(Sabotage::AcknowledgeEarly) {
+                self.acknowledge_early(primary, payload.cells()[0]);
+            }
+        }
+        self.log(|| {
+            format!("primary {primary} → link {link}: {}", describe::message(message, payload))
+        });
+    }
+
+    fn ended(&mut self, primary: usize, reason: EndReason) {
+        self.log(|| format!("primary {primary} has ended: {reason:?}"));
+        let slot = &mut self.primaries[primary];
+        slot.alive = false;
+        let (requests, commands) = (slot.requests.len(), slot.commands.len());
+        if requests + commands > 0 {
+            self.fail("I11", format!("primary {primary} ended ({reason:?}) and left {requests} requests and {commands} commands without an answer"));
+        }
+        self.drop_links(Party::Primary(primary), false);
+        match reason {
+            EndReason::Fenced => self.marks.reach(Mark::Fenced),
+            EndReason::LostWrites => self.marks.reach(Mark::LostWrites),
+            EndReason::DetachedUnclean => self.marks.reach(Mark::DetachedUnclean),
+            EndReason::NoVolume | EndReason::CoordinatorBehind => {
+                self.fail(
+                    "internal",
+                    format!("primary {primary} ended with {reason:?}, which never happened"),
+                );
+            }
+            EndReason::Detached => {
+                self.marks.reach(Mark::Detached);
+                self.judge_clean_detach(primary);
+            }
+            EndReason::NoCoordinator | EndReason::NoData => {}
+        }
+        self.tick_moment();
+        self.plan_attach();
+    }
+
+    fn noted(&mut self, primary: usize, note: Note) {
+        self.log(|| format!("primary {primary} notes: {note:?}"));
+        match note {
+            Note::Serving(_) => self.begins_to_serve(primary),
+            Note::Suspended(waiting) => {
+                self.marks.reach(Mark::Suspended);
+                self.primaries[primary].waiting = Some(waiting);
+            }
+            Note::Resumed => {
+                self.marks.reach(Mark::Resumed);
+                if self.primaries[primary].waiting.take().is_none() {
+                    self.fail("I11", format!("primary {primary} resumed, but had not suspended"));
+                }
+            }
+            Note::OtherLineage(replica) => {
+                self.fail("internal", format!("replica {replica} is of another lineage"));
+            }
+            Note::Left(..) | Note::Admitted(_) | Note::Completed(_) => {}
+        }
+    }
+}

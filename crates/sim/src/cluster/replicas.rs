@@ -1,0 +1,242 @@
+//! Replicas: opening, stepping, carrying out effects.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::view::Cause;
+use evenkeel_core::*;
+
+use super::disks::{Health, Pending};
+use super::{Cluster, Event};
+use crate::describe;
+use crate::disk::Disk;
+use crate::marks::Mark;
+use crate::network::Party;
+use crate::oracles::fencing::Fence;
+use crate::oracles::registers::Moment;
+use crate::payload::{Cell, SECTOR, Sectors};
+use crate::profile::Profile;
+use crate::queue::{MICROSECOND, Time};
+use crate::store::Store;
+
+/// A replica: its disk, which lasts, and its process, which comes and goes.
+#[derive(Debug)]
+pub(super) struct ReplicaSlot {
+    pub id: ReplicaId,
+    pub node: usize,
+    pub mirror: usize,
+    pub disk: Disk,
+    pub health: Health,
+    pub store: Store,
+    pub core: Option<Replica<Sectors>>,
+    /// Counts the lives of the process.
+    pub life: u32,
+    /// When the last life ended.
+    pub ended: Moment,
+    /// The generation that is saved in the superblocks.
+    pub adopted: Generation,
+    /// Disk actions under way.
+    pub pending: BTreeMap<u64, Pending>,
+    pub last_action: u64,
+    pub fence: Fence,
+    /// First stamps of the writes that arrived in this life.
+    pub received: HashSet<Cell>,
+    /// Sectors that a machine crash took back since the replica was last known to be whole.
+    pub lost: BTreeSet<u32>,
+    tick: Option<Time>,
+    /// From which replica it copied last.
+    source: Option<ReplicaId>,
+}
+
+/// The view with which the volume is created: everything in-sync, nothing attached.
+pub(super) fn first_view(profile: &Profile) -> View {
+    let mut last = 0;
+    let mut record = |node: &usize| {
+        last += 1;
+        ReplicaRecord {
+            id: ReplicaId(last),
+            node: NodeId(*node as u128 + 1),
+            state: ReplicaState::InSync,
+            since: Generation(1),
+            incarnation: Incarnation(0),
+            cause: Cause::None,
+        }
+    };
+    let mirrors = profile.placement.iter();
+    View {
+        volume: VolumeId(0x766f_6c75_6d65),
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(1),
+        coordinator: CoordinatorId(1),
+        geometry: profile.geometry,
+        protocol: profile.protocol,
+        mirrors: mirrors
+            .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
+            .collect(),
+        primaries: Vec::new(),
+    }
+}
+
+/// The replicas of a new volume, each with the first view in its superblocks.
+pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
+    let nodes = profile.placement.iter().flatten();
+    let sectors = (view.replica_size() / u64::from(SECTOR)) as u32;
+    let replicas = view.replicas().zip(nodes);
+    replicas
+        .map(|((mirror, record), node)| {
+            let (store, superblock) = Store::create(record.id, mirror as u32, view);
+            ReplicaSlot {
+                id: record.id,
+                node: *node,
+                mirror,
+                disk: Disk::new(sectors, &superblock),
+                health: Health::default(),
+                store,
+                core: None,
+                life: 0,
+                ended: 0,
+                adopted: view.generation,
+                pending: BTreeMap::new(),
+                last_action: 0,
+                fence: Fence::default(),
+                received: HashSet::new(),
+                lost: BTreeSet::new(),
+                tick: None,
+                source: None,
+            }
+        })
+        .collect()
+}
+
+impl Cluster {
+    pub(super) fn replica_starts(&mut self, replica: usize, life: u32) {
+        let node = self.replicas[replica].node;
+        let slot = &mut self.replicas[replica];
+        if slot.life != life || slot.core.is_some() || !self.nodes[node].up {
+            return;
+        }
+        let (store, view, damaged) = match Store::open(&slot.disk) {
+            Ok(found) => found,
+            Err(error) => {
+                return self.fail("I1", format!("replica {replica} can't start: {error}"));
+            }
+        };
+        if damaged {
+            self.marks.reach(Mark::TornSuperblock);
+        }
+        let verdict = slot.fence.starts(replica, view.generation);
+        let generation = view.generation;
+        let config = ReplicaConfig {
+            id: slot.id,
+            incarnation: Incarnation(self.random.next() | 1),
+            boot: self.nodes[node].boot,
+            view,
+            settings: self.profile.settings,
+        };
+        slot.store = store;
+        slot.adopted = generation;
+        slot.core = Some(Replica::new(config, self.nodes[node].clock(self.now)));
+        self.judge(verdict);
+        self.log(|| format!("replica {replica} starts on node {node} in generation {generation}"));
+        self.plan_replica_tick(replica);
+    }
+
+    /// The process of a replica ends; with `power`, its machine does.
+    pub(super) fn replica_dies(&mut self, replica: usize, power: bool) {
+        let moment = self.tick_moment();
+        let slot = &mut self.replicas[replica];
+        let lived = slot.core.take().is_some();
+        let party = Party::Replica(replica, slot.life);
+        slot.life += 1;
+        slot.ended = moment;
+        slot.tick = None;
+        slot.received.clear();
+        if lived {
+            self.log(|| format!("replica {replica} ends"));
+            self.drop_links(party, power);
+        }
+        self.end_disk_actions(replica);
+        if power {
+            self.power_cut_disk(replica);
+        }
+    }
+
+    pub(super) fn replica_tick(&mut self, replica: usize, life: u32) {
+        let slot = &mut self.replicas[replica];
+        if slot.life != life || slot.tick.take_if(|at| *at <= self.now).is_none() {
+            return;
+        }
+        let clock = self.nodes[slot.node].clock(self.now);
+        let wakeup = slot.core.as_ref().and_then(Replica::next_wakeup);
+        if wakeup.is_some_and(|at| at <= clock) {
+            self.step_replica(replica, ReplicaEvent::Tick);
+        } else {
+            self.plan_replica_tick(replica);
+        }
+    }
+
+    pub(super) fn step_replica(&mut self, replica: usize, event: ReplicaEvent<Sectors>) {
+        let slot = &mut self.replicas[replica];
+        let clock = self.nodes[slot.node].clock(self.now);
+        let Some(core) = &mut slot.core else { return };
+        let mut effects = std::mem::take(&mut self.replica_effects);
+        core.step(clock, event, &mut effects);
+        for effect in effects.drain(..) {
+            self.replica_effect(replica, effect);
+        }
+        self.replica_effects = effects;
+        self.plan_replica_tick(replica);
+    }
+
+    fn plan_replica_tick(&mut self, replica: usize) {
+        let slot = &mut self.replicas[replica];
+        let Some(wakeup) = slot.core.as_ref().and_then(Replica::next_wakeup) else { return };
+        let at = self.nodes[slot.node].time(wakeup).max(self.now + MICROSECOND);
+        if slot.tick.is_none_or(|planned| planned > at) {
+            slot.tick = Some(at);
+            let life = slot.life;
+            self.queue.push(at, Event::ReplicaTick { replica, life });
+        }
+    }
+
+    fn replica_effect(&mut self, replica: usize, effect: ReplicaEffect<Sectors>) {
+        let slot = &mut self.replicas[replica];
+        let party = Party::Replica(replica, slot.life);
+        match effect {
+            ReplicaEffect::Send { link, message, payload } => {
+                self.judge_answer(replica, &message);
+                self.log(|| {
+                    let message = describe::message(&message, payload.as_ref());
+                    format!("replica {replica} → link {link}: {message}")
+                });
+                self.send(party, link, message, payload);
+            }
+            ReplicaEffect::Disk { ticket, action } => self.begin_disk(replica, ticket, action),
+            ReplicaEffect::ConnectSource { replica: source, node: _ } => {
+                if slot.source.replace(source).is_some_and(|before| before != source) {
+                    self.marks.reach(Mark::SourceChanged);
+                }
+                let node = self.replicas[replica].node;
+                self.dial(party, node, source);
+            }
+            ReplicaEffect::Disconnect { link } => self.hang_up(party, link),
+        }
+    }
+
+    /// Notes what a message brings to a replica, for the oracles.
+    pub(super) fn note_arrival(
+        &mut self,
+        replica: usize,
+        message: &Message,
+        payload: Option<Sectors>,
+    ) -> Option<Sectors> {
+        match (message, payload) {
+            (Message::Write { id, .. }, Some(payload)) => {
+                self.replicas[replica].received.insert(payload.cells()[0]);
+                Some(payload.arrived_under(id.generation))
+            }
+            (_, payload) => payload,
+        }
+    }
+}

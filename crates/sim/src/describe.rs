@@ -1,0 +1,116 @@
+//! What happened, in words for the event log.
+
+use evenkeel_core::primary::CoordinatorAnswer;
+use evenkeel_core::view::Cause;
+use evenkeel_core::*;
+
+use crate::coordinator::Question;
+use crate::network::Party;
+use crate::payload::{HOLE, SECTOR, Sectors, ZERO, stamped};
+
+/// Who.
+#[must_use]
+pub fn party(party: Party) -> String {
+    match party {
+        Party::Primary(primary) => format!("primary {primary}"),
+        Party::Replica(replica, _) => format!("replica {replica}"),
+    }
+}
+
+/// Which writes a payload holds.
+#[must_use]
+pub fn payload(payload: &Sectors) -> String {
+    let mut writes: Vec<String> = Vec::new();
+    for cell in payload.cells().iter().take(4096) {
+        let name = match *cell {
+            ZERO | HOLE => "0".to_owned(),
+            cell => format!("#{}", stamped(cell).0),
+        };
+        if writes.last() != Some(&name) {
+            writes.push(name);
+        }
+    }
+    writes.truncate(12);
+    writes.join(" ")
+}
+
+/// A view: its number, its primaries, and each replica with its state.
+#[must_use]
+pub fn view(view: &View) -> String {
+    let mut text = format!("generation {}", view.generation);
+    for primary in &view.primaries {
+        text +=
+            &format!(", primary {:x} on node {}", primary.incarnation.0 >> 48, primary.node.0 - 1);
+    }
+    for mirror in &view.mirrors {
+        let records = mirror.replicas.iter();
+        let states: Vec<_> =
+            records.map(|r| format!("{}:{}{}", r.id.0 - 1, r.state, cause(r.cause))).collect();
+        text += &format!(" [{}]", states.join(" "));
+    }
+    text
+}
+
+fn cause(cause: Cause) -> String {
+    if cause == Cause::None { String::new() } else { format!("({cause:?})") }
+}
+
+/// A message with its payload.
+#[must_use]
+pub fn message(message: &Message, data: Option<&Sectors>) -> String {
+    let mut text = match message {
+        Message::Adopt { view: adopted } => format!("Adopt {}", view(adopted)),
+        Message::Write { id, offset, length, .. } => {
+            format!("Write {} sectors {}", operation(id), sectors(*offset, *length))
+        }
+        Message::Zero { id, offset, length, .. } => {
+            format!("Zero {} sectors {}", operation(id), sectors(*offset, *length))
+        }
+        Message::Read { id, offset, length } => {
+            format!("Read {} sectors {}", operation(id), sectors(*offset, *length))
+        }
+        Message::Copy { generation, token, offset, length } => {
+            format!("Copy g{generation} token {token} sectors {}", sectors(*offset, *length))
+        }
+        Message::Drain { generation, token, offset, length, source } => format!(
+            "Drain g{generation} token {token} sectors {} from replica {}",
+            sectors(*offset, *length),
+            source.0 - 1
+        ),
+        Message::Done { id, result } => format!("Done {} {result:?}", operation(id)),
+        Message::Data { id } => format!("Data {}", operation(id)),
+        Message::Received { id } => format!("Received {}", operation(id)),
+        Message::Flush { id, covers } => format!("Flush {} covers {covers}", operation(id)),
+        other => format!("{other:?}"),
+    };
+    if let Some(data) = data {
+        text += &format!(" [{}]", payload(data));
+    }
+    text
+}
+
+fn operation(id: &OperationId) -> String {
+    format!("g{} n{}", id.generation, id.sequence)
+}
+
+fn sectors(offset: u64, length: u32) -> String {
+    format!("{}+{}", offset / u64::from(SECTOR), length / SECTOR)
+}
+
+/// A question to the coordinator.
+#[must_use]
+pub fn question(question: &Question) -> String {
+    match question {
+        Question::Read => "what is the newest view?".into(),
+        Question::Swap(next) => format!("commit {}", view(next)),
+    }
+}
+
+/// An answer of the coordinator.
+#[must_use]
+pub fn answer(answer: &CoordinatorAnswer) -> String {
+    match answer {
+        CoordinatorAnswer::Newest(newest) => format!("the newest is {}", view(newest)),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,135 @@
+//! A disk with a volatile cache and two superblock slots.
+//!
+//! A write is seen by every later read at once, and is durable when a flush that began after it has
+//! ended. A power cut keeps, of each sector by itself, any of the contents that it had since.
+
+use std::collections::BTreeMap;
+
+use crate::payload::{Cell, HOLE, ZERO};
+use crate::random::Random;
+
+/// One replica's disk.
+#[derive(Debug)]
+pub struct Disk {
+    cells: Vec<Cell>,
+    unflushed: BTreeMap<u32, Unflushed>,
+    writes: u64,
+    slots: [Vec<u8>; 2],
+}
+
+/// A sector that was written since the last flush.
+#[derive(Debug)]
+struct Unflushed {
+    durable: Cell,
+    later: Vec<(u64, Cell)>,
+}
+
+impl Disk {
+    /// An empty disk of this many sectors with these bytes in both superblock slots.
+    #[must_use]
+    pub fn new(sectors: u32, superblock: &[u8]) -> Self {
+        Self {
+            cells: vec![HOLE; sectors as usize],
+            unflushed: BTreeMap::new(),
+            writes: 0,
+            slots: [superblock.to_vec(), superblock.to_vec()],
+        }
+    }
+
+    /// Number of sectors.
+    #[must_use]
+    pub fn sectors(&self) -> u32 {
+        self.cells.len() as u32
+    }
+
+    /// What a sector holds now, holes included.
+    #[must_use]
+    pub fn cell(&self, sector: u32) -> Cell {
+        self.cells[sector as usize]
+    }
+
+    /// What a read of the sector returns.
+    #[must_use]
+    pub fn content(&self, sector: u32) -> Cell {
+        match self.cell(sector) {
+            HOLE => ZERO,
+            cell => cell,
+        }
+    }
+
+    /// What the sector would return if only flushed data were there.
+    #[must_use]
+    pub fn durable_content(&self, sector: u32) -> Cell {
+        match self.unflushed.get(&sector).map_or(self.cell(sector), |u| u.durable) {
+            HOLE => ZERO,
+            cell => cell,
+        }
+    }
+
+    /// Writes one sector into the cache.
+    pub fn put(&mut self, sector: u32, cell: Cell) {
+        self.writes += 1;
+        let durable = std::mem::replace(&mut self.cells[sector as usize], cell);
+        let unflushed =
+            self.unflushed.entry(sector).or_insert(Unflushed { durable, later: Vec::new() });
+        unflushed.later.push((self.writes, cell));
+    }
+
+    /// A flush begins; what it returns is for [`Disk::flushed`].
+    #[must_use]
+    pub fn flush_mark(&self) -> u64 {
+        self.writes
+    }
+
+    /// The flush that began at this mark has ended.
+    pub fn flushed(&mut self, mark: u64) {
+        self.unflushed.retain(|_, unflushed| {
+            let covered = unflushed.later.partition_point(|(number, _)| *number <= mark);
+            if let Some((_, cell)) = unflushed.later[..covered].last() {
+                unflushed.durable = *cell;
+            }
+            unflushed.later.drain(..covered);
+            !unflushed.later.is_empty()
+        });
+    }
+
+    /// Power is lost: returns the sectors that went back to older contents.
+    pub fn power_cut(&mut self, random: &mut Random) -> Vec<u32> {
+        let keep_all = random.chance(300);
+        let keep_none = random.chance(300);
+        let mut lost = Vec::new();
+        for (sector, unflushed) in std::mem::take(&mut self.unflushed) {
+            let choices = unflushed.later.len();
+            let kept = match (keep_all, keep_none) {
+                (true, _) => choices,
+                (_, true) => 0,
+                _ => random.index(choices + 1),
+            };
+            if kept < choices {
+                let cell = if kept == 0 { unflushed.durable } else { unflushed.later[kept - 1].1 };
+                self.cells[sector as usize] = cell;
+                lost.push(sector);
+            }
+        }
+        lost
+    }
+
+    /// Puts bytes into a superblock slot; with `torn`, only the first that many of them.
+    pub fn write_slot(&mut self, slot: usize, bytes: &[u8], torn: Option<usize>) {
+        let length = torn.unwrap_or(bytes.len()).min(bytes.len());
+        let stored = &mut self.slots[slot];
+        if stored.len() < bytes.len() {
+            stored.resize(bytes.len(), 0);
+        }
+        stored[..length].copy_from_slice(&bytes[..length]);
+    }
+
+    /// The bytes of both superblock slots.
+    #[must_use]
+    pub fn slots(&self) -> [&[u8]; 2] {
+        [&self.slots[0], &self.slots[1]]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Reachability marks: a batch of seeds has to reach every one of them, or it proves nothing.
+
+macro_rules! marks {
+    ($($name:ident => $text:literal,)*) => {
+        /// Something interesting that a run may reach.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Mark {
+            $(#[doc = $text] $name,)*
+        }
+
+        /// Every mark, with its description.
+        pub const MARKS: &[(Mark, &str)] = &[$((Mark::$name, $text),)*];
+    };
+}
+
+marks! {
+    ViewChanged => "a view was committed while a primary served",
+    TakenOver => "a primary took over from one that had not detached",
+    RebuildCompleted => "a replica became in-sync again",
+    Resent => "an operation was sent again",
+    Refused => "a replica refused a message of another generation",
+    Fenced => "a primary was replaced by another one while it lived",
+    Suspended => "requests waited for a replica or the coordinator",
+    Resumed => "requests that had waited went on",
+    LeftDisconnected => "a replica left because its connection was lost",
+    LeftLate => "a replica left because it was late",
+    LeftRestarted => "a replica left because it had restarted",
+    LeftMedium => "a replica left because of an input/output error",
+    LeftNoSpace => "a replica left because its disk was full",
+    LeftOperator => "a replica left because an operator failed it",
+    Removed => "a replica was taken out of the volume",
+    ReAdded => "a replica was brought back by a command",
+    Detached => "a volume was detached cleanly",
+    DetachedUnclean => "a volume was detached with a replica that did not answer",
+    LostWrites => "a primary ended because its last replica lost writes",
+    UnflushedLost => "a machine crash took back writes of an in-sync replica",
+    TornSuperblock => "a replica started from one good superblock of two",
+    SwapUnanswered => "a committed swap was not answered",
+    SwapLost => "a swap was refused because the view had changed",
+    PausedWoke => "a paused node woke after its lease",
+    DiskFailed => "a replica reported a disk that failed in an adoption or a rebuild",
+    FailedRequest => "a request was answered with an error",
+    DirtyRead => "a read found what an unanswered write of an ended primary had left",
+    SourceChanged => "a rebuilding replica connected to another source",
+    Survived => "part of the nodes stayed dead in the liveness phase",
+}
+
+/// How often each mark was reached.
+#[derive(Debug, Clone)]
+pub struct Marks {
+    counts: Vec<u64>,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self { counts: vec![0; MARKS.len()] }
+    }
+}
+
+impl Marks {
+    /// It was reached.
+    pub fn reach(&mut self, mark: Mark) {
+        self.counts[mark as usize] += 1;
+    }
+
+    /// How often it was reached.
+    #[must_use]
+    pub fn count(&self, mark: Mark) -> u64 {
+        self.counts[mark as usize]
+    }
+
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+    }
+
+    /// The descriptions of those that were never reached.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let unreached = MARKS.iter().filter(|(mark, _)| self.count(*mark) == 0);
+        unreached.map(|(_, text)| *text).collect()
+    }
+}

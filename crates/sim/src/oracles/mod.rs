@@ -1,0 +1,43 @@
+//! The judges: each knows one invariant of the design and nothing of how the core keeps it.
+//!
+//! Every oracle is told what happened and answers whether that was permitted. What each permits:
+//!
+//! - [`registers`] (**I1 durable, I2 fresh, I3 fenced reads**): every sector is a register. See
+//!   there for what a crash may take back.
+//! - [`agreement`] (**I4 agreed**): at the moment of an acknowledgement the simulator looks at the
+//!   disks of all members of the primary's view. It permits a member to hold something newer (a
+//!   later or concurrent write), and excuses a replica whose life ended since the write began:
+//!   what it had answered before, its machine may have taken back.
+//! - [`fencing`] (**I3 fenced**): no answer of an adoption while work of an older generation is on
+//!   the disk, no data read out under a generation that is not the adopted one, no lower generation
+//!   after a restart. It permits work of the old generation until the adoption is answered.
+//! - [`order`] (**I10 ordered**): on one disk, a sector takes the writes of one primary in the
+//!   order in which that primary sent them. It permits repeats (a resend after a reconnect), and
+//!   older data from a copy when the primary that wrote it is not the one that runs the mirror now,
+//!   or when the newer write was answered with an error.
+//! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
+//!   rebuilding in the same life, no mirror loses its last in-sync replica.
+//! - **I6 convergent** and **I11 loud** are judged where they end: see the cluster's `finale`.
+
+pub mod agreement;
+pub mod fencing;
+pub mod order;
+pub mod registers;
+pub mod views;
+
+/// Something that an invariant forbids has happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant, by its name in the design.
+    pub oracle: &'static str,
+    /// What happened.
+    pub text: String,
+}
+
+impl Violation {
+    /// Of this invariant, with this account.
+    #[must_use]
+    pub fn new(oracle: &'static str, text: impl Into<String>) -> Self {
+        Self { oracle, text: text.into() }
+    }
+}

@@ -1,0 +1,92 @@
+//! I10: overlapping writes reach every disk in the order in which their primary sent them.
+
+use std::collections::{HashMap, HashSet};
+
+use evenkeel_core::Sequence;
+
+use super::Violation;
+use crate::payload::{Cell, stamped};
+
+/// What was sent in which order, and what each disk took last.
+#[derive(Debug, Default)]
+pub struct Order {
+    /// Under which number each stamp was sent, and by which primary.
+    sent: HashMap<Cell, (usize, Sequence)>,
+    last: HashMap<(usize, u32), Cell>,
+    /// To which replica each first stamp was sent.
+    reached: HashSet<(Cell, usize)>,
+}
+
+impl Order {
+    /// A primary sends these stamps as one operation.
+    ///
+    /// # Errors
+    /// If it has sent one of them under another number before.
+    pub fn sends(
+        &mut self,
+        primary: usize,
+        sequence: Sequence,
+        cells: &[Cell],
+    ) -> Result<(), Violation> {
+        for cell in cells {
+            let (_, known) = *self.sent.entry(*cell).or_insert((primary, sequence));
+            if known != sequence {
+                return Err(Violation::new(
+                    "I10",
+                    format!(
+                        "primary {primary} sends write #{} as operation {sequence}, before as {known}",
+                        stamped(*cell).0
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that an operation that begins with this stamp is sent to a replica; whether it was
+    /// sent there before.
+    pub fn is_resend(&mut self, first: Cell, replica: usize) -> bool {
+        !self.reached.insert((first, replica))
+    }
+
+    /// A disk takes a stamp into one of its sectors. `rules` says of a primary whether it runs the
+    /// mirror now, and `failed` of a write whether it was answered with an error.
+    ///
+    /// # Errors
+    /// If it took a later one of the same primary before.
+    pub fn takes(
+        &mut self,
+        replica: usize,
+        sector: u32,
+        cell: Cell,
+        rules: impl Fn(usize) -> bool,
+        failed: impl Fn(u32) -> bool,
+    ) -> Result<(), Violation> {
+        let previous = self.last.insert((replica, sector), cell);
+        let Some(previous) = previous else { return Ok(()) };
+        let (Some(before), Some(now)) = (self.sent.get(&previous), self.sent.get(&cell)) else {
+            return Ok(());
+        };
+        if before.0 != now.0 || before.1 <= now.1 || !rules(now.0) || failed(stamped(previous).0) {
+            return Ok(());
+        }
+        Err(Violation::new(
+            "I10",
+            format!(
+                "replica {replica} writes #{} (operation {}) over #{} (operation {}) in its sector {sector}",
+                stamped(cell).0,
+                now.1,
+                stamped(previous).0,
+                before.1
+            ),
+        ))
+    }
+
+    /// The disk's content is no longer what it took last (a machine crash, zeroes).
+    pub fn forget(&mut self, replica: usize, sector: u32) {
+        self.last.remove(&(replica, sector));
+    }
+}
+
+#[cfg(test)]
+mod tests;

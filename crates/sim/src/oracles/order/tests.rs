@@ -1,0 +1,32 @@
+use super::*;
+use crate::payload::stamp;
+
+fn sent() -> Order {
+    let mut order = Order::default();
+    order.sends(0, Sequence(1), &[stamp(1, 5)]).expect("first");
+    order.sends(0, Sequence(2), &[stamp(2, 5)]).expect("second");
+    order
+}
+
+#[test]
+fn a_disk_that_goes_back_is_found() {
+    let mut order = sent();
+    assert!(order.takes(0, 5, stamp(1, 5), |_| true, |_| false).is_ok());
+    assert!(order.takes(0, 5, stamp(2, 5), |_| true, |_| false).is_ok());
+    assert!(order.takes(0, 5, stamp(2, 5), |_| true, |_| false).is_ok(), "a repeat");
+    assert!(order.takes(0, 5, stamp(1, 5), |_| true, |_| false).is_err());
+}
+
+#[test]
+fn a_copy_may_bring_back_what_an_ended_primary_wrote() {
+    let mut order = sent();
+    assert!(order.takes(0, 5, stamp(2, 5), |_| true, |_| false).is_ok());
+    assert!(order.takes(0, 5, stamp(1, 5), |_| false, |_| false).is_ok());
+}
+
+#[test]
+fn a_resend_keeps_its_number() {
+    let mut order = sent();
+    assert!(order.sends(0, Sequence(1), &[stamp(1, 5)]).is_ok());
+    assert!(order.sends(0, Sequence(3), &[stamp(1, 5)]).is_err());
+}

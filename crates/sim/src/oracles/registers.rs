@@ -1,0 +1,419 @@
+//! I1, I2 and I3 for reads: every sector is a register; what is read must fit one order of all
+//! requests.
+//!
+//! Every write leaves a stamp of its own, so a read tells which write it saw. For each sector and
+//! write there is a *cluster*: the write and the reads that returned it. Two clusters contradict
+//! each other if something of each ended before something of the other began; a history of a
+//! register with unique values is linearizable just if no two clusters do (Gibbons and Korach,
+//! 1997). The check is made at each read, as it runs. Zeroes carry no stamp: a read of zeroes is
+//! right if some zeroing, or the empty start, explains it.
+//!
+//! What is permitted beyond a register:
+//! - A request without an answer, or answered with an error, may have taken effect or not.
+//! - When a new primary begins to serve, acknowledged writes that no flush covers may be gone:
+//!   under A and B all of them (the dead primary may have acknowledged what nobody else has), under
+//!   C those in sectors that a machine crash of an in-sync replica took back (`lost`). From then on
+//!   they count as unanswered.
+//! - What the new primary finds is settled by its first read of a sector: another content that is
+//!   older than it may not appear later. What was sent to an ended primary after that, never.
+//!
+//! Times are counts of client events: two requests are concurrent just if they overlap there.
+
+use super::Violation;
+use crate::payload::{Cell, ZERO, stamped};
+
+/// A count of client events.
+pub type Moment = u64;
+
+const NEVER: Moment = u64::MAX;
+
+/// A request that changes sectors.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// First sector of the volume.
+    pub first: u32,
+    /// Sectors.
+    pub count: u32,
+    /// Whether it makes zeroes.
+    pub zero: bool,
+    /// At which primary.
+    pub primary: usize,
+    /// When it began.
+    pub invoked: Moment,
+    /// When it was acknowledged.
+    pub acknowledged: Option<Moment>,
+    /// Whether it was answered with an error.
+    pub failed: bool,
+    /// Whether an acknowledged flush covers it.
+    pub durable: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cluster {
+    write: u32,
+    first_end: Moment,
+    last_begin: Moment,
+    may_be_lost: bool,
+}
+
+#[derive(Debug, Default)]
+struct Sector {
+    clusters: Vec<Cluster>,
+    /// By which primary's reads the content was settled, and what it is.
+    settled: Option<(usize, Cell)>,
+}
+
+/// A read that has ended, for [`Registers::read`].
+#[derive(Debug, Clone, Copy)]
+pub struct Read {
+    /// At which primary.
+    pub primary: usize,
+    /// When it began.
+    pub invoked: Moment,
+    /// When it was answered.
+    pub answered: Moment,
+}
+
+/// All sectors of a volume and all that was asked of them.
+#[derive(Debug)]
+pub struct Registers {
+    sectors: Vec<Sector>,
+    /// Number 0 is the empty start.
+    changes: Vec<Change>,
+    unflushed: Vec<u32>,
+    /// For each primary, when in the order of primaries it began to serve, and at which moment.
+    serving: Vec<Option<(usize, Moment)>>,
+    served: usize,
+}
+
+impl Registers {
+    /// A volume of this many sectors, all zeroes.
+    #[must_use]
+    pub fn new(sectors: u32) -> Self {
+        let start = Change {
+            first: 0,
+            count: sectors,
+            zero: true,
+            primary: 0,
+            invoked: 0,
+            acknowledged: Some(0),
+            failed: false,
+            durable: true,
+        };
+        Self {
+            sectors: (0..sectors).map(|_| Sector::default()).collect(),
+            changes: vec![start],
+            unflushed: Vec::new(),
+            serving: Vec::new(),
+            served: 0,
+        }
+    }
+
+    /// A change by its number.
+    #[must_use]
+    pub fn change(&self, write: u32) -> Option<&Change> {
+        self.changes.get(write as usize)
+    }
+
+    /// The number that the next change will get.
+    #[must_use]
+    pub fn next_number(&self) -> u32 {
+        self.changes.len() as u32
+    }
+
+    /// A write or a zeroing begins.
+    pub fn begin(&mut self, first: u32, count: u32, zero: bool, primary: usize, now: Moment) {
+        let write = self.next_number();
+        for sector in first..first + count {
+            let clusters = &mut self.sectors[sector as usize].clusters;
+            if clusters.is_empty() {
+                let start = Cluster { write: 0, first_end: 0, last_begin: 0, may_be_lost: false };
+                clusters.push(start);
+            }
+            let cluster = Cluster { write, first_end: NEVER, last_begin: now, may_be_lost: false };
+            clusters.push(cluster);
+        }
+        let (acknowledged, failed, durable) = (None, false, false);
+        let change =
+            Change { first, count, zero, primary, invoked: now, acknowledged, failed, durable };
+        self.changes.push(change);
+    }
+
+    /// A write or a zeroing is acknowledged; `durable` if it asked for that (FUA).
+    pub fn acknowledge(&mut self, write: u32, durable: bool, now: Moment) {
+        let change = &mut self.changes[write as usize];
+        change.acknowledged = Some(now);
+        change.durable = durable;
+        if !durable {
+            self.unflushed.push(write);
+        }
+        let (first, count) = (change.first, change.count);
+        for sector in first..first + count {
+            if let Some(cluster) = self.cluster(sector, write) {
+                cluster.first_end = cluster.first_end.min(now);
+            }
+        }
+    }
+
+    /// A write or a zeroing was answered with an error.
+    pub fn fail(&mut self, write: u32) {
+        self.changes[write as usize].failed = true;
+    }
+
+    /// A flush that began at `invoked` is acknowledged: it covers what was acknowledged before.
+    pub fn flushed(&mut self, primary: usize, invoked: Moment) {
+        let mut covered = Vec::new();
+        let order = self.order_of(primary);
+        let (changes, serving) = (&self.changes, &self.serving);
+        self.unflushed.retain(|write| {
+            let change = &changes[*write as usize];
+            let earlier = serving.get(change.primary).copied().flatten().map(|(n, _)| n) <= order;
+            let is_covered = earlier && change.acknowledged.is_some_and(|at| at < invoked);
+            if is_covered {
+                covered.push(*write);
+            }
+            !is_covered
+        });
+        for write in covered {
+            self.make_durable(write);
+        }
+    }
+
+    /// The volume was detached cleanly: everything acknowledged is durable.
+    pub fn detached(&mut self) {
+        for write in std::mem::take(&mut self.unflushed) {
+            self.make_durable(write);
+        }
+    }
+
+    /// A primary begins to serve. `lost` says of a sector whether a machine crash may have taken
+    /// back what was not flushed there.
+    pub fn serving(&mut self, primary: usize, now: Moment, lost: impl Fn(u32) -> bool) {
+        if self.serving.len() <= primary {
+            self.serving.resize(primary + 1, None);
+        }
+        if self.serving[primary].is_some() {
+            return;
+        }
+        self.served += 1;
+        self.serving[primary] = Some((self.served, now));
+        for write in &self.unflushed {
+            let change = &self.changes[*write as usize];
+            if change.primary == primary {
+                continue;
+            }
+            for sector in (change.first..change.first + change.count).filter(|s| lost(*s)) {
+                let clusters = &mut self.sectors[sector as usize].clusters;
+                if let Some(cluster) = clusters.iter_mut().find(|c| c.write == *write) {
+                    cluster.may_be_lost = true;
+                }
+            }
+        }
+    }
+
+    /// A read has returned `cell` for a sector.
+    ///
+    /// # Errors
+    /// If no order of all requests explains that.
+    pub fn read(&mut self, sector: u32, cell: Cell, read: Read) -> Result<(), Violation> {
+        if self.sectors[sector as usize].clusters.is_empty() {
+            return match cell {
+                ZERO => Ok(()),
+                _ => Err(Violation::new(
+                    "I2",
+                    format!(
+                        "sector {sector} was never written, but a read returned {}",
+                        self.name(cell)
+                    ),
+                )),
+            };
+        }
+        self.check_settled(sector, cell, read)?;
+        if cell == ZERO {
+            return self.read_zero(sector, read);
+        }
+        self.check_origin(sector, cell, read)?;
+        let (write, _) = stamped(cell);
+        let Some(cluster) = self.cluster(sector, write) else {
+            return Err(Violation::new(
+                "I2",
+                format!("nobody wrote {} to sector {sector}", self.name(cell)),
+            ));
+        };
+        cluster.last_begin = cluster.last_begin.max(read.invoked);
+        cluster.first_end = cluster.first_end.min(read.answered);
+        cluster.may_be_lost = false;
+        let cluster = *cluster;
+        match self.contradiction(sector, cluster) {
+            Some(newer) => Err(self.stale(sector, cell, newer, read)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a sector that holds `cell` has had this write: it is the write's own content, or that
+    /// of a change which nothing says to be older.
+    #[must_use]
+    pub fn supersedes(&self, sector: u32, cell: Cell, write: u32) -> bool {
+        let Some(wanted) = self.change(write) else { return false };
+        let is_later = |other: u32| {
+            let Some(change) = self.change(other) else { return false };
+            let is_newest_primary = self.order_of(change.primary) >= self.order_of(wanted.primary);
+            let ended_before = change.acknowledged.is_some_and(|at| at < wanted.invoked);
+            other == write || (other != 0 && is_newest_primary && !ended_before)
+        };
+        if cell == ZERO {
+            let clusters = &self.sectors[sector as usize].clusters;
+            return clusters
+                .iter()
+                .any(|c| self.changes[c.write as usize].zero && is_later(c.write));
+        }
+        is_later(stamped(cell).0)
+    }
+
+    fn make_durable(&mut self, write: u32) {
+        let (first, count) = {
+            let change = &self.changes[write as usize];
+            (change.first, change.count)
+        };
+        let lost = (first..first + count)
+            .any(|s| self.cluster(s, write).is_some_and(|cluster| cluster.may_be_lost));
+        // What may be gone already is not made durable by a later flush.
+        self.changes[write as usize].durable = !lost;
+    }
+
+    fn order_of(&self, primary: usize) -> Option<usize> {
+        self.serving.get(primary).copied().flatten().map(|(order, _)| order)
+    }
+
+    fn cluster(&mut self, sector: u32, write: u32) -> Option<&mut Cluster> {
+        self.sectors[sector as usize].clusters.iter_mut().find(|c| c.write == write)
+    }
+
+    /// The write that contradicts what a cluster says, if there is one.
+    fn contradiction(&self, sector: u32, cluster: Cluster) -> Option<u32> {
+        let others = self.sectors[sector as usize].clusters.iter();
+        others
+            .filter(|other| other.write != cluster.write && !other.may_be_lost)
+            .find(|other| {
+                cluster.first_end < other.last_begin && other.first_end < cluster.last_begin
+            })
+            .map(|other| other.write)
+    }
+
+    fn read_zero(&mut self, sector: u32, read: Read) -> Result<(), Violation> {
+        let clusters = &self.sectors[sector as usize].clusters;
+        let mut newest = None;
+        for cluster in clusters.iter().filter(|c| self.changes[c.write as usize].zero) {
+            let mut explained = *cluster;
+            explained.last_begin = explained.last_begin.max(read.invoked);
+            explained.first_end = explained.first_end.min(read.answered);
+            match self.contradiction(sector, explained) {
+                Some(newer) => newest = newest.max(Some(newer)),
+                None => return Ok(()),
+            }
+        }
+        Err(self.stale(sector, ZERO, newest.unwrap_or(0), read))
+    }
+
+    /// What an earlier primary left behind is settled by the first read of the one after it.
+    fn check_settled(&mut self, sector: u32, cell: Cell, read: Read) -> Result<(), Violation> {
+        let writes = &self.sectors[sector as usize].clusters;
+        let own = match cell {
+            ZERO => writes.iter().any(|c| {
+                let change = &self.changes[c.write as usize];
+                c.write != 0 && change.zero && change.primary == read.primary
+            }),
+            _ => self.change(stamped(cell).0).is_some_and(|c| c.primary == read.primary),
+        };
+        if own {
+            return Ok(());
+        }
+        match self.sectors[sector as usize].settled {
+            Some((primary, settled)) if primary == read.primary && settled != cell => {
+                Err(Violation::new(
+                    "I2",
+                    format!(
+                        "a read of sector {sector} returned {}, but an earlier read by the same primary found {} there; what an ended primary left behind changed afterwards",
+                        self.name(cell),
+                        self.name(settled)
+                    ),
+                ))
+            }
+            _ => {
+                self.sectors[sector as usize].settled = Some((read.primary, cell));
+                Ok(())
+            }
+        }
+    }
+
+    /// A stamp belongs to this sector, and to a primary whose writes may be seen here.
+    fn check_origin(&self, sector: u32, cell: Cell, read: Read) -> Result<(), Violation> {
+        let (write, place) = stamped(cell);
+        let change = self.change(write).filter(|change| {
+            place == sector && (change.first..change.first + change.count).contains(&sector)
+        });
+        let Some(change) = change else {
+            return Err(Violation::new(
+                "I2",
+                format!(
+                    "a read of sector {sector} returned {}, which was never written there",
+                    self.name(cell)
+                ),
+            ));
+        };
+        if change.primary == read.primary {
+            return Ok(());
+        }
+        let (reader, writer) = (self.order_of(read.primary), self.order_of(change.primary));
+        let began = self.serving.get(read.primary).copied().flatten().map(|(_, at)| at);
+        let after_the_end = writer < reader && began.is_some_and(|at| change.invoked > at);
+        if writer.is_none() || writer > reader || after_the_end {
+            return Err(Violation::new(
+                "I3",
+                format!(
+                    "primary {} read {} in sector {sector}: a write sent to primary {} after a newer one had begun to serve",
+                    read.primary,
+                    self.name(cell),
+                    change.primary
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn stale(&self, sector: u32, cell: Cell, newer: u32, read: Read) -> Violation {
+        let change = &self.changes[newer as usize];
+        let later_primary = self.order_of(read.primary) > self.order_of(change.primary);
+        let oracle = if change.durable && later_primary { "I1" } else { "I2" };
+        let fate = match change.acknowledged {
+            Some(at) if at < read.invoked => "was acknowledged before the read began",
+            _ => "was already read before",
+        };
+        let kind = if change.durable { ", flushed" } else { "" };
+        Violation::new(
+            oracle,
+            format!(
+                "primary {} read {} in sector {sector}, although write #{newer} (by primary {}{kind}) {fate}",
+                read.primary,
+                self.name(cell),
+                change.primary
+            ),
+        )
+    }
+
+    fn name(&self, cell: Cell) -> String {
+        if cell == ZERO {
+            return "zeroes".into();
+        }
+        let (write, place) = stamped(cell);
+        match self.change(write) {
+            Some(change) => {
+                format!("write #{write} of sector {place} (by primary {})", change.primary)
+            }
+            None => format!("the unknown content {cell:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! What one seed simulates: the cluster, the load and the faults, each drawn apart (swarm testing:
+//! kinds of faults that are absent altogether let rare combinations of the others appear).
+
+use std::time::Duration;
+
+use evenkeel_core::settings::{LONGEST_PAYLOAD, REGION};
+use evenkeel_core::{Geometry, NoDataPolicy, Protocol, Settings};
+
+use crate::payload::SECTOR;
+use crate::queue::{MICROSECOND, MILLISECOND, Time};
+use crate::random::Random;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A link is cut; what is in flight is lost. Both ends learn of it, each in its time.
+    CutLink,
+    /// Nothing gets from one node to another, in this direction.
+    OneWay,
+    /// One node reaches no other.
+    Isolate,
+    /// A node's process is killed, and started again later.
+    KillNode,
+    /// A replica is closed and opened again.
+    RestartReplica,
+    /// A machine loses power.
+    PowerCut,
+    /// All machines lose power.
+    Blackout,
+    /// A node's process stands still for a while; its kernel does not.
+    Pause,
+    /// The volume is attached elsewhere, or anew on the same node, while it is attached.
+    Takeover,
+    /// A disk fails some of its actions for a while.
+    DiskErrors,
+    /// A disk has no space left for a while.
+    DiskFull,
+    /// A disk is slow for a while, or stands still.
+    SlowDisk,
+    /// The coordinator does not answer for a while.
+    CoordinatorAway,
+    /// An operator fails a replica, brings one back, or takes one out of the volume.
+    Operator,
+    /// An operator detaches the volume.
+    Detach,
+    /// Connections can't be made for a while.
+    NoConnections,
+    /// The network is slow for a while.
+    SlowNetwork,
+}
+
+/// Every kind, with the weight that it has when it is present.
+const FAULTS: [(Fault, u64); 17] = [
+    (Fault::CutLink, 10),
+    (Fault::OneWay, 6),
+    (Fault::Isolate, 6),
+    (Fault::KillNode, 8),
+    (Fault::RestartReplica, 8),
+    (Fault::PowerCut, 8),
+    (Fault::Blackout, 3),
+    (Fault::Pause, 6),
+    (Fault::Takeover, 5),
+    (Fault::DiskErrors, 6),
+    (Fault::DiskFull, 3),
+    (Fault::SlowDisk, 5),
+    (Fault::CoordinatorAway, 5),
+    (Fault::Operator, 8),
+    (Fault::Detach, 3),
+    (Fault::NoConnections, 3),
+    (Fault::SlowNetwork, 3),
+];
+
+/// Everything that one seed draws before it starts.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// For each mirror, on which nodes its replicas lie.
+    pub placement: Vec<Vec<usize>>,
+    /// When a write is acknowledged.
+    pub protocol: Protocol,
+    /// Size and layout of the volume.
+    pub geometry: Geometry,
+    /// Times and limits of the core.
+    pub settings: Settings,
+    /// How many requests each client has under way.
+    pub depth: usize,
+    /// How many requests all clients make while there are faults.
+    pub operations: u64,
+    /// Mean pause of a client between an answer and its next request.
+    pub think: Time,
+    /// Weights of reads, writes, zeroings, flushes and map requests.
+    pub mix: [u64; 5],
+    /// Of 1,000 writes and zeroings, how many must be durable when acknowledged (FUA).
+    pub durable: u64,
+    /// Longest request, in blocks.
+    pub longest: u32,
+    /// Least and mean time that a message takes.
+    pub network: (Time, Time),
+    /// Mean time that a disk action takes.
+    pub disk: Time,
+    /// Mean time that the coordinator takes.
+    pub coordinator: Time,
+    /// Of 1,000 calls to the coordinator, how many lose their question or their answer.
+    pub coordinator_loss: u64,
+    /// On which node the coordinator lives; `None`: on a machine apart that is always reachable.
+    pub coordinator_node: Option<usize>,
+    /// Of 1,000 attempts to connect, how many fail.
+    pub connect_failures: u64,
+    /// Of 1,000,000 disk actions, how many fail in passing.
+    pub disk_errors: u64,
+    /// Kinds of faults with their weights.
+    pub faults: Vec<(Fault, u64)>,
+    /// Mean time between two faults.
+    pub fault_pause: Time,
+    /// How far each node's clock is from the true rate, in parts per million.
+    pub drift: Vec<i64>,
+}
+
+impl Profile {
+    /// What this seed simulates.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let r = &mut random;
+        let nodes = r.between(1, 5) as usize;
+        let placement = placement(r, nodes);
+        let geometry = geometry(r, placement.len());
+        let settings = settings(r);
+        let lease = settings.lease.as_nanos() as Time;
+        let drift_limit = settings.lease_margin.as_nanos() as i64 * 400_000 / lease as i64;
+        let faults = faults(r);
+        let think = r.magnitude(MICROSECOND, lease / 50);
+        Self {
+            nodes,
+            protocol: r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]),
+            geometry,
+            settings,
+            depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
+            operations: r.between(200, 1200),
+            think,
+            mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
+            durable: r.pick(&[0, 0, 30, 300]),
+            longest: r.between(1, 8) as u32,
+            network: (r.magnitude(5, 200) * MICROSECOND, r.magnitude(10, 2000) * MICROSECOND),
+            disk: r.magnitude(20, 2000) * MICROSECOND,
+            coordinator: r.magnitude(1, 50) * MILLISECOND / 4,
+            coordinator_loss: r.pick(&[0, 0, 20, 200]),
+            coordinator_node: r.chance(600).then(|| r.index(nodes)),
+            connect_failures: r.pick(&[0, 0, 50, 300]),
+            disk_errors: r.pick(&[0, 0, 0, 100, 2000]),
+            faults,
+            fault_pause: r.magnitude(lease / 20, lease * 2),
+            drift: (0..nodes).map(|_| drift(r, drift_limit)).collect(),
+            placement,
+        }
+    }
+
+    /// Sectors of the volume.
+    #[must_use]
+    pub fn sectors(&self) -> u32 {
+        (self.geometry.size / u64::from(SECTOR)) as u32
+    }
+
+    /// A time after which every wait that has a bound must have ended several times over.
+    #[must_use]
+    pub fn patience(&self) -> Time {
+        let s = &self.settings;
+        let no_data = match s.no_data {
+            NoDataPolicy::Suspend(time) => time,
+            NoDataPolicy::Error => Duration::ZERO,
+        };
+        let sum = s.deadline * 8
+            + s.lease * 4
+            + s.reconnect_grace * 4
+            + s.retry_pause.1 * 8
+            + no_data
+            + s.coordinator_patience * 2
+            + s.longest_hold * 8;
+        sum.as_nanos() as Time
+    }
+}
+
+fn placement(r: &mut Random, nodes: usize) -> Vec<Vec<usize>> {
+    let mirrors = r.pick(&[1, 1, 1, 2, 3]);
+    let many = r.chance(20);
+    (0..mirrors)
+        .map(|_| {
+            let replicas = if many { r.between(5, 16) } else { r.between(1, 4) };
+            let first = r.index(nodes);
+            // Mostly on nodes apart, sometimes several on one.
+            let crowded = r.chance(100);
+            (0..replicas as usize)
+                .map(|n| if crowded { r.index(nodes) } else { (first + n) % nodes })
+                .collect()
+        })
+        .collect()
+}
+
+fn geometry(r: &mut Random, mirrors: usize) -> Geometry {
+    let block_size = r.pick(&[512, 512, 4096]);
+    let chunk = r.pick(&[4096, 8192, 1 << 20]);
+    // Small, so that requests overlap often; sometimes longer than what a rebuild copies at once.
+    let size = match r.below(8) {
+        0 => u64::from(REGION) * mirrors as u64 * 2 + u64::from(block_size) * r.between(1, 20),
+        _ => u64::from(block_size) * r.between(1, 40),
+    };
+    debug_assert!(LONGEST_PAYLOAD >= SECTOR);
+    Geometry { size, block_size, chunk }
+}
+
+/// The shipped times, all shrunk by one factor so that a run has many of them, and some changed.
+fn settings(r: &mut Random) -> Settings {
+    let base = Settings::default();
+    let percent = r.magnitude(4, 100) as u32;
+    let shrink = |time: Duration| time * percent / 100;
+    let no_data = match r.below(4) {
+        0 => NoDataPolicy::Error,
+        1 => NoDataPolicy::Suspend(shrink(base.deadline)),
+        _ => NoDataPolicy::Suspend(shrink(base.lease * 6)),
+    };
+    Settings {
+        deadline: shrink(base.deadline),
+        lease: shrink(base.lease),
+        lease_margin: shrink(base.lease_margin),
+        reconnect_grace: shrink(base.reconnect_grace),
+        retry_pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
+        no_data,
+        coordinator_patience: shrink(base.coordinator_patience) / r.between(1, 8) as u32,
+        longest_hold: shrink(base.longest_hold),
+        concurrent_copies: r.between(1, 4) as usize,
+    }
+}
+
+fn faults(r: &mut Random) -> Vec<(Fault, u64)> {
+    if r.chance(30) {
+        return Vec::new();
+    }
+    let presence = r.pick(&[150, 300, 500, 900]);
+    let mut present: Vec<_> =
+        FAULTS.iter().filter(|_| r.chance(presence)).map(|(fault, w)| (*fault, *w)).collect();
+    if present.is_empty() {
+        present.push(FAULTS[r.index(FAULTS.len())]);
+    }
+    present
+}
+
+fn drift(r: &mut Random, limit: i64) -> i64 {
+    if r.chance(500) { 0 } else { r.between(0, 2 * limit as u64) as i64 - limit }
+}

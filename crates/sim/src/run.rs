@@ -1,0 +1,98 @@
+//! Running seeds: one after the other, with a story for each failure.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::cluster::{Cluster, Counters};
+use crate::log::Log;
+use crate::marks::Marks;
+use crate::oracles::Violation;
+use crate::profile::Profile;
+use crate::sabotage::Sabotage;
+
+/// What became of one seed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// What it did.
+    pub counters: Counters,
+    /// What it reached.
+    pub marks: Marks,
+    /// The invariant that it broke, if it did.
+    pub failure: Option<Violation>,
+    /// The last events before the failure, if they were asked for.
+    pub story: Vec<String>,
+}
+
+/// Runs one seed.
+#[must_use]
+pub fn run(seed: u64, sabotage: Option<Sabotage>, log: Log) -> Outcome {
+    let mut cluster = Cluster::new(seed, Profile::draw(seed), sabotage, log);
+    let result = catch_unwind(AssertUnwindSafe(|| cluster.run()));
+    let failure = match result {
+        Ok(result) => result.err(),
+        Err(panic) => Some(Violation::new("panic", panic_text(panic.as_ref()))),
+    };
+    Outcome {
+        seed,
+        counters: cluster.counters(),
+        marks: cluster.marks.clone(),
+        failure,
+        story: cluster.log.story().cloned().collect(),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
+
+/// Sums over many seeds.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Seeds that broke nothing.
+    pub passed: u64,
+    /// Seeds that broke an invariant.
+    pub failed: u64,
+    /// What they did.
+    pub counters: Counters,
+    /// What they reached.
+    pub marks: Marks,
+}
+
+impl Totals {
+    /// Adds one seed's outcome.
+    pub fn add(&mut self, outcome: &Outcome) {
+        match outcome.failure {
+            None => self.passed += 1,
+            Some(_) => self.failed += 1,
+        }
+        self.counters.operations += outcome.counters.operations;
+        self.counters.faults += outcome.counters.faults;
+        self.counters.events += outcome.counters.events;
+        self.counters.time += outcome.counters.time;
+        self.marks.add(&outcome.marks);
+    }
+}
+
+/// What a person needs to know of a failure: the invariant, the last events, how to replay it.
+#[must_use]
+pub fn report(outcome: &Outcome) -> String {
+    let Some(failure) = &outcome.failure else { return String::new() };
+    let mut text =
+        format!("seed {}: {} is broken\n  {}\n", outcome.seed, failure.oracle, failure.text);
+    if !outcome.story.is_empty() {
+        text += "the last events (virtual seconds):\n";
+        for line in &outcome.story {
+            text += line;
+            text.push('\n');
+        }
+    }
+    text + &format!(
+        "replay: cargo run -p evenkeel-sim --release -- --seed {} --log\n",
+        outcome.seed
+    )
+}
+
+#[cfg(test)]
+mod tests;
