@@ -128,7 +128,7 @@ impl Cluster {
         let end = &mut state.ends[1 - mine];
         let arrives = (self.now + delay).max(end.last_arrival);
         end.last_arrival = arrives;
-        match Frame::encode(&message, payload, arrives) {
+        match Frame::encode(&message, payload.as_ref(), arrives) {
             Ok(frame) => end.incoming.push_back(frame),
             Err(text) => return self.fail("internal", text),
         }
