@@ -72,7 +72,7 @@ impl<P: Payload> Replica<P> {
             }
             _ => self.knows(adopter, generation),
         }
-        if generation == self.view.generation {
+        if generation == self.view.generation && !self.is_unsaved {
             return self.confirm(cx, link, Message::Adopted { generation }, None);
         }
         let reply_to = vec![link];
@@ -84,7 +84,10 @@ impl<P: Payload> Replica<P> {
     /// Whether a view is one that this replica may adopt, or has adopted.
     fn is_successor(&self, view: &View) -> bool {
         let is_same_data = view.volume == self.view.volume && view.lineage == self.view.lineage;
-        let is_newer = view.generation > self.view.generation || *view == self.view;
+        let is_same = view.generation == self.view.generation;
+        let is_newer = view.generation > self.view.generation
+            || *view == self.view
+            || (is_same && self.is_unsaved);
         is_same_data
             && is_newer
             && view.is_valid()
@@ -153,14 +156,16 @@ impl<P: Payload> Replica<P> {
         let generation = adoption.view.generation;
         if let Err(error) = outcome {
             // Which of the two views the superblocks hold is unknown; the generation that is
-            // refused from now on is the higher one.
+            // refused from now on is the higher one. It can be adopted again.
             self.view.generation = generation;
+            self.is_unsaved = true;
             for link in adoption.reply_to {
                 let failure = error.into();
                 cx.send(link, Message::DiskFailed { generation, failure }, None);
             }
             return;
         }
+        self.is_unsaved = false;
         let old = core::mem::replace(&mut self.view, adoption.view);
         let primaries = &self.view.primaries;
         self.confirmations.retain(|primary, _| primaries.contains(primary));

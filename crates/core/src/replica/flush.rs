@@ -32,7 +32,7 @@ pub(super) struct FlushQueue {
     running: Option<(u64, Vec<FlushWaiter>)>,
     waiting: Vec<FlushWaiter>,
     /// A device flush has failed: what was written before may be lost even if a later flush
-    /// succeeds, so none does until the replica is opened anew.
+    /// succeeds, so none does until the replica is opened anew or rebuilt from nothing.
     broken: Option<DiskError>,
 }
 
@@ -43,6 +43,11 @@ impl FlushQueue {
 
     pub fn is_idle(&self) -> bool {
         self.running.is_none() && self.waiting.is_empty()
+    }
+
+    /// Lets flushes succeed again: what a failed one may have lost does not count any more.
+    pub fn forget_failure(&mut self) {
+        self.broken = None;
     }
 
     /// Forgets those who waited over a closed link.

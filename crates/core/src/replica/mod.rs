@@ -43,6 +43,8 @@ pub struct Replica<P> {
     operations: BTreeMap<LockNumber, DataOperation<P>>,
     flushes: FlushQueue,
     adoption: Option<Adoption>,
+    /// The last adoption could not be saved: only the generation of `view` is right.
+    is_unsaved: bool,
     rebuild: Option<Rebuild>,
     last_number: u64,
     bytes_written: u64,
@@ -88,6 +90,7 @@ impl<P: Payload> Replica<P> {
             operations: BTreeMap::new(),
             flushes: FlushQueue::default(),
             adoption: None,
+            is_unsaved: false,
             rebuild: None,
             last_number: 0,
             bytes_written: 0,

@@ -435,6 +435,10 @@ impl<P: Payload> Replica<P> {
         if let Some(link) = self.rebuild.as_ref().and_then(Rebuild::source_link) {
             cx.disconnect(link);
         }
+        if is_rebuilding {
+            // Everything is written anew, so nothing that a failed flush may have lost counts.
+            self.flushes.forget_failure();
+        }
         self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now, total));
     }
 
