@@ -29,7 +29,7 @@ pub enum Fault {
     Blackout,
     /// A node's process stands still for a while; its kernel does not.
     Pause,
-    /// The volume is attached elsewhere, or anew on the same node, while it is attached.
+    /// The volume is attached elsewhere while it is attached.
     Takeover,
     /// A disk fails some of its actions for a while.
     DiskErrors,

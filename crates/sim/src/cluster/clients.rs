@@ -9,7 +9,7 @@ use super::{Cluster, Event};
 use crate::marks::Mark;
 use crate::oracles::registers::{Moment, Read};
 use crate::payload::{SECTOR, Sectors, ZERO, stamp, stamped};
-use crate::queue::{MILLISECOND, Time};
+use crate::queue::Time;
 use crate::sabotage::Sabotage;
 
 /// An unanswered request.
@@ -35,10 +35,6 @@ impl Cluster {
         let slot = &self.primaries[primary];
         if self.budget == 0 || !slot.alive || slot.requests.len() >= self.profile.depth {
             return;
-        }
-        if !slot.served && slot.core.status(self.nodes[slot.node].clock(self.now)).view.is_none() {
-            // No front end is there before the size is known.
-            return self.queue.push(self.now + MILLISECOND, Event::Issue { primary });
         }
         self.budget -= 1;
         self.counters.operations += 1;

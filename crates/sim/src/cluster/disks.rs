@@ -39,7 +39,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 enum Work {
     Read { first: u32, count: u32 },
-    Change { first: u32, cells: Vec<Cell> },
+    Change { first: u32, cells: Vec<Cell>, is_copy: bool },
     Flush { mark: u64 },
     Map { first: u32, count: u32 },
     Save { save: Save, generation: Generation },
@@ -49,7 +49,7 @@ impl Work {
     /// The sectors that it changes.
     fn changes(&self) -> Option<(u32, u32)> {
         match self {
-            Self::Change { first, cells } => Some((*first, cells.len() as u32)),
+            Self::Change { first, cells, .. } => Some((*first, cells.len() as u32)),
             _ => None,
         }
     }
@@ -106,12 +106,16 @@ impl Cluster {
             DiskAction::Read { offset, length } => {
                 range(*offset, *length).map(|(first, count)| Work::Read { first, count })
             }
-            DiskAction::Write { offset, payload } => range(*offset, payload.length())
-                .map(|(first, _)| Work::Change { first, cells: payload.cells().to_vec() }),
+            DiskAction::Write { offset, payload } => {
+                range(*offset, payload.length()).map(|(first, _)| {
+                    let is_copy = payload.arrived().is_none();
+                    Work::Change { first, cells: payload.cells().to_vec(), is_copy }
+                })
+            }
             DiskAction::Zero { offset, length, unmap } => {
                 range(*offset, *length).map(|(first, n)| {
                     let cell = if *unmap { HOLE } else { ZERO };
-                    Work::Change { first, cells: vec![cell; n as usize] }
+                    Work::Change { first, cells: vec![cell; n as usize], is_copy: false }
                 })
             }
             DiskAction::Map { offset, length } => {
@@ -186,6 +190,7 @@ impl Cluster {
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
         let fails = pending.fails;
         let mut taken: Vec<(u32, Cell)> = Vec::new();
+        let mut copied = false;
         let slot = &mut self.replicas[replica];
         let mut outcome = DiskOutcome::Done;
         match &mut pending.work {
@@ -195,7 +200,8 @@ impl Cluster {
                 let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
                 outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));
             }
-            Work::Change { first, cells } => {
+            Work::Change { first, cells, is_copy } => {
+                copied = *is_copy;
                 for (sector, cell) in (*first..).zip(cells.iter()) {
                     // A change that fails may have been carried out in part.
                     if !lost && (fails.is_none() || self.random.chance(500)) {
@@ -217,7 +223,7 @@ impl Cluster {
         }
         pending.result = Some(fails.map_or(Ok(outcome), Err));
         for (sector, cell) in taken {
-            self.judge_order(replica, sector, cell);
+            self.judge_order((replica, sector), cell, copied);
         }
     }
 
@@ -297,7 +303,7 @@ impl Cluster {
     }
 
     /// Told to the order oracle: a disk has taken this content.
-    fn judge_order(&mut self, replica: usize, sector: u32, cell: Cell) {
+    fn judge_order(&mut self, (replica, sector): (usize, u32), cell: Cell, is_copy: bool) {
         if cell == ZERO || cell == HOLE {
             return self.order.forget(replica, sector);
         }
@@ -306,7 +312,7 @@ impl Cluster {
             self.primaries.get(primary).is_some_and(|slot| primaries.contains(&slot.id))
         };
         let failed = |write: u32| self.registers.change(write).is_none_or(|c| c.failed);
-        let verdict = self.order.takes(replica, sector, cell, rules, failed);
+        let verdict = self.order.takes((replica, sector), cell, is_copy, rules, failed);
         if verdict.is_err() {
             let (write, place) = stamped(cell);
             self.log(|| format!("replica {replica} takes write #{write} of sector {place}"));

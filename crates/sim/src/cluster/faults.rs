@@ -70,7 +70,9 @@ impl Cluster {
             }
             Fault::Pause => self.pause(node, until),
             Fault::Takeover => {
-                if self.nodes[node].up && self.living_primaries().count() < 3 {
+                // A node runs one primary of a volume at a time: a lock sees to that.
+                let is_here = self.living_primaries().any(|p| self.primaries[p].node == node);
+                if self.nodes[node].up && !is_here && self.living_primaries().count() < 3 {
                     self.attach(node);
                 }
             }

@@ -5,7 +5,7 @@ use evenkeel_core::*;
 use super::Cluster;
 use crate::marks::Mark;
 use crate::oracles::agreement::{self, Member};
-use crate::payload::{SECTOR, Sectors};
+use crate::payload::{SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
 /// A run of sectors of the volume that lies on one mirror, and where.
@@ -131,22 +131,29 @@ impl Cluster {
         let replica = self.replicas.iter().position(|slot| slot.id == record.id)?;
         let slot = &self.replicas[replica];
         let change = self.registers.change(write)?;
+        let first = |part: &Part| stamp(write, part.volume_sector);
+        // A member since it was last sent: the copy brings it.
+        let came_later = |part: &Part| {
+            let sent = self.primaries[primary].sent.get(&first(part));
+            record.state == ReplicaState::Rebuilding && sent.is_none_or(|at| *at < record.since)
+        };
         let holds = |content: &dyn Fn(u32) -> u64| {
             parts.iter().all(|part| {
-                (0..part.count).all(|n| {
-                    let cell = content(part.replica_sector + n);
-                    self.registers.supersedes(part.volume_sector + n, cell, write)
-                })
+                came_later(part)
+                    || (0..part.count).all(|n| {
+                        let cell = content(part.replica_sector + n);
+                        self.registers.supersedes(part.volume_sector + n, cell, write)
+                    })
             })
         };
-        let first = |part: &Part| crate::payload::stamp(write, part.volume_sector);
+        let received = |part: &Part| came_later(part) || slot.received.contains(&first(part));
         Some(Member {
             replica,
             in_sync: record.state == ReplicaState::InSync,
             local: slot.node == self.primaries[primary].node,
             written: holds(&|s| slot.disk.content(s)),
             durable: holds(&|s| slot.disk.durable_content(s)),
-            received: change.zero || parts.iter().all(|p| slot.received.contains(&first(p))),
+            received: change.zero || parts.iter().all(received),
             excused: slot.ended > change.invoked,
         })
     }
@@ -165,8 +172,7 @@ impl Cluster {
                 let different = (0..a.sectors()).find(|s| a.content(*s) != b.content(*s));
                 if let Some(sector) = different {
                     let contents = (a.content(sector), b.content(sector));
-                    let names =
-                        [contents.0, contents.1].map(|cell| crate::payload::stamped(cell).0);
+                    let names = [contents.0, contents.1].map(|cell| stamped(cell).0);
                     self.fail("I6", format!(
                         "{when}: in-sync replicas {} and {} differ in their sector {sector}: writes #{} and #{}",
                         pair[0], pair[1], names[0], names[1]
@@ -189,7 +195,7 @@ impl Cluster {
 
     /// A write is told as acknowledged when it is sent: only the canary does that.
     pub(super) fn acknowledge_early(&mut self, primary: usize, cell: u64) {
-        let (write, _) = crate::payload::stamped(cell);
+        let (write, _) = stamped(cell);
         if self.random.below(MILLISECOND) < MILLISECOND / 50 {
             self.judge_acknowledgement(primary, write, false);
         }

@@ -1,6 +1,6 @@
 //! Primaries: attaching, stepping, carrying out effects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
@@ -12,7 +12,7 @@ use crate::coordinator::Question;
 use crate::describe;
 use crate::marks::Mark;
 use crate::network::Party;
-use crate::payload::Sectors;
+use crate::payload::{Cell, Sectors};
 use crate::queue::{MICROSECOND, Time};
 use crate::sabotage::Sabotage;
 
@@ -32,6 +32,9 @@ pub(super) struct PrimarySlot {
     pub commands: BTreeMap<u64, (Command, Time)>,
     pub last_command: u64,
     pub calls: BTreeSet<CoordinatorCall>,
+    /// Under which generation each write was last sent, by its first stamp. Zeroings carry no number:
+    /// for them a rebuilding member is always excused.
+    pub sent: HashMap<Cell, Generation>,
     /// Replicas to which a connection was asked for.
     pub dials: Vec<ReplicaId>,
     /// Until when its process was last known to stand still.
@@ -87,6 +90,7 @@ impl Cluster {
             commands: BTreeMap::new(),
             last_command: 0,
             calls: BTreeSet::new(),
+            sent: HashMap::new(),
             dials: Vec::new(),
             paused_until: 0,
             tick: None,
@@ -197,6 +201,7 @@ impl Cluster {
             {
                 self.marks.reach(Mark::Resent);
             }
+            self.primaries[primary].sent.insert(payload.cells()[0], id.generation);
             let verdict = self.order.sends(primary, id.sequence, payload.cells());
             self.judge(verdict);
             if self.sabotage == Some(Sabotage::AcknowledgeEarly) {

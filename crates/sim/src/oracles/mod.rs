@@ -6,14 +6,15 @@
 //!   there for what a crash may take back.
 //! - [`agreement`] (**I4 agreed**): at the moment of an acknowledgement the simulator looks at the
 //!   disks of all members of the primary's view. It permits a member to hold something newer (a
-//!   later or concurrent write), and excuses a replica whose life ended since the write began:
-//!   what it had answered before, its machine may have taken back.
+//!   later or concurrent write), and excuses a replica whose life ended since the write began
+//!   (what it had answered before, its machine may have taken back), and a rebuilding one that
+//!   became a member after the write was last sent (the copy brings it; I6 sees whether it does).
 //! - [`fencing`] (**I3 fenced**): no answer of an adoption while work of an older generation is on
 //!   the disk, no data read out under a generation that is not the adopted one, no lower generation
 //!   after a restart. It permits work of the old generation until the adoption is answered.
 //! - [`order`] (**I10 ordered**): on one disk, a sector takes the writes of one primary in the
-//!   order in which that primary sent them. It permits repeats (a resend after a reconnect), and
-//!   older data from a copy when the primary that wrote it is not the one that runs the mirror now,
+//!   order in which that primary sent them. It permits repeats (a resend after a reconnect), held
+//!   writes that run after a copy which has them already, and older data from a copy when the primary that wrote it is not the one that runs the mirror now,
 //!   or when the newer write was answered with an error.
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
 //!   rebuilding in the same life, no mirror loses its last in-sync replica.

@@ -49,20 +49,24 @@ impl Order {
         !self.reached.insert((first, replica))
     }
 
-    /// A disk takes a stamp into one of its sectors. `rules` says of a primary whether it runs the
-    /// mirror now, and `failed` of a write whether it was answered with an error.
+    /// A disk takes a stamp into one of its sectors, from a copy or from a write. `rules` says of a
+    /// primary whether it runs the mirror now, and `failed` of a write whether it was answered with
+    /// an error.
     ///
     /// # Errors
     /// If it took a later one of the same primary before.
     pub fn takes(
         &mut self,
-        replica: usize,
-        sector: u32,
+        (replica, sector): (usize, u32),
         cell: Cell,
+        is_copy: bool,
         rules: impl Fn(usize) -> bool,
         failed: impl Fn(u32) -> bool,
     ) -> Result<(), Violation> {
-        let previous = self.last.insert((replica, sector), cell);
+        let previous = match is_copy {
+            true => self.last.remove(&(replica, sector)),
+            false => self.last.insert((replica, sector), cell),
+        };
         let Some(previous) = previous else { return Ok(()) };
         let (Some(before), Some(now)) = (self.sent.get(&previous), self.sent.get(&cell)) else {
             return Ok(());

@@ -11,17 +11,26 @@ fn sent() -> Order {
 #[test]
 fn a_disk_that_goes_back_is_found() {
     let mut order = sent();
-    assert!(order.takes(0, 5, stamp(1, 5), |_| true, |_| false).is_ok());
-    assert!(order.takes(0, 5, stamp(2, 5), |_| true, |_| false).is_ok());
-    assert!(order.takes(0, 5, stamp(2, 5), |_| true, |_| false).is_ok(), "a repeat");
-    assert!(order.takes(0, 5, stamp(1, 5), |_| true, |_| false).is_err());
+    assert!(order.takes((0, 5), stamp(1, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(2, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(2, 5), false, |_| true, |_| false).is_ok(), "a repeat");
+    assert!(order.takes((0, 5), stamp(1, 5), false, |_| true, |_| false).is_err());
 }
 
 #[test]
 fn a_copy_may_bring_back_what_an_ended_primary_wrote() {
     let mut order = sent();
-    assert!(order.takes(0, 5, stamp(2, 5), |_| true, |_| false).is_ok());
-    assert!(order.takes(0, 5, stamp(1, 5), |_| false, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(2, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(1, 5), false, |_| false, |_| false).is_ok());
+}
+
+#[test]
+fn writes_that_were_held_run_after_the_copy_that_has_them() {
+    let mut order = sent();
+    assert!(order.takes((0, 5), stamp(2, 5), true, |_| true, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(1, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(2, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((0, 5), stamp(1, 5), true, |_| true, |_| false).is_err());
 }
 
 #[test]
