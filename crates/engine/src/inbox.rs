@@ -159,3 +159,6 @@ impl Inbox {
         Next::Receive { memory: buffer, range, all: false }
     }
 }
+
+#[cfg(test)]
+mod tests;

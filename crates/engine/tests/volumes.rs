@@ -3,20 +3,7 @@
 mod common;
 
 use common::client::{Answer, Request};
-use common::{Cluster, Shape};
-
-/// Bytes that tell where they belong.
-fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..length)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
-        .collect()
-}
+use common::{Cluster, Shape, pattern};
 
 #[test]
 fn one_local_replica_keeps_what_is_written() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use evenkeel_core::{Extent, Operation, Reply, RequestError};
+use evenkeel_core::{Extent, Operation, Payload, Reply, RequestError};
 use evenkeel_engine::*;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -15,6 +15,8 @@ use super::{Cluster, ask};
 pub enum Request {
     Read(u64, u32),
     Write(u64, Vec<u8>, bool),
+    /// From memory that no disk takes as it lies.
+    WriteUnaligned(u64, Vec<u8>),
     Zero(u64, u64, bool),
     Flush,
     Map(u64, u64),
@@ -152,6 +154,12 @@ fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operati
             let mut slot = context.allocate(data.len())?;
             slot.copy_from_slice(data);
             Operation::Write { offset: *offset, payload: slot.freeze(), durable: *durable }
+        }
+        Request::WriteUnaligned(offset, data) => {
+            let mut slot = context.allocate(data.len() + 7)?;
+            slot[7..].copy_from_slice(data);
+            let payload = slot.freeze().slice(7, data.len() as u32);
+            Operation::Write { offset: *offset, payload, durable: false }
         }
         Request::Zero(offset, length, unmap) => {
             Operation::Zero { offset: *offset, length: *length, unmap: *unmap, durable: false }

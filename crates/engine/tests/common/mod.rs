@@ -30,6 +30,7 @@ pub struct Shape {
     pub nodes: usize,
     pub settings: Settings,
     pub memory: Option<usize>,
+    pub small_sockets: bool,
 }
 
 impl Default for Shape {
@@ -43,6 +44,7 @@ impl Default for Shape {
             nodes: 1,
             settings: Settings::default(),
             memory: None,
+            small_sockets: false,
         }
     }
 }
@@ -104,6 +106,19 @@ pub fn open_direct(path: &Path) -> File {
         .expect("the replica's file opens")
 }
 
+/// Bytes that tell where they belong.
+pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
+
 /// Reads the superblocks of a replica's file.
 pub fn read_newest(path: &Path) -> evenkeel_format::Newest {
     let bytes = std::fs::read(path).expect("readable");
@@ -124,8 +139,13 @@ impl Cluster {
         let engines: Vec<Engine> =
             (0..shape.nodes).map(|node| start_engine(node, sender.clone())).collect();
         let cut = Arc::new(Mutex::new(Vec::new()));
-        let control =
-            Control { engines: engines.clone(), view: view.clone(), cut: cut.clone(), to_test };
+        let control = Control {
+            engines: engines.clone(),
+            view: view.clone(),
+            cut: cut.clone(),
+            to_test,
+            small_sockets: shape.small_sockets,
+        };
         std::thread::spawn(move || control.run(receiver));
         let cluster =
             Self { directory, engines, shape, volume, view, cut, events, next_frontend: 0 };
@@ -239,6 +259,15 @@ impl Cluster {
         }
     }
 
+    pub fn replica(&self, mirror: usize, index: usize) -> ReplicaId {
+        replica_id(mirror, index)
+    }
+
+    pub fn remove(&self, client: &client::Client) {
+        ask(|answer| self.engines[0].remove_frontend(self.volume, client.id, answer))
+            .expect("removed");
+    }
+
     /// The data of a replica, as it is in its file.
     pub fn data(&self, mirror: usize, index: usize) -> Vec<u8> {
         let mut bytes = std::fs::read(self.path(mirror, index)).expect("readable");
@@ -275,6 +304,7 @@ struct Control {
     view: Arc<Mutex<View>>,
     cut: Arc<Mutex<Vec<usize>>>,
     to_test: Sender<EngineEvent>,
+    small_sockets: bool,
 }
 
 impl Control {
@@ -323,6 +353,11 @@ impl Control {
             return None;
         }
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+        if self.small_sockets {
+            for socket in [&ours, &theirs] {
+                rustix::net::sockopt::set_socket_send_buffer_size(socket, 4096).expect("set");
+            }
+        }
         self.engines[to].accept_link(volume, replica, theirs.into());
         Some(ours.into())
     }
