@@ -7,6 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 evenkeel=${EVENKEEL:-$root/target/release/evenkeel}
 work=$(mktemp -d "${REAL_SCRATCH:-/var/tmp}/evenkeel-real-XXXXXX")
+cd "$work" # fio leaves files where it stands
 declare -A pids=() ports=()
 
 say() { echo "--- $*"; }
