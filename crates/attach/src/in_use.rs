@@ -140,8 +140,32 @@ fn find_processes(device: &Device, mounts: bool, users: &mut BTreeSet<User>) -> 
 }
 
 fn has_open(device: &Device, descriptors: &Path) -> bool {
-    let entries = fs::read_dir(descriptors).into_iter().flatten().flatten();
-    entries.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| device.has_path(&path))
+    links_in(descriptors).any(|path| device.has_path(&path))
+}
+
+/// What the symbolic links in a directory point to.
+fn links_in(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read_link(entry.path()).ok())
+}
+
+/// The processes that work in one of these directories, or have files open below it. They keep a
+/// filesystem that is mounted there in use after it was unmounted.
+pub fn processes_below(directories: &[PathBuf]) -> io::Result<Vec<User>> {
+    let below = |path: &PathBuf| directories.iter().any(|directory| path.starts_with(directory));
+    let mut users = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let Some(process) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else {
+            continue;
+        };
+        let own = ["cwd", "root", "exe"].map(|link| fs::read_link(path.join(link)));
+        if own.iter().flatten().any(below) || links_in(&path.join("fd")).any(|path| below(&path)) {
+            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+            users.push(User::Process { process, name: name.trim().to_owned() });
+        }
+    }
+    Ok(users)
 }
 
 #[cfg(test)]

@@ -46,10 +46,12 @@ impl Place {
         Self { runtime: node_runtime.join("attach"), devices: PathBuf::from("/dev/evenkeel") }
     }
 
-    /// Where the filesystem of this volume is mounted.
+    /// Where the filesystem of this volume is mounted, as the kernel's tables show it: without
+    /// symbolic links.
     #[must_use]
     pub fn directory(&self, name: &str) -> PathBuf {
-        self.runtime.join(name)
+        let resolved = fs::canonicalize(&self.runtime);
+        resolved.unwrap_or_else(|_| self.runtime.clone()).join(name)
     }
 
     /// The file in that filesystem.

@@ -89,13 +89,14 @@ fn take_loops(
         .map_err(AttachError::system(format!("can't unmount {}", directory.display())))?;
     for number in numbers {
         let device = loop_device::device_path(number);
+        let users = users_of(&device)?;
         if filesystems == Filesystems::Unmount {
-            cleaned_up.unmounted.extend(unmount_filesystems(&device));
+            cleaned_up.unmounted.extend(unmount_all(&users));
         }
         loop_device::clear(number)
             .map_err(AttachError::system(format!("can't free {}", device.display())))?;
         if loop_device::backing_file(number).is_some() {
-            note_users(&device, cleaned_up)?;
+            cleaned_up.note_users(&device, users);
         }
         cleaned_up.devices.push(device);
     }
@@ -118,25 +119,45 @@ fn take_ublk(
         return Ok(());
     }
     // Before it is stopped, because the kernel's tables show no partitions afterwards.
-    note_users(device, cleaned_up)?;
+    let users = users_of(device)?;
     control.stop(number).map_err(AttachError::system(action()))?;
     if filesystems == Filesystems::Unmount {
-        cleaned_up.unmounted.extend(unmount_filesystems(device));
-        cleaned_up.still_used.clear();
+        cleaned_up.unmounted.extend(unmount_all(&users));
     }
     control.delete(number).map_err(AttachError::system(action()))?;
+    if !users.is_empty() {
+        cleaned_up.note_users(device, users);
+    }
     cleaned_up.devices.push(device.to_owned());
     Ok(())
 }
 
-/// Notes who still uses a device, if anybody does.
-fn note_users(device: &Path, cleaned_up: &mut CleanedUp) -> Result<(), AttachError> {
-    let users =
-        in_use::users(&name_of(device)).map_err(AttachError::system("can't look for users"))?;
-    if !users.is_empty() {
-        cleaned_up.still_used.push(StillUsed { device: device.to_owned(), users });
+/// Who uses the device, and who has files open in filesystems on it.
+fn users_of(device: &Path) -> Result<Vec<User>, AttachError> {
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let find = || {
+        let mut users = in_use::users(&name)?;
+        let directories: Vec<_> = users.iter().filter_map(mounted_here).cloned().collect();
+        users.extend(in_use::processes_below(&directories)?);
+        Ok(users)
+    };
+    find().map_err(AttachError::system("can't look for users"))
+}
+
+/// Where this user is a mount in this mount namespace.
+fn mounted_here(user: &User) -> Option<&PathBuf> {
+    match user {
+        User::Mount { directory, process: None } => Some(directory),
+        _ => None,
     }
-    Ok(())
+}
+
+impl CleanedUp {
+    /// Notes who still uses a device: who used it, without the mounts that are gone.
+    fn note_users(&mut self, device: &Path, mut users: Vec<User>) {
+        users.retain(|user| mounted_here(user).is_none_or(|d| !self.unmounted.contains(d)));
+        self.still_used.push(StillUsed { device: device.to_owned(), users });
+    }
 }
 
 /// Removes the stable name if it points to one of these devices, or to a loop device without a
@@ -156,25 +177,19 @@ fn unlink(place: &Place, name: &str, devices: &[PathBuf]) -> Result<(), AttachEr
     Ok(())
 }
 
-/// Unmounts what is mounted from the device in this mount namespace.
-fn unmount_filesystems(device: &Path) -> Vec<PathBuf> {
-    let users = in_use::users(&name_of(device)).unwrap_or_default();
+/// Unmounts what is mounted from a device in this mount namespace, and returns where.
+fn unmount_all(users: &[User]) -> Vec<PathBuf> {
     let mut unmounted = Vec::new();
-    for user in users {
-        let User::Mount { directory, process: None } = user else { continue };
+    for directory in users.iter().filter_map(mounted_here) {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        match rustix::mount::unmount(&directory, flags).map_err(io::Error::from) {
-            Ok(()) => unmounted.push(directory),
+        match rustix::mount::unmount(directory, flags).map_err(io::Error::from) {
+            Ok(()) => unmounted.push(directory.clone()),
             Err(error) => {
                 tracing::warn!(directory = %directory.display(), %error, "could not unmount");
             }
         }
     }
     unmounted
-}
-
-fn name_of(device: &Path) -> String {
-    device.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -48,3 +48,13 @@ fn the_stable_name_is_pointed_anew() {
     place.unlink("a").unwrap();
     assert_eq!(place.linked("a"), None);
 }
+
+#[test]
+fn directories_are_named_as_the_kernel_names_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = place(directory.path());
+    fs::create_dir(directory.path().join("real")).unwrap();
+    symlink("real", &place.runtime).unwrap();
+    let real = fs::canonicalize(directory.path()).unwrap().join("real");
+    assert_eq!(place.directory("a"), real.join("a"));
+}
