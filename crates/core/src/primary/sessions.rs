@@ -231,7 +231,16 @@ impl<P: Payload> Primary<P> {
             (Phase::Serving, Some(state)) => state.takes_writes() || state == ReplicaState::Stale,
             _ => false,
         };
+        let is_serving = matches!(self.phase, Phase::Serving);
         match peer.link {
+            // It became stale while a session was open: an operator brought it back.
+            PeerLink::Open(_)
+                if is_serving && state == Some(ReplicaState::Stale) && self.call.is_none() =>
+            {
+                if let Some((incarnation, _)) = peer.life {
+                    self.edit(Edit::Admit { replica, incarnation });
+                }
+            }
             PeerLink::Down if wanted && cx.now >= peer.retry_at => self.connect(cx, replica),
             PeerLink::Opening(link, since)
                 if cx.now.since(since) >= self.config.settings.deadline =>
