@@ -49,6 +49,7 @@ impl Cluster {
         match message {
             Message::Adopted { generation } => {
                 let under_way = slot.pending.values().filter_map(|p| p.changes_data_of());
+                slot.joined.entry(*generation).or_insert(self.now);
                 let verdict = slot.fence.answers(replica, *generation, under_way);
                 self.judge(verdict);
             }
@@ -132,10 +133,12 @@ impl Cluster {
         let slot = &self.replicas[replica];
         let change = self.registers.change(write)?;
         let first = |part: &Part| stamp(write, part.volume_sector);
-        // A member since it was last sent: the copy brings it.
+        // It answered the view that made it a member after the write was last sent: the copy
+        // brings it.
+        let joined = slot.joined.range(record.since..).next().map_or(self.now, |(_, at)| *at);
         let came_later = |part: &Part| {
             let sent = self.primaries[primary].sent.get(&first(part));
-            record.state == ReplicaState::Rebuilding && sent.is_none_or(|at| *at < record.since)
+            record.state == ReplicaState::Rebuilding && sent.is_none_or(|at| *at <= joined)
         };
         let holds = |content: &dyn Fn(u32) -> u64| {
             parts.iter().all(|part| {

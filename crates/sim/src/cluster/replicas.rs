@@ -39,6 +39,8 @@ pub(super) struct ReplicaSlot {
     pub pending: BTreeMap<u64, Pending>,
     pub last_action: u64,
     pub fence: Fence,
+    /// When it first answered the adoption of each generation.
+    pub joined: BTreeMap<Generation, Time>,
     /// First stamps of the writes that arrived in this life.
     pub received: HashSet<Cell>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.
@@ -100,6 +102,7 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
                 pending: BTreeMap::new(),
                 last_action: 0,
                 fence: Fence::default(),
+                joined: BTreeMap::new(),
                 received: HashSet::new(),
                 lost: BTreeSet::new(),
                 tick: None,

@@ -10,10 +10,10 @@
 //!
 //! What is permitted beyond a register:
 //! - A request without an answer, or answered with an error, may have taken effect or not.
-//! - When a new primary begins to serve, acknowledged writes that no flush covers may be gone:
-//!   under A and B all of them (the dead primary may have acknowledged what nobody else has), under
-//!   C those in sectors that a machine crash of an in-sync replica took back (`lost`). From then on
-//!   they count as unanswered.
+//! - When a new primary begins to serve, writes that no flush covers may be gone, acknowledged or
+//!   read as they are: under A and B all of them (the dead primary may have acknowledged what nobody
+//!   else has), under C those in sectors that a machine crash of an in-sync replica took back
+//!   (`lost`). From then on they count as unanswered.
 //! - What the new primary finds is settled by its first read of a sector: another content that is
 //!   older than it may not appear later. What was sent to an ended primary after that, never.
 //!
@@ -80,6 +80,7 @@ pub struct Registers {
     sectors: Vec<Sector>,
     /// Number 0 is the empty start.
     changes: Vec<Change>,
+    /// Those that are not durable.
     unflushed: Vec<u32>,
     /// For each primary, when in the order of primaries it began to serve, and at which moment.
     serving: Vec<Option<(usize, Moment)>>,
@@ -137,6 +138,7 @@ impl Registers {
         let change =
             Change { first, count, zero, primary, invoked: now, acknowledged, failed, durable };
         self.changes.push(change);
+        self.unflushed.push(write);
     }
 
     /// A write or a zeroing is acknowledged; `durable` if it asked for that (FUA).
@@ -144,10 +146,10 @@ impl Registers {
         let change = &mut self.changes[write as usize];
         change.acknowledged = Some(now);
         change.durable = durable;
-        if !durable {
-            self.unflushed.push(write);
-        }
         let (first, count) = (change.first, change.count);
+        if durable {
+            self.unflushed.retain(|other| *other != write);
+        }
         for sector in first..first + count {
             if let Some(cluster) = self.cluster(sector, write) {
                 cluster.first_end = cluster.first_end.min(now);
@@ -182,7 +184,11 @@ impl Registers {
     /// The volume was detached cleanly: everything acknowledged is durable.
     pub fn detached(&mut self) {
         for write in std::mem::take(&mut self.unflushed) {
-            self.make_durable(write);
+            if self.changes[write as usize].acknowledged.is_some() {
+                self.make_durable(write);
+            } else {
+                self.unflushed.push(write);
+            }
         }
     }
 
