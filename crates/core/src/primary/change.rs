@@ -326,9 +326,11 @@ impl<P: Payload> Primary<P> {
         for (_, record) in view.replicas() {
             let Some(peer) = self.peers.get_mut(&record.id) else { continue };
             let life = peer.life.map(|(incarnation, _)| incarnation);
-            peer.ready = record.state.takes_writes()
-                && peer.open_link().is_some()
-                && life == Some(record.incarnation);
+            peer.ready = false;
+            let is_member = record.state.takes_writes() && life == Some(record.incarnation);
+            if is_member && peer.open_link().is_some() {
+                peer.become_ready();
+            }
             // A ping of the old generation won't be answered as asked.
             peer.ping = None;
             if record.state == ReplicaState::InSync && record.since == view.generation {

@@ -23,6 +23,8 @@ pub(super) struct Peer {
     pub last_session: SessionNumber,
     /// Its life and its machine's, as it said in the last session.
     pub life: Option<(Incarnation, BootId)>,
+    /// The boot of its machine when operations could last be sent to it.
+    pub relied_on_boot: Option<BootId>,
     /// The latest moment of asking for which it has confirmed the generation.
     pub confirmed: Option<Instant>,
     /// A ping that is not answered.
@@ -87,6 +89,12 @@ impl Peer {
     /// Whether nothing about it needs watching more often than the lease does.
     pub fn is_quiet(&self) -> bool {
         self.ping.is_none() && matches!(self.link, PeerLink::Open(_))
+    }
+
+    pub fn become_ready(&mut self) {
+        self.ready = true;
+        self.lost = false;
+        self.relied_on_boot = self.life.map(|(_, boot)| boot);
     }
 
     pub fn confirm(&mut self, asked: Instant) {
@@ -158,6 +166,7 @@ impl<P: Payload> Primary<P> {
                     link: PeerLink::Down,
                     last_session: SessionNumber(0),
                     life: None,
+                    relied_on_boot: None,
                     confirmed: None,
                     ping: None,
                     lost: false,

@@ -104,18 +104,15 @@ impl<P: Payload> Primary<P> {
         if is_other_lineage {
             return self.other_lineage(cx, replica, link);
         }
-        let earlier = peer.life.replace((report.incarnation, report.boot));
+        peer.life = Some((report.incarnation, report.boot));
         peer.link = PeerLink::Open(link);
         peer.opened_at = cx.now;
         peer.late = false;
-        match &mut self.phase {
-            Phase::Starting(gathering) => gathering.reported(replica, report),
-            Phase::Serving | Phase::Detaching(_) => {
-                let boot = earlier.map(|(_, boot)| boot);
-                self.replica_returned(cx, replica, report, boot);
-            }
-            Phase::Idle | Phase::Ended => {}
+        if let Phase::Starting(gathering) = &mut self.phase {
+            return gathering.reported(replica, report);
         }
+        self.must_read |= report.generation > self.generation();
+        self.receive(cx, replica);
     }
 
     fn other_lineage(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
@@ -124,39 +121,30 @@ impl<P: Payload> Primary<P> {
         self.drop_link(cx, link);
     }
 
-    /// A session was opened with a replica of a volume that is being served.
-    fn replica_returned(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        replica: ReplicaId,
-        report: ReplicaReport,
-        earlier_boot: Option<BootId>,
-    ) {
-        let Some(view) = &self.view else { return };
-        let Some((mirror, record)) = view.replica(replica) else { return };
-        let (state, known) = (record.state, record.incarnation);
-        self.must_read |= report.generation > view.generation;
-        match state {
-            ReplicaState::InSync | ReplicaState::Rebuilding if known == report.incarnation => {
+    /// Does what the view says of a replica with which a session is open and that may not be sent
+    /// operations. Asked again until it may, because a view that was on its way may be refused.
+    fn receive(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let record = self.view.as_ref().and_then(|view| view.replica(replica));
+        let Some((mirror, record)) = record.map(|(mirror, record)| (mirror, *record)) else {
+            return;
+        };
+        let Some(peer) = self.peers.get(&replica).filter(|peer| !peer.ready) else { return };
+        let (Some(link), Some((incarnation, _))) = (peer.open_link(), peer.life) else { return };
+        match record.state {
+            state if state.takes_writes() && record.incarnation == incarnation => {
                 self.session_resumed(cx, replica);
             }
-            ReplicaState::InSync => self.restarted(cx, mirror, replica, report, earlier_boot),
+            ReplicaState::InSync => self.restarted(cx, mirror, replica),
             ReplicaState::Rebuilding => self.wants_to_leave(replica, Cause::Restarted),
-            ReplicaState::Stale => {
-                self.edit(Edit::Admit { replica, incarnation: report.incarnation });
-            }
-            ReplicaState::Faulty | ReplicaState::Spare => {
-                if let Some(link) = self.peers.get(&replica).and_then(|peer| peer.open_link()) {
-                    self.drop_link(cx, link);
-                }
-            }
+            ReplicaState::Stale => self.edit(Edit::Admit { replica, incarnation }),
+            ReplicaState::Faulty | ReplicaState::Spare => self.drop_link(cx, link),
         }
     }
 
     /// The same life of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.ready = true;
+        peer.become_ready();
         peer.retry_pause = self.config.settings.retry_pause.0;
         if self.unadopted.contains(&replica) {
             self.send_adopt(cx, replica);
@@ -167,20 +155,15 @@ impl<P: Payload> Primary<P> {
 
     /// An in-sync replica has had another life since. It leaves, unless nobody else has the data:
     /// then it stays if it can't have lost any (W5).
-    fn restarted(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        mirror: usize,
-        replica: ReplicaId,
-        report: ReplicaReport,
-        earlier_boot: Option<BootId>,
-    ) {
+    fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
         if self.has_healthy_other(mirror, replica) {
             return self.wants_to_leave(replica, Cause::Restarted);
         }
-        let may_have_lost = earlier_boot != Some(report.boot) && self.acknowledged > self.flushed;
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let Some((incarnation, boot)) = peer.life else { return };
+        let may_have_lost = peer.relied_on_boot != Some(boot) && self.acknowledged > self.flushed;
         if !may_have_lost {
-            return self.edit(Edit::Renew { replica, incarnation: report.incarnation });
+            return self.edit(Edit::Renew { replica, incarnation });
         }
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.lost = true;
@@ -212,6 +195,9 @@ impl<P: Payload> Primary<P> {
         for replica in replicas {
             let state = self.state_of(replica);
             self.watch_link(cx, replica, state);
+            if is_serving {
+                self.receive(cx, replica);
+            }
             if is_serving && state.is_some_and(ReplicaState::takes_writes) {
                 self.watch_member(cx, replica);
             }
@@ -263,8 +249,6 @@ impl<P: Payload> Primary<P> {
         let generation = self.generation();
         let number = self.next_number();
         let adopting = self.unadopted.contains(&replica);
-        let known = self.view.as_ref().and_then(|view| view.replica(replica));
-        let known = known.map(|(_, record)| record.incarnation);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let is_down = peer.open_link().is_none();
         peer.late = is_late && !is_down;
@@ -277,10 +261,8 @@ impl<P: Payload> Primary<P> {
             peer.ping = Some((number, cx.now));
             cx.send(link, Message::Ping { generation, number }, None);
         }
-        let restarted = !is_down && peer.life.map(|(life, _)| life) != known;
         let cause = match peer.failing {
             Some(cause) => Some(cause),
-            None if restarted => Some(Cause::Restarted),
             None if peer.late => Some(Cause::Late),
             None if is_down && cx.now.since(peer.down_since) >= settings.reconnect_grace => {
                 Some(Cause::Disconnected)
