@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -52,11 +52,12 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
     }
     let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags).open(file);
     // A file on tmpfs has no direct input and output.
-    let backing = open(libc::O_DIRECT).or_else(|_| open(0))?;
+    let mut backing = open(libc::O_DIRECT).or_else(|_| open(0))?;
+    let length = backing.seek(SeekFrom::End(0))?;
     let place = Place::new(Path::new(runtime));
     let options = Options {
         name: name.to_owned(),
-        size: backing.metadata()?.len() / 4096 * 4096,
+        size: length / 4096 * 4096,
         block_size: 512,
         kind: match more {
             ["loop", ..] => Some(Kind::Loop),

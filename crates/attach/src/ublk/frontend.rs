@@ -110,8 +110,12 @@ impl UblkFrontend {
         context: &mut FrontendContext,
     ) -> Result<Option<Operation<Slot>>, i32> {
         let description = self.description(tag).ok_or(libc::EIO)?;
-        let (offset, length) = description.range(self.size).ok_or(libc::EINVAL)?;
         let kind = description.kind();
+        if kind == Kind::Flush {
+            // Its range means nothing.
+            return Ok(Some(Operation::Flush));
+        }
+        let (offset, length) = description.range(self.size).ok_or(libc::EINVAL)?;
         let moves_data = matches!(kind, Kind::Read | Kind::Write { .. });
         if moves_data && !(1..=u64::from(abi::LONGEST_TRANSFER)).contains(&length) {
             return Err(libc::EINVAL);
@@ -126,9 +130,8 @@ impl UblkFrontend {
                 }
                 Operation::Write { offset, payload: payload.freeze(), durable }
             }
-            Kind::Flush => Operation::Flush,
             Kind::Zero { unmap, durable } => Operation::Zero { offset, length, unmap, durable },
-            Kind::Unknown => return Err(libc::EOPNOTSUPP),
+            Kind::Flush | Kind::Unknown => return Err(libc::EOPNOTSUPP),
         }))
     }
 

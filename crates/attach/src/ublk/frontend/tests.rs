@@ -104,7 +104,7 @@ fn a_read_takes_its_data() {
 #[test]
 fn flushes_and_discards_reach_the_volume() {
     let mut kernel = Kernel::new(8 << 20);
-    let (_, operation) = kernel.request(0, 2, 0, 0).submitted.pop().unwrap();
+    let (_, operation) = kernel.request(0, 2, 0, u64::MAX).submitted.pop().unwrap();
     assert!(matches!(operation, Operation::Flush));
     assert_eq!(kernel.reply(0, Ok(Reply::Done)).committed, [(0, 0)]);
     let (_, operation) = kernel.request(1, 3, 1 << 21, 0).submitted.pop().unwrap();
