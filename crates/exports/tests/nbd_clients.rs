@@ -233,6 +233,7 @@ fn fio_verifies_what_it_wrote_with_many_requests_in_flight() {
             "--verify=crc32c",
             "--verify_fatal=1",
             "--do_verify=1",
+            "--verify_state_save=0",
             "--randseed=7",
         ];
         if run("fio", &arguments).is_none() {
