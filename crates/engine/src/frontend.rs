@@ -35,6 +35,11 @@ use crate::slot::{Slot, SlotMut};
 pub trait Frontend {
     /// Handles one event. The first one is [`FrontendEvent::Started`].
     fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext);
+
+    /// When [`FrontendEvent::Tick`] is due, if nothing else happens before. Asked after each event.
+    fn next_wakeup(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Makes a front end on the worker that will run it: what is inside need not be `Send`.
@@ -103,6 +108,8 @@ pub enum FrontendEvent {
     },
     /// Room was returned after [`FrontendContext::allocate`] or `submit` had none. Try again.
     MemoryAvailable,
+    /// The moment named by [`Frontend::next_wakeup`] has come.
+    Tick,
     /// The volume ends, or this front end is removed. Everything queued by `send` is still sent
     /// (for at most 2 s), then all descriptors are closed; nothing more is called.
     Stopping,
@@ -181,10 +188,21 @@ impl FrontendContext {
         std::mem::take(&mut self.wants_memory)
     }
 
+    /// Sets the moment, for tests of front ends.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// The moment at which the event happened.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// Whether the volume's memory is nearly used up, so that other clients may have to wait.
+    #[must_use]
+    pub fn memory_is_short(&self) -> bool {
+        self.budget.used() / 3 >= self.budget.limit() / 4
     }
 
     /// Gives a socket or device to the engine. `close` it there.

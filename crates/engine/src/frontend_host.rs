@@ -74,11 +74,13 @@ impl FrontendHost {
         }
     }
 
-    /// When it is closed whether or not everything has been sent.
-    pub(crate) fn closes_at(&self) -> Option<Instant> {
+    /// When it wants to be woken; once it closes, when that happens whether or not everything has
+    /// been sent.
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
         match self.state {
+            State::Running => self.machine.next_wakeup(),
             State::Closing(at) => Some(at),
-            State::Running | State::Retired => None,
+            State::Retired => None,
         }
     }
 
@@ -108,6 +110,16 @@ impl Worker {
         }
         if stopping {
             self.close_frontend(key);
+        }
+        self.arm(Timer::Frontend(key));
+    }
+
+    /// The moment named by [`FrontendHost::next_wakeup`] has come.
+    pub(crate) fn wake_frontend(&mut self, key: Key) {
+        match self.frontends.get(key).map(|host| host.state) {
+            Some(State::Running) => self.work.push_back(Work::Frontend(key, FrontendEvent::Tick)),
+            Some(State::Closing(_)) => self.retire_frontend(key),
+            Some(State::Retired) | None => {}
         }
     }
 

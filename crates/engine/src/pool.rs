@@ -255,6 +255,12 @@ impl Budget {
         &self.0.pool
     }
 
+    /// The most bytes that it admits.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
     /// Bytes reserved in this budget at present.
     #[must_use]
     pub fn used(&self) -> usize {

@@ -275,7 +275,7 @@ impl Worker {
         match timer {
             Timer::Primary(key) => self.volumes.get(key)?.primary.as_ref()?.core.next_wakeup(),
             Timer::Replica(key) => self.replicas.get(key)?.core.next_wakeup(),
-            Timer::Frontend(key) => self.frontends.get(key)?.closes_at(),
+            Timer::Frontend(key) => self.frontends.get(key)?.next_wakeup(),
         }
     }
 
@@ -308,7 +308,7 @@ impl Worker {
         match timer {
             Timer::Primary(key) => self.work.push_back(Work::Primary(key, PrimaryEvent::Tick)),
             Timer::Replica(key) => self.work.push_back(Work::Replica(key, ReplicaEvent::Tick)),
-            Timer::Frontend(key) => self.retire_frontend(key),
+            Timer::Frontend(key) => self.wake_frontend(key),
         }
     }
 

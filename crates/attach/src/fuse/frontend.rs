@@ -549,6 +549,7 @@ impl Frontend for FuseFrontend {
             | FrontendEvent::Sent { .. }
             | FrontendEvent::Read { .. }
             | FrontendEvent::Written { .. }
+            | FrontendEvent::Tick
             | FrontendEvent::Command { .. } => {}
         }
     }

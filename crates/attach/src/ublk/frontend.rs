@@ -206,6 +206,7 @@ impl Frontend for UblkFrontend {
             | FrontendEvent::Sent { .. }
             | FrontendEvent::Read { .. }
             | FrontendEvent::Written { .. }
+            | FrontendEvent::Tick
             | FrontendEvent::Readable { .. } => {}
         }
     }

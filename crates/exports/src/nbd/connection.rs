@@ -9,8 +9,9 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use evenkeel_core::{Operation, Reply, RequestError};
+use evenkeel_core::{Instant, Operation, Reply, RequestError};
 use evenkeel_engine::{
     Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Slot, SlotMut,
 };
@@ -28,6 +29,8 @@ pub const MOST_QUEUED: usize = 4 << 20;
 
 /// From here on the rest of a payload is received straight into its slot.
 const DIRECT: usize = 16 << 10;
+/// Most bytes that are received straight into a slot at once.
+const LONGEST_RECEIVE: usize = 1 << 20;
 /// How much is received at once when a large write came last: another one is likely to follow, and
 /// its payload is better received straight into its slot.
 const SHORT_RECEIVE: usize = 4 << 10;
@@ -35,6 +38,11 @@ const SHORT_RECEIVE: usize = 4 << 10;
 const LONGEST_DRAIN: u32 = 64 << 20;
 
 const REFUSED: &str = "the request is not permitted, outside the export, not a multiple of its block size, or unknown";
+
+/// How long a client may hold memory without moving on, once its volume's memory is short: a
+/// payload that does not arrive, answers that it does not take. Then its connection ends, so that
+/// it does not keep other clients waiting.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes the front end that serves a client from the handshake on. The socket is a stream socket
 /// without TLS (or one end of a pair whose other end is served by who does TLS).
@@ -108,6 +116,8 @@ struct Connection {
     free: Vec<usize>,
     /// Bytes of answers that have not been sent.
     queued: usize,
+    /// When the client last moved on, or was last forgiven that it did not.
+    moved: Instant,
 }
 
 impl Frontend for Connection {
@@ -119,12 +129,14 @@ impl Frontend for Connection {
             }
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
             FrontendEvent::Sent { result: Ok(bytes), .. } => {
+                self.moved = context.now();
                 self.queued = self.queued.saturating_sub(bytes);
             }
             FrontendEvent::Sent { result: Err(error), .. } => {
                 self.end(&format!("sending failed: {error}"), context);
             }
             FrontendEvent::Stopping => self.refuse_all(context),
+            FrontendEvent::Tick => self.tick(context),
             FrontendEvent::MemoryAvailable => {}
             // Nothing of the kind is ever asked for.
             FrontendEvent::Read { .. }
@@ -133,6 +145,10 @@ impl Frontend for Connection {
             | FrontendEvent::Command { .. } => {}
         }
         self.advance(context);
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.keeps_others_waiting().then_some(self.moved + PATIENCE)
     }
 }
 
@@ -150,6 +166,7 @@ impl Connection {
             open: vec![None; MOST_REQUESTS],
             free: (0..MOST_REQUESTS).rev().collect(),
             queued: 0,
+            moved: Instant(0),
         }
     }
 
@@ -173,6 +190,25 @@ impl Connection {
         }
     }
 
+    /// Whether memory returns only when the client moves on.
+    fn keeps_others_waiting(&self) -> bool {
+        let incomplete =
+            matches!(self.expected, Expected::Payload { .. } | Expected::Direct { .. });
+        incomplete || (self.queued > 0 && !matches!(self.expected, Expected::Ended))
+    }
+
+    fn tick(&mut self, context: &mut FrontendContext) {
+        if !self.keeps_others_waiting() || context.now().since(self.moved) < PATIENCE {
+            return;
+        }
+        if context.memory_is_short() {
+            let reason =
+                "the client neither sent nor took anything for 30 s, and others need memory";
+            self.end(reason, context);
+        }
+        self.moved = context.now();
+    }
+
     fn received(
         &mut self,
         memory: SlotMut,
@@ -180,6 +216,7 @@ impl Connection {
         context: &mut FrontendContext,
     ) {
         self.receiving = false;
+        self.moved = context.now();
         let count = match result {
             Ok(0) => return self.end("the client has closed the connection", context),
             Ok(count) => count,
@@ -263,6 +300,7 @@ impl Connection {
                     self.expected = Expected::Room(request, command);
                     return Advance::Wait;
                 };
+                self.moved = context.now();
                 self.expected = Expected::Payload { request, durable, slot, filled: 0 };
                 return Advance::GoOn;
             }
@@ -319,8 +357,8 @@ impl Connection {
         filled += count;
         let missing = slot.len() - filled;
         if missing >= DIRECT {
-            let range = filled..slot.len();
-            context.receive(self.descriptor, slot, range);
+            let range = filled..slot.len().min(filled + LONGEST_RECEIVE);
+            context.receive_all(self.descriptor, slot, range);
             self.receiving = true;
             self.expected = Expected::Direct { request, durable, filled };
             return Advance::Wait;
@@ -449,6 +487,9 @@ impl Connection {
     }
 
     fn send(&mut self, bytes: &[u8], context: &mut FrontendContext) {
+        if self.queued == 0 {
+            self.moved = context.now();
+        }
         self.queued += bytes.len();
         context.send(self.descriptor, bytes);
     }

@@ -267,6 +267,40 @@ fn without_room_a_request_waits() {
     }
 }
 
+/// Lets the time of the next wake-up come, if one is wanted; whether it was.
+fn wake(bench: &mut Bench) -> bool {
+    let Some(at) = bench.connection.next_wakeup() else { return false };
+    bench.context.set_now(at);
+    bench.event(FrontendEvent::Tick);
+    true
+}
+
+#[test]
+fn a_client_that_stalls_ends_when_it_keeps_others_waiting() {
+    let half_a_write = write(1, 0, &pattern(8192))[..5000].to_vec();
+    for (memory, ends) in [(1 << 20, false), (8192, true)] {
+        let mut bench = Bench::new(memory, negotiated(false));
+        assert!(!wake(&mut bench));
+        bench.receive(&half_a_write, 9999);
+        assert!(wake(&mut bench));
+        assert_eq!(bench.ended.is_some(), ends);
+        assert_eq!(wake(&mut bench), !ends);
+    }
+}
+
+#[test]
+fn a_client_that_takes_no_answers_ends_when_it_keeps_others_waiting() {
+    let mut bench = Bench::new(8192, negotiated(false));
+    bench.receive(&request(0, 1, 0, 8192), 9999);
+    assert!(!wake(&mut bench), "this is not the client's fault");
+    let data = bench.slot(&pattern(8192));
+    bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, data)])));
+    let room = bench.context.allocate(8192);
+    assert!(wake(&mut bench));
+    assert!(bench.ended.is_some());
+    drop(room);
+}
+
 #[test]
 fn the_end_of_the_volume_is_told() {
     let mut bench = Bench::new(1 << 20, negotiated(false));
