@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::{ReplicaId, VolumeId};
-use evenkeel_format::{Slot, Superblock};
+use evenkeel_format::{Newest, Slot, Superblock};
 use serde::{Deserialize, Serialize};
 
 use crate::api::types::{Disk, DiskKind, DiskReplica, NodeRef};
@@ -45,9 +45,16 @@ pub struct OpenReplica {
     /// The smallest unit of direct I/O, in bytes.
     pub block_size: u32,
     /// What it says of itself.
-    pub superblock: Superblock,
-    /// The slot that every save writes first.
-    pub write_first: Slot,
+    pub newest: Newest,
+}
+
+impl OpenReplica {
+    /// A replica that has just been made: both slots hold its first superblock.
+    fn new(file: File, path: PathBuf, device: bool, block_size: u32, first: &Superblock) -> Self {
+        let (superblock, slot) = (first.clone(), Slot::A);
+        let newest = Newest { superblock, slot, damaged: None, write_first: slot };
+        Self { file, path, device, block_size, newest }
+    }
 }
 
 /// What is known of a replica on a disk, whether it could be opened or not.
@@ -189,6 +196,14 @@ impl Disks {
         Some(entry.record.name.clone())
     }
 
+    /// Whether this node has a replica and can serve it.
+    #[must_use]
+    pub fn serves(&self, replica: ReplicaId) -> bool {
+        let entries = self.lock();
+        let known = entries.iter().find_map(|e| e.position(replica).map(|p| &e.replicas[p]));
+        known.is_some_and(|known| known.problem.is_none())
+    }
+
     /// The replicas of which this node knows, with their volumes.
     #[must_use]
     pub fn replicas(&self) -> Vec<(ReplicaId, VolumeId)> {
@@ -218,7 +233,7 @@ impl Disks {
         };
         entry.replicas.push(Known {
             path: opened.path.clone(),
-            superblock: Some(opened.superblock.clone()),
+            superblock: Some(opened.newest.superblock.clone()),
             problem: None,
         });
         Ok(opened)
@@ -378,4 +393,4 @@ fn system(what: &str, error: &std::io::Error) -> ApiError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

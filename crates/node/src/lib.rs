@@ -3,11 +3,33 @@
 //! Owns the disks of one machine, serves the replicas on them to primaries, runs primaries for
 //! the volumes that are attached here, and offers an API. It carries out for the engine what
 //! the data path must not wait for: connections, the coordinator, listeners, commands.
+//!
+//! Where to look:
+//! - [`run`], [`daemon`]: start, serve, end.
+//! - [`config`]: the configuration file.
+//! - [`api`]: paths and JSON; what the command codes against.
+//! - [`disks`], [`state`], [`identity`]: what a node keeps.
+//! - [`coordinator`], [`membership`], [`peer`], [`cluster`]: other nodes.
+//! - [`volumes`], [`nbd`], [`engine_glue`]: what it does.
 
 pub mod api;
+pub mod cluster;
 pub mod config;
+pub mod coordinator;
+pub mod daemon;
 pub mod disks;
+pub mod engine_glue;
+mod http;
 pub mod identity;
+mod log;
+pub mod membership;
+pub mod metrics;
+pub mod nbd;
+pub mod node;
+pub mod peer;
 pub mod state;
+mod systemd;
+pub mod volumes;
 
 pub use config::{Config, ConfigError};
+pub use daemon::{Daemon, StartError, run};

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use evenkeel_format::{DATA_OFFSET, Slot, foreign_signature};
+use evenkeel_format::{DATA_OFFSET, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::replica_file::{erase, inspect, length_of, lock, open_direct, write_superblocks};
@@ -21,14 +21,10 @@ const ZERO_STEP: u64 = 1 << 30;
 pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiError> {
     let refuse = |code, why: String, action: &str| Err(ApiError::new(code, what, why, action));
     let number = probe::device_number(path).map_err(|e| system(what, &e))?;
-    if let Some(user) = number.map(probe::user_of).transpose().map_err(|e| system(what, &e))? {
-        if let Some(user) = user {
-            return refuse(
-                ErrorCode::DiskInUse,
-                user,
-                "Unmount it or end that use first; force does not help",
-            );
-        }
+    let user = number.map(probe::user_of).transpose().map_err(|e| system(what, &e))?.flatten();
+    if let Some(user) = user {
+        let action = "Unmount it or end that use first; force does not help";
+        return refuse(ErrorCode::DiskInUse, user, action);
     }
     let file = open_exclusively(path).map_err(|why| {
         ApiError::new(ErrorCode::DiskInUse, what, why, "End that use first; force does not help")
@@ -91,7 +87,7 @@ pub(super) fn open(
     let again = file.try_clone().map_err(|e| e.to_string())?;
     let known = match inspect(again, path, true, block_size) {
         Ok(Ok(replica)) => {
-            let superblock = Some(replica.superblock.clone());
+            let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
             vec![Known { path: path.to_owned(), superblock, problem: None }]
         }
@@ -132,14 +128,8 @@ pub(super) fn create(
         .and_then(|()| write_superblocks(file, &new.superblock))
         .and_then(|()| file.try_clone());
     let file = made.map_err(|e| system(what, &e))?;
-    Ok(OpenReplica {
-        file,
-        path: entry.record.path.clone(),
-        device: true,
-        block_size: entry.block_size,
-        superblock: new.superblock.clone(),
-        write_first: Slot::A,
-    })
+    let path = entry.record.path.clone();
+    Ok(OpenReplica::new(file, path, true, entry.block_size, &new.superblock))
 }
 
 /// Zeroes a range, by the quickest means that the device has.

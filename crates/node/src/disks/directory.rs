@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use evenkeel_format::Slot;
 use rustix::fs::OFlags;
 
 use super::replica_file::{inspect, length_of, lock, open_direct, write_superblocks};
@@ -80,7 +79,7 @@ fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> 
     }
     match inspect(file, path, false, block_size) {
         Ok(Ok(replica)) => {
-            let superblock = Some(replica.superblock.clone());
+            let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
             Known { path: path.to_owned(), superblock, problem: None }
         }
@@ -126,14 +125,7 @@ pub(super) fn create(entry: &Entry, new: &NewReplica, what: &str) -> Result<Open
     }
     let path = entry.record.path.join(format!("{}.{ENDING}", new.superblock.replica));
     let file = write_file(&path, length, new).map_err(|e| system(what, &e))?;
-    Ok(OpenReplica {
-        file,
-        path,
-        device: false,
-        block_size: entry.block_size,
-        superblock: new.superblock.clone(),
-        write_first: Slot::A,
-    })
+    Ok(OpenReplica::new(file, path, false, entry.block_size, &new.superblock))
 }
 
 fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {

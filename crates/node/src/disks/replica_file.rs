@@ -37,8 +37,8 @@ pub(super) fn inspect(
 ) -> Result<Result<OpenReplica, Known>, NewestError> {
     let slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(&file, offset));
     let newest = newest(&slots[0], &slots[1])?;
-    let superblock = newest.superblock;
-    if let Some((slot, error)) = newest.damaged {
+    let superblock = &newest.superblock;
+    if let Some((slot, error)) = &newest.damaged {
         tracing::warn!(path = %path.display(), %slot, %error, "one superblock is damaged; the other is used, and the next save repairs it");
     }
     let length = probe::length(&file).unwrap_or(0);
@@ -54,10 +54,13 @@ pub(super) fn inspect(
         None
     };
     if problem.is_some() {
-        return Ok(Err(Known { path: path.to_owned(), superblock: Some(superblock), problem }));
+        return Ok(Err(Known {
+            path: path.to_owned(),
+            superblock: Some(newest.superblock),
+            problem,
+        }));
     }
-    let (path, write_first) = (path.to_owned(), newest.write_first);
-    Ok(Ok(OpenReplica { file, path, device, block_size, superblock, write_first }))
+    Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest }))
 }
 
 /// The bytes of a slot; none if they cannot be read.

@@ -67,12 +67,12 @@ fn a_replica_is_made_found_again_and_deleted() {
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
     disks.add(&place.disk, None, false).unwrap();
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
-    let id = made.superblock.replica;
+    let id = made.newest.superblock.replica;
     drop((made, disks));
 
     let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
     assert_eq!(opened.len(), 1);
-    assert_eq!(opened[0].superblock.replica, id);
+    assert_eq!(opened[0].newest.superblock.replica, id);
     assert_eq!(disks.disk_of(id).as_deref(), Some("disk1"));
     let error = disks.remove("disk1").unwrap_err();
     assert_eq!(error.code, ErrorCode::DiskHasReplicas);

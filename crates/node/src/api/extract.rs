@@ -1,0 +1,73 @@
+//! Requests and answers in the API's own words: what cannot be read is refused as any other
+//! error is.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::{ApiError, ErrorAnswer, ErrorCode};
+use super::types::VERSION;
+use crate::peer::FORWARDED;
+
+/// The JSON body of a request.
+pub struct Body<T>(pub T);
+
+/// The query of a request.
+pub struct Query<T>(pub T);
+
+/// Whether the request came through another node already.
+pub struct Forwarded(pub bool);
+
+/// An answer as JSON.
+pub struct Json<T>(pub T);
+
+fn unreadable(why: String) -> ApiError {
+    let advice = "See /v1/openapi.json for what is expected";
+    ApiError::new(ErrorCode::BadRequest, "the request cannot be read", why, advice)
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let bytes = axum::body::Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|e| unreadable(e.body_text()))?;
+        // No body stands for an object without fields: all are optional then, or one is missing.
+        let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+        serde_json::from_slice(bytes).map(Self).map_err(|e| unreadable(e.to_string()))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query = axum::extract::Query::from_request_parts(parts, state).await;
+        query.map(|q| Self(q.0)).map_err(|e| unreadable(e.body_text()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Forwarded {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self(parts.headers.contains_key(FORWARDED)))
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.code.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, axum::Json(ErrorAnswer { version: VERSION, error: self })).into_response()
+    }
+}

@@ -1,0 +1,59 @@
+//! Disks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+
+use crate::api::ApiError;
+use crate::api::error::ErrorAnswer;
+use crate::api::extract::{Body, Forwarded, Json, Query};
+use crate::api::types::*;
+use crate::cluster;
+use crate::node::Node;
+
+/// Disks of this node, or of all nodes.
+#[utoipa::path(get, path = "/v1/disks", tag = "disks", operation_id = "disk-list",
+    params(DisksQuery),
+    responses((status = 200, body = DisksAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn list(
+    State(node): State<Arc<Node>>,
+    Query(query): Query<DisksQuery>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<DisksAnswer>, ApiError> {
+    let (disks, warnings) = match query.all && !forwarded {
+        true => cluster::disks(&node).await?,
+        false => (node.blocking(|node| Ok(node.disks.list())).await?, Vec::new()),
+    };
+    Ok(Json(DisksAnswer { version: VERSION, disks, warnings }))
+}
+
+/// Gives a disk of this node to evenkeel.
+#[utoipa::path(post, path = "/v1/disks", tag = "disks", operation_id = "disk-add",
+    request_body = AddDiskRequest,
+    responses((status = 200, body = DiskAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn add(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<AddDiskRequest>,
+) -> Result<Json<DiskAnswer>, ApiError> {
+    let add = move |node: &Node| {
+        node.disks.add(&PathBuf::from(request.path), request.name, request.force)
+    };
+    let (disk, opened) = node.blocking(add).await?;
+    node.open_replicas(opened).await;
+    tracing::info!(disk = disk.name, path = disk.path, "a disk was added");
+    Ok(Json(DiskAnswer { version: VERSION, disk }))
+}
+
+/// Takes a disk without replicas back from evenkeel.
+#[utoipa::path(delete, path = "/v1/disks/{disk}", tag = "disks", operation_id = "disk-remove",
+    params(("disk" = String, Path, description = "Its name")),
+    responses((status = 200, body = DoneAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn remove(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+) -> Result<Json<DoneAnswer>, ApiError> {
+    let message = format!("disk {name} is removed");
+    node.blocking(move |node| node.disks.remove(&name)).await?;
+    Ok(Json(DoneAnswer { version: VERSION, message }))
+}

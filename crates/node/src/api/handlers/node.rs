@@ -1,0 +1,39 @@
+//! Nodes.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use crate::api::ApiError;
+use crate::api::error::ErrorAnswer;
+use crate::api::extract::{Body, Json};
+use crate::api::types::*;
+use crate::membership;
+use crate::node::Node;
+
+/// This node.
+#[utoipa::path(get, path = "/v1/node", tag = "nodes", operation_id = "node-status",
+    responses((status = 200, body = NodeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeAnswer> {
+    Json(NodeAnswer { version: VERSION, node: membership::status(&node).await })
+}
+
+/// Makes this node a member of a cluster. Joining the same one again is no error.
+#[utoipa::path(post, path = "/v1/node/join", tag = "nodes", operation_id = "node-join",
+    request_body = JoinRequest,
+    responses((status = 200, body = NodeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn join(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<JoinRequest>,
+) -> Result<Json<NodeAnswer>, ApiError> {
+    membership::join(&node, &request.address).await?;
+    Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
+}
+
+/// All nodes of the cluster.
+#[utoipa::path(get, path = "/v1/nodes", tag = "nodes", operation_id = "node-list",
+    responses((status = 200, body = NodesAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<NodesAnswer>, ApiError> {
+    let nodes = membership::list(&node).await?;
+    Ok(Json(NodesAnswer { version: VERSION, cluster: node.config.cluster.clone(), nodes }))
+}

@@ -1,0 +1,132 @@
+//! Volumes.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+
+use crate::api::ApiError;
+use crate::api::error::ErrorAnswer;
+use crate::api::extract::{Body, Forwarded, Json, Query};
+use crate::api::types::*;
+use crate::node::Node;
+use crate::volumes::{attach, create, delete, export, replica, status};
+
+/// All volumes of the cluster.
+#[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",
+    responses((status = 200, body = VolumesAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<VolumesAnswer>, ApiError> {
+    status::list(&node).await.map(Json)
+}
+
+/// Creates a volume, or tells what would be done.
+#[utoipa::path(post, path = "/v1/volumes", tag = "volumes", operation_id = "volume-create",
+    request_body = CreateVolumeRequest,
+    responses((status = 200, body = CreateVolumeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn create(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<CreateVolumeRequest>,
+) -> Result<Json<CreateVolumeAnswer>, ApiError> {
+    create::create(&node, request).await.map(Json)
+}
+
+/// One volume; waits for something, if asked to.
+#[utoipa::path(get, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume-status",
+    params(("volume" = String, Path, description = "Name or identity"), VolumeQuery),
+    responses((status = 200, body = VolumeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn status(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Query(query): Query<VolumeQuery>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<VolumeAnswer>, ApiError> {
+    let volume = status::wait(&node, &volume, &query, forwarded).await?;
+    Ok(Json(VolumeAnswer { version: VERSION, volume }))
+}
+
+/// Deletes a volume that is not attached, with its data.
+#[utoipa::path(delete, path = "/v1/volumes/{volume}", tag = "volumes",
+    operation_id = "volume-delete",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = DeleteVolumeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn delete(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+) -> Result<Json<DeleteVolumeAnswer>, ApiError> {
+    delete::delete(&node, &volume).await.map(Json)
+}
+
+/// Begins to use a volume on a node. There is no way to take a volume over from a node that may
+/// be alive: that node's writes and the new one's would mix. A node that has died is recognised
+/// after `coordinator.expiry_seconds`.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/attach", tag = "volumes",
+    operation_id = "volume-attach",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = AttachRequest,
+    responses((status = 200, body = AttachAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn attach(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<AttachRequest>,
+) -> Result<Json<AttachAnswer>, ApiError> {
+    attach::attach(&node, &volume, request, forwarded).await.map(Json)
+}
+
+/// Ends the use of a volume.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/detach", tag = "volumes",
+    operation_id = "volume-detach",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = DetachRequest,
+    responses((status = 200, body = DetachAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn detach(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<DetachRequest>,
+) -> Result<Json<DetachAnswer>, ApiError> {
+    attach::detach(&node, &volume, request, forwarded).await.map(Json)
+}
+
+/// Serves an attached volume by NBD, on the node where it is attached.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/exports/nbd", tag = "volumes",
+    operation_id = "export-nbd",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = ExportNbdRequest,
+    responses((status = 200, body = ExportAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn export_nbd(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<ExportNbdRequest>,
+) -> Result<Json<ExportAnswer>, ApiError> {
+    export::export(&node, &volume, request, forwarded).await.map(Json)
+}
+
+/// Ends the NBD export of a volume; its clients are disconnected.
+#[utoipa::path(delete, path = "/v1/volumes/{volume}/exports/nbd", tag = "volumes",
+    operation_id = "unexport-nbd",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = DoneAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn unexport_nbd(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<DoneAnswer>, ApiError> {
+    export::unexport(&node, &volume, forwarded).await.map(Json)
+}
+
+/// Fails, removes or re-adds a replica.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/replicas/{replica}/{action}", tag = "volumes",
+    operation_id = "replica-command",
+    params(("volume" = String, Path, description = "Name or identity"),
+        ("replica" = String, Path, description = "Identity, at least 4 digits from its start, or NODE:DISK"),
+        ("action" = String, Path, description = "fail, remove or re-add")),
+    responses((status = 200, body = VolumeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn replica(
+    State(node): State<Arc<Node>>,
+    Path((volume, replica, action)): Path<(String, String, String)>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<VolumeAnswer>, ApiError> {
+    let volume = replica::command(&node, &volume, &replica, &action, forwarded).await?;
+    Ok(Json(VolumeAnswer { version: VERSION, volume }))
+}

@@ -1,0 +1,57 @@
+//! The OpenAPI document, made from the handlers and types.
+
+use axum::response::{IntoResponse, Response};
+use utoipa::OpenApi;
+
+use super::error::{ApiError, ErrorAnswer, ErrorCode};
+use super::handlers::{disk, node, volume};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "evenkeel",
+        description = "The API of an evenkeel node, served on a unix socket (/run/evenkeel/api.sock). \
+            Every answer has a field `version`; within a version, fields are only added. Errors have \
+            a code for programs, and say what, why and what to do."
+    ),
+    paths(
+        node::status,
+        node::join,
+        node::list,
+        disk::list,
+        disk::add,
+        disk::remove,
+        volume::list,
+        volume::create,
+        volume::status,
+        volume::delete,
+        volume::attach,
+        volume::detach,
+        volume::export_nbd,
+        volume::unexport_nbd,
+        volume::replica,
+    ),
+    components(schemas(ErrorAnswer, ApiError, ErrorCode))
+)]
+struct Document;
+
+/// The document as JSON text.
+///
+/// # Errors
+/// Never, in practice: it is made of text.
+pub(super) fn json() -> Result<String, serde_json::Error> {
+    Document::openapi().to_pretty_json()
+}
+
+pub(super) async fn document() -> Response {
+    match json() {
+        Ok(text) => ([("content-type", "application/json")], text).into_response(),
+        Err(e) => ApiError::new(
+            ErrorCode::System,
+            "the document cannot be made",
+            e.to_string(),
+            "Please report this",
+        )
+        .into_response(),
+    }
+}

@@ -1,0 +1,139 @@
+//! Which path is served by what, and on which sockets.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, Uri};
+use axum::routing::{delete, get, post};
+use rustix::fs::{Gid, chown};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+
+use super::{ApiError, ErrorCode, handlers, openapi, routes};
+use crate::config::Config;
+use crate::coordinator::remote;
+use crate::node::Node;
+use crate::{http, metrics};
+
+/// Most connections to the API, and to the metrics' address, at a time.
+const MOST_CONNECTIONS: usize = 256;
+
+/// The API for users.
+pub fn router(node: &Arc<Node>) -> Router {
+    paths()
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_path)
+        .with_state(node.clone())
+}
+
+/// The API for other nodes: that for users, and the paths that only nodes need.
+pub fn control_router(node: &Arc<Node>) -> Router {
+    paths()
+        .route(remote::PATH, post(handlers::peer::coordinator))
+        .route(handlers::peer::REPLICAS, post(handlers::peer::create_replica))
+        .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_path)
+        .with_state(node.clone())
+}
+
+fn paths() -> Router<Arc<Node>> {
+    Router::new()
+        .route(routes::OPENAPI, get(openapi::document))
+        .route(routes::METRICS, get(metrics::text))
+        .route(routes::NODE, get(handlers::node::status))
+        .route(routes::JOIN, post(handlers::node::join))
+        .route(routes::NODES, get(handlers::node::list))
+        .route(routes::DISKS, get(handlers::disk::list).post(handlers::disk::add))
+        .route(routes::DISK, delete(handlers::disk::remove))
+        .route(routes::VOLUMES, get(handlers::volume::list).post(handlers::volume::create))
+        .route(routes::VOLUME, get(handlers::volume::status).delete(handlers::volume::delete))
+        .route(routes::ATTACH, post(handlers::volume::attach))
+        .route(routes::DETACH, post(handlers::volume::detach))
+        .route(
+            routes::EXPORT_NBD,
+            post(handlers::volume::export_nbd).delete(handlers::volume::unexport_nbd),
+        )
+        .route(routes::REPLICA, post(handlers::volume::replica))
+}
+
+async fn no_such_path(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(
+        ErrorCode::NoSuchPath,
+        format!("{method} {} is not served", uri.path()),
+        "there is no such path, or not with that method",
+        "See /v1/openapi.json for what there is",
+    )
+}
+
+/// Binds the API's socket.
+///
+/// # Errors
+/// If it is in use, or the configured group does not exist.
+pub async fn bind(config: &Config) -> Result<UnixListener, String> {
+    let path = config.api_socket();
+    let mode = if config.api.group.is_some() { 0o660 } else { 0o600 };
+    let listener = http::bind_unix(&path, mode).await?;
+    if let Some(group) = &config.api.group {
+        let id = group_id(group).ok_or(format!("api.group = {group:?}: there is no such group"))?;
+        chown(&path, None, Some(Gid::from_raw(id)))
+            .map_err(|e| format!("cannot give {} to group {group}: {e}", path.display()))?;
+    }
+    Ok(listener)
+}
+
+fn group_id(name: &str) -> Option<u32> {
+    let groups = std::fs::read_to_string("/etc/group").ok()?;
+    let mut fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.find(|f| f.first() == Some(&name))?.get(2)?.parse().ok()
+}
+
+/// Serves the API on its unix socket until the daemon ends.
+pub async fn serve(listener: UnixListener, node: Arc<Node>) {
+    let router = router(&node);
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        let Ok(permit) = room.clone().acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let served = http::serve(stream, router.clone());
+                tokio::spawn(async move {
+                    served.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection to the API");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Serves only the metrics, on TCP, until the daemon ends.
+pub async fn serve_metrics(listener: TcpListener, node: Arc<Node>) {
+    let router = Router::new().route(routes::METRICS, get(metrics::text)).with_state(node.clone());
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        let Ok(permit) = room.clone().acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        if let Ok((stream, _)) = accepted {
+            let served = http::serve(stream, router.clone());
+            tokio::spawn(async move {
+                served.await;
+                drop(permit);
+            });
+        } else {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+}

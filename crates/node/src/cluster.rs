@@ -1,0 +1,115 @@
+//! Asking other nodes of the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::api::error::ErrorAnswer;
+use crate::api::types::{Disk, DisksAnswer};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::config::Address;
+use crate::coordinator::{Answer, NodeLife, Request};
+use crate::node::Node;
+
+/// How long a node may take to answer a question.
+pub const QUESTION: Duration = Duration::from_secs(3);
+/// How long an attach, a detach or a command may take on another node.
+pub const COMMAND: Duration = Duration::from_secs(90);
+
+/// The nodes as the coordinator knows them; as last known if it does not answer.
+pub async fn nodes(node: &Node) -> Vec<NodeLife> {
+    match node.coordinator.call_once(Request::Nodes).await {
+        Ok(Answer::Nodes(nodes)) => {
+            node.coordinator.set_nodes(nodes.clone());
+            nodes
+        }
+        _ => node.coordinator.nodes(),
+    }
+}
+
+/// A request to another node's API, by the first of its addresses that answers.
+///
+/// # Errors
+/// The other node's, or that it does not answer.
+pub async fn forward<Q: Serialize, A: DeserializeOwned>(
+    node: &Node,
+    target: &NodeLife,
+    method: Method,
+    path: &str,
+    body: Option<&Q>,
+    deadline: Duration,
+) -> Result<A, ApiError> {
+    let name = &target.node.name;
+    let what = format!("node {name} was asked and could not be");
+    let body = body.map(serde_json::to_vec).transpose();
+    let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
+    let mut why = "its addresses are not known".to_owned();
+    for text in &target.node.addresses {
+        let Ok(address) = Address::parse(text) else { continue };
+        let answer =
+            node.peers.request(&address, method.clone(), path, body.clone().into(), deadline);
+        match answer.await {
+            Ok((status, body)) if status.is_success() => {
+                return serde_json::from_slice(&body).map_err(|e| system(&what, &e.to_string()));
+            }
+            Ok((status, body)) => {
+                return Err(match serde_json::from_slice::<ErrorAnswer>(&body) {
+                    Ok(answer) => answer.error,
+                    Err(_) => system(&what, &format!("it answered with status {status}")),
+                });
+            }
+            // It may have begun: not asked again by another address.
+            Err(e @ crate::peer::PeerError::Late { .. }) => {
+                let advice = "It may still be at work: see `evenkeel volume status`";
+                return Err(ApiError::new(ErrorCode::TimedOut, what, e.to_string(), advice));
+            }
+            Err(e) => why = e.to_string(),
+        }
+    }
+    let advice = format!("Start node {name}, or repair the network");
+    Err(ApiError::new(ErrorCode::NodeUnreachable, what, why, advice))
+}
+
+fn system(what: &str, why: &str) -> ApiError {
+    let advice = "See the log of that node; compare versions by `evenkeel node list`";
+    ApiError::new(ErrorCode::System, what, why, advice)
+}
+
+/// The disks of all nodes, with a sentence for each node that did not answer.
+///
+/// # Errors
+/// If this node's own cannot be listed.
+pub async fn disks(node: &Arc<Node>) -> Result<(Vec<Disk>, Vec<String>), ApiError> {
+    let mut disks = node.blocking(|node| Ok(node.disks.list())).await?;
+    let here = node.identity.node.to_string();
+    let mut warnings = Vec::new();
+    let mut asked = Vec::new();
+    for life in nodes(node).await.into_iter().filter(|life| life.node.id != here) {
+        if life.alive {
+            let node = node.clone();
+            asked.push(tokio::spawn(async move {
+                let path = routes::DISKS;
+                let answer =
+                    forward::<(), DisksAnswer>(&node, &life, Method::GET, path, None, QUESTION);
+                (life.node.name.clone(), answer.await)
+            }));
+        } else {
+            warnings
+                .push(format!("node {} is not alive: its disks are not listed", life.node.name));
+        }
+    }
+    for answer in asked {
+        match answer.await {
+            Ok((_, Ok(answer))) => disks.extend(answer.disks),
+            Ok((name, Err(e))) => {
+                warnings.push(format!("the disks of node {name} are not listed: {}", e.why));
+            }
+            Err(e) => warnings.push(format!("the disks of a node are not listed: {e}")),
+        }
+    }
+    disks.sort_by(|a, b| (&a.node.name, &a.name).cmp(&(&b.node.name, &b.name)));
+    Ok((disks, warnings))
+}

@@ -1,0 +1,287 @@
+//! The coordinator: keeps the cluster's nodes, its volumes and their views.
+//!
+//! Small on purpose: read, compare-and-swap, watch (a revision that heartbeats bring), expire. The
+//! data path asks it only when a view has to change. One implementation so far: a crash-safe
+//! local database on one node ([`embedded`]), which the others reach over control connections
+//! ([`remote`]).
+
+use std::future::Future;
+use std::pin::Pin;
+
+use evenkeel_core::{Generation, NodeId, View};
+use evenkeel_format::{decode_view, encode_view};
+use serde::{Deserialize, Serialize};
+
+use crate::api::types::NoData;
+
+pub mod embedded;
+pub mod handle;
+pub mod remote;
+
+pub use embedded::Embedded;
+pub use handle::Handle;
+
+/// What a coordinator is: something that answers these requests, each as a whole or not at all.
+pub trait Coordinator: Send + Sync {
+    /// Answers a request. What it answers as done is durable.
+    fn call(&self, request: Request) -> CallFuture<'_>;
+}
+
+/// The answer to come.
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Answer, CallError>> + Send + 'a>>;
+
+/// Why a coordinator did not answer. Whether a change was made is unknown then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No answer.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The answer was no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A node as the coordinator stores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its identity.
+    pub id: String,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// Where peers reach it.
+    pub addresses: Vec<String>,
+    /// Version of its software.
+    pub software: String,
+}
+
+/// A node with what the coordinator has heard of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLife {
+    /// The node.
+    pub node: NodeRecord,
+    /// Whether it was heard of within the expiry time.
+    pub alive: bool,
+    /// When, in seconds since 1970; `None`: not since the coordinator's start.
+    pub last_heard: Option<u64>,
+    /// Whether it serves the coordinator.
+    pub coordinator: bool,
+}
+
+/// What is stored of a volume besides its view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeRecord {
+    /// Its identity.
+    pub id: String,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// What to do while no in-sync replica of a mirror answers.
+    pub no_data: NoData,
+    /// Where its replicas were placed, also those that have been removed since.
+    pub replicas: Vec<PlacedReplica>,
+}
+
+/// Where a replica was placed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedReplica {
+    /// Its identity.
+    pub id: String,
+    /// Index of its mirror.
+    pub mirror: usize,
+    /// Its node's identity.
+    pub node: String,
+    /// Name of its disk.
+    pub disk: String,
+    /// Whether it was taken out of the volume: its space may be given back.
+    #[serde(default)]
+    pub removed: bool,
+}
+
+/// A view in the form of the `format` crate, as hexadecimal text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ViewText(String);
+
+impl ViewText {
+    /// Encodes a view.
+    ///
+    /// # Errors
+    /// If it is not valid.
+    pub fn encode(view: &View) -> Result<Self, CallError> {
+        let bytes = encode_view(view).map_err(|e| CallError::Refused(e.to_string()))?;
+        Ok(Self(to_hex(&bytes)))
+    }
+
+    /// Decodes it.
+    ///
+    /// # Errors
+    /// If it is not a view that this software reads.
+    pub fn decode(&self) -> Result<View, CallError> {
+        let bytes =
+            from_hex(&self.0).ok_or_else(|| CallError::Refused("not hexadecimal".into()))?;
+        decode_view(&bytes).map_err(|e| CallError::Refused(e.to_string()))
+    }
+}
+
+/// Bytes as hexadecimal text.
+#[must_use]
+pub fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+/// Hexadecimal text as bytes.
+#[must_use]
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: &u8| char::from(*b).to_digit(16);
+    let pair = |p: &[u8]| Some((digit(p.first()?)? << 4 | digit(p.get(1)?)?) as u8);
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+/// A volume with its newest view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredVolume {
+    /// The volume.
+    pub record: VolumeRecord,
+    /// Its newest view.
+    pub view: ViewText,
+}
+
+/// What a coordinator can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Make a node a member, or renew its name and addresses. Answer: `Registered`, `NameInUse`.
+    Register(NodeRecord),
+    /// The node is alive. Answer: `Heard`.
+    Heartbeat {
+        /// Which.
+        node: String,
+    },
+    /// Answer: `Nodes`.
+    Nodes,
+    /// Answer: `Volumes`.
+    Volumes,
+    /// Read a volume by its name or identity. Answer: `Volume`, `NoVolume`.
+    Read {
+        /// Name or identity.
+        volume: String,
+    },
+    /// Make a volume. Answer: `Done`, `NameInUse`.
+    Create(Box<StoredVolume>),
+    /// Commit a view if its parent is the newest. Answer: `Done`, `Newest`, `NoVolume`,
+    /// `NotExpired`.
+    Swap {
+        /// Who asks.
+        node: String,
+        /// The view.
+        view: ViewText,
+    },
+    /// Note that a replica was taken out of its volume. Answer: `Done`, `NoVolume`.
+    Forget {
+        /// The volume's identity.
+        volume: String,
+        /// The replica.
+        replica: String,
+    },
+    /// Delete a volume that is not attached, or on a dead node only. Answer: `Done`, `Newest`,
+    /// `NoVolume`.
+    Delete {
+        /// Who asks. It says that the volume is not attached there.
+        node: String,
+        /// The volume's identity.
+        volume: String,
+        /// Its generation; with another one it is not deleted.
+        generation: u64,
+    },
+    /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
+    Fates(Vec<FoundReplica>),
+}
+
+/// A replica that a node found on a disk.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FoundReplica {
+    /// The volume's identity.
+    pub volume: String,
+    /// The replica's.
+    pub replica: String,
+}
+
+/// What is to become of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// Its volume has it.
+    Belongs,
+    /// Its volume was deleted, or it was taken out: its space may be given back.
+    Deleted,
+    /// Nothing is known of it: it is left alone.
+    Unknown,
+}
+
+/// What a coordinator answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done, durably.
+    Done,
+    /// The node is a member.
+    Registered {
+        /// The coordinator's identity.
+        coordinator: String,
+        /// The cluster's name.
+        cluster: String,
+    },
+    /// A heartbeat was heard.
+    Heard {
+        /// Counts the changes of nodes and volumes since the coordinator's start.
+        revision: u64,
+    },
+    /// All nodes.
+    Nodes(Vec<NodeLife>),
+    /// All volumes, by name.
+    Volumes(Vec<StoredVolume>),
+    /// A volume.
+    Volume(Box<StoredVolume>),
+    /// The newest view: the swap was refused.
+    Newest(ViewText),
+    /// There is no such volume.
+    NoVolume,
+    /// The name belongs to another node or volume.
+    NameInUse,
+    /// The view drops a primary on another node that is alive, or not yet known to be dead.
+    NotExpired {
+        /// That node.
+        node: String,
+    },
+    /// In the order of the question.
+    Fates(Vec<Fate>),
+}
+
+/// Whether `next` may follow `newest`, as far as the coordinator has to know.
+#[must_use]
+pub fn follows(next: &View, newest: &View) -> bool {
+    next.volume == newest.volume
+        && next.coordinator == newest.coordinator
+        && next.parent == newest.generation
+        && next.generation == Generation(newest.generation.0.saturating_add(1))
+        && next.is_valid()
+}
+
+/// The nodes whose primaries `next` drops, other than `by` itself: a node may always replace an
+/// earlier life of its own, because the lock of its state directory proves that it is over.
+pub fn dropped<'a>(
+    next: &'a View,
+    newest: &'a View,
+    by: NodeId,
+) -> impl Iterator<Item = NodeId> + 'a {
+    let gone = newest.primaries.iter().filter(|primary| !next.has_primary(**primary));
+    gone.map(|primary| primary.node).filter(move |node| *node != by)
+}
+
+/// Seconds since 1970-01-01 UTC.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_secs())
+}

@@ -1,0 +1,388 @@
+//! The coordinator as a database in the state directory of one node.
+//!
+//! Every change is one transaction, durable before it is answered. Which nodes are alive is kept
+//! in memory only: after a start, a node counts as heard of at the start, so that none is taken
+//! for dead too early.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use evenkeel_core::{CoordinatorId, NodeId, View, VolumeId};
+use evenkeel_format::{decode_view, encode_view};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+
+use super::*;
+use crate::identity::random_u128;
+
+const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
+const NODES: TableDefinition<&str, &[u8]> = TableDefinition::new("nodes");
+const VOLUMES: TableDefinition<&str, &[u8]> = TableDefinition::new("volumes");
+const NAMES: TableDefinition<&str, &str> = TableDefinition::new("names");
+const VIEWS: TableDefinition<&str, &[u8]> = TableDefinition::new("views");
+const DELETED: TableDefinition<&str, u64> = TableDefinition::new("deleted");
+
+/// The database, and when each node was heard of.
+#[derive(Clone)]
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    database: Database,
+    id: CoordinatorId,
+    cluster: String,
+    here: NodeId,
+    expiry: Duration,
+    started: Instant,
+    heard: Mutex<HashMap<String, (Instant, u64)>>,
+    revision: AtomicU64,
+}
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// The database reported an error.
+    #[error("the coordinator's database: {0}; check the disk, or restore the file from a backup")]
+    Database(#[from] redb::Error),
+    /// It was made for another cluster.
+    #[error(
+        "the coordinator's database belongs to cluster {stored:?} and the configuration says {configured:?}: set `cluster` to the former, or use another state directory"
+    )]
+    OtherCluster {
+        /// What the database says.
+        stored: String,
+        /// What the configuration says.
+        configured: String,
+    },
+    /// It holds what this software cannot read.
+    #[error(
+        "the coordinator's database holds {0}: it was written by other software, or is damaged"
+    )]
+    Content(String),
+}
+
+type Stored<T> = Result<T, EmbeddedError>;
+
+/// Turns the database's several error types into one.
+fn db<T, E: Into<redb::Error>>(result: Result<T, E>) -> Stored<T> {
+    result.map_err(|e| EmbeddedError::Database(e.into()))
+}
+
+fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Stored<T> {
+    serde_json::from_slice(bytes).map_err(|e| EmbeddedError::Content(e.to_string()))
+}
+
+fn text<T: Serialize>(value: &T) -> Stored<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|e| EmbeddedError::Content(e.to_string()))
+}
+
+impl Embedded {
+    /// Opens the database, or makes it.
+    ///
+    /// # Errors
+    /// If it cannot be used, or belongs to another cluster.
+    pub fn open(path: &Path, cluster: &str, here: NodeId, expiry: Duration) -> Stored<Self> {
+        let database = db(Database::create(path))?;
+        let transaction = db(database.begin_write())?;
+        let id = {
+            let mut table = db(transaction.open_table(CLUSTER))?;
+            for empty in [NODES, VOLUMES, VIEWS] {
+                db(transaction.open_table(empty))?;
+            }
+            db(transaction.open_table(NAMES))?;
+            db(transaction.open_table(DELETED))?;
+            let stored = db(table.get("id"))?.map(|v| v.value().to_owned());
+            let name = db(table.get("name"))?.map(|v| v.value().to_owned());
+            if let Some(stored) = name.filter(|name| name != cluster) {
+                return Err(EmbeddedError::OtherCluster { stored, configured: cluster.into() });
+            }
+            let id = match stored {
+                Some(id) => id.parse().map_err(|_| EmbeddedError::Content(id))?,
+                None => CoordinatorId(random_u128()),
+            };
+            db(table.insert("id", id.to_string().as_str()))?;
+            db(table.insert("name", cluster))?;
+            id
+        };
+        db(transaction.commit())?;
+        let inner = Inner {
+            database,
+            id,
+            cluster: cluster.to_owned(),
+            here,
+            expiry,
+            started: Instant::now(),
+            heard: Mutex::default(),
+            revision: AtomicU64::new(1),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> CoordinatorId {
+        self.inner.id
+    }
+
+    /// Answers a request; blocks on the disk.
+    ///
+    /// # Errors
+    /// If the database reports an error.
+    pub fn answer(&self, request: Request) -> Stored<Answer> {
+        let inner = &*self.inner;
+        match request {
+            Request::Register(node) => inner.register(&node),
+            Request::Heartbeat { node } => Ok(inner.heartbeat(node)),
+            Request::Nodes => inner.nodes(),
+            Request::Volumes => inner.volumes(),
+            Request::Read { volume } => inner.read(&volume),
+            Request::Create(volume) => inner.create(&volume),
+            Request::Swap { node, view } => inner.swap(&node, &view),
+            Request::Forget { volume, replica } => inner.forget(&volume, &replica),
+            Request::Delete { node, volume, generation } => {
+                inner.delete(&node, &volume, generation)
+            }
+            Request::Fates(found) => inner.fates(&found),
+        }
+    }
+}
+
+impl Coordinator for Embedded {
+    fn call(&self, request: Request) -> CallFuture<'_> {
+        let this = self.clone();
+        Box::pin(async move {
+            let answer = tokio::task::spawn_blocking(move || this.answer(request)).await;
+            match answer {
+                Ok(answer) => answer.map_err(|e| CallError::Refused(e.to_string())),
+                Err(e) => Err(CallError::Unreachable(e.to_string())),
+            }
+        })
+    }
+}
+
+impl Inner {
+    fn heartbeat(&self, node: String) -> Answer {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.insert(node, (Instant::now(), unix_seconds()));
+        Answer::Heard { revision: self.revision.load(Ordering::Relaxed) }
+    }
+
+    /// Whether a node may still be alive: heard of, or the coordinator started, within the expiry
+    /// time.
+    fn alive(&self, node: &str) -> bool {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = heard.get(node).map_or(self.started, |(at, _)| *at);
+        last.elapsed() < self.expiry
+    }
+
+    fn change(&self, change: impl FnOnce(&WriteTransaction) -> Stored<Answer>) -> Stored<Answer> {
+        let transaction = db(self.database.begin_write())?;
+        let answer = change(&transaction)?;
+        match answer {
+            Answer::Done | Answer::Registered { .. } => {
+                db(transaction.commit())?;
+                self.revision.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => db(transaction.abort())?,
+        }
+        Ok(answer)
+    }
+
+    fn register(&self, node: &NodeRecord) -> Stored<Answer> {
+        let answer = self.change(|transaction| {
+            let mut nodes = db(transaction.open_table(NODES))?;
+            for entry in db(nodes.iter())? {
+                let (_, value) = db(entry)?;
+                let other: NodeRecord = json(value.value())?;
+                if other.name == node.name && other.id != node.id {
+                    return Ok(Answer::NameInUse);
+                }
+            }
+            db(nodes.insert(node.id.as_str(), text(node)?.as_slice()))?;
+            let (coordinator, cluster) = (self.id.to_string(), self.cluster.clone());
+            Ok(Answer::Registered { coordinator, cluster })
+        })?;
+        if matches!(answer, Answer::Registered { .. }) {
+            self.heartbeat(node.id.clone());
+        }
+        Ok(answer)
+    }
+
+    fn nodes(&self) -> Stored<Answer> {
+        let transaction = db(self.database.begin_read())?;
+        let mut nodes = Vec::new();
+        for entry in db(db(transaction.open_table(NODES))?.iter())? {
+            let node: NodeRecord = json(db(entry)?.1.value())?;
+            let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let last_heard = heard.get(&node.id).map(|(_, at)| *at);
+            drop(heard);
+            let alive = last_heard.is_some() && self.alive(&node.id);
+            let coordinator = node.id == self.here.to_string();
+            nodes.push(NodeLife { node, alive, last_heard, coordinator });
+        }
+        nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
+        Ok(Answer::Nodes(nodes))
+    }
+
+    fn volumes(&self) -> Stored<Answer> {
+        let transaction = db(self.database.begin_read())?;
+        let volumes = db(transaction.open_table(VOLUMES))?;
+        let views = db(transaction.open_table(VIEWS))?;
+        let mut found = Vec::new();
+        for entry in db(db(transaction.open_table(NAMES))?.iter())? {
+            let id = db(entry)?.1.value().to_owned();
+            found.extend(load(&volumes, &views, &id)?);
+        }
+        Ok(Answer::Volumes(found))
+    }
+
+    fn read(&self, volume: &str) -> Stored<Answer> {
+        let transaction = db(self.database.begin_read())?;
+        let names = db(transaction.open_table(NAMES))?;
+        let id = db(names.get(volume))?.map_or(volume.to_owned(), |id| id.value().to_owned());
+        let volumes = db(transaction.open_table(VOLUMES))?;
+        let views = db(transaction.open_table(VIEWS))?;
+        let found = load(&volumes, &views, &id)?;
+        Ok(found.map_or(Answer::NoVolume, |volume| Answer::Volume(Box::new(volume))))
+    }
+
+    fn create(&self, volume: &StoredVolume) -> Stored<Answer> {
+        let Ok(view) = volume.view.decode() else {
+            return Err(EmbeddedError::Content("no valid view for a new volume".into()));
+        };
+        let record = &volume.record;
+        self.change(|transaction| {
+            let mut names = db(transaction.open_table(NAMES))?;
+            let holder = db(names.get(record.name.as_str()))?.map(|id| id.value().to_owned());
+            match holder {
+                // The same request again: its answer was lost.
+                Some(id) if id == record.id => return Ok(Answer::Done),
+                Some(_) => return Ok(Answer::NameInUse),
+                None => {}
+            }
+            db(names.insert(record.name.as_str(), record.id.as_str()))?;
+            let mut volumes = db(transaction.open_table(VOLUMES))?;
+            db(volumes.insert(record.id.as_str(), text(record)?.as_slice()))?;
+            store_view(transaction, &view)?;
+            Ok(Answer::Done)
+        })
+    }
+
+    fn swap(&self, node: &str, view: &ViewText) -> Stored<Answer> {
+        let refused = |e: CallError| EmbeddedError::Content(format!("{e} in a view to swap"));
+        let next = view.decode().map_err(refused)?;
+        let by = node.parse().map_err(|_| EmbeddedError::Content(format!("no node {node}")))?;
+        self.change(|transaction| {
+            let Some(newest) = newest_view(transaction, next.volume)? else {
+                return Ok(Answer::NoVolume);
+            };
+            // The same request again: its answer was lost.
+            if newest == next {
+                return Ok(Answer::Done);
+            }
+            if !follows(&next, &newest) {
+                return ViewText::encode(&newest).map(Answer::Newest).map_err(refused);
+            }
+            if let Some(node) = dropped(&next, &newest, by).find(|n| self.alive(&n.to_string())) {
+                return Ok(Answer::NotExpired { node: node.to_string() });
+            }
+            store_view(transaction, &next)?;
+            Ok(Answer::Done)
+        })
+    }
+
+    fn forget(&self, volume: &str, replica: &str) -> Stored<Answer> {
+        self.change(|transaction| {
+            let mut volumes = db(transaction.open_table(VOLUMES))?;
+            let found = db(volumes.get(volume))?.map(|v| json::<VolumeRecord>(v.value()));
+            let Some(mut record) = found.transpose()? else { return Ok(Answer::NoVolume) };
+            for placed in record.replicas.iter_mut().filter(|placed| placed.id == replica) {
+                placed.removed = true;
+            }
+            db(volumes.insert(volume, text(&record)?.as_slice()))?;
+            Ok(Answer::Done)
+        })
+    }
+
+    fn delete(&self, node: &str, volume: &str, generation: u64) -> Stored<Answer> {
+        self.change(|transaction| {
+            let mut volumes = db(transaction.open_table(VOLUMES))?;
+            let found = db(volumes.get(volume))?.map(|v| json::<VolumeRecord>(v.value()));
+            let Some(record) = found.transpose()? else {
+                let deleted = db(transaction.open_table(DELETED))?;
+                let known = db(deleted.get(volume))?.is_some();
+                return Ok(if known { Answer::Done } else { Answer::NoVolume });
+            };
+            let id: VolumeId = volume
+                .parse()
+                .map_err(|_| EmbeddedError::Content(format!("no volume {volume}")))?;
+            let attached = |newest: &View| {
+                let mut nodes = newest.primaries.iter().map(|p| p.node.to_string());
+                nodes.any(|primary| primary != node && self.alive(&primary))
+            };
+            if let Some(newest) = newest_view(transaction, id)?
+                && (newest.generation.0 != generation || attached(&newest))
+            {
+                let newest = ViewText::encode(&newest);
+                return newest
+                    .map(Answer::Newest)
+                    .map_err(|e| EmbeddedError::Content(e.to_string()));
+            }
+            db(volumes.remove(volume))?;
+            db(db(transaction.open_table(NAMES))?.remove(record.name.as_str()))?;
+            db(db(transaction.open_table(VIEWS))?.remove(volume))?;
+            db(db(transaction.open_table(DELETED))?.insert(volume, unix_seconds()))?;
+            Ok(Answer::Done)
+        })
+    }
+
+    fn fates(&self, found: &[FoundReplica]) -> Stored<Answer> {
+        let transaction = db(self.database.begin_read())?;
+        let deleted = db(transaction.open_table(DELETED))?;
+        let volumes = db(transaction.open_table(VOLUMES))?;
+        let mut fates = Vec::with_capacity(found.len());
+        for FoundReplica { volume, replica } in found {
+            let record = db(volumes.get(volume.as_str()))?.map(|v| json::<VolumeRecord>(v.value()));
+            let placed = record.transpose()?.map(|record| {
+                record.replicas.iter().find(|p| p.id == *replica).map(|placed| placed.removed)
+            });
+            fates.push(match placed {
+                Some(Some(true)) => Fate::Deleted,
+                Some(Some(false)) => Fate::Belongs,
+                Some(None) => Fate::Unknown,
+                None if db(deleted.get(volume.as_str()))?.is_some() => Fate::Deleted,
+                None => Fate::Unknown,
+            });
+        }
+        Ok(Answer::Fates(fates))
+    }
+}
+
+fn load(
+    volumes: &impl ReadableTable<&'static str, &'static [u8]>,
+    views: &impl ReadableTable<&'static str, &'static [u8]>,
+    id: &str,
+) -> Stored<Option<StoredVolume>> {
+    let record = db(volumes.get(id))?.map(|v| json::<VolumeRecord>(v.value())).transpose()?;
+    let view = db(views.get(id))?.map(|v| ViewText(to_hex(v.value())));
+    Ok(record.zip(view).map(|(record, view)| StoredVolume { record, view }))
+}
+
+fn newest_view(transaction: &WriteTransaction, volume: VolumeId) -> Stored<Option<View>> {
+    let views = db(transaction.open_table(VIEWS))?;
+    let found = db(views.get(volume.to_string().as_str()))?.map(|v| decode_view(v.value()));
+    found.transpose().map_err(|e| EmbeddedError::Content(e.to_string()))
+}
+
+fn store_view(transaction: &WriteTransaction, view: &View) -> Stored<()> {
+    let bytes = encode_view(view).map_err(|e| EmbeddedError::Content(e.to_string()))?;
+    let mut views = db(transaction.open_table(VIEWS))?;
+    db(views.insert(view.volume.to_string().as_str(), bytes.as_slice()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+use evenkeel_core::{Generation, Incarnation, PrimaryId};
+
+use super::*;
+use crate::disks::tests::superblock;
+
+const ALPHA: NodeId = NodeId(1);
+const BETA: NodeId = NodeId(2);
+
+fn open(dir: &Path, expiry: Duration) -> Embedded {
+    Embedded::open(&dir.join("coordinator.redb"), "test", ALPHA, expiry).unwrap()
+}
+
+fn node(id: NodeId, name: &str) -> NodeRecord {
+    NodeRecord {
+        id: id.to_string(),
+        name: name.into(),
+        addresses: vec!["unix:/x".into()],
+        software: "0".into(),
+    }
+}
+
+fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
+    let mut view = superblock(1 << 20).view;
+    view.coordinator = coordinator.id();
+    let replica = view.mirrors[0].replicas[0].id.to_string();
+    let placed = PlacedReplica {
+        id: replica,
+        mirror: 0,
+        node: ALPHA.to_string(),
+        disk: "d".into(),
+        removed: false,
+    };
+    let record = VolumeRecord {
+        id: view.volume.to_string(),
+        name: name.into(),
+        no_data: NoData::Error,
+        replicas: vec![placed],
+    };
+    (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
+}
+
+fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
+    let view = ViewText::encode(view).unwrap();
+    coordinator.answer(Request::Swap { node: by.to_string(), view }).unwrap()
+}
+
+fn primary(node: NodeId, incarnation: u64) -> PrimaryId {
+    PrimaryId { node, incarnation: Incarnation(incarnation) }
+}
+
+#[test]
+fn of_two_swaps_from_one_parent_one_is_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let (stored, view) = volume(&coordinator, "web");
+    assert!(matches!(coordinator.answer(Request::Create(Box::new(stored))).unwrap(), Answer::Done));
+    let mut one = view.successor();
+    one.primaries.push(primary(ALPHA, 1));
+    let mut other = view.successor();
+    other.primaries.push(primary(BETA, 2));
+    assert!(matches!(swap(&coordinator, ALPHA, &one), Answer::Done));
+    let Answer::Newest(newest) = swap(&coordinator, BETA, &other) else { panic!("committed") };
+    assert_eq!(newest.decode().unwrap(), one);
+    // The same again is the answer that got lost.
+    assert!(matches!(swap(&coordinator, ALPHA, &one), Answer::Done));
+}
+
+#[test]
+fn all_is_there_after_a_restart_and_for_the_same_cluster_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let id = coordinator.id();
+    let (stored, view) = volume(&coordinator, "web");
+    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
+    let next = view.successor();
+    swap(&coordinator, ALPHA, &next);
+    drop(coordinator);
+
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    assert_eq!(coordinator.id(), id);
+    let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
+    let Answer::Volume(stored) = read else { panic!("{read:?}") };
+    assert_eq!(stored.view.decode().unwrap(), next);
+    let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+    assert_eq!((nodes.len(), nodes[0].alive, nodes[0].coordinator), (1, false, true));
+    drop(coordinator);
+    let path = dir.path().join("coordinator.redb");
+    let other = Embedded::open(&path, "other", ALPHA, Duration::from_secs(10));
+    assert!(matches!(other, Err(EmbeddedError::OtherCluster { .. })));
+}
+
+#[test]
+fn a_primary_is_replaced_by_its_own_node_or_after_its_nodes_death() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let (stored, view) = volume(&coordinator, "web");
+    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    let mut held = view.successor();
+    held.primaries = vec![primary(ALPHA, 1)];
+    swap(&coordinator, ALPHA, &held);
+    let mut own = held.successor();
+    own.primaries = vec![primary(ALPHA, 2)];
+    assert!(matches!(swap(&coordinator, ALPHA, &own), Answer::Done));
+
+    coordinator.answer(Request::Heartbeat { node: ALPHA.to_string() }).unwrap();
+    let mut takeover = own.successor();
+    takeover.primaries = vec![primary(BETA, 3)];
+    assert!(matches!(swap(&coordinator, BETA, &takeover), Answer::NotExpired { .. }));
+    std::thread::sleep(Duration::from_millis(120));
+    assert!(matches!(swap(&coordinator, BETA, &takeover), Answer::Done));
+}
+
+#[test]
+fn names_are_taken_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let create = |name| {
+        let (stored, _) = volume(&coordinator, name);
+        coordinator.answer(Request::Create(Box::new(stored))).unwrap()
+    };
+    assert!(matches!(create("web"), Answer::Done));
+    assert!(matches!(create("web"), Answer::NameInUse));
+    let register = |id, name| coordinator.answer(Request::Register(node(id, name))).unwrap();
+    assert!(matches!(register(ALPHA, "a"), Answer::Registered { .. }));
+    assert!(matches!(register(BETA, "a"), Answer::NameInUse));
+    assert!(matches!(register(ALPHA, "b"), Answer::Registered { .. }));
+    assert!(matches!(register(BETA, "a"), Answer::Registered { .. }));
+}
+
+#[test]
+fn a_deleted_volume_is_remembered_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let (stored, view) = volume(&coordinator, "web");
+    let found = FoundReplica {
+        volume: stored.record.id.clone(),
+        replica: stored.record.replicas[0].id.clone(),
+    };
+    let fate = || match coordinator.answer(Request::Fates(vec![found.clone()])).unwrap() {
+        Answer::Fates(fates) => fates[0],
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fate(), Fate::Unknown);
+    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    assert_eq!(fate(), Fate::Belongs);
+
+    let delete = |generation: Generation| {
+        let volume = view.volume.to_string();
+        let node = BETA.to_string();
+        coordinator.answer(Request::Delete { node, volume, generation: generation.0 }).unwrap()
+    };
+    let mut attached = view.successor();
+    attached.primaries.push(primary(ALPHA, 1));
+    swap(&coordinator, ALPHA, &attached);
+    assert!(matches!(delete(view.generation), Answer::Newest(_)));
+    assert!(matches!(delete(attached.generation), Answer::Newest(_)));
+    let mut detached = attached.successor();
+    detached.primaries.clear();
+    swap(&coordinator, ALPHA, &detached);
+    assert!(matches!(delete(detached.generation), Answer::Done));
+    assert!(matches!(delete(detached.generation), Answer::Done));
+    assert_eq!(fate(), Fate::Deleted);
+    let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
+    assert!(matches!(read, Answer::NoVolume));
+}
+
+#[test]
+fn a_replica_that_was_taken_out_may_be_removed_from_its_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let (stored, _) = volume(&coordinator, "web");
+    let (volume, replica) = (stored.record.id.clone(), stored.record.replicas[0].id.clone());
+    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    let forget = Request::Forget { volume: volume.clone(), replica: replica.clone() };
+    coordinator.answer(forget).unwrap();
+    let answer = coordinator.answer(Request::Fates(vec![FoundReplica { volume, replica }]));
+    assert!(matches!(answer.unwrap(), Answer::Fates(fates) if fates == [Fate::Deleted]));
+}

@@ -1,0 +1,227 @@
+//! This node's way to the coordinator: the coordinator itself or a connection to it, whether it
+//! answers, and what was last known of the other nodes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use evenkeel_core::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, CallError, Coordinator, NodeLife, Request, unix_seconds};
+use crate::api::types::{CoordinatorStatus, NodeRef};
+use crate::api::{ApiError, ErrorCode};
+use crate::config::Address;
+
+/// How long a request of the API waits for the coordinator.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// First and longest pause between attempts.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// The way to the coordinator.
+#[derive(Default)]
+pub struct Handle {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    coordinator: Option<Arc<dyn Coordinator>>,
+    membership: Membership,
+    unreachable_since: Option<u64>,
+    answered: bool,
+}
+
+/// What a node remembers of its cluster across restarts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// The coordinator's identity; `None`: no member yet.
+    pub coordinator: Option<String>,
+    /// The coordinator's address; `None`: it is here.
+    pub address: Option<String>,
+    /// The nodes as last known: the addresses by which replicas are reached even while the
+    /// coordinator is away.
+    pub nodes: Vec<NodeLife>,
+}
+
+impl Handle {
+    /// A way to no coordinator yet, with what was remembered.
+    #[must_use]
+    pub fn new(membership: Membership) -> Self {
+        Self { inner: Mutex::new(Inner { membership, ..Inner::default() }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, this is the coordinator.
+    pub fn set(&self, coordinator: Arc<dyn Coordinator>, address: Option<&Address>) {
+        let mut inner = self.lock();
+        inner.coordinator = Some(coordinator);
+        inner.membership.address = address.map(ToString::to_string);
+    }
+
+    /// The coordinator's identity is known: this node is a member.
+    pub fn set_id(&self, id: String) {
+        self.lock().membership.coordinator = Some(id);
+    }
+
+    /// What to remember.
+    #[must_use]
+    pub fn membership(&self) -> Membership {
+        self.lock().membership.clone()
+    }
+
+    /// Whether there is a coordinator to ask.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.lock().coordinator.is_some()
+    }
+
+    /// Notes what the coordinator says of the nodes. `true`: their number or an address changed.
+    pub fn set_nodes(&self, nodes: Vec<NodeLife>) -> bool {
+        let mut inner = self.lock();
+        let records = |nodes: &[NodeLife]| nodes.iter().map(|n| n.node.clone()).collect::<Vec<_>>();
+        let changed = records(&inner.membership.nodes) != records(&nodes);
+        inner.membership.nodes = nodes;
+        changed
+    }
+
+    /// The nodes as last known.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeLife> {
+        self.lock().membership.nodes.clone()
+    }
+
+    /// A node by its identity.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<NodeLife> {
+        let id = id.to_string();
+        self.lock().membership.nodes.iter().find(|life| life.node.id == id).cloned()
+    }
+
+    /// A node by its name or identity.
+    #[must_use]
+    pub fn node_by_name(&self, name: &str) -> Option<NodeLife> {
+        let inner = self.lock();
+        let is = |life: &&NodeLife| life.node.name == name || life.node.id == name;
+        inner.membership.nodes.iter().find(is).cloned()
+    }
+
+    /// A node's two names.
+    #[must_use]
+    pub fn node_ref(&self, id: NodeId) -> NodeRef {
+        let name = self.node(id).map(|life| life.node.name);
+        NodeRef { id: id.to_string(), name: name.unwrap_or_else(|| id.to_string()) }
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn call_once(&self, request: Request) -> Result<Answer, CallError> {
+        let coordinator = self.lock().coordinator.clone();
+        let Some(coordinator) = coordinator else {
+            return Err(CallError::Unreachable("this node belongs to no cluster yet".into()));
+        };
+        let answer = coordinator.call(request).await;
+        let reachable = !matches!(answer, Err(CallError::Unreachable(_)));
+        self.note(reachable);
+        answer
+    }
+
+    /// Asks, and asks again with growing pauses until there is an answer or the time is up. All
+    /// requests may be repeated: the coordinator recognises a change that it has already made.
+    ///
+    /// # Errors
+    /// If there is no answer in time.
+    pub async fn call_within(
+        &self,
+        request: Request,
+        patience: Duration,
+    ) -> Result<Answer, CallError> {
+        let started = Instant::now();
+        let mut pause = PAUSE.0;
+        loop {
+            match self.call_once(request.clone()).await {
+                Err(CallError::Unreachable(_)) if started.elapsed() + pause < patience => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE.1);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Asks for something that a user wants.
+    ///
+    /// # Errors
+    /// If this node has no coordinator, or it does not answer.
+    pub async fn ask(&self, what: &str, request: Request) -> Result<Answer, ApiError> {
+        if !self.is_joined() {
+            return Err(ApiError::new(
+                ErrorCode::NotJoined,
+                what,
+                "this node belongs to no cluster yet",
+                "Join one by `evenkeel node join ADDRESS`, or set `here = true` under [coordinator] and restart the node",
+            ));
+        }
+        self.call_within(request, PATIENCE).await.map_err(|e| match e {
+            CallError::Unreachable(why) => ApiError::new(
+                ErrorCode::NoCoordinator,
+                what,
+                format!("the coordinator does not answer: {why}"),
+                "Start the coordinator's node, or repair the network; attached volumes go on meanwhile",
+            ),
+            CallError::Refused(why) => {
+                let advice = "See the log of the coordinator's node";
+                ApiError::new(ErrorCode::System, what, why, advice)
+            }
+        })
+    }
+
+    fn note(&self, reachable: bool) {
+        let mut inner = self.lock();
+        match (reachable, inner.unreachable_since) {
+            (true, since) => {
+                if since.is_some() || !inner.answered {
+                    tracing::info!("the coordinator answers");
+                }
+                inner.unreachable_since = None;
+                inner.answered = true;
+            }
+            (false, None) => {
+                tracing::warn!(
+                    "the coordinator does not answer: I/O goes on, changes of views wait"
+                );
+                inner.unreachable_since = Some(unix_seconds());
+            }
+            (false, Some(_)) => {}
+        }
+    }
+
+    /// For the status of the node.
+    #[must_use]
+    pub fn status(&self) -> CoordinatorStatus {
+        let inner = self.lock();
+        let joined = inner.coordinator.is_some();
+        let reachable = joined && inner.answered && inner.unreachable_since.is_none();
+        let message = match (joined, reachable) {
+            (false, _) => {
+                "this node belongs to no cluster yet: join one by `evenkeel node join ADDRESS`, or make this node the coordinator's by `here = true` under [coordinator]"
+            }
+            (true, true) => "it answers",
+            (true, false) => {
+                "it does not answer: attached volumes go on until a view has to change (a replica is lost, rebuilt or returns); then their requests wait, and fail after times.coordinator_patience_seconds. Volumes cannot be created, attached, detached or deleted"
+            }
+        };
+        CoordinatorStatus {
+            id: inner.membership.coordinator.clone(),
+            here: joined && inner.membership.address.is_none(),
+            address: inner.membership.address.clone(),
+            reachable,
+            unreachable_since: inner.unreachable_since,
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The daemon's life: start, serve, end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::api::server;
+use crate::api::types::NodeRef;
+use crate::config::Address;
+use crate::config::Config;
+use crate::coordinator::handle::Membership;
+use crate::coordinator::remote::Remote;
+use crate::coordinator::{Coordinator as _, Embedded, Handle, NodeRecord, Request, unix_seconds};
+use crate::disks::Disks;
+use crate::engine_glue::{self, DataPath, Events};
+use crate::identity::Identity;
+use crate::nbd::{self, NbdServer};
+use crate::node::Node;
+use crate::peer::listener::PeerListener;
+use crate::peer::{Credentials, Peers, SharedKey, tls};
+use crate::state::StateDirectory;
+use crate::volumes::{Volumes, attach, status};
+use crate::{http, log, membership, systemd};
+
+/// How long the end may take: mounted devices are left, the rest detaches within this.
+const END: Duration = Duration::from_secs(75);
+
+/// Why the daemon does not start. The text says what, why and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StartError(String);
+
+impl From<String> for StartError {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> StartError {
+    StartError(error.to_string())
+}
+
+/// Runs a node until it is told to end by SIGTERM or SIGINT.
+///
+/// # Errors
+/// If it cannot start.
+pub fn run(config: Config) -> Result<(), StartError> {
+    log::start(&config.log)?;
+    // Before there are other threads: they inherit it.
+    for missing in evenkeel_attach::prepare_data_path() {
+        tracing::warn!("{missing}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .map_err(|e| failed(format!("cannot start threads: {e}")))?;
+    let ended = runtime.block_on(async {
+        let daemon = Daemon::start(config).await?;
+        daemon.until_told().await;
+        daemon.stop().await;
+        Ok(())
+    });
+    // Whoever is still connected is cut off.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+/// A running daemon.
+pub struct Daemon {
+    node: Arc<Node>,
+}
+
+/// Sockets that are bound before anything is served, so that a port in use ends the start.
+struct Listeners {
+    api: UnixListener,
+    metrics: Option<TcpListener>,
+    peer: PeerListener,
+    nbd: Vec<TcpListener>,
+}
+
+impl Daemon {
+    /// Starts a node.
+    ///
+    /// # Errors
+    /// If the configuration does not hold, the state directory is in use, or a port is.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        config.check().map_err(failed)?;
+        tls::install_provider();
+        let state = Arc::new(StateDirectory::open(&config.state).map_err(failed)?);
+        let identity = Identity::load_or_create(&state, config.node_name()).map_err(failed)?;
+        let credentials = credentials(&config, &identity)?;
+        let (peer, addresses) = PeerListener::bind(&config).await?;
+        let (nbd, nbd_listeners) = NbdServer::bind(&config).await?;
+        let metrics = match &config.metrics.listen {
+            Some(address) => Some(http::bind_tcp(address, "metrics.listen").await?),
+            None => None,
+        };
+        let api = server::bind(&config).await?;
+        let listeners = Listeners { api, metrics, peer, nbd: nbd_listeners };
+        let (node, events, opened) =
+            assemble(config, state, identity, credentials, nbd, addresses).await?;
+        node.open_replicas(opened).await;
+        serve(&node, listeners, events);
+        let name = &node.identity.name;
+        systemd::ready(&format!("node {name} serves"));
+        tracing::info!(node = name, id = %node.identity.node, addresses = ?node.addresses, api = %node.config.api_socket().display(), "the node serves");
+        Ok(Self { node })
+    }
+
+    /// The running parts.
+    #[must_use]
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Returns when SIGTERM or SIGINT comes.
+    pub async fn until_told(&self) {
+        let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("told to end by SIGTERM"),
+            _ = interrupt.recv() => tracing::info!("told to end by SIGINT"),
+        }
+    }
+
+    /// Detaches what can be, and ends. What is mounted or open is left and said.
+    pub async fn stop(self) {
+        systemd::stopping();
+        if tokio::time::timeout(END, attach::detach_all(&self.node)).await.is_err() {
+            tracing::warn!(
+                "some volumes did not detach in time; they are made equal at the next attach"
+            );
+        }
+        self.abandon().await;
+        tracing::info!("ended");
+    }
+
+    /// Ends as a killed process would, but for writes under way.
+    pub async fn abandon(self) {
+        self.node.stopping.send_replace(true);
+        // The files of the sockets are of no use any more; gone already is as good.
+        let _ = std::fs::remove_file(self.node.config.api_socket());
+        let data = self.node.data.clone();
+        // It only waits for disks.
+        let _ = tokio::task::spawn_blocking(move || data.engine().stop()).await;
+    }
+}
+
+fn credentials(config: &Config, identity: &Identity) -> Result<Credentials, StartError> {
+    let key = config.peer.key_file.as_deref().map(SharedKey::load).transpose()?;
+    let tls = config.peer.tls.as_ref().map(tls::PeerTls::load).transpose()?;
+    Ok(Credentials {
+        node: identity.node,
+        name: identity.name.clone(),
+        cluster: config.cluster.clone(),
+        key,
+        tls,
+    })
+}
+
+async fn assemble(
+    config: Config,
+    state: Arc<StateDirectory>,
+    identity: Identity,
+    credentials: Credentials,
+    nbd: NbdServer,
+    addresses: Vec<String>,
+) -> Result<(Arc<Node>, Events, Vec<crate::disks::OpenReplica>), StartError> {
+    let reference = NodeRef { id: identity.node.to_string(), name: identity.name.clone() };
+    let (disks, opened) = Disks::open(state.clone(), reference).map_err(failed)?;
+    let remembered: Membership = state.load(membership::FILE).map_err(failed)?.unwrap_or_default();
+    let peers = Arc::new(Peers::new(credentials.clone()));
+    let (coordinator, embedded) =
+        coordinator(&config, &state, &identity, &addresses, &peers, remembered).await?;
+    let (data, events) = DataPath::start(&config).map_err(|e| {
+        failed(format!("cannot start the data path: {e}; io_uring is needed (Linux 6.1 or later, and not forbidden by kernel.io_uring_disabled or a container's seccomp profile)"))
+    })?;
+    let node = Node {
+        config,
+        identity,
+        state,
+        disks,
+        coordinator,
+        embedded,
+        peers,
+        credentials,
+        data,
+        volumes: Volumes::default(),
+        nbd,
+        started: unix_seconds(),
+        addresses,
+        stopping: watch::Sender::new(false),
+        warnings: std::sync::Mutex::default(),
+    };
+    Ok((Arc::new(node), events, opened))
+}
+
+/// The coordinator here, or the way to the one that this node has joined.
+async fn coordinator(
+    config: &Config,
+    state: &StateDirectory,
+    identity: &Identity,
+    addresses: &[String],
+    peers: &Arc<Peers>,
+    remembered: Membership,
+) -> Result<(Handle, Option<Embedded>), StartError> {
+    if !config.coordinator.here {
+        let joined = remembered.address.clone();
+        let handle = Handle::new(remembered);
+        if let Some(address) = joined {
+            let address = Address::parse(&address)?;
+            handle.set(Arc::new(Remote::new(peers.clone(), address.clone())), Some(&address));
+        }
+        return Ok((handle, None));
+    }
+    if let Some(address) = &remembered.address {
+        return Err(failed(format!(
+            "this node joined the cluster of {address}, and the configuration makes it the coordinator of one (`here = true`): take that key away, or use another state directory"
+        )));
+    }
+    let expiry = Duration::from_secs(config.coordinator.expiry_seconds);
+    let path = state.join("coordinator.redb");
+    let embedded = Embedded::open(&path, &config.cluster, identity.node, expiry).map_err(failed)?;
+    let handle = Handle::new(remembered);
+    handle.set(Arc::new(embedded.clone()), None);
+    handle.set_id(embedded.id().to_string());
+    let record = NodeRecord {
+        id: identity.node.to_string(),
+        name: identity.name.clone(),
+        addresses: addresses.to_vec(),
+        software: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    embedded.call(Request::Register(record)).await.map_err(failed)?;
+    if let Ok(crate::coordinator::Answer::Nodes(nodes)) = handle.call_once(Request::Nodes).await {
+        handle.set_nodes(nodes);
+    }
+    Ok((handle, Some(embedded)))
+}
+
+fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
+    tokio::spawn(engine_glue::serve(node.clone(), events));
+    listeners.peer.serve(node);
+    tokio::spawn(server::serve(listeners.api, node.clone()));
+    if let Some(metrics) = listeners.metrics {
+        tokio::spawn(server::serve_metrics(metrics, node.clone()));
+    }
+    for listener in listeners.nbd {
+        tokio::spawn(nbd::accept_tcp(listener, node.clone()));
+    }
+    tokio::spawn(membership::heartbeats(node.clone()));
+    tokio::spawn(status::sample(node.clone()));
+    tokio::spawn(systemd::watchdog(node.clone()));
+    tokio::spawn(attach::resume(node.clone()));
+}

@@ -1,0 +1,239 @@
+//! The engine as the control plane uses it: calls that can be awaited, and what it asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
+use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::{ReplicaId, View, VolumeId};
+use evenkeel_engine::{
+    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, VolumeStatus,
+    WorkerStatus,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::Config;
+use crate::coordinator::{Answer, Request, ViewText};
+use crate::disks::OpenReplica;
+use crate::identity::Identity;
+use crate::node::Node;
+
+/// How long one call to the coordinator may take before the core is told that it is unknown. The
+/// core asks again for as long as requests may wait.
+const COORDINATOR_DEADLINE: Duration = Duration::from_secs(3);
+
+/// What the engine asked for. It is bounded by the engine: a primary has few calls under way at a
+/// time (one to the coordinator, one connection for each replica).
+pub type Events = mpsc::UnboundedReceiver<EngineEvent>;
+
+/// The engine, with answers that can be awaited.
+#[derive(Debug, Clone)]
+pub struct DataPath(Engine);
+
+impl DataPath {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// If the kernel has no io_uring, or forbids it.
+    pub fn start(config: &Config) -> std::io::Result<(Self, Events)> {
+        let (sender, events) = mpsc::unbounded_channel();
+        let bytes = |size: crate::config::ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let engine = Engine::start(EngineConfig {
+            workers: config.workers(),
+            memory_per_worker: bytes(config.data.memory_per_worker),
+            memory_per_volume: bytes(config.data.memory_per_volume),
+            memory_per_link: bytes(config.data.memory_per_volume),
+            // After the daemon's end nobody listens any more, and nothing is to be done.
+            on_event: Arc::new(move |event| drop(sender.send(event))),
+        })?;
+        Ok((Self(engine), events))
+    }
+
+    /// The engine itself, for calls without an answer.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.0
+    }
+
+    /// Opens a replica: from then on it accepts links.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub async fn open_replica(
+        &self,
+        replica: OpenReplica,
+        identity: &Identity,
+        settings: evenkeel_core::Settings,
+    ) -> Result<(), EngineError> {
+        let config = ReplicaConfig {
+            id: replica.newest.superblock.replica,
+            incarnation: crate::identity::random_incarnation(),
+            boot: identity.boot,
+            view: replica.newest.superblock.view.clone(),
+            settings,
+        };
+        let file = replica.file.into();
+        let replica = evenkeel_engine::OpenReplica { file, newest: replica.newest, config };
+        ask(|answer| self.0.open_replica(replica, answer)).await
+    }
+
+    /// Closes a replica; its file is closed when this returns.
+    ///
+    /// # Errors
+    /// If it is not open.
+    pub async fn close_replica(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+    ) -> Result<(), EngineError> {
+        ask(|answer| self.0.close_replica(volume, replica, answer)).await
+    }
+
+    /// Makes a primary and starts it.
+    ///
+    /// # Errors
+    /// If the volume is attached here already.
+    pub async fn attach(&self, primary: PrimaryConfig) -> Result<(), EngineError> {
+        ask(|answer| self.0.attach(primary, None, answer)).await
+    }
+
+    /// Gives a command to a primary and waits until it is carried out.
+    ///
+    /// # Errors
+    /// Those of the core; `Ended` if there is no primary.
+    pub async fn command(&self, volume: VolumeId, command: Command) -> Result<(), CommandError> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.command(volume, command, move |result| {
+            // Whoever asked may have gone.
+            let _ = sender.send(result);
+        });
+        receiver.await.unwrap_or(Err(CommandError::Ended))
+    }
+
+    /// Adds a front end to an attached volume.
+    ///
+    /// # Errors
+    /// If the volume is not attached here.
+    pub async fn add_frontend(
+        &self,
+        volume: VolumeId,
+        frontend: FrontendId,
+        name: String,
+        make: FrontendMaker,
+    ) -> Result<(), EngineError> {
+        ask(|answer| self.0.add_frontend(volume, frontend, name, make, answer)).await
+    }
+
+    /// Removes a front end.
+    ///
+    /// # Errors
+    /// If it is not there any more.
+    pub async fn remove_frontend(
+        &self,
+        volume: VolumeId,
+        frontend: FrontendId,
+    ) -> Result<(), EngineError> {
+        ask(|answer| self.0.remove_frontend(volume, frontend, answer)).await
+    }
+
+    /// The state of a volume on this node, if anything of it is here.
+    pub async fn volume_status(&self, volume: VolumeId) -> Option<VolumeStatus> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.volume_status(volume, move |status| drop(sender.send(status)));
+        receiver.await.ok().flatten()
+    }
+
+    /// The state of all workers.
+    pub async fn survey(&self) -> Vec<WorkerStatus> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.survey(move |status| drop(sender.send(status)));
+        receiver.await.unwrap_or_default()
+    }
+}
+
+/// Gives an order and waits for its answer. A stopped engine drops it.
+async fn ask(
+    order: impl FnOnce(Box<dyn FnOnce(Result<(), EngineError>) + Send>),
+) -> Result<(), EngineError> {
+    let (sender, receiver) = oneshot::channel();
+    order(Box::new(move |result| drop(sender.send(result))));
+    receiver.await.unwrap_or(Err(EngineError::Stopped))
+}
+
+/// Does what the engine asks for, until it is stopped.
+pub async fn serve(node: Arc<Node>, mut events: Events) {
+    while let Some(event) = events.recv().await {
+        match event {
+            EngineEvent::Note { volume, note } => node.volumes.note(&node, volume, note),
+            EngineEvent::Ended { volume, reason } => node.volumes.ended(&node, volume, reason),
+            EngineEvent::FrontendEnded { volume, frontend, reason } => {
+                node.volumes.frontend_ended(volume, frontend, &reason);
+            }
+            EngineEvent::LinkClosed { volume, replica, reason } => {
+                tracing::info!(%volume, %replica, %reason, "a connection has ended");
+            }
+            EngineEvent::DiskError { volume, replica, reason } => {
+                tracing::error!(%volume, %replica, %reason, "a disk reported an error");
+            }
+            // These wait for others: each in a task of its own.
+            event => drop(tokio::spawn(carry_out(node.clone(), event))),
+        }
+    }
+}
+
+async fn carry_out(node: Arc<Node>, event: EngineEvent) {
+    let engine = node.data.engine();
+    match event {
+        EngineEvent::Connect { volume, request, replica, node: target, caller } => {
+            let addresses = node.coordinator.node(target).map(|life| life.node.addresses);
+            let addresses = addresses.unwrap_or_default();
+            let socket = node.peers.connect_replica(&addresses, volume, replica).await;
+            if let Err(error) = &socket {
+                tracing::debug!(%volume, %replica, ?caller, %error, "cannot connect");
+            }
+            engine.connected(volume, request, socket.ok());
+        }
+        EngineEvent::ReadView { volume, call } => {
+            let request = Request::Read { volume: volume.to_string() };
+            let answer = ask_coordinator(&node, request).await;
+            engine.coordinator_answer(volume, call, answer);
+        }
+        EngineEvent::SwapView { volume, call, view } => {
+            let answer = swap(&node, &view).await;
+            engine.coordinator_answer(volume, call, answer);
+        }
+        _ => {}
+    }
+}
+
+async fn swap(node: &Node, view: &View) -> CoordinatorAnswer {
+    let text = match ViewText::encode(view) {
+        Ok(text) => text,
+        Err(error) => {
+            tracing::error!(volume = %view.volume, %error, "a view cannot be stored");
+            return CoordinatorAnswer::Unknown;
+        }
+    };
+    let request = Request::Swap { node: node.identity.node.to_string(), view: text };
+    ask_coordinator(node, request).await
+}
+
+async fn ask_coordinator(node: &Node, request: Request) -> CoordinatorAnswer {
+    let decode = |view: ViewText| {
+        view.decode().map_or(CoordinatorAnswer::Unknown, |v| CoordinatorAnswer::Newest(Box::new(v)))
+    };
+    match node.coordinator.call_within(request, COORDINATOR_DEADLINE).await {
+        Ok(Answer::Done) => CoordinatorAnswer::Committed,
+        Ok(Answer::Volume(stored)) => decode(stored.view),
+        Ok(Answer::Newest(view)) => decode(view),
+        Ok(Answer::NoVolume) => CoordinatorAnswer::NoVolume,
+        Ok(other) => {
+            tracing::warn!(?other, "the coordinator did not commit a view");
+            CoordinatorAnswer::Unknown
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the coordinator did not answer");
+            CoordinatorAnswer::Unknown
+        }
+    }
+}

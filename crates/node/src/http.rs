@@ -1,0 +1,71 @@
+//! Serving HTTP on streams of any kind.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+
+/// How long a request's head may take to arrive.
+const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Serves requests on one connection until it ends. What is no HTTP is answered by status 400.
+pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "an HTTP connection ended");
+    }
+}
+
+/// Listens on a unix socket. A socket that a killed daemon left is replaced, one that is in use is
+/// not.
+///
+/// # Errors
+/// Says what to do.
+pub async fn bind_unix(path: &Path, mode: u32) -> Result<UnixListener, String> {
+    let failed = |e: io::Error| format!("cannot listen on {}: {e}", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    match tokio::net::UnixStream::connect(path).await {
+        Ok(_) => {
+            return Err(format!(
+                "cannot listen on {}: another daemon is listening there; stop it, or choose another path (key `runtime`)",
+                path.display()
+            ));
+        }
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Listens on a TCP address.
+///
+/// # Errors
+/// Says what to do; `key` is the configuration's.
+pub async fn bind_tcp(address: &str, key: &str) -> Result<TcpListener, String> {
+    TcpListener::bind(address).await.map_err(|e| {
+        let advice = match e.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program uses it; stop that one, or choose another port"
+            }
+            io::ErrorKind::AddrNotAvailable => "this machine has no such address",
+            io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege",
+            _ => "check the address",
+        };
+        format!("cannot listen on {address} ({key}): {e}; {advice}")
+    })
+}

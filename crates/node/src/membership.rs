@@ -1,0 +1,239 @@
+//! This node as a member of its cluster: joining, heartbeats, status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeStatus};
+use crate::api::{ApiError, ErrorCode};
+use crate::config::Address;
+use crate::coordinator::remote::Remote;
+use crate::coordinator::{Answer, CallError, NodeRecord, Request};
+use crate::node::Node;
+use crate::{cluster, volumes};
+
+/// What the state directory remembers of the cluster.
+pub const FILE: &str = "cluster.json";
+/// The pause between heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// The nodes are read anew after so many heartbeats, even if nothing seems to have changed: who is
+/// alive changes without a revision.
+const REFRESH: u32 = 5;
+
+/// This node as the coordinator stores it.
+fn record(node: &Node) -> NodeRecord {
+    NodeRecord {
+        id: node.identity.node.to_string(),
+        name: node.identity.name.clone(),
+        addresses: node.addresses.clone(),
+        software: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Makes this node a member of the cluster whose coordinator's node is at this address.
+///
+/// # Errors
+/// If it is a member of another one, or is refused there.
+pub async fn join(node: &Arc<Node>, address: &str) -> Result<(), ApiError> {
+    let what = format!("cannot join the cluster of {address}");
+    let bad = |why: String| ApiError::new(ErrorCode::BadRequest, &what, why, "Check the address");
+    let parsed = Address::parse(address).map_err(bad)?;
+    if node.embedded.is_some() {
+        let why = "this node serves a coordinator of its own (`here = true` under [coordinator])";
+        let advice = "Join the others to this node, or take that key away and restart it";
+        return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+    }
+    let membership = node.coordinator.membership();
+    if membership.coordinator.is_some()
+        && membership.address.as_deref() != Some(&parsed.to_string())
+    {
+        let why = format!("it belongs to the one of {}", membership.address.unwrap_or_default());
+        let advice = "A node keeps its cluster; use another state directory for another cluster";
+        return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+    }
+    let remote = Arc::new(Remote::new(node.peers.clone(), parsed.clone()));
+    let answer = crate::coordinator::Coordinator::call(&*remote, Request::Register(record(node)));
+    let (coordinator, cluster) = match answer.await {
+        Ok(Answer::Registered { coordinator, cluster }) => (coordinator, cluster),
+        Ok(Answer::NameInUse) => return Err(name_in_use(node, what)),
+        Ok(other) => return Err(bad(format!("it answered {other:?}"))),
+        Err(CallError::Refused(why)) => {
+            let advice = "Give the address of the node with `here = true` under [coordinator]";
+            return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice));
+        }
+        Err(CallError::Unreachable(why)) => {
+            let refused = why.contains("refused the connection:");
+            let code = if refused { ErrorCode::NotAuthorised } else { ErrorCode::NodeUnreachable };
+            let advice =
+                "Check the address, and that the coordinator's node runs and lets this one in";
+            return Err(ApiError::new(code, what, why, advice));
+        }
+    };
+    node.coordinator.set(remote, Some(&parsed));
+    node.coordinator.set_id(coordinator);
+    cluster::nodes(node).await;
+    save(node).map_err(|why| {
+        let advice = "Repair the state directory's file system, then join again";
+        ApiError::new(ErrorCode::System, what, why, advice)
+    })?;
+    tracing::info!(%address, %cluster, "joined the cluster");
+    Ok(())
+}
+
+fn name_in_use(node: &Node, what: impl Into<String>) -> ApiError {
+    let why = format!("another node of the cluster is named {}", node.identity.name);
+    ApiError::new(ErrorCode::NameInUse, what, why, "Set another `name` and restart the node")
+}
+
+fn save(node: &Node) -> Result<(), String> {
+    node.state.save(FILE, &node.coordinator.membership()).map_err(|e| e.to_string())
+}
+
+/// Tells the coordinator every second that this node is alive, and keeps what it says of others.
+pub async fn heartbeats(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    let mut member = Member::default();
+    loop {
+        tokio::select! {
+            () = member.beat(&node) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(HEARTBEAT) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+    }
+}
+
+/// What the heartbeats know of the last ones.
+#[derive(Default)]
+struct Member {
+    registered: bool,
+    swept: bool,
+    revision: u64,
+    beats: u32,
+}
+
+impl Member {
+    async fn beat(&mut self, node: &Arc<Node>) {
+        if !node.coordinator.is_joined() {
+            if let Some(address) = &node.config.coordinator.join
+                && let Err(error) = join(node, address).await
+            {
+                tracing::warn!(%error, "cannot join yet; trying again");
+            }
+            return;
+        }
+        if !self.registered {
+            return self.register(node).await;
+        }
+        let request = Request::Heartbeat { node: node.identity.node.to_string() };
+        match node.coordinator.call_once(request).await {
+            Ok(Answer::Heard { revision }) => self.heard(node, revision).await,
+            Ok(_) | Err(CallError::Refused(_)) => {}
+            // Its node may have been restarted from another database: introduce ourselves anew.
+            Err(CallError::Unreachable(_)) => self.registered = false,
+        }
+    }
+
+    async fn register(&mut self, node: &Arc<Node>) {
+        match node.coordinator.call_once(Request::Register(record(node))).await {
+            Ok(Answer::Registered { coordinator, .. }) => {
+                let known = node.coordinator.membership().coordinator;
+                if known.as_ref().is_some_and(|known| *known != coordinator) {
+                    node.warn(format!(
+                        "the coordinator is another one ({coordinator}) than this node joined: its volumes are not this node's"
+                    ));
+                }
+                node.coordinator.set_id(coordinator);
+                self.registered = true;
+                self.revision = 0;
+            }
+            Ok(Answer::NameInUse) => {
+                node.warn(name_in_use(node, "cannot join the cluster").to_string())
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    async fn heard(&mut self, node: &Arc<Node>, revision: u64) {
+        self.beats += 1;
+        if revision == self.revision && !self.beats.is_multiple_of(REFRESH) {
+            return;
+        }
+        if let Ok(Answer::Nodes(nodes)) = node.coordinator.call_once(Request::Nodes).await {
+            self.revision = revision;
+            if node.coordinator.set_nodes(nodes)
+                && let Err(why) = save(node)
+            {
+                node.warn(format!("cannot remember the cluster's nodes: {why}"));
+            }
+        }
+        if !self.swept {
+            self.swept = volumes::local::sweep(node).await;
+        }
+    }
+}
+
+/// All nodes of the cluster.
+///
+/// # Errors
+/// If the coordinator does not answer.
+pub async fn list(node: &Node) -> Result<Vec<ClusterNode>, ApiError> {
+    let what = "cannot list the nodes";
+    let Answer::Nodes(nodes) = node.coordinator.ask(what, Request::Nodes).await? else {
+        let advice = "Compare the versions of the nodes";
+        return Err(ApiError::new(ErrorCode::System, what, "an unexpected answer", advice));
+    };
+    let here = node.identity.node.to_string();
+    let describe = |life: crate::coordinator::NodeLife| ClusterNode {
+        here: life.node.id == here,
+        id: life.node.id,
+        name: life.node.name,
+        addresses: life.node.addresses,
+        coordinator: life.coordinator,
+        alive: life.alive,
+        last_heard: life.last_heard,
+        software: life.node.software,
+    };
+    Ok(nodes.into_iter().map(describe).collect())
+}
+
+/// This node's status.
+pub async fn status(node: &Arc<Node>) -> NodeStatus {
+    let disks = node.blocking(|node| Ok(node.disks.list())).await.unwrap_or_default();
+    let used: usize = node.data.survey().await.iter().map(|worker| worker.memory).sum();
+    let workers = node.config.workers();
+    let authentication = match (&node.credentials.key, &node.credentials.tls) {
+        (None, None) => Authentication::None,
+        (Some(_), None) => Authentication::SharedKey,
+        (None, Some(_)) => Authentication::MutualTls,
+        (Some(_), Some(_)) => Authentication::SharedKeyAndMutualTls,
+    };
+    let mut warnings =
+        node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    warnings.extend(disks.iter().flat_map(|disk| {
+        let of = |problem: &String| format!("disk {}: {problem}", disk.name);
+        disk.problem.as_ref().map(of)
+    }));
+    NodeStatus {
+        id: node.identity.node.to_string(),
+        name: node.identity.name.clone(),
+        cluster: node.config.cluster.clone(),
+        software: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started: node.started,
+        addresses: node.addresses.clone(),
+        authentication,
+        coordinator: node.coordinator.status(),
+        workers,
+        memory: MemoryStatus {
+            per_volume: node.config.data.memory_per_volume.0,
+            buffers: node.config.data.memory_per_worker.0 * workers as u64,
+            buffers_used: used as u64,
+        },
+        disks: disks.len(),
+        replicas: disks.iter().map(|disk| disk.replicas.len()).sum(),
+        attached: node.volumes.names(),
+        warnings,
+    }
+}

@@ -1,0 +1,280 @@
+//! NBD for clients: a unix socket for each export, and TCP addresses on which exports are chosen
+//! by name.
+//!
+//! The handshake is done here (its state machine is in the `exports` crate), with TLS if the
+//! configuration demands it; then the socket goes to the engine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel_core::VolumeId;
+use evenkeel_exports::nbd::{Export, Exports, Handshake, Negotiated, Progress, Tls, front_end};
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_rustls::{TlsAcceptor, TlsStream};
+
+use crate::config::Config;
+use crate::http;
+use crate::node::Node;
+use crate::peer::stream::PeerStream;
+use crate::peer::tls;
+
+/// How long a client may take to choose an export.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Clients that have not yet chosen; more are closed at once.
+const MOST_CHOOSING: usize = 256;
+/// The name of NBD's front ends begins with this.
+pub const FRONTEND: &str = "nbd ";
+/// Bytes that are received at once during the handshake.
+const PIECE: usize = 4096;
+
+/// What is served, and where.
+pub struct NbdServer {
+    served: Mutex<BTreeMap<String, Served>>,
+    /// TCP addresses, as bound.
+    pub tcp: Vec<String>,
+    /// TLS on TCP.
+    pub tls: Option<Arc<ServerConfig>>,
+    directory: PathBuf,
+    choosing: Arc<Semaphore>,
+}
+
+struct Served {
+    export: Export,
+    tcp: bool,
+    socket: PathBuf,
+    accepting: JoinHandle<()>,
+}
+
+/// The exports that a client on one socket can choose from.
+struct Choice {
+    exports: Vec<Export>,
+    /// On a unix socket of its own, an export is chosen by the empty name too.
+    default: bool,
+}
+
+impl Exports for Choice {
+    fn find(&self, name: &str) -> Option<Export> {
+        if self.default && name.is_empty() {
+            return self.exports.first().cloned();
+        }
+        self.exports.iter().find(|export| export.name == name).cloned()
+    }
+
+    fn list(&self) -> Vec<Export> {
+        self.exports.clone()
+    }
+}
+
+impl NbdServer {
+    /// Binds the TCP addresses, if any are configured.
+    ///
+    /// # Errors
+    /// If one is in use, or the certificates cannot be read.
+    pub async fn bind(config: &Config) -> Result<(Self, Vec<TcpListener>), String> {
+        let tls = config.nbd.tls.as_ref().map(tls::nbd_server).transpose()?;
+        let mut listeners = Vec::new();
+        let mut tcp = Vec::new();
+        for address in &config.nbd.listen {
+            let listener = http::bind_tcp(address, "nbd.listen").await?;
+            tcp.push(listener.local_addr().map_err(|e| e.to_string())?.to_string());
+            listeners.push(listener);
+        }
+        let server = Self {
+            served: Mutex::default(),
+            tcp,
+            tls,
+            directory: config.runtime.join("nbd"),
+            choosing: Arc::new(Semaphore::new(MOST_CHOOSING)),
+        };
+        Ok((server, listeners))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The unix socket of an export.
+    #[must_use]
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.sock"))
+    }
+
+    /// Serves an export on its unix socket, and on TCP if asked for. An export of the same name is
+    /// replaced.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub async fn export(&self, node: &Arc<Node>, export: Export, tcp: bool) -> Result<(), String> {
+        let socket = self.socket(&export.name);
+        if socket.as_os_str().len() > 107 {
+            return Err(format!(
+                "the socket's path {} is longer than the 107 bytes that the kernel permits; shorten `runtime`",
+                socket.display()
+            ));
+        }
+        self.unexport(&export.name);
+        let listener = http::bind_unix(&socket, 0o600).await?;
+        let accepting = tokio::spawn(accept_unix(listener, node.clone(), export.clone()));
+        self.lock().insert(export.name.clone(), Served { export, tcp, socket, accepting });
+        Ok(())
+    }
+
+    /// Takes no new clients for an export any more. Those that are connected stay.
+    pub fn unexport(&self, name: &str) {
+        if let Some(served) = self.lock().remove(name) {
+            served.accepting.abort();
+            // Gone already is as good.
+            let _ = std::fs::remove_file(served.socket);
+        }
+    }
+
+    /// The exports of all volumes that may be chosen on TCP.
+    fn on_tcp(&self) -> Choice {
+        let exports = self.lock().values().filter(|s| s.tcp).map(|s| s.export.clone()).collect();
+        Choice { exports, default: false }
+    }
+}
+
+async fn accept_unix(listener: UnixListener, node: Arc<Node>, export: Export) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let choice = Choice { exports: vec![export.clone()], default: true };
+                greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice, None);
+            }
+            Err(error) => failed(&error).await,
+        }
+    }
+}
+
+/// Accepts clients on a TCP address until the daemon ends.
+pub async fn accept_tcp(listener: TcpListener, node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        match accepted {
+            Ok((stream, from)) => {
+                // Without it small answers wait for a timer; the connection works all the same.
+                let _ = stream.set_nodelay(true);
+                let (choice, tls) = (node.nbd.on_tcp(), node.nbd.tls.clone());
+                greet(&node, PeerStream::Tcp(stream), from.to_string(), choice, tls);
+            }
+            Err(error) => failed(&error).await,
+        }
+    }
+}
+
+async fn failed(error: &std::io::Error) {
+    tracing::warn!(%error, "cannot accept an NBD client");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// Lets a client choose, in a task of its own.
+fn greet(
+    node: &Arc<Node>,
+    stream: PeerStream,
+    from: String,
+    choice: Choice,
+    tls: Option<Arc<ServerConfig>>,
+) {
+    let Ok(permit) = node.nbd.choosing.clone().try_acquire_owned() else {
+        tracing::warn!(%from, "closed a connection: too many NBD clients are choosing an export");
+        return;
+    };
+    let node = node.clone();
+    tokio::spawn(async move {
+        let chosen = tokio::time::timeout(HANDSHAKE, choose(stream, &choice, tls)).await;
+        drop(permit);
+        match chosen {
+            Ok(Ok(Some((stream, negotiated)))) => serve(&node, stream, negotiated, from).await,
+            Ok(Ok(None)) => tracing::debug!(%from, "an NBD client chose nothing"),
+            Ok(Err(why)) => tracing::warn!(%from, %why, "closed the connection of an NBD client"),
+            Err(_) => {
+                tracing::warn!(%from, "closed the connection of an NBD client: it did not choose in time")
+            }
+        }
+    });
+}
+
+/// Drives the handshake. `None`: the client wants nothing.
+async fn choose(
+    mut stream: PeerStream,
+    choice: &Choice,
+    tls: Option<Arc<ServerConfig>>,
+) -> Result<Option<(PeerStream, Negotiated)>, String> {
+    let mut out = Vec::new();
+    let demand = if tls.is_some() { Tls::Required } else { Tls::Off };
+    let mut handshake = Handshake::new(demand, &mut out);
+    let mut piece = [0; PIECE];
+    loop {
+        stream.write_all(&out).await.map_err(|e| e.to_string())?;
+        stream.flush().await.map_err(|e| e.to_string())?;
+        out.clear();
+        let length = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
+        if length == 0 {
+            return Ok(None);
+        }
+        let progress = handshake.receive(&piece[..length], choice, &mut out);
+        match progress.map_err(|e| e.to_string())? {
+            Progress::More => {}
+            Progress::StartTls => {
+                stream.write_all(&out).await.map_err(|e| e.to_string())?;
+                out.clear();
+                stream = start_tls(stream, tls.clone()).await?;
+                handshake.tls_started();
+            }
+            Progress::Ready(negotiated) => {
+                stream.write_all(&out).await.map_err(|e| e.to_string())?;
+                stream.flush().await.map_err(|e| e.to_string())?;
+                return Ok(Some((stream, *negotiated)));
+            }
+            Progress::Ended => {
+                stream.write_all(&out).await.map_err(|e| e.to_string())?;
+                stream.flush().await.map_err(|e| e.to_string())?;
+                return Ok(None);
+            }
+        }
+    }
+}
+
+async fn start_tls(
+    stream: PeerStream,
+    tls: Option<Arc<ServerConfig>>,
+) -> Result<PeerStream, String> {
+    match (stream, tls) {
+        (PeerStream::Tcp(stream), Some(tls)) => {
+            let stream = TlsAcceptor::from(tls).accept(stream).await;
+            let stream = stream.map_err(|e| format!("TLS: {e}"))?;
+            Ok(PeerStream::Tls(Box::new(TlsStream::Server(stream))))
+        }
+        _ => Err("TLS is not to be had here".into()),
+    }
+}
+
+/// Hands a client over to the engine.
+async fn serve(node: &Arc<Node>, stream: PeerStream, negotiated: Negotiated, from: String) {
+    let volume: VolumeId = negotiated.export.volume;
+    let name = negotiated.export.name.clone();
+    let socket = match stream.into_plain_fd() {
+        Ok(socket) => socket,
+        Err(error) => return tracing::warn!(%from, %error, "cannot hand over an NBD client"),
+    };
+    let frontend = node.volumes.next_frontend();
+    let maker = front_end(socket, negotiated);
+    let added = node.data.add_frontend(volume, frontend, format!("{FRONTEND}{from}"), maker).await;
+    match added {
+        Ok(()) => tracing::info!(volume = name, %from, "an NBD client is connected"),
+        Err(error) => {
+            tracing::warn!(volume = name, %from, %error, "an NBD client cannot be served")
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What all parts of the daemon share.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::api::types::NodeRef;
+use crate::api::{ApiError, ErrorCode};
+use crate::config::Config;
+use crate::coordinator::{Embedded, Handle};
+use crate::disks::{Disks, OpenReplica};
+use crate::engine_glue::DataPath;
+use crate::identity::Identity;
+use crate::nbd::NbdServer;
+use crate::peer::{Credentials, Peers};
+use crate::state::StateDirectory;
+use crate::volumes::Volumes;
+
+/// A running daemon.
+pub struct Node {
+    /// As configured.
+    pub config: Config,
+    /// Who it is.
+    pub identity: Identity,
+    /// Its memory across restarts.
+    pub state: Arc<StateDirectory>,
+    /// Its disks.
+    pub disks: Disks,
+    /// The way to the coordinator.
+    pub coordinator: Handle,
+    /// The coordinator itself, if it is here.
+    pub embedded: Option<Embedded>,
+    /// The way to other nodes.
+    pub peers: Arc<Peers>,
+    /// Who it is to other nodes.
+    pub credentials: Credentials,
+    /// The data path.
+    pub data: DataPath,
+    /// Volumes attached here.
+    pub volumes: Volumes,
+    /// NBD for clients.
+    pub nbd: NbdServer,
+    /// Since when it runs, in seconds since 1970.
+    pub started: u64,
+    /// Where peers reach it.
+    pub addresses: Vec<String>,
+    /// Becomes true when the daemon is to end.
+    pub stopping: watch::Sender<bool>,
+    /// What is unusual since the start.
+    pub warnings: std::sync::Mutex<Vec<String>>,
+}
+
+/// Most warnings that are kept.
+const MOST_WARNINGS: usize = 64;
+
+impl Node {
+    /// This node's two names.
+    #[must_use]
+    pub fn reference(&self) -> NodeRef {
+        NodeRef { id: self.identity.node.to_string(), name: self.identity.name.clone() }
+    }
+
+    /// Keeps a sentence for the status, and logs it.
+    pub fn warn(&self, warning: String) {
+        tracing::warn!("{warning}");
+        let mut warnings = self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if warnings.len() < MOST_WARNINGS && !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// Runs something that blocks on a disk.
+    ///
+    /// # Errors
+    /// Its own, or that the daemon ends.
+    pub async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let node = self.clone();
+        tokio::task::spawn_blocking(move || work(&node)).await.unwrap_or_else(|e| {
+            let advice = "Please report this, with the node's log";
+            Err(ApiError::new(ErrorCode::System, "the work was cut off", e.to_string(), advice))
+        })
+    }
+
+    /// Gives replicas that were found on a disk to the engine. One that it refuses is reported
+    /// and left alone.
+    pub async fn open_replicas(&self, opened: Vec<OpenReplica>) {
+        for replica in opened {
+            let id = replica.newest.superblock.replica;
+            let path = replica.path.display().to_string();
+            let settings = self.config.settings();
+            if let Err(error) = self.data.open_replica(replica, &self.identity, settings).await {
+                self.disks.note_problem(id, &error.to_string());
+                self.warn(format!("the replica {path} is not served: {error}"));
+            }
+        }
+    }
+}

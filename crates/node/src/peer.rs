@@ -1,0 +1,266 @@
+//! Other nodes: connections to and from them.
+//!
+//! A connection begins with optional TLS (both sides show certificates), then the hello, which
+//! tells its purpose. A replication connection's descriptor goes to the engine; a control
+//! connection carries HTTP requests.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel_core::{NodeId, ReplicaId, VolumeId};
+use evenkeel_wire::hello::Purpose;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::SendRequest;
+use hyper::{Method, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::api::ApiError;
+use crate::api::error::ErrorAnswer;
+use crate::config::Address;
+
+pub mod auth;
+pub mod hello;
+pub mod listener;
+pub mod stream;
+pub mod tls;
+
+pub use auth::SharedKey;
+use stream::PeerStream;
+
+/// How long a connection may take to be made, TLS and hello included.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+/// Idle control connections that are kept to one address.
+const MOST_IDLE: usize = 4;
+/// Most bytes of an answer that are read.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// Says that a request was already forwarded once: it is not forwarded again.
+pub const FORWARDED: &str = "evenkeel-forwarded";
+
+/// Who this node is to its peers, and how both prove it.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// This node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: String,
+    /// The key that all nodes share.
+    pub key: Option<SharedKey>,
+    /// Certificates, for TCP.
+    pub tls: Option<tls::PeerTls>,
+}
+
+/// Why a peer was not reached, or what came back was no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// No connection.
+    #[error("{address} cannot be reached: {source}")]
+    Connect {
+        /// Where to.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It answered, and refused the connection or the identity.
+    #[error("{address} refused the connection: {why}")]
+    Refused {
+        /// Who.
+        address: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// It did not answer in time.
+    #[error("{address} did not answer within {} s", deadline.as_secs_f32())]
+    Late {
+        /// Who.
+        address: String,
+        /// The time it had.
+        deadline: Duration,
+    },
+    /// The connection ended, or carried nonsense.
+    #[error("the connection to {address} failed: {why}")]
+    Broken {
+        /// Who.
+        address: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl PeerError {
+    /// Whether it was refused for who it is, which trying again does not mend.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+}
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// Makes connections to other nodes.
+#[derive(Debug)]
+pub struct Peers {
+    credentials: Credentials,
+    idle: Mutex<HashMap<Address, Vec<Sender>>>,
+}
+
+impl Peers {
+    /// Nothing is connected before it is needed.
+    #[must_use]
+    pub fn new(credentials: Credentials) -> Self {
+        Self { credentials, idle: Mutex::default() }
+    }
+
+    /// Connects for a purpose: TLS, if configured, and the hello.
+    ///
+    /// # Errors
+    /// If the peer is not there, refuses, or takes too long.
+    pub async fn connect(
+        &self,
+        address: &Address,
+        purpose: Purpose,
+    ) -> Result<(PeerStream, NodeId), PeerError> {
+        let connect = async {
+            let stream = stream::connect(address, self.credentials.tls.as_ref()).await;
+            let mut stream = stream
+                .map_err(|source| PeerError::Connect { address: address.to_string(), source })?;
+            let node = hello::connect(&mut stream, &self.credentials, purpose).await;
+            let node = node.map_err(|e| e.at(address))?;
+            Ok((stream, node))
+        };
+        let late = || PeerError::Late { address: address.to_string(), deadline: CONNECT_DEADLINE };
+        tokio::time::timeout(CONNECT_DEADLINE, connect).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Connects to a replica by the first address that answers; the descriptor speaks plain
+    /// frames, also when the connection is encrypted.
+    ///
+    /// # Errors
+    /// That of the last address.
+    pub async fn connect_replica(
+        &self,
+        addresses: &[String],
+        volume: VolumeId,
+        replica: ReplicaId,
+    ) -> Result<OwnedFd, PeerError> {
+        let unknown = || io::Error::other("its addresses are not known");
+        let mut last = PeerError::Connect { address: "the node".into(), source: unknown() };
+        for text in addresses {
+            let Ok(address) = Address::parse(text) else { continue };
+            match self.connect(&address, Purpose::Replication { volume, replica }).await {
+                Ok((stream, _)) => {
+                    return stream
+                        .into_plain_fd()
+                        .map_err(|source| PeerError::Connect { address: text.clone(), source });
+                }
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    /// One request and its answer. A kept connection that turns out to be dead is replaced.
+    ///
+    /// # Errors
+    /// If the peer is not there, refuses, or takes too long.
+    pub async fn request(
+        &self,
+        address: &Address,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        deadline: Duration,
+    ) -> Result<(StatusCode, Bytes), PeerError> {
+        let exchange = async {
+            let mut sender = match self.take_idle(address) {
+                Some(sender) => sender,
+                None => self.control(address).await?,
+            };
+            let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
+            let request = hyper::Request::builder()
+                .method(method)
+                .uri(path)
+                .header(header::HOST, "evenkeel")
+                .header(header::CONTENT_TYPE, "application/json")
+                .header(FORWARDED, "1")
+                .body(Full::new(body))
+                .map_err(|e| broken(e.to_string()))?;
+            let answer = match sender.try_send_request(request).await {
+                Ok(answer) => answer,
+                // It was closed while it was idle: the request has not left.
+                Err(mut e) => {
+                    let why = e.error().to_string();
+                    let request = e.take_message().ok_or_else(|| broken(why))?;
+                    sender = self.control(address).await?;
+                    sender.send_request(request).await.map_err(|e| broken(e.to_string()))?
+                }
+            };
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
+            let body = body.map_err(|e| broken(e.to_string()))?.to_bytes();
+            self.keep(address, sender);
+            Ok((status, body))
+        };
+        let late = || PeerError::Late { address: address.to_string(), deadline };
+        tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Posts JSON and reads JSON. The inner error is the peer's own.
+    ///
+    /// # Errors
+    /// If the peer is not there, refuses, or answers something else.
+    pub async fn post_json<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        address: &Address,
+        path: &str,
+        question: &Q,
+        deadline: Duration,
+    ) -> Result<Result<A, ApiError>, PeerError> {
+        let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
+        let body = serde_json::to_vec(question).map_err(|e| broken(e.to_string()))?;
+        let (status, body) =
+            self.request(address, Method::POST, path, body.into(), deadline).await?;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map(Ok).map_err(|e| broken(e.to_string()));
+        }
+        let error: ErrorAnswer = serde_json::from_slice(&body)
+            .map_err(|_| broken(format!("status {status} without an explanation")))?;
+        Ok(Err(error.error))
+    }
+
+    async fn control(&self, address: &Address) -> Result<Sender, PeerError> {
+        let (stream, _) = self.connect(address, Purpose::Control).await?;
+        let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|e| broken(e.to_string()))?;
+        tokio::spawn(async move {
+            // Its end shows at the sender.
+            let _ = connection.await;
+        });
+        Ok(sender)
+    }
+
+    fn take_idle(&self, address: &Address) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let senders = idle.get_mut(address)?;
+        senders.retain(|sender| !sender.is_closed());
+        let ready = senders.iter().position(SendRequest::is_ready)?;
+        Some(senders.swap_remove(ready))
+    }
+
+    fn keep(&self, address: &Address, sender: Sender) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let senders = idle.entry(address.clone()).or_default();
+        if senders.len() < MOST_IDLE {
+            senders.push(sender);
+        }
+    }
+}

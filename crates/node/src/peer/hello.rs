@@ -1,0 +1,233 @@
+//! The hello, driven over a stream. What is said, and in which order, is in the `wire` crate.
+
+use evenkeel_core::NodeId;
+use evenkeel_wire::VERSIONS;
+use evenkeel_wire::hello::{
+    Authentication, Hello, HelloAnswer, LONGEST_PART, NONCE_LENGTH, PREFIX_LENGTH, Proof, Purpose,
+    Reason, Refusal, Side, Verdict, proof_input, rest_length,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::{Credentials, PeerError};
+use crate::config::Address;
+use crate::identity::fill_random;
+
+/// Why a hello failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HelloError {
+    /// The connection ended, or carried something else.
+    #[error("{0}")]
+    Broken(String),
+    /// One side does not want the other.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl HelloError {
+    pub(super) fn at(self, address: &Address) -> PeerError {
+        let address = address.to_string();
+        match self {
+            Self::Broken(why) => PeerError::Broken { address, why },
+            Self::Refused(why) => PeerError::Refused { address, why },
+        }
+    }
+}
+
+/// Who has connected, and what for.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// The node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// What it wants.
+    pub purpose: Purpose,
+}
+
+fn nonce() -> [u8; NONCE_LENGTH] {
+    let mut nonce = [0; NONCE_LENGTH];
+    fill_random(&mut nonce);
+    nonce
+}
+
+fn broken(error: impl std::fmt::Display) -> HelloError {
+    HelloError::Broken(error.to_string())
+}
+
+/// Reads one part, prefix included; never more than its bytes.
+async fn read_part(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, HelloError> {
+    let mut prefix = [0; PREFIX_LENGTH];
+    stream.read_exact(&mut prefix).await.map_err(broken)?;
+    let rest = rest_length(&prefix).map_err(broken)?;
+    let mut part = prefix.to_vec();
+    part.resize((PREFIX_LENGTH + rest).min(LONGEST_PART), 0);
+    stream.read_exact(&mut part[PREFIX_LENGTH..]).await.map_err(broken)?;
+    Ok(part)
+}
+
+async fn send(stream: &mut (impl AsyncWrite + Unpin), part: &[u8]) -> Result<(), HelloError> {
+    stream.write_all(part).await.map_err(broken)?;
+    stream.flush().await.map_err(broken)
+}
+
+/// The connecting side. Returns who listens.
+///
+/// # Errors
+/// If the other side refuses, cannot prove the shared key, or speaks something else.
+pub async fn connect(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    credentials: &Credentials,
+    purpose: Purpose,
+) -> Result<NodeId, HelloError> {
+    let authentication =
+        if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
+    let hello = Hello {
+        versions: VERSIONS,
+        purpose,
+        authentication,
+        node: credentials.node,
+        node_name: credentials.name.clone(),
+        cluster: credentials.cluster.clone(),
+        nonce: nonce(),
+        software: String::new(),
+    }
+    .encode();
+    send(stream, &hello).await?;
+    let answer_bytes = read_part(stream).await?;
+    let answer = HelloAnswer::decode(&answer_bytes).map_err(broken)?;
+    if let Err(refusal) = answer.outcome {
+        return Err(HelloError::Refused(refusal.text));
+    }
+    match (answer.authentication, &credentials.key) {
+        (Authentication::None, None) => {}
+        (Authentication::SharedKey, Some(key)) => {
+            let proof = Proof::decode(&read_part(stream).await?).map_err(broken)?;
+            if !key.verify(&proof_input(Side::Listening, &hello, &answer_bytes), &proof) {
+                let why = format!(
+                    "node {} has another key: give all nodes the same peer.key_file",
+                    answer.node_name
+                );
+                return Err(HelloError::Refused(why));
+            }
+            let input = proof_input(Side::Connecting, &hello, &answer_bytes);
+            send(stream, &key.prove(&input).encode()).await?;
+            let verdict = Verdict::decode(&read_part(stream).await?).map_err(broken)?;
+            verdict.0.map_err(|refusal| HelloError::Refused(refusal.text))?;
+        }
+        (Authentication::None, Some(_)) => {
+            let why = format!(
+                "node {} has no key and this one has: give all nodes the same peer.key_file",
+                answer.node_name
+            );
+            return Err(HelloError::Refused(why));
+        }
+        (Authentication::SharedKey, None) => {
+            let why = "it demands a key and this node has none: set peer.key_file";
+            return Err(HelloError::Refused(why.into()));
+        }
+    }
+    Ok(answer.node)
+}
+
+/// The listening side. `admit` says whether the purpose can be served.
+///
+/// # Errors
+/// If the guest is refused (it has been told why), or speaks something else.
+pub async fn accept(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    credentials: &Credentials,
+    admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
+) -> Result<Guest, HelloError> {
+    let hello_bytes = read_part(stream).await?;
+    let hello = Hello::decode(&hello_bytes).map_err(broken)?;
+    let outcome = judge(&hello, credentials).and_then(|version| {
+        // Without a key there is nothing left to prove; with one, the purpose is looked at only
+        // after the proof, so that strangers learn nothing.
+        if credentials.key.is_none() {
+            admit_version(&hello, version, admit)
+        } else {
+            Ok((version, Some(admit)))
+        }
+    });
+    let (outcome, admit) = match outcome {
+        Ok((version, admit)) => (Ok(version), admit),
+        Err(refusal) => (Err(refusal), None),
+    };
+    let authentication =
+        if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
+    let refusal = outcome.as_ref().err().cloned();
+    let answer = HelloAnswer {
+        outcome,
+        versions: VERSIONS,
+        authentication,
+        node: credentials.node,
+        node_name: credentials.name.clone(),
+        nonce: nonce(),
+        software: String::new(),
+    }
+    .encode();
+    send(stream, &answer).await?;
+    if let Some(refusal) = refusal {
+        return Err(HelloError::Refused(format!("{}: {}", hello.node_name, refusal.text)));
+    }
+    if let Some(key) = &credentials.key {
+        let proof = key.prove(&proof_input(Side::Listening, &hello_bytes, &answer));
+        send(stream, &proof.encode()).await?;
+        let proof = Proof::decode(&read_part(stream).await?).map_err(broken)?;
+        let input = proof_input(Side::Connecting, &hello_bytes, &answer);
+        let verdict = match key.verify(&input, &proof) {
+            true => admit.map_or(Ok(()), |admit| admit(&hello)),
+            false => Err(Refusal {
+                reason: Reason::KeyDiffers,
+                text: "the keys differ: give all nodes the same peer.key_file".into(),
+            }),
+        };
+        send(stream, &Verdict(verdict.clone()).encode()).await?;
+        verdict.map_err(|r| HelloError::Refused(format!("{}: {}", hello.node_name, r.text)))?;
+    }
+    Ok(Guest { node: hello.node, name: hello.node_name, purpose: hello.purpose })
+}
+
+fn admit_version<F: FnOnce(&Hello) -> Result<(), Refusal>>(
+    hello: &Hello,
+    version: u16,
+    admit: F,
+) -> Result<(u16, Option<F>), Refusal> {
+    admit(hello).map(|()| (version, None))
+}
+
+fn judge(hello: &Hello, credentials: &Credentials) -> Result<u16, Refusal> {
+    let refuse = |reason, text| Err(Refusal { reason, text });
+    if hello.cluster != credentials.cluster {
+        let text = format!(
+            "node {} belongs to cluster {:?}, and you to {:?}: check the address, or the key `cluster`",
+            credentials.name, credentials.cluster, hello.cluster
+        );
+        return refuse(Reason::Cluster, text);
+    }
+    match (&credentials.key, hello.authentication) {
+        (Some(_), Authentication::None) => {
+            let text = format!(
+                "node {} demands a key: set peer.key_file to the cluster's",
+                credentials.name
+            );
+            return refuse(Reason::KeyNeeded, text);
+        }
+        (None, Authentication::SharedKey) => {
+            let text = format!(
+                "node {} has no key and you have one: set peer.key_file there",
+                credentials.name
+            );
+            return refuse(Reason::KeyDiffers, text);
+        }
+        _ => {}
+    }
+    let none = || Refusal {
+        reason: Reason::Version,
+        text: format!(
+            "node {} speaks versions {VERSIONS} and you {}: upgrade the older one",
+            credentials.name, hello.versions
+        ),
+    };
+    VERSIONS.common(hello.versions).ok_or_else(none)
+}

@@ -1,0 +1,160 @@
+//! Listens for peers: TLS if configured, the hello, then what the connection is for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::hello::{self, Guest};
+use super::stream::{PeerStream, accept_tcp};
+use crate::api::server;
+use crate::config::{Address, Config};
+use crate::http;
+use crate::node::Node;
+
+/// The pause after a failed accept (too many open files): others may close some meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Sockets that listen.
+#[derive(Debug)]
+pub struct PeerListener {
+    sockets: Vec<Socket>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl PeerListener {
+    /// Binds all configured addresses. Returns the addresses by which others reach this node:
+    /// those that are advertised, else those that are bound.
+    ///
+    /// # Errors
+    /// If one is in use, or not of this machine.
+    pub async fn bind(config: &Config) -> Result<(Self, Vec<String>), String> {
+        let mut sockets = Vec::new();
+        let mut bound = Vec::new();
+        for text in &config.peer.listen {
+            match Address::parse(text)? {
+                Address::Tcp(address) => {
+                    let socket = http::bind_tcp(&address, "peer.listen").await?;
+                    bound.push(socket.local_addr().map_err(|e| e.to_string())?.to_string());
+                    sockets.push(Socket::Tcp(socket));
+                }
+                Address::Unix(path) => {
+                    sockets.push(Socket::Unix(http::bind_unix(&path, 0o600).await?));
+                    bound.push(text.clone());
+                }
+            }
+        }
+        let advertised = &config.peer.advertise;
+        let addresses = if advertised.is_empty() { bound } else { advertised.clone() };
+        Ok((Self { sockets }, addresses))
+    }
+
+    /// Accepts connections until the daemon ends.
+    pub fn serve(self, node: &Arc<Node>) {
+        let room = Arc::new(Semaphore::new(node.config.peer.most_unproved));
+        for socket in self.sockets {
+            tokio::spawn(accept_all(socket, node.clone(), room.clone()));
+        }
+    }
+}
+
+async fn accept_all(socket: Socket, node: Arc<Node>, room: Arc<Semaphore>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&socket) => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        let (raw, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection from a peer");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        match room.clone().try_acquire_owned() {
+            Ok(permit) => drop(tokio::spawn(greet(raw, from, node.clone(), permit))),
+            Err(_) => {
+                tracing::warn!(%from, "closed a connection: too many that have not proved who they are")
+            }
+        }
+    }
+}
+
+async fn accept(socket: &Socket) -> std::io::Result<(PeerStream, String)> {
+    match socket {
+        Socket::Tcp(socket) => {
+            let (stream, from) = socket.accept().await?;
+            Ok((PeerStream::Tcp(stream), from.to_string()))
+        }
+        Socket::Unix(socket) => {
+            let (stream, _) = socket.accept().await?;
+            Ok((PeerStream::Unix(stream), "a unix socket".into()))
+        }
+    }
+}
+
+/// The first seconds of a connection.
+async fn greet(raw: PeerStream, from: String, node: Arc<Node>, permit: OwnedSemaphorePermit) {
+    let deadline = Duration::from_secs(node.config.peer.handshake_seconds);
+    let greeted = tokio::time::timeout(deadline, prove(raw, &node)).await;
+    drop(permit);
+    match greeted {
+        Ok(Ok((stream, guest))) => serve(stream, guest, node).await,
+        Ok(Err(error)) => tracing::warn!(%from, %error, "closed a connection from a peer"),
+        Err(_) => tracing::warn!(%from, "closed a connection: it did not say who it is in time"),
+    }
+}
+
+async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest), String> {
+    let mut stream = match raw {
+        PeerStream::Tcp(stream) => accept_tcp(stream, node.credentials.tls.as_ref())
+            .await
+            .map_err(|e| format!("TLS: {e}"))?,
+        other => other,
+    };
+    let admit = |hello: &Hello| admit(hello, node);
+    let guest = hello::accept(&mut stream, &node.credentials, admit).await;
+    guest.map(|guest| (stream, guest)).map_err(|e| e.to_string())
+}
+
+fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
+    let refuse = |reason, text: String| Err(Refusal { reason, text });
+    if *node.stopping.borrow() {
+        return refuse(Reason::Busy, format!("node {} is stopping", node.identity.name));
+    }
+    match hello.purpose {
+        Purpose::Replication { replica, .. } if !node.disks.serves(replica) => {
+            let text = format!("node {} does not serve replica {replica}", node.identity.name);
+            refuse(Reason::NoReplica, text)
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn serve(stream: PeerStream, guest: Guest, node: Arc<Node>) {
+    match guest.purpose {
+        Purpose::Control => {
+            let mut stopping = node.stopping.subscribe();
+            let served = http::serve(stream, server::control_router(&node));
+            tokio::select! {
+                () = served => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        }
+        Purpose::Replication { volume, replica } => match stream.into_plain_fd() {
+            Ok(socket) => node.data.engine().accept_link(volume, replica, socket),
+            Err(error) => {
+                tracing::warn!(peer = %guest.name, %error, "cannot hand over a connection")
+            }
+        },
+    }
+}

@@ -1,0 +1,137 @@
+//! Streams to and from peers: TCP or unix socket, plain or encrypted.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+use super::tls::PeerTls;
+use crate::config::Address;
+
+/// A stream to or from a peer.
+#[derive(Debug)]
+pub enum PeerStream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A unix socket.
+    Unix(UnixStream),
+    /// TCP with TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects; over TCP with TLS if there is a configuration for it.
+///
+/// # Errors
+/// If nobody listens there, or TLS fails: the certificate must name the host of the address.
+pub async fn connect(address: &Address, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
+    let address = match address {
+        Address::Unix(path) => return UnixStream::connect(path).await.map(PeerStream::Unix),
+        Address::Tcp(address) => address,
+    };
+    let stream = tuned(TcpStream::connect(address).await?)?;
+    let Some(tls) = tls else { return Ok(PeerStream::Tcp(stream)) };
+    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host).map_err(io::Error::other)?;
+    let stream = TlsConnector::from(tls.client.clone()).connect(name, stream).await?;
+    Ok(PeerStream::Tls(Box::new(TlsStream::Client(stream))))
+}
+
+/// The listening side of a TCP connection.
+///
+/// # Errors
+/// If TLS fails.
+pub async fn accept_tcp(stream: TcpStream, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
+    let stream = tuned(stream)?;
+    let Some(tls) = tls else { return Ok(PeerStream::Tcp(stream)) };
+    let stream = TlsAcceptor::from(tls.server.clone()).accept(stream).await?;
+    Ok(PeerStream::Tls(Box::new(TlsStream::Server(stream))))
+}
+
+/// Small messages leave at once, and the end of a dead machine is noticed.
+fn tuned(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+    Ok(stream)
+}
+
+impl PeerStream {
+    /// A descriptor in blocking mode that carries the bytes as they are meant. For an encrypted
+    /// stream it is one end of a socketpair, and a task moves the bytes between both until either
+    /// side closes.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn into_plain_fd(self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(stream) => {
+                let stream = stream.into_std()?;
+                stream.set_nonblocking(false)?;
+                Ok(stream.into())
+            }
+            Self::Unix(stream) => blocking_fd(stream),
+            Self::Tls(mut stream) => {
+                let (mut near, far) = UnixStream::pair()?;
+                tokio::spawn(async move {
+                    // Both ends learn of the end by their own connection's closing.
+                    let _ = tokio::io::copy_bidirectional(&mut *stream, &mut near).await;
+                });
+                blocking_fd(far)
+            }
+        }
+    }
+}
+
+/// The descriptor of a unix stream, in blocking mode, as the engine's ring wants it.
+///
+/// # Errors
+/// If the system refuses.
+pub fn blocking_fd(stream: UnixStream) -> io::Result<OwnedFd> {
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream.into())
+}
+
+/// Runs the same call on whichever stream it is.
+macro_rules! either {
+    ($self:expr, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            PeerStream::Tcp($stream) => $call,
+            PeerStream::Unix($stream) => $call,
+            PeerStream::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for PeerStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for PeerStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, stream => Pin::new(stream).poll_write(context, buffer))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}

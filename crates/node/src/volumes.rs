@@ -1,0 +1,272 @@
+//! Volumes: those attached on this node, and what can be done with any.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::primary::{EndReason, Note, Waiting};
+use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
+use evenkeel_engine::FrontendId;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::api::types::VolumeEvent;
+use crate::coordinator::{VolumeRecord, unix_seconds};
+use crate::node::Node;
+
+pub mod attach;
+pub mod create;
+pub mod delete;
+pub mod export;
+pub mod local;
+mod lookup;
+mod place;
+mod rate;
+pub mod replica;
+pub mod status;
+mod words;
+
+use rate::Rate;
+
+/// What the state directory remembers of attached volumes.
+const FILE: &str = "attached.json";
+/// Most events that are kept of one volume.
+const MOST_EVENTS: usize = 64;
+
+/// How far the life of a primary here is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It reads the view and reaches replicas.
+    Starting,
+    /// It serves, or has served and waits.
+    Serving,
+    /// It is over.
+    Ended(EndReason),
+}
+
+/// A block device of an attached volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its stable name.
+    pub path: PathBuf,
+    /// How it is made.
+    pub kind: String,
+}
+
+/// How a volume was attached, to do it again after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The volume's identity.
+    pub volume: String,
+    /// Its name.
+    pub name: String,
+    /// The life of its primary, to tell whether another one was there since.
+    pub incarnation: u64,
+    /// With a block device.
+    pub device: bool,
+    /// With an NBD export: on TCP too, and whether writes are refused.
+    pub nbd: Option<WantedNbd>,
+}
+
+/// An NBD export to be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedNbd {
+    /// On TCP as well.
+    pub tcp: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// A volume attached on this node.
+#[derive(Debug)]
+pub struct Attached {
+    /// Its identity.
+    pub id: VolumeId,
+    /// What the coordinator stores of it.
+    pub record: VolumeRecord,
+    /// Bytes.
+    pub size: u64,
+    /// Logical block size.
+    pub block_size: u32,
+    /// This life of its primary.
+    pub primary: PrimaryId,
+    /// The primaries of the view before this one.
+    pub before: Vec<PrimaryId>,
+    phase: watch::Sender<Phase>,
+    device: Mutex<Option<Device>>,
+    nbd: Mutex<Option<WantedNbd>>,
+    events: Mutex<VecDeque<VolumeEvent>>,
+    rates: Mutex<HashMap<ReplicaId, Rate>>,
+}
+
+/// All volumes attached on this node.
+#[derive(Debug, Default)]
+pub struct Volumes {
+    attached: Mutex<BTreeMap<VolumeId, Arc<Attached>>>,
+    frontends: AtomicU64,
+    /// Held while a volume is attached, detached or exported: one such change at a time.
+    pub changes: tokio::sync::Mutex<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Attached {
+    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId) -> Self {
+        Self {
+            id: view.volume,
+            record: record.clone(),
+            size: view.geometry.size,
+            block_size: view.geometry.block_size,
+            primary,
+            before: view.primaries.clone(),
+            phase: watch::Sender::new(Phase::Starting),
+            device: Mutex::default(),
+            nbd: Mutex::default(),
+            events: Mutex::default(),
+            rates: Mutex::default(),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// How far the life of its primary is.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// The block device here.
+    #[must_use]
+    pub fn device(&self) -> Option<Device> {
+        lock(&self.device).clone()
+    }
+
+    /// How it is exported.
+    #[must_use]
+    pub fn nbd(&self) -> Option<WantedNbd> {
+        *lock(&self.nbd)
+    }
+
+    /// Adds to what happened.
+    pub fn event(&self, message: String) {
+        let mut events = lock(&self.events);
+        if events.len() == MOST_EVENTS {
+            events.pop_front();
+        }
+        events.push_back(VolumeEvent { at: unix_seconds(), message });
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            volume: self.id.to_string(),
+            name: self.record.name.clone(),
+            incarnation: self.primary.incarnation.0,
+            device: self.device().is_some(),
+            nbd: self.nbd(),
+        }
+    }
+}
+
+impl Volumes {
+    /// One by its identity.
+    #[must_use]
+    pub fn get(&self, volume: VolumeId) -> Option<Arc<Attached>> {
+        lock(&self.attached).get(&volume).cloned()
+    }
+
+    /// One by its name or identity.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<Arc<Attached>> {
+        let attached = lock(&self.attached);
+        let is = |a: &&Arc<Attached>| a.name() == name || a.id.to_string() == name;
+        attached.values().find(is).cloned()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Attached>> {
+        lock(&self.attached).values().cloned().collect()
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.all().iter().map(|a| a.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// A name for a front end, never used twice.
+    pub fn next_frontend(&self) -> FrontendId {
+        FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn insert(&self, attached: Arc<Attached>) {
+        lock(&self.attached).insert(attached.id, attached);
+    }
+
+    fn remove(&self, volume: VolumeId) {
+        lock(&self.attached).remove(&volume);
+    }
+
+    /// Remembers which volumes are attached, so that the next daemon attaches them again.
+    pub fn save(&self, node: &Node) {
+        let wanted: Vec<Wanted> = self.all().iter().map(|a| a.wanted()).collect();
+        if let Err(error) = node.state.save(FILE, &wanted) {
+            node.warn(format!("cannot remember which volumes are attached: {error}"));
+        }
+    }
+
+    /// Something for the log, and for the volume's events.
+    pub fn note(&self, node: &Node, volume: VolumeId, note: Note) {
+        let Some(attached) = self.get(volume) else { return };
+        let message = words::note(&note, |replica| status::place_of(node, &attached, replica));
+        match note {
+            Note::Left(..) | Note::Suspended(_) | Note::OtherLineage(_) => {
+                tracing::warn!(volume = attached.name(), "{message}");
+            }
+            _ => tracing::info!(volume = attached.name(), "{message}"),
+        }
+        if matches!(note, Note::Serving(_)) {
+            attached.phase.send_if_modified(|phase| {
+                let starting = *phase == Phase::Starting;
+                if starting {
+                    *phase = Phase::Serving;
+                }
+                starting
+            });
+        }
+        // The wait for the start is told by the state; it is no event.
+        if !matches!(note, Note::Suspended(Waiting::Start)) {
+            attached.event(message);
+        }
+    }
+
+    /// The primary has ended: for whoever waits for it, and if nobody does, to take away what
+    /// served it.
+    pub fn ended(&self, node: &Arc<Node>, volume: VolumeId, reason: EndReason) {
+        let Some(attached) = self.get(volume) else { return };
+        let message = words::ended(reason);
+        tracing::info!(volume = attached.name(), "{message}");
+        attached.event(message.to_owned());
+        let before = attached.phase.send_replace(Phase::Ended(reason));
+        let asked_for = matches!(reason, EndReason::Detached | EndReason::DetachedUnclean);
+        if before == Phase::Serving && !asked_for {
+            let node = node.clone();
+            tokio::spawn(async move { attach::take_away(&node, &attached, message).await });
+        }
+    }
+
+    /// A client has gone, or the kernel has closed a device.
+    pub fn frontend_ended(&self, volume: VolumeId, frontend: FrontendId, reason: &str) {
+        let name = self.get(volume).map(|attached| attached.name().to_owned());
+        tracing::info!(volume = name, frontend = frontend.0, %reason, "a client's connection ended");
+    }
+}

@@ -1,0 +1,477 @@
+//! Attaching and detaching.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_attach::{AttachError, Filesystems, Options, Place};
+use evenkeel_core::primary::{Command, EndReason, PrimaryConfig};
+use evenkeel_core::{Incarnation, NoDataPolicy, PrimaryId};
+use hyper::Method;
+
+use super::lookup::{Found, find, life, moved, named, primary_elsewhere};
+use super::{Attached, Device, FILE, Phase, Wanted, WantedNbd, export, lock, status, words};
+use crate::api::types::{
+    AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
+};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::coordinator::NodeLife;
+use crate::identity::random_incarnation;
+use crate::node::Node;
+
+/// How long an attach may take: dead replicas cost a deadline each, the coordinator a few seconds.
+const START: Duration = Duration::from_secs(60);
+/// How long a detach may take before it is reported as still going on.
+const END: Duration = Duration::from_secs(60);
+/// How often a restarted daemon tries to attach what was attached, and the pause between.
+const RETRIES: (u32, Duration) = (30, Duration::from_secs(2));
+
+/// Begins to use a volume on a node.
+///
+/// # Errors
+/// If it is attached elsewhere, cannot start, or cannot be shown as asked.
+pub async fn attach(
+    node: &Arc<Node>,
+    volume: &str,
+    request: AttachRequest,
+    forwarded: bool,
+) -> Result<AttachAnswer, ApiError> {
+    let what = format!("cannot attach volume {volume}");
+    if let Some(name) = request.node.as_deref().filter(|_| !forwarded)
+        && let Some(target) = named(node, &what, name).await?
+    {
+        let path = routes::fill(routes::ATTACH, &[volume]);
+        let (body, deadline) = (Some(&request), cluster::COMMAND);
+        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    }
+    refuse_read_only_device(&request, &what)?;
+    let _changing = node.volumes.changes.lock().await;
+    let attached = match node.volumes.by_name(volume) {
+        Some(attached) if adds_nothing(&attached, request.how) => {
+            let why = format!("it is attached on node {} already", node.identity.name);
+            let advice = "Use it, or detach it first; see `evenkeel volume status`";
+            return Err(ApiError::new(ErrorCode::Attached, what, why, advice));
+        }
+        Some(attached) => attached,
+        None => start(node, &what, volume).await?,
+    };
+    show(node, &attached, &request, &what).await?;
+    node.volumes.save(node);
+    let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
+    let device = attached.device();
+    Ok(AttachAnswer {
+        version: VERSION,
+        device: device.as_ref().map(|d| d.path.display().to_string()),
+        device_kind: device.map(|d| d.kind),
+        export: volume.exports.first().cloned(),
+        volume,
+    })
+}
+
+fn refuse_read_only_device(request: &AttachRequest, what: &str) -> Result<(), ApiError> {
+    match request.read_only && request.how == AttachHow::Device {
+        true => Err(ApiError::new(
+            ErrorCode::NotSupported,
+            what,
+            "a block device cannot be made read-only yet",
+            "Mount it with `-o ro`, or attach it by nbd",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether an attached volume is shown already as it is asked for.
+fn adds_nothing(attached: &Attached, how: AttachHow) -> bool {
+    match how {
+        AttachHow::None => true,
+        AttachHow::Nbd => attached.nbd().is_some(),
+        AttachHow::Device => attached.device().is_some(),
+        AttachHow::Auto => attached.device().is_some() || attached.nbd().is_some(),
+    }
+}
+
+/// Makes a primary and waits until it serves.
+async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attached>, ApiError> {
+    cluster::nodes(node).await;
+    let found = find(node, what, volume).await?;
+    refuse_second_primary(node, &found, what)?;
+    let id = found.view.volume;
+    let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
+    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary));
+    // It must be known before the engine tells of it.
+    node.volumes.insert(attached.clone());
+    let settings = evenkeel_core::Settings {
+        no_data: match found.stored.record.no_data {
+            NoData::Suspend { seconds } => NoDataPolicy::Suspend(Duration::from_secs(seconds)),
+            NoData::Error => NoDataPolicy::Error,
+        },
+        ..node.config.settings()
+    };
+    let config = PrimaryConfig { id: primary, volume: id, settings };
+    if let Err(error) = node.data.attach(config).await {
+        node.volumes.remove(id);
+        let advice = "See the node's log";
+        return Err(ApiError::new(ErrorCode::System, what, error.to_string(), advice));
+    }
+    match reach(&attached, |phase| phase != Phase::Starting, START).await {
+        Some(Phase::Serving) => Ok(attached),
+        Some(Phase::Ended(reason)) => {
+            node.volumes.remove(id);
+            let (code, advice) = words::attach_failed(reason);
+            Err(ApiError::new(code, what, words::ended(reason), advice))
+        }
+        _ => {
+            give_up(node, &attached).await;
+            let why = format!("it did not start within {} s", START.as_secs());
+            let advice = "See that the nodes of its replicas and the coordinator's node run";
+            Err(ApiError::new(ErrorCode::TimedOut, what, why, advice))
+        }
+    }
+}
+
+async fn give_up(node: &Arc<Node>, attached: &Attached) {
+    let detach = node.data.command(attached.id, Command::Detach);
+    // Whatever comes of it, the volume is not attached for anyone who asks here.
+    let _ = tokio::time::timeout(Duration::from_secs(5), detach).await;
+    node.volumes.remove(attached.id);
+}
+
+async fn reach(
+    attached: &Attached,
+    wanted: impl Fn(Phase) -> bool,
+    patience: Duration,
+) -> Option<Phase> {
+    let mut phase = attached.phase.subscribe();
+    let reached = tokio::time::timeout(patience, phase.wait_for(|phase| wanted(*phase))).await;
+    reached.ok()?.ok().map(|phase| *phase)
+}
+
+/// A volume has one primary. One on a dead node is taken over, one that may be alive is not.
+fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
+    let elsewhere = found.view.primaries.iter().filter(|p| p.node != node.identity.node);
+    for primary in elsewhere {
+        let alive = node.coordinator.node(primary.node).is_none_or(|life| life.alive);
+        let name = node.coordinator.node_ref(primary.node).name;
+        if alive {
+            return Err(ApiError::new(
+                ErrorCode::AttachedElsewhere,
+                what,
+                format!("it is attached on node {name}, which is alive or was until a moment ago"),
+                format!(
+                    "Detach it there (`evenkeel detach` works from any node). If that node has died, wait until it counts as dead, {} s after its last sign of life: a takeover before cannot be forced, because two nodes might write",
+                    node.config.coordinator.expiry_seconds
+                ),
+            ));
+        }
+        tracing::warn!(volume = found.stored.record.name, dead = %name, "taking the volume over from a dead node");
+    }
+    Ok(())
+}
+
+/// Makes the device or the export that is asked for.
+async fn show(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    request: &AttachRequest,
+    what: &str,
+) -> Result<(), ApiError> {
+    let nbd = WantedNbd { tcp: false, read_only: request.read_only };
+    let shown = match request.how {
+        AttachHow::None => Ok(()),
+        AttachHow::Nbd => export::start(node, attached, nbd, what).await,
+        AttachHow::Device => make_device(node, attached, false, what).await,
+        AttachHow::Auto if request.read_only => export::start(node, attached, nbd, what).await,
+        AttachHow::Auto => match make_device(node, attached, false, what).await {
+            Err(e) if e.code == ErrorCode::NotSupported => {
+                tracing::info!(
+                    volume = attached.name(),
+                    why = e.why,
+                    "no block device: exporting by NBD"
+                );
+                export::start(node, attached, nbd, what).await
+            }
+            made => made,
+        },
+    };
+    let shown_otherwise = attached.device().is_some() || attached.nbd().is_some();
+    if shown.is_err() && !shown_otherwise {
+        end(node, attached).await;
+    }
+    shown
+}
+
+fn place(node: &Node) -> Place {
+    Place::new(&node.config.runtime)
+}
+
+/// Makes the block device, or takes the one of a killed daemon up again.
+async fn make_device(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    resume: bool,
+    what: &str,
+) -> Result<(), ApiError> {
+    let options = Options {
+        name: attached.name().to_owned(),
+        size: attached.size,
+        block_size: attached.block_size,
+        kind: None,
+        resume,
+    };
+    let (data, volume) = (node.data.clone(), attached.id);
+    let (frontend, runtime) = (node.volumes.next_frontend(), tokio::runtime::Handle::current());
+    let what = what.to_owned();
+    let made = node.blocking(move |node| {
+        let serve = |maker| {
+            let added = data.add_frontend(volume, frontend, "device".into(), maker);
+            runtime.block_on(added).map_err(|e| e.to_string())
+        };
+        evenkeel_attach::attach(&place(node), &options, serve).map_err(|e| device_error(&what, &e))
+    });
+    let made = made.await?;
+    for left in &made.cleaned_up.still_used {
+        node.warn(format!(
+            "{} of an earlier daemon is still in use and gives errors: unmount or close it",
+            left.device.display()
+        ));
+    }
+    let device = Device { path: made.link, kind: made.kind.to_string() };
+    tracing::info!(volume = attached.name(), device = %made.device.display(), kind = device.kind, "a block device was made");
+    *lock(&attached.device) = Some(device);
+    Ok(())
+}
+
+fn device_error(what: &str, error: &AttachError) -> ApiError {
+    let (code, action) = match error {
+        AttachError::Unavailable(_) => (ErrorCode::NotSupported, "Attach it by nbd instead"),
+        AttachError::InUse { .. } => {
+            (ErrorCode::DeviceBusy, "Unmount it (`evenkeel umount`), or close what has it open")
+        }
+        AttachError::NameTaken { .. } => {
+            (ErrorCode::NameInUse, "Detach it where it is served, or remove the link")
+        }
+        AttachError::NotDurable { .. } => (ErrorCode::System, "See `evenkeel volume status`"),
+        _ => (ErrorCode::System, "See the node's log and the kernel's"),
+    };
+    ApiError::new(code, what, error.to_string(), action)
+}
+
+/// Ends the use of a volume.
+///
+/// # Errors
+/// If it is not attached, or its device is in use.
+pub async fn detach(
+    node: &Arc<Node>,
+    volume: &str,
+    request: DetachRequest,
+    forwarded: bool,
+) -> Result<DetachAnswer, ApiError> {
+    let what = format!("cannot detach volume {volume}");
+    if let Some(attached) = node.volumes.by_name(volume)
+        && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
+    {
+        return detach_here(node, &attached, &what).await;
+    }
+    let target = detach_there(node, volume, &request, forwarded, &what).await?;
+    let path = routes::fill(routes::DETACH, &[volume]);
+    let (body, deadline) = (Some(&request), cluster::COMMAND);
+    cluster::forward(node, &target, Method::POST, &path, body, deadline).await
+}
+
+async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
+    match name {
+        None => Ok(true),
+        Some(name) => named(node, what, name).await.map(|life| life.is_none()),
+    }
+}
+
+/// The node on which a volume is attached, if it is not this one.
+async fn detach_there(
+    node: &Node,
+    volume: &str,
+    request: &DetachRequest,
+    forwarded: bool,
+    what: &str,
+) -> Result<NodeLife, ApiError> {
+    let found = find(node, what, volume).await?;
+    let wanted = match request.node.as_deref().filter(|_| !forwarded) {
+        Some(name) => named(node, what, name).await?,
+        None => None,
+    };
+    if let Some(wanted) = wanted {
+        return Ok(wanted);
+    }
+    match primary_elsewhere(node, &found.view) {
+        Some(_) if forwarded => Err(moved(what)),
+        Some(id) => life(node, what, id),
+        None => {
+            let unclean = !found.view.primaries.is_empty();
+            let (why, action) = match unclean {
+                true => (
+                    format!("node {} ended without detaching it", node.identity.name),
+                    "Attach it, so that its replicas are made equal; then detach it",
+                ),
+                false => ("it is not attached".to_owned(), "See `evenkeel volume status`"),
+            };
+            Err(ApiError::new(ErrorCode::NotAttached, what, why, action))
+        }
+    }
+}
+
+async fn detach_here(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let _changing = node.volumes.changes.lock().await;
+    if attached.device().is_some() {
+        let (name, what) = (attached.name().to_owned(), what.to_owned());
+        let detached =
+            node.blocking(move |node| match evenkeel_attach::detach(&place(node), &name) {
+                Ok(()) | Err(AttachError::NotAttached(_)) => Ok(()),
+                Err(e) => Err(device_error(&what, &e)),
+            });
+        detached.await?;
+        *lock(&attached.device) = None;
+    }
+    export::stop(node, attached).await;
+    let reason = end(node, attached).await;
+    node.volumes.save(node);
+    match reason {
+        Some(reason) => Ok(DetachAnswer {
+            version: VERSION,
+            clean: reason == EndReason::Detached,
+            message: format!("{}: {}", attached.name(), words::ended(reason)),
+        }),
+        None => Err(ApiError::new(
+            ErrorCode::TimedOut,
+            what,
+            format!("it did not end within {} s", END.as_secs()),
+            "It goes on: see `evenkeel volume status`",
+        )),
+    }
+}
+
+/// Tells the primary to end and waits for it.
+async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
+    let (data, id) = (node.data.clone(), attached.id);
+    let command = tokio::spawn(async move { data.command(id, Command::Detach).await });
+    let ended = reach(attached, |phase| matches!(phase, Phase::Ended(_)), END).await;
+    match ended {
+        Some(Phase::Ended(reason)) => {
+            node.volumes.remove(attached.id);
+            Some(reason)
+        }
+        _ => {
+            command.abort();
+            None
+        }
+    }
+}
+
+/// After a primary that ended by itself: its clients and its device are of no more use.
+pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>, why: &str) {
+    let _changing = node.volumes.changes.lock().await;
+    node.warn(format!("volume {} is not attached here any more: {why}", attached.name()));
+    node.nbd.unexport(attached.name());
+    if attached.device().is_some() {
+        let name = attached.name().to_owned();
+        let cleaned = node.blocking(move |node| {
+            let cleaned = evenkeel_attach::clean_up_stale(&place(node), &name, Filesystems::Leave);
+            cleaned.map_err(|e| device_error("cannot take a dead device away", &e))
+        });
+        if let Err(error) = cleaned.await {
+            node.warn(error.to_string());
+        }
+    }
+    node.volumes.remove(attached.id);
+    node.volumes.save(node);
+}
+
+/// Attaches again what was attached when the last daemon ended.
+pub async fn resume(node: Arc<Node>) {
+    let wanted = match node.state.load::<Vec<Wanted>>(FILE) {
+        Ok(wanted) => wanted.unwrap_or_default(),
+        Err(error) => return node.warn(error.to_string()),
+    };
+    for wanted in wanted {
+        let node = node.clone();
+        tokio::spawn(async move {
+            let mut stopping = node.stopping.subscribe();
+            tokio::select! {
+                () = resume_one(&node, &wanted) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        });
+    }
+}
+
+async fn resume_one(node: &Arc<Node>, wanted: &Wanted) {
+    let what = format!("cannot attach volume {} again", wanted.name);
+    for attempt in 1..=RETRIES.0 {
+        match resume_once(node, wanted, &what).await {
+            Ok(()) => {
+                tracing::info!(volume = wanted.name, "attached again after the restart");
+                return;
+            }
+            Err(error) if attempt == RETRIES.0 || !passes(error.code) => {
+                node.warn(error.to_string());
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(volume = wanted.name, %error, "cannot attach it again yet");
+                tokio::time::sleep(RETRIES.1).await;
+            }
+        }
+    }
+}
+
+/// Whether time may mend it.
+const fn passes(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NoCoordinator
+            | ErrorCode::NotJoined
+            | ErrorCode::NoData
+            | ErrorCode::NodeUnreachable
+            | ErrorCode::TimedOut
+    )
+}
+
+async fn resume_once(node: &Arc<Node>, wanted: &Wanted, what: &str) -> Result<(), ApiError> {
+    let _changing = node.volumes.changes.lock().await;
+    if node.volumes.by_name(&wanted.volume).is_some() {
+        return Ok(());
+    }
+    let attached = start(node, what, &wanted.volume).await?;
+    if let Some(nbd) = wanted.nbd
+        && let Err(error) = export::start(node, &attached, nbd, what).await
+    {
+        node.warn(error.to_string());
+    }
+    // A device that outlived the last daemon is taken up only if nobody wrote in between.
+    let last = PrimaryId { node: node.identity.node, incarnation: Incarnation(wanted.incarnation) };
+    let alone = attached.before == [last];
+    if wanted.device
+        && let Err(error) = make_device(node, &attached, alone, what).await
+    {
+        node.warn(error.to_string());
+    }
+    Ok(())
+}
+
+/// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,
+/// so that the next daemon takes it up again.
+pub async fn detach_all(node: &Arc<Node>) {
+    let wanted: Vec<Wanted> = node.volumes.all().iter().map(|a| a.wanted()).collect();
+    for attached in node.volumes.all() {
+        match detach_here(node, &attached, "cannot detach at the daemon's end").await {
+            Ok(answer) => tracing::info!("{}", answer.message),
+            Err(error) => tracing::warn!(volume = attached.name(), %error, "left as it is"),
+        }
+    }
+    // The next daemon attaches all of them again.
+    if let Err(error) = node.state.save(FILE, &wanted) {
+        node.warn(format!("cannot remember which volumes are attached: {error}"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Deleting a volume: the coordinator's record first, then the replicas. A replica that cannot be
+//! reached is deleted when its node starts and learns that the volume is gone.
+
+use std::sync::Arc;
+
+use super::create::delete_one;
+use super::lookup::{find, unexpected};
+use crate::api::types::{DeleteVolumeAnswer, PlannedReplica, VERSION};
+use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::{Answer, Request};
+use crate::node::Node;
+
+/// Deletes a volume with its data.
+///
+/// # Errors
+/// If there is no such volume, or it is attached.
+pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer, ApiError> {
+    let what = format!("cannot delete volume {volume}");
+    let _changing = node.volumes.changes.lock().await;
+    let found = find(node, &what, volume).await?;
+    if node.volumes.get(found.view.volume).is_some() {
+        return Err(attached(&what, &node.identity.name));
+    }
+    let request = Request::Delete {
+        node: node.identity.node.to_string(),
+        volume: found.view.volume.to_string(),
+        generation: found.view.generation.0,
+    };
+    match node.coordinator.ask(&what, request).await? {
+        Answer::Done => {}
+        Answer::Newest(_) => {
+            let primary = found.view.primaries.first().map(|p| node.coordinator.node_ref(p.node));
+            return Err(attached(&what, &primary.map_or("another node".into(), |p| p.name)));
+        }
+        Answer::NoVolume => return find(node, &what, volume).await.and(Err(gone(&what))),
+        other => return Err(unexpected(&what, &other)),
+    }
+    let (mut removed, mut remembered) = (0, Vec::new());
+    for (mirror, record) in found.view.replicas() {
+        match delete_one(node, record.node, found.view.volume, record.id).await {
+            Ok(()) => removed += 1,
+            Err(error) => {
+                tracing::warn!(replica = %record.id, %error, "a replica is deleted when its node starts");
+                let id = record.id.to_string();
+                let placed = found.stored.record.replicas.iter().find(|p| p.id == id);
+                remembered.push(PlannedReplica {
+                    id,
+                    mirror,
+                    node: node.coordinator.node_ref(record.node),
+                    disk: placed.map_or(String::new(), |p| p.disk.clone()),
+                });
+            }
+        }
+    }
+    let name = &found.stored.record.name;
+    let later = match remembered.len() {
+        0 => String::new(),
+        count => {
+            format!("; {count} replica(s) on nodes that do not answer are deleted when those start")
+        }
+    };
+    let message = format!("volume {name} is deleted{later}");
+    tracing::info!("{message}");
+    Ok(DeleteVolumeAnswer { version: VERSION, removed, remembered, message })
+}
+
+fn attached(what: &str, node: &str) -> ApiError {
+    let why = format!("it is attached on node {node}");
+    ApiError::new(ErrorCode::Attached, what, why, "Detach it first")
+}
+
+fn gone(what: &str) -> ApiError {
+    let why = "it was deleted meanwhile";
+    ApiError::new(ErrorCode::NoSuchVolume, what, why, "See `evenkeel volume list`")
+}

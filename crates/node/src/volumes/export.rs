@@ -1,0 +1,175 @@
+//! NBD exports of attached volumes.
+
+use std::sync::Arc;
+
+use evenkeel_engine::FrontendId;
+use evenkeel_exports::nbd;
+use hyper::Method;
+
+use super::lookup::{Found, find, life, moved, primary_elsewhere};
+use super::{Attached, WantedNbd, lock};
+use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::coordinator::NodeLife;
+use crate::nbd::FRONTEND;
+use crate::node::Node;
+
+/// Where a volume is attached.
+enum Place {
+    Here(Arc<Attached>),
+    There(Box<NodeLife>, String),
+}
+
+async fn place(node: &Node, what: &str, volume: &str, forwarded: bool) -> Result<Place, ApiError> {
+    if let Some(attached) = node.volumes.by_name(volume) {
+        return Ok(Place::Here(attached));
+    }
+    let Found { stored, view } = find(node, what, volume).await?;
+    match primary_elsewhere(node, &view) {
+        Some(_) if forwarded => Err(moved(what)),
+        Some(elsewhere) => {
+            Ok(Place::There(Box::new(life(node, what, elsewhere)?), stored.record.id))
+        }
+        None => Err(ApiError::new(
+            ErrorCode::NotAttached,
+            what,
+            "the volume is not attached",
+            "Attach it first, by `evenkeel attach`",
+        )),
+    }
+}
+
+/// Serves an attached volume by NBD, on the node where it is attached.
+///
+/// # Errors
+/// If it is not attached, or TCP is asked for and no address is configured.
+pub async fn export(
+    node: &Arc<Node>,
+    volume: &str,
+    request: ExportNbdRequest,
+    forwarded: bool,
+) -> Result<ExportAnswer, ApiError> {
+    let what = format!("cannot export volume {volume}");
+    match place(node, &what, volume, forwarded).await? {
+        Place::Here(attached) => {
+            let _changing = node.volumes.changes.lock().await;
+            let wanted = WantedNbd { tcp: request.tcp, read_only: request.read_only };
+            start(node, &attached, wanted, &what).await?;
+            node.volumes.save(node);
+            let status = node.data.volume_status(attached.id).await;
+            let frontends = status.map(|status| status.frontends).unwrap_or_default();
+            let export = of(node, &attached, &frontends).into_iter().next();
+            let export = export.ok_or_else(|| moved(&what))?;
+            Ok(ExportAnswer { version: VERSION, export })
+        }
+        Place::There(target, id) => {
+            let path = routes::fill(routes::EXPORT_NBD, &[&id]);
+            let (body, deadline) = (Some(&request), cluster::COMMAND);
+            cluster::forward(node, &target, Method::POST, &path, body, deadline).await
+        }
+    }
+}
+
+/// Makes the export's sockets.
+pub(super) async fn start(
+    node: &Arc<Node>,
+    attached: &Attached,
+    wanted: WantedNbd,
+    what: &str,
+) -> Result<(), ApiError> {
+    if wanted.tcp && node.nbd.tcp.is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::NotSupported,
+            what,
+            format!("node {} has no TCP address for NBD", node.identity.name),
+            "Set `listen` under [nbd] and restart the node, or export on the unix socket only",
+        ));
+    }
+    let export = nbd::Export {
+        volume: attached.id,
+        name: attached.name().to_owned(),
+        description: format!("evenkeel volume {}", attached.id),
+        size: attached.size,
+        block_size: attached.block_size,
+        read_only: wanted.read_only,
+        fast_zeroes: false,
+    };
+    let served = node.nbd.export(node, export, wanted.tcp).await;
+    served.map_err(|why| {
+        let advice = "Repair what is in the way, then export again";
+        ApiError::new(ErrorCode::System, what, why, advice)
+    })?;
+    *lock(&attached.nbd) = Some(wanted);
+    Ok(())
+}
+
+/// Ends the export: no new clients, and those that are connected are closed.
+pub(super) async fn stop(node: &Node, attached: &Attached) -> bool {
+    node.nbd.unexport(attached.name());
+    let was = lock(&attached.nbd).take().is_some();
+    let status = node.data.volume_status(attached.id).await;
+    for (frontend, name) in status.map(|status| status.frontends).unwrap_or_default() {
+        if name.starts_with(FRONTEND) {
+            // It may have ended by itself meanwhile.
+            let _ = node.data.remove_frontend(attached.id, frontend).await;
+        }
+    }
+    was
+}
+
+/// Ends the NBD export of a volume.
+///
+/// # Errors
+/// If it is not exported.
+pub async fn unexport(
+    node: &Arc<Node>,
+    volume: &str,
+    forwarded: bool,
+) -> Result<DoneAnswer, ApiError> {
+    let what = format!("cannot end the export of volume {volume}");
+    match place(node, &what, volume, forwarded).await? {
+        Place::Here(attached) => {
+            let _changing = node.volumes.changes.lock().await;
+            if !stop(node, &attached).await {
+                let why = "it is not exported by NBD";
+                let advice = "See `evenkeel volume status`";
+                return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
+            }
+            node.volumes.save(node);
+            let message = format!("volume {} is not exported any more", attached.name());
+            Ok(DoneAnswer { version: VERSION, message })
+        }
+        Place::There(target, id) => {
+            let path = routes::fill(routes::EXPORT_NBD, &[&id]);
+            let (method, deadline) = (Method::DELETE, cluster::COMMAND);
+            cluster::forward::<(), _>(node, &target, method, &path, None, deadline).await
+        }
+    }
+}
+
+/// The exports of a volume, for its status.
+pub(super) fn of(
+    node: &Node,
+    attached: &Attached,
+    frontends: &[(FrontendId, String)],
+) -> Vec<Export> {
+    let Some(wanted) = attached.nbd() else { return Vec::new() };
+    let socket = node.nbd.socket(attached.name()).display().to_string();
+    let tcp = if wanted.tcp { node.nbd.tcp.clone() } else { Vec::new() };
+    let tls = wanted.tcp && node.nbd.tls.is_some();
+    let scheme = if tls { "nbds" } else { "nbd" };
+    let name = attached.name();
+    let mut uris = vec![format!("nbd+unix:///{name}?socket={socket}")];
+    uris.extend(tcp.iter().map(|address| format!("{scheme}://{address}/{name}")));
+    vec![Export {
+        kind: "nbd".into(),
+        node: node.reference(),
+        socket: Some(socket),
+        tcp,
+        tls,
+        read_only: wanted.read_only,
+        uris,
+        clients: frontends.iter().filter(|(_, name)| name.starts_with(FRONTEND)).count(),
+    }]
+}

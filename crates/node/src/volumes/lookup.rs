@@ -1,0 +1,91 @@
+//! Finding a volume, and the node on which it is attached.
+
+use evenkeel_core::{NodeId, View};
+
+use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::{Answer, CallError, NodeLife, Request, StoredVolume};
+use crate::node::Node;
+
+/// A volume as the coordinator knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// As stored.
+    pub stored: StoredVolume,
+    /// Its newest view.
+    pub view: View,
+}
+
+/// Reads a volume by its name or identity.
+pub(super) async fn find(node: &Node, what: &str, volume: &str) -> Result<Found, ApiError> {
+    let request = Request::Read { volume: volume.to_owned() };
+    match node.coordinator.ask(what, request).await? {
+        Answer::Volume(stored) => decode(what, *stored),
+        Answer::NoVolume => Err(ApiError::new(
+            ErrorCode::NoSuchVolume,
+            what,
+            format!("there is no volume {volume}"),
+            "See `evenkeel volume list`",
+        )),
+        other => Err(unexpected(what, &other)),
+    }
+}
+
+/// Reads the view of a stored volume.
+pub(super) fn decode(what: &str, stored: StoredVolume) -> Result<Found, ApiError> {
+    let view = stored.view.decode().map_err(|e: CallError| {
+        let advice = "The coordinator runs other software, or its database is damaged";
+        ApiError::new(ErrorCode::System, what, e.to_string(), advice)
+    })?;
+    Ok(Found { stored, view })
+}
+
+/// The coordinator answered something that does not belong to the question.
+pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
+    let why = format!("the coordinator answered {answer:?}");
+    ApiError::new(
+        ErrorCode::System,
+        what,
+        why,
+        "Compare the nodes' versions by `evenkeel node list`",
+    )
+}
+
+/// Another node on which the volume is attached, if it is: the first primary of its view.
+pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
+    view.primaries.iter().map(|p| p.node).find(|id| *id != node.identity.node)
+}
+
+/// A node by its identity, as last known.
+pub(super) fn life(node: &Node, what: &str, id: NodeId) -> Result<NodeLife, ApiError> {
+    node.coordinator.node(id).ok_or_else(|| {
+        let why = format!("node {id} is not known here");
+        ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node list`")
+    })
+}
+
+/// A node by its name or identity; `None`: it is this one.
+pub(super) async fn named(
+    node: &Node,
+    what: &str,
+    name: &str,
+) -> Result<Option<NodeLife>, ApiError> {
+    if name == node.identity.name || name == node.identity.node.to_string() {
+        return Ok(None);
+    }
+    crate::cluster::nodes(node).await;
+    node.coordinator.node_by_name(name).map(Some).ok_or_else(|| {
+        let names: Vec<_> = node.coordinator.nodes().into_iter().map(|l| l.node.name).collect();
+        let why = format!("there is no node {name}; there are: {}", names.join(", "));
+        ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node list`")
+    })
+}
+
+/// A request came from another node, which believed that it belongs here, and it does not.
+pub(super) fn moved(what: &str) -> ApiError {
+    ApiError::new(
+        ErrorCode::WrongState,
+        what,
+        "the volume was attached or detached meanwhile",
+        "Try again",
+    )
+}

@@ -1,0 +1,81 @@
+use super::*;
+use crate::api::types::NodeRef;
+
+const GIB: u64 = 1 << 30;
+
+fn disk(node: &str, name: &str, free: u64) -> Disk {
+    Disk {
+        name: name.into(),
+        node: NodeRef { id: format!("id of {node}"), name: node.into() },
+        path: "/x".into(),
+        kind: DiskKind::Directory,
+        size: free,
+        free,
+        block_size: 512,
+        replicas: Vec::new(),
+        problem: None,
+    }
+}
+
+fn request(replicas: usize, stripe: usize) -> CreateVolumeRequest {
+    CreateVolumeRequest { replicas, stripe, ..CreateVolumeRequest::new("v", GIB) }
+}
+
+fn code(request: &CreateVolumeRequest, disks: &[Disk]) -> ErrorCode {
+    choose(request, disks, GIB, "x").unwrap_err().code
+}
+
+#[test]
+fn replicas_of_a_mirror_go_to_different_nodes() {
+    let disks = [disk("a", "1", 9 * GIB), disk("a", "2", 8 * GIB), disk("b", "1", 2 * GIB)];
+    assert_eq!(choose(&request(2, 1), &disks, GIB, "x").unwrap(), [[0, 2]]);
+    assert_eq!(code(&request(3, 1), &disks), ErrorCode::NotEnoughDisks);
+    let mut same = request(3, 1);
+    same.allow_same_node = true;
+    assert_eq!(choose(&same, &disks, GIB, "x").unwrap(), [[0, 2, 1]]);
+}
+
+#[test]
+fn mirrors_of_a_stripe_spread_over_the_disks() {
+    let disks = [disk("a", "1", 9 * GIB), disk("a", "2", 9 * GIB), disk("b", "1", 9 * GIB)];
+    let placement = choose(&request(1, 3), &disks, GIB, "x").unwrap();
+    let used: BTreeSet<usize> = placement.into_iter().flatten().collect();
+    assert_eq!(used.len(), 3);
+}
+
+#[test]
+fn disks_that_are_too_small_are_refused_unless_thin() {
+    let disks = [disk("a", "1", GIB), disk("b", "1", 2 * GIB)];
+    assert_eq!(code(&request(2, 1), &disks), ErrorCode::DiskTooSmall);
+    let mut thin = request(2, 1);
+    thin.thin = true;
+    choose(&thin, &disks, GIB, "x").unwrap();
+    assert_eq!(code(&request(1, 1), &[]), ErrorCode::NotEnoughDisks);
+}
+
+#[test]
+fn named_places_are_taken_as_they_are() {
+    let disks = [disk("a", "1", 9 * GIB), disk("a", "2", 9 * GIB), disk("b", "1", 9 * GIB)];
+    let mut named = request(2, 1);
+    named.on = vec!["b:1".into(), "a:2".into()];
+    assert_eq!(choose(&named, &disks, GIB, "x").unwrap(), [[2, 1]]);
+    named.on = vec!["a:1".into(), "a:2".into()];
+    assert_eq!(choose(&named, &disks, GIB, "x").unwrap(), [[0, 1]]);
+    named.on = vec!["a:1".into(), "a:1".into()];
+    assert_eq!(code(&named, &disks), ErrorCode::NotEnoughDisks);
+    named.on = vec!["a:1".into()];
+    assert_eq!(code(&named, &disks), ErrorCode::BadRequest);
+    named.on = vec!["a:1".into(), "c:9".into()];
+    assert_eq!(code(&named, &disks), ErrorCode::NoSuchDisk);
+    named.on = vec!["a".into(), "b:1".into()];
+    assert_eq!(code(&named, &disks), ErrorCode::BadRequest);
+}
+
+#[test]
+fn a_device_holds_one_replica() {
+    let mut device = disk("a", "1", 9 * GIB);
+    device.kind = DiskKind::Device;
+    let mut same = request(1, 2);
+    same.allow_same_node = true;
+    assert_eq!(code(&same, &[device]), ErrorCode::DiskTooSmall);
+}

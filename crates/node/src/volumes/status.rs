@@ -1,0 +1,404 @@
+//! All that a person wants to know of a volume.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel_core::message::{RebuildProgress, RebuildWait};
+use evenkeel_core::primary::Waiting;
+use evenkeel_core::{Protocol, ReplicaId, ReplicaState, View};
+use hyper::Method;
+
+use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
+use super::{Attached, Phase, export, lock, words};
+use crate::api::types::{
+    MirrorStatus, NoData, PrimaryStatus, Rebuild, ReplicaStatus, StatusSource, Suspended, Until,
+    VERSION, VolumeAnswer, VolumeHealth, VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus,
+    VolumesAnswer, WaitsFor,
+};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
+use crate::node::Node;
+
+/// The longest that a question for the status waits.
+const LONGEST_WAIT: u64 = 60;
+/// The pause between two looks while waiting.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) const fn protocol(protocol: Protocol) -> VolumeProtocol {
+    match protocol {
+        Protocol::A => VolumeProtocol::A,
+        Protocol::B => VolumeProtocol::B,
+        Protocol::C => VolumeProtocol::C,
+    }
+}
+
+/// All volumes. Without the coordinator: those that are attached here.
+///
+/// # Errors
+/// If this node belongs to no cluster.
+pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
+    let what = "cannot list the volumes";
+    let mut warnings = Vec::new();
+    let mut volumes = Vec::new();
+    match node.coordinator.ask(what, Request::Volumes).await {
+        Ok(Answer::Volumes(stored)) => {
+            cluster::nodes(node).await;
+            let mut asked = Vec::new();
+            for stored in stored {
+                let (node, found) = (node.clone(), decode(what, stored)?);
+                asked.push(tokio::spawn(async move { of_found(&node, &found, false).await }));
+            }
+            for status in asked {
+                volumes.extend(status.await.ok());
+            }
+        }
+        Ok(other) => return Err(unexpected(what, &other)),
+        Err(e) if e.code == ErrorCode::NoCoordinator => {
+            warnings.push(format!("{}: only volumes attached on this node are listed", e.why));
+            for attached in node.volumes.all() {
+                volumes.extend(of_attached(node, &attached).await);
+            }
+        }
+        Err(e) => return Err(e),
+    }
+    volumes.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(VolumesAnswer { version: VERSION, volumes, warnings })
+}
+
+/// One volume, when what is waited for has come or the time is up.
+///
+/// # Errors
+/// If there is no such volume, or nobody knows of it.
+pub async fn wait(
+    node: &Arc<Node>,
+    volume: &str,
+    query: &VolumeQuery,
+    forwarded: bool,
+) -> Result<VolumeStatus, ApiError> {
+    let deadline = Instant::now() + Duration::from_secs(query.wait.unwrap_or(0).min(LONGEST_WAIT));
+    let mut pause = LOOK;
+    loop {
+        let status = one(node, volume, forwarded).await?;
+        let reached = query.until.is_none_or(|until| holds(&status, until));
+        if reached || Instant::now() + pause > deadline {
+            return Ok(status);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(500));
+    }
+}
+
+fn holds(status: &VolumeStatus, until: Until) -> bool {
+    match until {
+        Until::Serving => status.state == VolumeState::Serving,
+        Until::InSync => status.health == VolumeHealth::InSync,
+        Until::Detached => status.state == VolumeState::Detached,
+    }
+}
+
+/// One volume as it is now.
+///
+/// # Errors
+/// If there is no such volume, or nobody knows of it.
+pub async fn one(
+    node: &Arc<Node>,
+    volume: &str,
+    forwarded: bool,
+) -> Result<VolumeStatus, ApiError> {
+    if let Some(attached) = node.volumes.by_name(volume)
+        && let Some(status) = of_attached(node, &attached).await
+    {
+        return Ok(status);
+    }
+    let found = find(node, &format!("cannot tell the status of volume {volume}"), volume).await?;
+    Ok(of_found(node, &found, forwarded).await)
+}
+
+/// From the primary, here or elsewhere; else from the coordinator's view.
+async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeStatus {
+    if let Some(attached) = node.volumes.get(found.view.volume)
+        && let Some(status) = of_attached(node, &attached).await
+    {
+        return status;
+    }
+    let elsewhere = primary_elsewhere(node, &found.view).filter(|_| !forwarded);
+    if let Some(life) = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|l| l.alive) {
+        let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
+        let deadline = cluster::QUESTION;
+        let answer =
+            cluster::forward::<(), VolumeAnswer>(node, &life, Method::GET, &path, None, deadline);
+        if let Ok(mut answer) = answer.await {
+            for primary in &mut answer.volume.primaries {
+                primary.here = false;
+            }
+            return answer.volume;
+        }
+    }
+    of_view(node, &found.stored, &found.view)
+}
+
+/// From the coordinator's view alone.
+fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
+    let mut status = base(node, &stored.record, view);
+    status.primaries = view.primaries.iter().map(|p| primary(node, p.node)).collect();
+    if let Some(primary) = status.primaries.first() {
+        status.state = VolumeState::Unreachable;
+        let name = &primary.node.name;
+        status.reason =
+            Some(match (primary.node.id == node.identity.node.to_string(), primary.alive) {
+                (true, _) => {
+                    format!("node {name} ended without detaching it: attach it again, or detach it")
+                }
+                (false, true) => format!("node {name}, on which it is attached, does not answer"),
+                (false, false) => format!(
+                    "node {name}, on which it was attached, is dead: attach it on another node"
+                ),
+            });
+    }
+    status
+}
+
+fn primary(node: &Node, id: evenkeel_core::NodeId) -> PrimaryStatus {
+    let here = id == node.identity.node;
+    PrimaryStatus {
+        node: node.coordinator.node_ref(id),
+        alive: here || node.coordinator.node(id).is_some_and(|life| life.alive),
+        here,
+        device: None,
+        device_kind: None,
+        requests: None,
+        unflushed: None,
+    }
+}
+
+/// What a view tells.
+fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
+    let mirrors: Vec<MirrorStatus> = (0..view.mirrors.len())
+        .map(|index| MirrorStatus {
+            index,
+            summary: summary(view, index),
+            replicas: replicas(node, record, view, index),
+        })
+        .collect();
+    let states = || view.replicas().map(|(_, record)| record.state);
+    let health = if states().all(|s| s == ReplicaState::InSync) {
+        VolumeHealth::InSync
+    } else if states().all(ReplicaState::takes_writes) {
+        VolumeHealth::Rebuilding
+    } else {
+        VolumeHealth::Degraded
+    };
+    VolumeStatus {
+        id: record.id.clone(),
+        name: record.name.clone(),
+        size: view.geometry.size,
+        block_size: view.geometry.block_size,
+        chunk: view.geometry.chunk,
+        protocol: protocol(view.protocol),
+        no_data: record.no_data,
+        state: VolumeState::Detached,
+        health,
+        reason: unhealthy(&mirrors),
+        suspended: None,
+        generation: view.generation.0,
+        lineage: view.lineage.to_string(),
+        source: StatusSource::Coordinator,
+        primaries: Vec::new(),
+        mirrors,
+        exports: Vec::new(),
+        events: Vec::new(),
+    }
+}
+
+/// As in `[UU_]`.
+fn summary(view: &View, mirror: usize) -> String {
+    let replicas = &view.mirrors[mirror].replicas;
+    let letters: String = replicas.iter().map(|record| words::letter(record.state)).collect();
+    format!("[{letters}]")
+}
+
+/// The first replica that is not in-sync, and why.
+fn unhealthy(mirrors: &[MirrorStatus]) -> Option<String> {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let mut unusual = replicas.filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
+    let (first, why) = unusual.next()?;
+    let more = match unusual.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    let disk = first.disk.as_deref().unwrap_or("?");
+    Some(format!("replica {}:{disk}: {why}{more}", first.node.name))
+}
+
+fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> Vec<ReplicaStatus> {
+    let status = |replica: &evenkeel_core::ReplicaRecord| {
+        let id = replica.id.to_string();
+        let life = node.coordinator.node(replica.node);
+        let here = replica.node == node.identity.node;
+        let known = life.map(|life| life.alive).filter(|_| node.coordinator.status().reachable);
+        ReplicaStatus {
+            disk: record.replicas.iter().find(|p| p.id == id).map(|p| p.disk.clone()),
+            id,
+            node: node.coordinator.node_ref(replica.node),
+            node_alive: if here { Some(true) } else { known },
+            state: words::state(replica.state),
+            cause: words::cause(replica.cause),
+            reason: words::reason(replica.state, replica.cause),
+            connected: None,
+            outstanding: None,
+            oldest_ms: None,
+            rebuild: None,
+        }
+    };
+    view.mirrors[mirror].replicas.iter().map(status).collect()
+}
+
+/// A replica's node and disk, as in `alpha:disk1`.
+pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> String {
+    let id = replica.to_string();
+    match attached.record.replicas.iter().find(|placed| placed.id == id) {
+        Some(placed) => {
+            let name = node.coordinator.node_by_name(&placed.node).map(|life| life.node.name);
+            format!("{}:{}", name.unwrap_or_else(|| placed.node.clone()), placed.disk)
+        }
+        None => id,
+    }
+}
+
+/// From the primary on this node. `None`: it has just ended.
+pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option<VolumeStatus> {
+    let volume = node.data.volume_status(attached.id).await?;
+    let core = volume.primary?;
+    let view = core.view.clone()?;
+    let mut status = base(node, &attached.record, &view);
+    status.source = StatusSource::Primary;
+    let here = attached.primary.node;
+    status.primaries = view.primaries.iter().map(|p| primary(node, p.node)).collect();
+    if !status.primaries.iter().any(|p| p.here) {
+        status.primaries.push(primary(node, here));
+    }
+    let device = attached.device();
+    for primary in status.primaries.iter_mut().filter(|primary| primary.here) {
+        primary.device = device.as_ref().map(|d| d.path.display().to_string());
+        primary.device_kind = device.as_ref().map(|d| d.kind.clone());
+        primary.requests = Some(core.requests);
+        primary.unflushed = Some(core.unflushed);
+    }
+    for replica in status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas) {
+        let Some(peer) = core.replicas.iter().find(|p| p.replica.to_string() == replica.id) else {
+            continue;
+        };
+        replica.connected = Some(peer.connected);
+        replica.outstanding = Some(peer.outstanding);
+        replica.oldest_ms = peer.oldest.map(|age| age.as_millis() as u64);
+        replica.rebuild =
+            peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));
+    }
+    status.state = match (attached.phase(), core.serving, core.waiting) {
+        (Phase::Starting, ..) => VolumeState::Starting,
+        (_, true, None) => VolumeState::Serving,
+        _ => VolumeState::Suspended,
+    };
+    let now = now();
+    if status.state == VolumeState::Suspended || status.state == VolumeState::Starting {
+        let waiting = core.waiting.unwrap_or((Waiting::Start, now));
+        let suspended = suspended(node, attached, waiting.0, now.since(waiting.1));
+        status.reason = Some(suspended.why.clone());
+        status.suspended = Some(suspended);
+    }
+    status.exports = export::of(node, attached, &volume.frontends);
+    status.events = lock(&attached.events).iter().cloned().collect();
+    Some(status)
+}
+
+/// The present moment on the clock that the engine gives to the core.
+fn now() -> evenkeel_core::Instant {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+fn suspended(node: &Node, attached: &Attached, waiting: Waiting, since: Duration) -> Suspended {
+    let (waits_for, mirror, limit_seconds, why, action) = match waiting {
+        Waiting::Start => (
+            WaitsFor::Start,
+            None,
+            None,
+            "it is being attached: replicas are reached and the view is changed".to_owned(),
+            "Wait; if it lasts, see that the nodes of its replicas and the coordinator's node run",
+        ),
+        Waiting::Replica(mirror) => (
+            WaitsFor::Replica,
+            Some(mirror),
+            match attached.record.no_data {
+                NoData::Suspend { seconds } => Some(seconds),
+                NoData::Error => Some(0),
+            },
+            format!("no in-sync replica of mirror {mirror} answers"),
+            "Start the nodes that hold its in-sync replicas; requests go on by themselves then",
+        ),
+        Waiting::Coordinator => (
+            WaitsFor::Coordinator,
+            None,
+            Some(node.config.times.coordinator_patience_seconds),
+            "a view has to change, and the coordinator does not answer".to_owned(),
+            "Start the coordinator's node, or repair the network to it",
+        ),
+    };
+    let action = action.to_owned();
+    Suspended { waits_for, mirror, seconds: since.as_secs(), limit_seconds, why, action }
+}
+
+fn rebuild(
+    node: &Node,
+    attached: &Attached,
+    view: &View,
+    replica: ReplicaId,
+    progress: &RebuildProgress,
+) -> Rebuild {
+    let mut rates = lock(&attached.rates);
+    let rate = rates.entry(replica).or_default().note(Instant::now(), progress.done);
+    drop(rates);
+    let left = progress.total.saturating_sub(progress.done);
+    let source = progress.source.and_then(|id| view.replica(id));
+    let waits_for = progress.waits_for.map(|wait| match wait {
+        RebuildWait::Source => "a connection to its source".to_owned(),
+        RebuildWait::Drain => "the primary, to drain a region".to_owned(),
+        RebuildWait::SourceMedium(offset) => format!("its source cannot read byte {offset}"),
+    });
+    Rebuild {
+        done: progress.done,
+        total: progress.total,
+        copied: progress.copied,
+        rate,
+        eta_seconds: (rate > 0).then(|| left.div_ceil(rate.max(1))),
+        source: progress.source.map(|id| id.to_string()),
+        source_node: source.map(|(_, record)| node.coordinator.node_ref(record.node)),
+        waits_for,
+    }
+}
+
+/// Looks at every rebuild once a second, so that the rate is known when somebody asks.
+pub async fn sample(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+        for attached in node.volumes.all() {
+            let status = node.data.volume_status(attached.id).await;
+            let Some(core) = status.and_then(|status| status.primary) else { continue };
+            let mut rates = lock(&attached.rates);
+            for peer in &core.replicas {
+                match peer.rebuild {
+                    Some(progress) => {
+                        let rate = rates.entry(peer.replica).or_default();
+                        rate.note(Instant::now(), progress.done);
+                    }
+                    None => drop(rates.remove(&peer.replica)),
+                }
+            }
+        }
+    }
+}

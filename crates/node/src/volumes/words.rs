@@ -1,0 +1,132 @@
+//! What the core tells, in sentences for people.
+
+use evenkeel_core::primary::{EndReason, Note, Waiting};
+use evenkeel_core::view::Cause;
+use evenkeel_core::{ReplicaId, ReplicaState};
+
+use crate::api::ErrorCode;
+use crate::api::types;
+
+/// A note as a sentence; `place` names a replica by its node and disk.
+pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
+    match note {
+        Note::Serving(generation) => format!("the volume is served, by view {generation}"),
+        Note::Left(replica, cause) => {
+            format!("the replica on {} left: {cause}", place(*replica))
+        }
+        Note::Admitted(replica) => format!("the replica on {} rebuilds", place(*replica)),
+        Note::Completed(replica) => format!("the replica on {} is in-sync again", place(*replica)),
+        Note::Suspended(Waiting::Start) => "requests wait for the attach to finish".into(),
+        Note::Suspended(Waiting::Replica(mirror)) => {
+            format!("requests wait for an in-sync replica of mirror {mirror}: none answers")
+        }
+        Note::Suspended(Waiting::Coordinator) => {
+            "requests wait for the coordinator: a view has to change".into()
+        }
+        Note::Resumed => "requests go on".into(),
+        Note::OtherLineage(replica) => format!(
+            "the replica on {} holds data of another lineage and is left alone",
+            place(*replica)
+        ),
+    }
+}
+
+/// Why a primary ended, as a sentence.
+pub(super) const fn ended(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Detached => "the volume was detached",
+        EndReason::DetachedUnclean => {
+            "the volume was detached while not all replicas answered: it is resynchronised at the next attach"
+        }
+        EndReason::Fenced => "another primary took over: the volume is not attached here any more",
+        EndReason::NoCoordinator => "the coordinator did not answer",
+        EndReason::NoData => "a mirror has no in-sync replica that answers",
+        EndReason::NoVolume => "the volume does not exist any more",
+        EndReason::CoordinatorBehind => {
+            "a replica knows a newer view than the coordinator, which was restored from an old backup"
+        }
+        EndReason::LostWrites => {
+            "the last in-sync replica's machine restarted and lost writes that were not flushed"
+        }
+    }
+}
+
+/// What to do when an attach ended so, and its code.
+pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str) {
+    match reason {
+        EndReason::NoCoordinator => {
+            (ErrorCode::NoCoordinator, "Start the coordinator's node, or repair the network")
+        }
+        EndReason::NoData => (
+            ErrorCode::NoData,
+            "Start the nodes that hold the volume's in-sync replicas; see `evenkeel volume status`",
+        ),
+        EndReason::NoVolume => (ErrorCode::NoSuchVolume, "See `evenkeel volume list`"),
+        EndReason::Fenced => {
+            (ErrorCode::AttachedElsewhere, "Detach it there first; see `evenkeel volume status`")
+        }
+        EndReason::CoordinatorBehind => {
+            (ErrorCode::WrongState, "Put the coordinator's newest database back")
+        }
+        EndReason::LostWrites => {
+            (ErrorCode::WrongState, "Attach it again, and check the filesystem on it")
+        }
+        EndReason::Detached | EndReason::DetachedUnclean => {
+            (ErrorCode::WrongState, "It was detached meanwhile: attach it again")
+        }
+    }
+}
+
+pub(super) const fn state(state: ReplicaState) -> types::ReplicaState {
+    match state {
+        ReplicaState::InSync => types::ReplicaState::InSync,
+        ReplicaState::Rebuilding => types::ReplicaState::Rebuilding,
+        ReplicaState::Stale => types::ReplicaState::Stale,
+        ReplicaState::Faulty => types::ReplicaState::Faulty,
+        ReplicaState::Spare => types::ReplicaState::Spare,
+    }
+}
+
+/// One character for a replica's state, as in `[UU_]`.
+pub(super) const fn letter(state: ReplicaState) -> char {
+    match state {
+        ReplicaState::InSync => 'U',
+        ReplicaState::Rebuilding => 'R',
+        ReplicaState::Stale => '_',
+        ReplicaState::Faulty => 'F',
+        ReplicaState::Spare => 'S',
+    }
+}
+
+pub(super) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
+    Some(match cause {
+        Cause::None => return None,
+        Cause::Disconnected => types::ReplicaCause::Disconnected,
+        Cause::Late => types::ReplicaCause::Late,
+        Cause::Restarted => types::ReplicaCause::Restarted,
+        Cause::Unreachable => types::ReplicaCause::Unreachable,
+        Cause::UncleanEnd => types::ReplicaCause::UncleanEnd,
+        Cause::Medium => types::ReplicaCause::Medium,
+        Cause::NoSpace => types::ReplicaCause::NoSpace,
+        Cause::Operator => types::ReplicaCause::Operator,
+        Cause::OtherLineage => types::ReplicaCause::OtherLineage,
+        Cause::SourceFailed => types::ReplicaCause::SourceFailed,
+    })
+}
+
+/// Why a replica is not in-sync, and what brings it back.
+pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
+    let why = cause.to_string();
+    let because = if why.is_empty() { String::new() } else { format!(": {why}") };
+    Some(match state {
+        ReplicaState::InSync => return None,
+        ReplicaState::Rebuilding => format!("it copies what it lacks{because}"),
+        ReplicaState::Stale => {
+            format!("it lacks writes{because}; it returns by itself when it can be reached")
+        }
+        ReplicaState::Faulty => {
+            format!("it failed{because}; bring it back by `evenkeel replica re-add`, or remove it")
+        }
+        ReplicaState::Spare => "it holds nothing yet".into(),
+    })
+}
