@@ -79,6 +79,31 @@ impl RangeLock {
         }
     }
 
+    /// Makes a granted exclusive lock a shared one, and appends to `granted` the locks that are
+    /// granted by that, in their order.
+    pub fn downgrade(&mut self, number: LockNumber, granted: &mut Vec<LockNumber>) {
+        let Ok(index) = self.entries.binary_search_by_key(&number, |entry| entry.number) else {
+            debug_assert!(false, "lock {number} is not held");
+            return;
+        };
+        let (earlier, later) = self.entries.split_at_mut(index + 1);
+        let Some(lock) = earlier.last_mut() else { return };
+        debug_assert!(lock.blockers == 0, "lock {number} is not granted");
+        if core::mem::replace(&mut lock.mode, LockMode::Shared) == LockMode::Shared
+            || self.waiting == 0
+        {
+            return;
+        }
+        let readers = later.iter_mut().filter(|entry| entry.mode == LockMode::Shared);
+        for reader in readers.filter(|entry| entry.conflicts(&lock.range, LockMode::Exclusive)) {
+            reader.blockers -= 1;
+            if reader.blockers == 0 {
+                self.waiting -= 1;
+                granted.push(reader.number);
+            }
+        }
+    }
+
     /// Whether no lock is held or asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -134,9 +134,9 @@ impl<P: Payload> Primary<P> {
         self.forget_if_over(number);
     }
 
-    /// Answers the client. The lock of a request that succeeded is given back at once; that of a
-    /// failed one when its parts have reached every member or those have left, so that no read
-    /// sees such a write come and go.
+    /// Answers the client. Overlapping writes wait until every member has carried out this request or
+    /// has left, so that a resend never meets a later write (W2). Overlapping reads may pass once a
+    /// write has succeeded; one that failed must not be seen to come and go.
     fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
         let succeeded = request.error.is_none();
@@ -145,9 +145,19 @@ impl<P: Payload> Primary<P> {
             cx.effects.push(PrimaryEffect::Reply { request: client, result });
         }
         if succeeded {
-            self.unlock(number);
+            self.let_readers_pass(number);
         }
         self.forget_if_over(number);
+    }
+
+    fn let_readers_pass(&mut self, number: RequestNumber) {
+        let unfinished =
+            self.requests.get(&number).is_some_and(|r| r.is_locked && r.unfinished > 0);
+        if unfinished {
+            let mut granted = Vec::new();
+            self.locks.downgrade(number, &mut granted);
+            self.ready.extend(granted);
+        }
     }
 
     fn unlock(&mut self, number: RequestNumber) {

@@ -40,6 +40,21 @@ fn a_waiting_lock_can_be_given_up() {
     assert!(locks.is_empty());
 }
 
+#[test]
+fn a_downgraded_lock_lets_readers_pass_but_no_writer() {
+    let mut locks = RangeLock::default();
+    assert!(locks.acquire(1, 0..8, Exclusive));
+    assert!(!locks.acquire(2, 0..4, Shared));
+    assert!(!locks.acquire(3, 4..8, Exclusive));
+    assert!(!locks.acquire(4, 4..8, Shared), "the writer before it waits still");
+    let mut granted = Vec::new();
+    locks.downgrade(1, &mut granted);
+    assert_eq!(granted, [2]);
+    assert!(locks.acquire(5, 0..4, Shared));
+    assert_eq!(release(&mut locks, 1), [3]);
+    assert_eq!(release(&mut locks, 3), [4]);
+}
+
 /// Every choice of three locks over two blocks, released in every order, is granted just as a
 /// table of pairwise conflicts says.
 #[test]
