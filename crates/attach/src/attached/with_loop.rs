@@ -21,16 +21,31 @@ pub fn attach(
     let directory = place.directory(&name);
     let mut record = record_of(options, Kind::Loop);
     note(place, &record)?;
-    let action = format!("can't mount a FUSE filesystem at {}", directory.display());
-    let connection = OwnedFd::from(mount(&name, &directory).map_err(AttachError::system(action))?);
+    let connection = mount(&name, &directory).map_err(|error| {
+        let action = format!("can't mount a FUSE filesystem at {}", directory.display());
+        unless_forbidden(error, "the permission to mount a FUSE filesystem", action)
+    })?;
+    let connection = OwnedFd::from(connection);
     serve(Box::new(move || Box::new(FuseFrontend::new(connection, size, block_size))))
         .map_err(AttachError::Serve)?;
     // From here on this thread asks the worker through the kernel, and waits for it.
-    let number = loop_device::configure(&place.file(&name), block_size)
-        .map_err(AttachError::system("can't make a loop device"))?;
+    let number = loop_device::configure(&place.file(&name), block_size).map_err(|error| {
+        let action = "can't make a loop device".to_owned();
+        unless_forbidden(error, "the permission to make a loop device", action)
+    })?;
     let device = loop_device::device_path(number);
     publish(place, &mut record, &device)?;
     Ok(device)
+}
+
+/// What this process may not do here, it can't do by trying again.
+fn unless_forbidden(error: std::io::Error, missing: &'static str, action: String) -> AttachError {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound => {
+            AttachError::Unavailable(missing)
+        }
+        _ => AttachError::System { action, error },
+    }
 }
 
 /// Takes away a device that nobody else has open.
