@@ -83,10 +83,8 @@ fn transmission_flags(export: &Export, structured_replies: bool) -> u16 {
     const SEND_CACHE: u16 = 1 << 10;
     const SEND_FAST_ZERO: u16 = 1 << 11;
     let always = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN | SEND_CACHE;
-    let access = match (export.read_only, export.fast_zeroes) {
-        (true, _) => READ_ONLY,
-        (false, true) => SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO,
-        (false, false) => SEND_TRIM | SEND_WRITE_ZEROES,
-    };
+    // Fast zeroing is offered always: where it is not fast, it is answered so at once.
+    let writes = SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO;
+    let access = if export.read_only { READ_ONLY } else { writes };
     always | access | if structured_replies { SEND_DF } else { 0 }
 }

@@ -158,6 +158,8 @@ fn nbdinfo_sees_what_is_offered() {
         "\"can_flush\": true",
         "\"can_trim\": true",
         "\"can_zero\": true",
+        "\"can_fast_zero\": true",
+        "\"can_df\": true",
         "\"is_read_only\": false",
     ] {
         assert!(said.contains(expected), "{expected} is missing: {said}");

@@ -109,6 +109,7 @@ fn a_modern_client_gets_all_it_asks_for() {
     let kinds: Vec<_> = replies.iter().map(|(kind, data)| (*kind, data.get(1))).collect();
     assert_eq!(kinds, [(3, Some(&0)), (3, Some(&1)), (3, Some(&2)), (3, Some(&3)), (ACK, None)]);
     assert_eq!(replies[0].1[2..10], (1u64 << 30).to_be_bytes());
+    assert_eq!(replies[0].1[10..], 0b1101_1110_1101u16.to_be_bytes());
     assert_eq!(replies[3].1[2..], [0, 0, 2, 0, 0, 0, 16, 0, 2, 0, 0, 0]);
     let Progress::Ready(negotiated) = progress else { panic!("{progress:?}") };
     assert!(negotiated.structured_replies && negotiated.block_status);
