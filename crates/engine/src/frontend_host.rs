@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_core::Instant;
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::net::Shutdown;
 
 use crate::api::{EngineError, EngineEvent, FrontendId};
+use crate::batch::Batch;
 use crate::engine::Answer;
 use crate::frontend::{
     Descriptor, Frontend, FrontendAction, FrontendContext, FrontendEvent, SharedFile,
 };
 use crate::link::is_transient;
 use crate::outbox::{Outbox, Sent};
-use crate::ring::{Batch, Completion, Kept, Owner, Purpose};
+use crate::ring::{Completion, Kept, Owner, Purpose};
 use crate::slab::Key;
+use crate::socket::prepare_socket;
 use crate::worker::{Timer, Unsent, Waiter, Work, Worker};
 
 /// How long a front end that stops may take to send what is queued.
@@ -361,19 +362,4 @@ impl Channel {
         let is_socket = prepare_socket(&file);
         Self { file, outbox: Outbox::default(), queued: false, is_socket }
     }
-}
-
-/// Sets a socket up for the ring; whether it is one.
-pub(crate) fn prepare_socket(file: &SharedFile) -> bool {
-    let is_socket =
-        fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
-    if is_socket {
-        // The ring itself waits; with this flag it would report that nothing is there.
-        if let Ok(flags) = fcntl_getfl(file) {
-            let _ = fcntl_setfl(file, flags - OFlags::NONBLOCK);
-        }
-        // A unix socket has no such option, nor a need for it.
-        let _ = rustix::net::sockopt::set_tcp_nodelay(file, true);
-    }
-    is_socket
 }

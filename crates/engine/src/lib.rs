@@ -12,6 +12,7 @@
 //! - [`counters`]: what is counted.
 
 pub mod api;
+mod batch;
 pub mod counters;
 mod disk;
 mod engine;
@@ -19,6 +20,7 @@ pub mod frontend;
 mod frontend_host;
 mod inbox;
 mod link;
+mod link_socket;
 mod mailbox;
 mod orders;
 mod outbox;
@@ -27,6 +29,7 @@ mod replica_host;
 mod ring;
 mod slab;
 pub mod slot;
+mod socket;
 mod status;
 mod volume;
 mod worker;

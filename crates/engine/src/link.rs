@@ -6,28 +6,22 @@
 //! is no room, or when the other side does not read its answers. The end that connected always
 //! reads: what it receives was asked for, and bounded, by itself.
 
-use std::collections::HashMap;
-
 use evenkeel_core::message::Message;
-use evenkeel_core::settings::LONGEST_PAYLOAD;
-use evenkeel_core::{CopyToken, LinkId, Payload, PrimaryEvent, ReplicaEvent, ReplicaId, Sequence};
+use evenkeel_core::{LinkId, Payload, PrimaryEvent, ReplicaEvent, ReplicaId};
 use evenkeel_wire::{PayloadSummary, encode};
 use rustix::net::Shutdown;
 
 use crate::api::{Caller, EngineEvent};
 use crate::counters::LinkCounters;
 use crate::frontend::SharedFile;
-use crate::inbox::{Inbox, Next};
-use crate::outbox::{Outbox, Sent};
-use crate::pool::{Budget, Pool, Reservation};
+use crate::inbox::Next;
+use crate::link_socket::Socket;
+use crate::outbox::Sent;
+use crate::pool::Budget;
 use crate::ring::{Completion, Kept, Owner};
 use crate::slab::Key;
 use crate::slot::Slot;
 use crate::worker::{Unsent, Waiter, Work, Worker};
-
-/// Bytes of small answers that a replica queues towards a primary that does not read them, before
-/// it stops reading from it.
-const MOST_UNREAD: usize = 1 << 20;
 
 /// Whose end it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,93 +48,6 @@ pub(crate) enum Transport {
     Socket(Box<Socket>),
     /// It has failed, and its owner has not been told yet.
     Failed,
-}
-
-/// A link's socket, with what is on its way.
-pub(crate) struct Socket {
-    file: SharedFile,
-    outbox: Outbox,
-    inbox: Inbox,
-    /// Whether the worker knows that there is something to send.
-    queued: bool,
-    /// Of the end that was connected to.
-    admission: Option<Admission>,
-}
-
-/// What the messages of one link hold.
-struct Admission {
-    budget: Budget,
-    /// Of reads and copies that have not been answered.
-    rooms: HashMap<Room, Reservation>,
-    /// A read or copy for which there is no room yet.
-    held: Option<Message>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Room {
-    Read(Sequence),
-    Copy(CopyToken),
-}
-
-impl Socket {
-    fn new(file: SharedFile, pool: &Pool, budget: Option<Budget>) -> Self {
-        let admission =
-            budget.map(|budget| Admission { budget, rooms: HashMap::new(), held: None });
-        let (outbox, inbox) = (Outbox::default(), Inbox::new(pool));
-        Self { file, outbox, inbox, queued: false, admission }
-    }
-
-    /// The next message that may be handled now, or what else is to be done.
-    fn next(&mut self, pool: &Pool) -> Result<Next, String> {
-        let Some(admission) = &mut self.admission else {
-            return self.inbox.next(|length| Some(pool.take(length))).map_err(|e| e.to_string());
-        };
-        if self.outbox.small() > MOST_UNREAD {
-            return Ok(Next::Nothing);
-        }
-        let next = match admission.held.take() {
-            Some(message) => Next::Message(message, None),
-            None => {
-                let budget = &admission.budget;
-                self.inbox.next(|length| budget.allocate(length)).map_err(|e| e.to_string())?
-            }
-        };
-        admission.admit(next)
-    }
-}
-
-impl Admission {
-    /// Reserves room for the answer to a read or copy, or holds it back.
-    fn admit(&mut self, next: Next) -> Result<Next, String> {
-        let Next::Message(message, payload) = next else { return Ok(next) };
-        let (room, length) = match &message {
-            Message::Read { id, length, .. } => (Room::Read(id.sequence), *length),
-            Message::Copy { token, length, .. } => (Room::Copy(*token), *length),
-            _ => return Ok(Next::Message(message, payload)),
-        };
-        if length > LONGEST_PAYLOAD {
-            return Err(format!("a read of {length} bytes is longer than {LONGEST_PAYLOAD}"));
-        }
-        let Some(reservation) = self.budget.reserve(length as usize) else {
-            self.held = Some(message);
-            return Ok(Next::NoMemory);
-        };
-        self.rooms.insert(room, reservation);
-        Ok(Next::Message(message, payload))
-    }
-
-    /// Lets the room of what is answered return when the answer has been sent.
-    fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
-        let room = match message {
-            Message::Data { id } | Message::Done { id, .. } => Room::Read(id.sequence),
-            Message::Refused { sequence: Some(sequence), .. } => Room::Read(*sequence),
-            Message::Copied { token, .. } => Room::Copy(*token),
-            _ => return,
-        };
-        if let (Some(reservation), Some(payload)) = (self.rooms.remove(&room), payload) {
-            payload.hold(reservation);
-        }
-    }
 }
 
 impl Worker {
@@ -213,9 +120,7 @@ impl Worker {
             Transport::Socket(socket) => socket,
             Transport::Failed => return,
         };
-        if let Some(admission) = &mut socket.admission {
-            admission.answered(&message, payload.as_ref());
-        }
+        socket.answered(&message, payload.as_ref());
         let summary =
             payload.as_ref().map(|p| PayloadSummary { length: p.length(), crc: p.checksum() });
         let mut encoded = Ok(());

@@ -9,12 +9,13 @@ use crate::api::{Caller, ConnectRequest, EngineError, FrontendId, OpenReplica};
 use crate::disk::Disk;
 use crate::engine::Answer;
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile};
-use crate::frontend_host::{FrontendHost, prepare_socket};
+use crate::frontend_host::FrontendHost;
 use crate::link::End;
 use crate::mailbox::Order;
 use crate::pool::Budget;
 use crate::replica_host::ReplicaHost;
 use crate::slab::Key;
+use crate::socket::prepare_socket;
 use crate::worker::{Timer, Work, Worker};
 
 impl Worker {

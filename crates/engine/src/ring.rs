@@ -15,7 +15,8 @@ use io_uring::squeue::Entry;
 use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
-use crate::frontend::{Descriptor, Part, SharedFile};
+use crate::batch::Batch;
+use crate::frontend::{Descriptor, SharedFile};
 use crate::slab::{Key, Slab};
 use crate::slot::{Slot, SlotMut};
 
@@ -67,48 +68,6 @@ pub(crate) enum Kept {
     Batch(Box<Batch>),
     /// The mailbox's counter.
     Bell(#[expect(dead_code, reason = "the kernel writes it")] Box<[u8; 8]>),
-}
-
-/// Parts that are sent or written at once.
-#[derive(Default)]
-pub(crate) struct Batch {
-    pub(crate) parts: Vec<Part>,
-    iovecs: Vec<libc::iovec>,
-    header: Option<Box<libc::msghdr>>,
-}
-
-impl std::fmt::Debug for Batch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Batch({} parts)", self.parts.len())
-    }
-}
-
-impl Batch {
-    pub(crate) fn of(parts: Vec<Part>) -> Self {
-        Self { parts, ..Self::default() }
-    }
-
-    /// Points the vectors at the parts, without the first `skip` bytes of them.
-    fn prepare(&mut self, mut skip: usize) {
-        self.iovecs.clear();
-        for part in &self.parts {
-            let skipped = skip.min(part.len());
-            skip -= skipped;
-            if skipped < part.len() {
-                let base = part[skipped..].as_ptr().cast_mut().cast();
-                self.iovecs.push(libc::iovec { iov_base: base, iov_len: part.len() - skipped });
-            }
-        }
-    }
-
-    /// The message header over the vectors; stays where it is until the next call.
-    fn message(&mut self) -> *const libc::msghdr {
-        // SAFETY: a message header of zeroes is valid: no name, no vectors, no control data.
-        let header = self.header.get_or_insert_with(|| Box::new(unsafe { std::mem::zeroed() }));
-        header.msg_iov = self.iovecs.as_mut_ptr();
-        header.msg_iovlen = self.iovecs.len();
-        &raw const **header
-    }
 }
 
 /// An operation that has ended.
@@ -246,10 +205,8 @@ impl Ring {
         offset: u64,
     ) {
         batch.prepare(0);
-        let count = batch.iovecs.len() as u32;
-        let entry = opcode::Writev::new(Fd(file.raw()), batch.iovecs.as_ptr(), count)
-            .offset(offset)
-            .build();
+        let (vectors, count) = batch.vectors();
+        let entry = opcode::Writev::new(Fd(file.raw()), vectors, count).offset(offset).build();
         self.submit(owner, Some(file.clone()), Kept::Batch(batch), entry);
     }
 

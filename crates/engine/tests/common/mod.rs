@@ -5,7 +5,7 @@ pub mod client;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -55,6 +55,8 @@ pub struct Cluster {
     pub shape: Shape,
     pub volume: VolumeId,
     pub view: Arc<Mutex<View>>,
+    /// A block device in the place of the first replica's file.
+    pub device: Option<PathBuf>,
     /// Nodes that cannot be reached.
     pub cut: Arc<Mutex<Vec<usize>>>,
     /// What is of interest to tests.
@@ -121,8 +123,11 @@ pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
 
 /// Reads the superblocks of a replica's file.
 pub fn read_newest(path: &Path) -> evenkeel_format::Newest {
-    let bytes = std::fs::read(path).expect("readable");
-    newest(&bytes[..16 << 10], &bytes[512 << 10..528 << 10]).expect("a valid superblock")
+    let file = File::open(path).expect("opens");
+    let mut slots = [vec![0; 16 << 10], vec![0; 16 << 10]];
+    file.read_exact_at(&mut slots[0], 0).expect("readable");
+    file.read_exact_at(&mut slots[1], 512 << 10).expect("readable");
+    newest(&slots[0], &slots[1]).expect("a valid superblock")
 }
 
 impl Cluster {
@@ -132,6 +137,10 @@ impl Cluster {
     }
 
     pub fn start_in(directory: tempfile::TempDir, shape: Shape) -> Self {
+        Self::start_on(directory, None, shape)
+    }
+
+    pub fn start_on(directory: tempfile::TempDir, device: Option<PathBuf>, shape: Shape) -> Self {
         let volume = VolumeId(0x1234_5678_9abc);
         let view = Arc::new(Mutex::new(first_view(volume, &shape)));
         let (sender, receiver) = channel();
@@ -148,13 +157,14 @@ impl Cluster {
         };
         std::thread::spawn(move || control.run(receiver));
         let cluster =
-            Self { directory, engines, shape, volume, view, cut, events, next_frontend: 0 };
+            Self { directory, engines, shape, volume, view, device, cut, events, next_frontend: 0 };
         cluster.create_replicas();
         cluster
     }
 
     pub fn path(&self, mirror: usize, index: usize) -> PathBuf {
-        self.directory.path().join(format!("replica-{mirror}-{index}"))
+        let file = self.directory.path().join(format!("replica-{mirror}-{index}"));
+        self.device.clone().unwrap_or(file)
     }
 
     fn create_replicas(&self) {
@@ -162,9 +172,10 @@ impl Cluster {
         for (mirror, nodes) in self.shape.mirrors.iter().enumerate() {
             for (index, node) in nodes.iter().enumerate() {
                 let path = self.path(mirror, index);
-                let file = File::create(&path).expect("created");
-                file.set_len(DATA_OFFSET + view.replica_size()).expect("sized");
-                drop(file);
+                if self.device.is_none() {
+                    let file = File::create(&path).expect("created");
+                    file.set_len(DATA_OFFSET + view.replica_size()).expect("sized");
+                }
                 let superblock = Superblock {
                     sequence: 1,
                     volume: self.volume,
@@ -176,7 +187,6 @@ impl Cluster {
                     view: view.clone(),
                 };
                 let bytes = superblock.encode().expect("encodes");
-                use std::os::unix::fs::FileExt;
                 let file = OpenOptions::new().write(true).open(&path).expect("opens");
                 file.write_all_at(bytes.as_ref().as_ref(), 0).expect("written");
                 file.write_all_at(bytes.as_ref().as_ref(), 512 << 10).expect("written");
@@ -192,8 +202,25 @@ impl Cluster {
         index: usize,
         incarnation: u64,
     ) -> Result<(), EngineError> {
-        let path = self.path(mirror, index);
-        let newest = read_newest(&path);
+        let newest = read_newest(&self.path(mirror, index));
+        self.open_with(newest, node, mirror, index, incarnation)
+    }
+
+    /// Opens the first replica as if its volume had this block size.
+    pub fn try_open_with_block_size(&self, block_size: u32) -> Result<(), EngineError> {
+        let mut newest = read_newest(&self.path(0, 0));
+        newest.superblock.view.geometry.block_size = block_size;
+        self.open_with(newest, 0, 0, 0, 9)
+    }
+
+    fn open_with(
+        &self,
+        newest: evenkeel_format::Newest,
+        node: usize,
+        mirror: usize,
+        index: usize,
+        incarnation: u64,
+    ) -> Result<(), EngineError> {
         let config = ReplicaConfig {
             id: replica_id(mirror, index),
             incarnation: Incarnation(incarnation * 1000 + index as u64),
@@ -201,7 +228,7 @@ impl Cluster {
             view: newest.superblock.view.clone(),
             settings: self.shape.settings,
         };
-        let file = OwnedFd::from(open_direct(&path));
+        let file = OwnedFd::from(open_direct(&self.path(mirror, index)));
         let replica = OpenReplica { file, newest, config };
         ask(|answer| self.engines[node].open_replica(replica, answer))
     }

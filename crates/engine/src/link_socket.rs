@@ -1,0 +1,110 @@
+//! One link's socket: what is on its way, and what the messages that came over it hold.
+
+use std::collections::HashMap;
+
+use evenkeel_core::message::Message;
+use evenkeel_core::settings::LONGEST_PAYLOAD;
+use evenkeel_core::{CopyToken, Sequence};
+
+use crate::frontend::SharedFile;
+use crate::inbox::{Inbox, Next};
+use crate::outbox::Outbox;
+use crate::pool::{Budget, Pool, Reservation};
+use crate::slot::Slot;
+
+/// Bytes of small answers that a replica queues towards a primary that does not read them, before
+/// it stops reading from it.
+const MOST_UNREAD: usize = 1 << 20;
+
+/// A link's socket, with what is on its way.
+pub(crate) struct Socket {
+    pub(crate) file: SharedFile,
+    pub(crate) outbox: Outbox,
+    pub(crate) inbox: Inbox,
+    /// Whether the worker knows that there is something to send.
+    pub(crate) queued: bool,
+    /// Of the end that was connected to.
+    admission: Option<Admission>,
+}
+
+/// What the messages of one link hold.
+struct Admission {
+    budget: Budget,
+    /// Of reads and copies that have not been answered.
+    rooms: HashMap<Room, Reservation>,
+    /// A read or copy for which there is no room yet.
+    held: Option<Message>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Room {
+    Read(Sequence),
+    Copy(CopyToken),
+}
+
+impl Socket {
+    pub(crate) fn new(file: SharedFile, pool: &Pool, budget: Option<Budget>) -> Self {
+        let admission =
+            budget.map(|budget| Admission { budget, rooms: HashMap::new(), held: None });
+        let (outbox, inbox) = (Outbox::default(), Inbox::new(pool));
+        Self { file, outbox, inbox, queued: false, admission }
+    }
+
+    /// Lets the room of what is answered return when the answer has been sent.
+    pub(crate) fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
+        if let Some(admission) = &mut self.admission {
+            admission.answered(message, payload);
+        }
+    }
+
+    /// The next message that may be handled now, or what else is to be done.
+    pub(crate) fn next(&mut self, pool: &Pool) -> Result<Next, String> {
+        let Some(admission) = &mut self.admission else {
+            return self.inbox.next(|length| Some(pool.take(length))).map_err(|e| e.to_string());
+        };
+        if self.outbox.small() > MOST_UNREAD {
+            return Ok(Next::Nothing);
+        }
+        let next = match admission.held.take() {
+            Some(message) => Next::Message(message, None),
+            None => {
+                let budget = &admission.budget;
+                self.inbox.next(|length| budget.allocate(length)).map_err(|e| e.to_string())?
+            }
+        };
+        admission.admit(next)
+    }
+}
+
+impl Admission {
+    /// Reserves room for the answer to a read or copy, or holds it back.
+    fn admit(&mut self, next: Next) -> Result<Next, String> {
+        let Next::Message(message, payload) = next else { return Ok(next) };
+        let (room, length) = match &message {
+            Message::Read { id, length, .. } => (Room::Read(id.sequence), *length),
+            Message::Copy { token, length, .. } => (Room::Copy(*token), *length),
+            _ => return Ok(Next::Message(message, payload)),
+        };
+        if length > LONGEST_PAYLOAD {
+            return Err(format!("a read of {length} bytes is longer than {LONGEST_PAYLOAD}"));
+        }
+        let Some(reservation) = self.budget.reserve(length as usize) else {
+            self.held = Some(message);
+            return Ok(Next::NoMemory);
+        };
+        self.rooms.insert(room, reservation);
+        Ok(Next::Message(message, payload))
+    }
+
+    fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
+        let room = match message {
+            Message::Data { id } | Message::Done { id, .. } => Room::Read(id.sequence),
+            Message::Refused { sequence: Some(sequence), .. } => Room::Read(*sequence),
+            Message::Copied { token, .. } => Room::Copy(*token),
+            _ => return,
+        };
+        if let (Some(reservation), Some(payload)) = (self.rooms.remove(&room), payload) {
+            payload.hold(reservation);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What front ends can do with sockets and files.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use common::{Cluster, Shape, ask, pattern};
+use evenkeel_core::{Operation, Reply};
+use evenkeel_engine::*;
+
+const HEADER: usize = 12;
+
+/// Gets an offset, a length and data from a socket; writes, reads back, and sends what it read.
+struct Mirror {
+    socket: Option<OwnedFd>,
+    descriptor: Descriptor,
+    header: Option<SlotMut>,
+    at: (u64, u32),
+}
+
+impl Mirror {
+    fn header(&mut self, context: &mut FrontendContext) {
+        if let Some(memory) = self.header.take() {
+            context.receive_all(self.descriptor, memory, 0..HEADER);
+        }
+    }
+
+    fn payload(&mut self, context: &mut FrontendContext) {
+        if let Some(slot) = context.allocate(self.at.1 as usize) {
+            context.receive_all(self.descriptor, slot, 0..self.at.1 as usize);
+        }
+    }
+}
+
+impl Frontend for Mirror {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        match event {
+            FrontendEvent::Started => {
+                self.descriptor = context.open(self.socket.take().expect("once"));
+                self.header = Some(context.allocate_fixed(HEADER));
+                self.header(context);
+            }
+            FrontendEvent::Received { result: Ok(0), .. } => context.end("closed"),
+            FrontendEvent::Received { memory, result: Ok(HEADER), .. } if self.header.is_none() => {
+                let offset = u64::from_le_bytes(memory[..8].try_into().expect("eight"));
+                let length = u32::from_le_bytes(memory[8..].try_into().expect("four"));
+                self.at = (offset, length);
+                self.header = Some(memory);
+                self.payload(context);
+            }
+            FrontendEvent::Received { memory, result: Ok(count), .. } => {
+                assert_eq!(count, memory.len(), "all of it");
+                let payload = memory.freeze();
+                let operation = Operation::Write { offset: self.at.0, payload, durable: false };
+                context.submit(0, operation).expect("a write is never given back");
+            }
+            FrontendEvent::Reply { token: 0, .. } => {
+                let operation = Operation::Read { offset: self.at.0, length: self.at.1 };
+                context.submit(1, operation).expect("the write's room has returned");
+            }
+            FrontendEvent::Reply { result: Ok(Reply::Data(pieces)), .. } => {
+                context.send(self.descriptor, b"here ");
+                context.send(self.descriptor, b"it is");
+                for (_, slot) in pieces {
+                    context.send_slot(self.descriptor, slot);
+                }
+                self.header(context);
+            }
+            FrontendEvent::MemoryAvailable => self.payload(context),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_served_with_small_buffers_on_both_sides() {
+    let cluster = Cluster::start(Shape { memory: Some(4096), ..Shape::default() });
+    cluster.attach();
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+    for socket in [&ours, &theirs] {
+        rustix::net::sockopt::set_socket_send_buffer_size(socket, 4096).expect("set");
+    }
+    // As an asynchronous control plane would leave it.
+    theirs.set_nonblocking(true).expect("set");
+    let make: FrontendMaker = Box::new(move || {
+        let socket = Some(OwnedFd::from(theirs));
+        Box::new(Mirror { socket, descriptor: Descriptor(0), header: None, at: (0, 0) })
+    });
+    let (volume, id) = (cluster.volume, FrontendId(1));
+    ask(|answer| cluster.engines[0].add_frontend(volume, id, "m".to_owned(), make, answer))
+        .expect("added");
+    for (number, length) in [512usize, 4096, 1 << 20, (3 << 20) + 512].into_iter().enumerate() {
+        let data = pattern(number as u64, length);
+        let offset = 512 * (number as u64 + 1);
+        ours.write_all(&offset.to_le_bytes()).expect("written");
+        ours.write_all(&(length as u32).to_le_bytes()).expect("written");
+        ours.write_all(&data).expect("written");
+        let mut got = vec![0; 10 + length];
+        ours.read_exact(&mut got).expect("read");
+        assert_eq!(&got[..10], b"here it is");
+        assert!(got[10..] == data);
+    }
+    drop(ours);
+    let is_end = |e: &EngineEvent| matches!(e, EngineEvent::FrontendEnded { .. });
+    let event = cluster.wait_for("end", is_end);
+    assert!(format!("{event:?}").contains("closed"));
+    assert!(cluster.status(0).frontends.is_empty());
+}
+
+/// Writes to a file in parts, reads it back, and gives an impossible command.
+struct Files {
+    file: Option<OwnedFd>,
+    descriptor: Descriptor,
+    told: Sender<String>,
+}
+
+impl Frontend for Files {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        match event {
+            FrontendEvent::Started => {
+                self.descriptor = context.open(self.file.take().expect("once"));
+                let mut slot = context.allocate(4096).expect("room");
+                slot.fill(b'x');
+                let parts = vec![Part::Bytes(b"head".to_vec()), Part::Slot(slot.freeze())];
+                context.write(self.descriptor, parts, 100, 7);
+            }
+            FrontendEvent::Written { token: 7, result } => {
+                assert_eq!(result.expect("written"), 4100);
+                let slot = context.allocate(8).expect("room");
+                context.read(self.descriptor, slot, 98, 8);
+            }
+            FrontendEvent::Read { token: 8, memory, result } => {
+                assert_eq!(result.expect("read"), 8);
+                let _ = self.told.send(format!("{:?}", &memory[..]));
+                context.command(self.descriptor, 1, [0; 16], 9);
+            }
+            FrontendEvent::Command { token: 9, result } => {
+                let _ = self.told.send(format!("negative: {}", result < 0));
+            }
+            FrontendEvent::Stopping => {
+                let _ = self.told.send("stopping".to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn files_are_read_and_written_and_commands_given() {
+    let cluster = Cluster::start(Shape::default());
+    cluster.attach();
+    let (told, tells) = channel();
+    let file = tempfile::tempfile().expect("a file");
+    let make: FrontendMaker = Box::new(move || {
+        Box::new(Files { file: Some(file.into()), descriptor: Descriptor(0), told })
+    });
+    let (volume, id) = (cluster.volume, FrontendId(1));
+    ask(|answer| cluster.engines[0].add_frontend(volume, id, "f".to_owned(), make, answer))
+        .expect("added");
+    let next = || tells.recv_timeout(Duration::from_secs(10)).expect("told");
+    assert_eq!(next(), format!("{:?}", b"\0\0headxx"));
+    assert_eq!(next(), "negative: true");
+    cluster.detach();
+    assert_eq!(next(), "stopping");
+}
