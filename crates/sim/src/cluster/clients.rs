@@ -156,7 +156,10 @@ impl Cluster {
                 .fail("internal", format!("primary {primary} answers request {request} twice"));
         };
         let answered = self.tick_moment();
-        let at = self.now + self.random.waiting(self.profile.think);
+        let lease = self.profile.settings.lease.as_nanos() as Time;
+        // A client that is refused does not ask again at once.
+        let pause = if result.is_ok() { self.profile.think } else { lease / 10 };
+        let at = self.now + self.random.waiting(pause);
         self.queue.push(at, Event::Issue { primary });
         match result {
             Ok(reply) => {

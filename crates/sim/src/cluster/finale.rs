@@ -6,7 +6,7 @@
 //! If the last in-sync replica of a mirror died with the rest (a view change was under way when it
 //! was decided who dies), the volume can't serve: then only the answers are demanded.
 
-use evenkeel_core::primary::Command;
+use evenkeel_core::primary::{Command, PeerStatus};
 use evenkeel_core::*;
 
 use super::Cluster;
@@ -117,22 +117,35 @@ impl Cluster {
                 return Err(format!("primary {other} lives with {n} unanswered requests"));
             }
         }
+        let slot = &self.primaries[primary];
+        let status = slot.core.status(self.nodes[slot.node].clock(self.now));
         for (_, record) in view.replicas() {
-            let dead = self.is_dead(record.id);
-            if dead == (record.state == ReplicaState::InSync) {
-                let slot = &self.primaries[primary];
-                let status = slot.core.status(self.nodes[slot.node].clock(self.now));
-                let peer = status.replicas.iter().find(|peer| peer.replica == record.id);
+            let peer = status.replicas.iter().find(|peer| peer.replica == record.id);
+            if !self.is_settled(record, peer) {
                 return Err(format!(
-                    "replica {} is {} ({:?}{}; {peer:?})",
+                    "replica {} is {} ({:?}; {peer:?}){}",
                     record.id.0 - 1,
                     record.state,
                     record.cause,
-                    if dead { ", dead" } else { "" }
+                    if self.is_dead(record.id) { ", its node is dead" } else { "" }
                 ));
             }
         }
         Ok(())
+    }
+
+    /// Whether a replica is where it must end: out of the view if its node is dead, in-sync in its
+    /// present life and with all answered if not.
+    fn is_settled(&self, record: &ReplicaRecord, peer: Option<&PeerStatus>) -> bool {
+        let is_in_sync = record.state == ReplicaState::InSync;
+        if self.is_dead(record.id) {
+            return !is_in_sync;
+        }
+        let is_present = self
+            .replicas
+            .iter()
+            .any(|slot| slot.id == record.id && slot.incarnation == record.incarnation);
+        is_in_sync && is_present && peer.is_some_and(|p| p.connected && p.outstanding == 0)
     }
 
     /// The volume can't serve, but everybody must be told so.

@@ -5,7 +5,7 @@ use evenkeel_core::*;
 use super::Cluster;
 use crate::marks::Mark;
 use crate::oracles::agreement::{self, Member};
-use crate::payload::{SECTOR, Sectors, stamp, stamped};
+use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
 /// A run of sectors of the volume that lies on one mirror, and where.
@@ -103,61 +103,51 @@ impl Cluster {
             );
         };
         let Some(change) = self.registers.change(write).cloned() else { return };
-        let parts = self.parts(change.first, change.count);
-        for (mirror, records) in view.mirrors.iter().enumerate() {
-            let parts: Vec<_> = parts.iter().filter(|p| p.mirror == mirror).copied().collect();
-            if parts.is_empty() {
-                continue;
-            }
-            let members = records.members();
+        for part in self.parts(change.first, change.count) {
+            let members = view.mirrors[part.mirror].members();
             let members: Vec<_> =
-                members.filter_map(|record| self.member(record, write, &parts, primary)).collect();
+                members.filter_map(|record| self.member(record, write, part, primary)).collect();
             let verdict = agreement::check(self.profile.protocol, durable, &members);
             self.judge(verdict.map_err(|mut violation| {
-                violation.text +=
-                    &format!(" (write #{write}, sectors {}+{})", change.first, change.count);
+                let (first, count) = (part.volume_sector, part.count);
+                violation.text += &format!(" (write #{write}, sectors {first}+{count})");
                 violation
             }));
         }
     }
 
-    /// What is to be seen of a write at one member.
+    /// What is to be seen of a part of a write at one member.
     fn member(
         &self,
         record: &ReplicaRecord,
         write: u32,
-        parts: &[Part],
+        part: Part,
         primary: usize,
     ) -> Option<Member> {
         let replica = self.replicas.iter().position(|slot| slot.id == record.id)?;
         let slot = &self.replicas[replica];
         let change = self.registers.change(write)?;
-        let first = |part: &Part| stamp(write, part.volume_sector);
+        let first = stamp(write, part.volume_sector);
         // It answered the view that made it a member after the write was last sent: the copy
         // brings it.
         let joined = slot.joined.range(record.since..).next().map_or(self.now, |(_, at)| *at);
-        let came_later = |part: &Part| {
-            let sent = self.primaries[primary].sent.get(&first(part));
-            record.state == ReplicaState::Rebuilding && sent.is_none_or(|at| *at <= joined)
-        };
-        let holds = |content: &dyn Fn(u32) -> u64| {
-            parts.iter().all(|part| {
-                came_later(part)
-                    || (0..part.count).all(|n| {
-                        let cell = content(part.replica_sector + n);
-                        self.registers.supersedes(part.volume_sector + n, cell, write)
-                    })
+        let sent = self.primaries[primary].sent.get(&first);
+        let came_later =
+            record.state == ReplicaState::Rebuilding && sent.is_none_or(|at| *at <= joined);
+        let holds = |content: &dyn Fn(u32) -> Cell| {
+            (0..part.count).all(|n| {
+                let cell = content(part.replica_sector + n);
+                self.registers.supersedes(part.volume_sector + n, cell, write)
             })
         };
-        let received = |part: &Part| came_later(part) || slot.received.contains(&first(part));
         Some(Member {
             replica,
             in_sync: record.state == ReplicaState::InSync,
             local: slot.node == self.primaries[primary].node,
             written: holds(&|s| slot.disk.content(s)),
             durable: holds(&|s| slot.disk.durable_content(s)),
-            received: change.zero || parts.iter().all(received),
-            excused: slot.ended > change.invoked,
+            received: change.zero || slot.received.contains(&first),
+            excused: came_later || slot.ended > change.invoked,
         })
     }
 

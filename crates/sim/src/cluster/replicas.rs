@@ -31,6 +31,8 @@ pub(super) struct ReplicaSlot {
     pub core: Option<Replica<Sectors>>,
     /// Counts the lives of the process.
     pub life: u32,
+    /// The present or last life, as the views name it.
+    pub incarnation: Incarnation,
     /// When the last life ended.
     pub ended: Moment,
     /// The generation that is saved in the superblocks.
@@ -97,6 +99,7 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
                 store,
                 core: None,
                 life: 0,
+                incarnation: Incarnation(0),
                 ended: 0,
                 adopted: view.generation,
                 pending: BTreeMap::new(),
@@ -138,6 +141,7 @@ impl Cluster {
             settings: self.profile.settings,
         };
         slot.store = store;
+        slot.incarnation = config.incarnation;
         slot.adopted = generation;
         slot.core = Some(Replica::new(config, self.nodes[node].clock(self.now)));
         self.judge(verdict);
