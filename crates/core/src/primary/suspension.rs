@@ -59,7 +59,7 @@ impl<P: Payload> Primary<P> {
         }
         let (patience, error) = self.patience(why);
         let Some(suspension) = &mut self.suspension else { return };
-        if cx.now.since(suspension.asked_at) >= ASK_PERIOD {
+        if why != Waiting::Start && cx.now.since(suspension.asked_at) >= ASK_PERIOD {
             // Perhaps nobody answers because another primary has taken over.
             suspension.asked_at = cx.now;
             self.must_read = true;
