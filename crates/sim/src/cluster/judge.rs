@@ -128,7 +128,7 @@ impl Cluster {
         let slot = &self.replicas[replica];
         let change = self.registers.change(write)?;
         let first = stamp(write, part.volume_sector);
-        // It answered the view that made it a member after the write was last sent: the copy
+        // It answered the view that made it a member after the write was first sent: the copy
         // brings it.
         let joined = slot.joined.range(record.since..).next().map_or(self.now, |(_, at)| *at);
         let sent = self.primaries[primary].sent.get(&first);

@@ -32,7 +32,7 @@ pub(super) struct PrimarySlot {
     pub commands: BTreeMap<u64, (Command, Time)>,
     pub last_command: u64,
     pub calls: BTreeSet<CoordinatorCall>,
-    /// When each write was last sent, by its first stamp. Zeroings carry no number:
+    /// When each write was first sent, by its first stamp. Zeroings carry no number:
     /// for them a rebuilding member is always excused.
     pub sent: HashMap<Cell, Time>,
     /// Replicas to which a connection was asked for.
@@ -201,7 +201,8 @@ impl Cluster {
             {
                 self.marks.reach(Mark::Resent);
             }
-            self.primaries[primary].sent.insert(payload.cells()[0], self.now);
+            let first = payload.cells()[0];
+            self.primaries[primary].sent.entry(first).or_insert(self.now);
             let verdict = self.order.sends(primary, id.sequence, payload.cells());
             self.judge(verdict);
             if self.sabotage == Some(Sabotage::AcknowledgeEarly) {
