@@ -13,6 +13,8 @@ pub struct Order {
     /// Under which number each stamp was sent, and by which primary.
     sent: HashMap<Cell, (usize, Sequence)>,
     last: HashMap<(usize, u32), Cell>,
+    /// What each disk has taken from writes at any time.
+    taken: HashSet<(usize, Cell)>,
     /// To which replica each first stamp was sent.
     reached: HashSet<(Cell, usize)>,
 }
@@ -67,7 +69,8 @@ impl Order {
             true => self.last.remove(&(replica, sector)),
             false => self.last.insert((replica, sector), cell),
         };
-        let Some(previous) = previous else { return Ok(()) };
+        let is_repeat = !is_copy && !self.taken.insert((replica, cell));
+        let Some(previous) = previous.filter(|_| !is_repeat) else { return Ok(()) };
         let (Some(before), Some(now)) = (self.sent.get(&previous), self.sent.get(&cell)) else {
             return Ok(());
         };

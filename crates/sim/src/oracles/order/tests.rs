@@ -11,10 +11,12 @@ fn sent() -> Order {
 #[test]
 fn a_disk_that_goes_back_is_found() {
     let mut order = sent();
-    assert!(order.takes((0, 5), stamp(1, 5), false, |_| true, |_| false).is_ok());
     assert!(order.takes((0, 5), stamp(2, 5), false, |_| true, |_| false).is_ok());
     assert!(order.takes((0, 5), stamp(2, 5), false, |_| true, |_| false).is_ok(), "a repeat");
     assert!(order.takes((0, 5), stamp(1, 5), false, |_| true, |_| false).is_err());
+    assert!(order.takes((1, 5), stamp(1, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((1, 5), stamp(2, 5), false, |_| true, |_| false).is_ok());
+    assert!(order.takes((1, 5), stamp(1, 5), false, |_| true, |_| false).is_ok(), "a resend");
 }
 
 #[test]
