@@ -234,7 +234,7 @@ pub struct PrimaryStatus {
 pub struct PeerStatus {
     /// Which.
     pub replica: ReplicaId,
-    /// Whether a session is open.
+    /// Whether a session is open with the life of it that the view knows.
     pub connected: bool,
     /// Operations that it has not answered.
     pub outstanding: usize,

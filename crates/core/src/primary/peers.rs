@@ -209,7 +209,7 @@ impl<P: Payload> Primary<P> {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         Some(PeerStatus {
             replica,
-            connected: peer.open_link().is_some(),
+            connected: peer.ready_link().is_some(),
             outstanding: unanswered().count(),
             oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
             rebuild: peer.progress.filter(|_| is_rebuilding),
