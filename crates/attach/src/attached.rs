@@ -10,7 +10,7 @@ use evenkeel_engine::FrontendMaker;
 
 use crate::fuse;
 use crate::in_use::{self, User};
-use crate::place::{Kind, Place, Record};
+use crate::place::{self, Kind, Place, Record};
 use crate::stale::{self, CleanedUp, Filesystems};
 use crate::ublk::control::Control;
 
@@ -159,7 +159,7 @@ pub fn attach(
     let name = &options.name;
     let record = place.record(name);
     if let Some(record) = &record
-        && record.daemon == std::process::id()
+        && record.is_own()
     {
         let device = record.device.clone().unwrap_or_else(|| place.link(name));
         return Err(AttachError::Already(device));
@@ -211,6 +211,7 @@ fn record_of(options: &Options, kind: Kind) -> Record {
         size: options.size,
         block_size: options.block_size,
         daemon: std::process::id(),
+        began: place::began(),
     }
 }
 
@@ -252,7 +253,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
 /// of its users is taken away by [`clean_up_stale`](crate::clean_up_stale).
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
     check_name(name)?;
-    let record = place.record(name).filter(|record| record.daemon == std::process::id());
+    let record = place.record(name).filter(Record::is_own);
     let Some((record, device)) = record.and_then(|r| r.device.clone().map(|device| (r, device)))
     else {
         return Err(AttachError::NotAttached(name.to_owned()));

@@ -2,7 +2,7 @@
 //!
 //! The kernel may write to the volume's device in order to free memory. If the daemon then needed
 //! memory that is only to be had by that very write, both would wait for ever. Three measures,
-//! explained in `docs/decisions/memory-pressure.md`, prevent it.
+//! explained in `docs/decisions/0030-attach-when-memory-is-short.md`, prevent it.
 
 use std::fs;
 use std::io;

@@ -130,6 +130,24 @@ pub struct Record {
     pub block_size: u32,
     /// The process that serves it.
     pub daemon: u32,
+    /// When that process began, in clock ticks since the machine did: in a container every daemon
+    /// may have the same number.
+    pub began: u64,
+}
+
+impl Record {
+    /// Whether it was noted by this process.
+    pub(crate) fn is_own(&self) -> bool {
+        (self.daemon, self.began) == (std::process::id(), began())
+    }
+}
+
+/// When this process began, as in [`Record::began`]; 0 if it can't be known.
+pub(crate) fn began() -> u64 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name, in parentheses, may have spaces; what follows begins with field 3.
+    let field = text.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(22 - 3));
+    field.and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 /// What is noted in this place: what is attached, and what a killed daemon has left.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_engine::FrontendMaker;
 
 use super::{AttachError, Options, note, publish, record_of};
-use crate::place::{Kind, Place, Record};
+use crate::place::{self, Kind, Place, Record};
 use crate::ublk::UblkFrontend;
 use crate::ublk::control::{self, Control};
 
@@ -79,7 +79,8 @@ pub fn resume(
     let device = control::block_path(number);
     let action = || format!("can't take over {}", device.display());
     control.start_recovery(number).map_err(AttachError::system(action()))?;
-    let mut record = Record { daemon: std::process::id(), ..record.clone() };
+    let daemon = std::process::id();
+    let mut record = Record { daemon, began: place::began(), ..record.clone() };
     serve_device(number, record.size, serve)?;
     control.end_recovery(number).map_err(AttachError::system(action()))?;
     publish(place, &mut record, &device)?;

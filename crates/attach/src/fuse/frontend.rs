@@ -1,8 +1,8 @@
 //! Serves the filesystem: one state machine on the connection to the kernel.
 //!
 //! Reading and answering are non-blocking system calls made here, one for each request; the engine
-//! only tells when there is something to read. Reading another way was not faster (see
-//! `docs/decisions/attach.md`).
+//! only tells when there is something to read. See
+//! `docs/decisions/0003-fuse-and-loop-where-ublk-is-missing.md`.
 //!
 //! Memory: one read takes one request. Its first 80 bytes go to a buffer of their own, which is
 //! just the length of what precedes a write's payload, so that the payload begins at the start of

@@ -12,6 +12,7 @@ fn record(name: &str) -> Record {
         size: 1 << 30,
         block_size: 512,
         daemon: 1,
+        began: 1,
     }
 }
 
@@ -57,4 +58,12 @@ fn directories_are_named_as_the_kernel_names_them() {
     symlink("real", &place.runtime).unwrap();
     let real = fs::canonicalize(directory.path()).unwrap().join("real");
     assert_eq!(place.directory("a"), real.join("a"));
+}
+
+#[test]
+fn another_process_with_the_same_number_is_another() {
+    assert!(began() > 0);
+    let own = Record { daemon: std::process::id(), began: began(), ..record("a") };
+    assert!(own.is_own());
+    assert!(!Record { began: own.began - 1, ..own }.is_own());
 }

@@ -21,6 +21,7 @@ pub mod control {
     const SIZE: u32 = size_of::<ControlCommand>() as u32;
     pub const GET_DEVICE: u32 = ioctl(2, 0x02, SIZE);
     pub const ADD: u32 = ioctl(3, 0x04, SIZE);
+    pub const DELETE: u32 = ioctl(3, 0x05, SIZE);
     pub const START: u32 = ioctl(3, 0x06, SIZE);
     pub const STOP: u32 = ioctl(3, 0x07, SIZE);
     pub const SET_PARAMETERS: u32 = ioctl(3, 0x08, SIZE);

@@ -117,9 +117,16 @@ impl Control {
         ignore_missing(self.plain(control::STOP, number, 0))
     }
 
-    /// Removes a stopped device, as soon as the last one has closed it.
+    /// Removes a stopped device, as soon as the last one has closed it. Kernels before 6.9 make
+    /// this call wait for that.
     pub fn delete(&mut self, number: u32) -> io::Result<()> {
-        ignore_missing(self.plain(control::DELETE_LATER, number, 0))
+        let deleted = match self.plain(control::DELETE_LATER, number, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                self.plain(control::DELETE, number, 0)
+            }
+            other => other,
+        };
+        ignore_missing(deleted)
     }
 
     fn plain(&mut self, operation: u32, number: u32, data: u64) -> io::Result<()> {
