@@ -1,12 +1,16 @@
 //! Which message is which: the fields of the header, and the bodies.
 
+mod read;
+
 use evenkeel_core::message::*;
-use evenkeel_core::settings::{LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
+use evenkeel_core::settings::{LONGEST_ZERO, MOST_EXTENTS};
 use evenkeel_core::*;
-use evenkeel_format::bytes::{Put, Reader};
-use evenkeel_format::{decode_view, encode_view, replica_state_code, replica_state_from_code};
+use evenkeel_format::bytes::Put;
+use evenkeel_format::{encode_view, replica_state_code};
 
 use crate::frame::FrameError;
+
+pub(crate) use read::read_message;
 
 /// The part of the header that depends on the message. What a message does not use is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -246,182 +250,4 @@ fn put_progress(progress: &RebuildProgress, out: &mut Vec<u8>) {
     out.put_u8(progress.source.is_some().into());
     out.put_u8(wait);
     out.put_padded(&[], 6);
-}
-
-/// Reads a message. Fields that it does not use are not looked at here.
-pub(crate) fn read_message(fields: &Fields, body: &[u8]) -> Result<Message, FrameError> {
-    let mut body = Reader::new(body);
-    let message = match read_plain(fields)? {
-        Some(message) => message,
-        None => read_with_body(fields, &mut body)?,
-    };
-    if body.left() > 0 {
-        return Err(FrameError::Length(fields.kind));
-    }
-    Ok(message)
-}
-
-/// Messages without a body; `None` if it is one with a body, or unknown.
-fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
-    let id = OperationId {
-        generation: Generation(fields.generation),
-        sequence: Sequence(fields.number),
-    };
-    let (generation, number, offset) = (id.generation, fields.number, fields.offset);
-    let token = CopyToken(number);
-    let has = |flag| fields.flags & flag != 0;
-    let (durable, receipt, unmap) = (has(DURABLE), has(RECEIPT), has(UNMAP));
-    let no_longer_than = |longest| range_length(fields, longest);
-    Ok(Some(match fields.kind {
-        kind::WRITE => {
-            let length = no_longer_than(LONGEST_PAYLOAD)?;
-            Message::Write { id, offset, length, durable, receipt }
-        }
-        kind::ZERO => {
-            let length = no_longer_than(LONGEST_ZERO)?;
-            Message::Zero { id, offset, length, unmap, durable, receipt }
-        }
-        kind::READ => Message::Read { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
-        kind::FLUSH => Message::Flush { id, covers: Sequence(offset) },
-        kind::MAP => Message::Map { id, offset, length: no_longer_than(LONGEST_ZERO)? },
-        kind::RECEIVED => Message::Received { id },
-        kind::DONE => Message::Done { id, result: result(fields)? },
-        kind::DATA => Message::Data { id },
-        kind::ADOPTED => Message::Adopted { generation },
-        kind::REFUSED => {
-            let sequence = has(HAS_NUMBER).then_some(id.sequence);
-            Message::Refused { adopted: generation, sequence }
-        }
-        kind::DISK_FAILED => Message::DiskFailed { generation, failure: failure(fields)? },
-        kind::PING => Message::Ping { generation, number },
-        kind::PONG => Message::Pong { generation, number },
-        kind::FENCED => Message::Fenced { generation },
-        kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
-        kind::DRAINED => Message::Drained { generation, token },
-        kind::COPY => {
-            let length = no_longer_than(LONGEST_PAYLOAD)?;
-            Message::Copy { generation, token, offset, length }
-        }
-        kind::COPIED => {
-            let content = content_from_code(fields.code);
-            Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
-        }
-        kind::REBUILD_DONE => Message::RebuildDone { generation },
-        _ => return Ok(None),
-    }))
-}
-
-/// The length of a range that is neither too long nor beyond what an offset can name.
-fn range_length(fields: &Fields, longest: u32) -> Result<u32, FrameError> {
-    let end = fields.offset.checked_add(fields.length.into());
-    match (fields.length <= longest, end) {
-        (true, Some(_)) => Ok(fields.length),
-        _ => Err(FrameError::Length(fields.kind)),
-    }
-}
-
-fn failure(fields: &Fields) -> Result<Failure, FrameError> {
-    failure_from_code(fields.code).ok_or(FrameError::Field(fields.kind))
-}
-
-fn result(fields: &Fields) -> Result<Result<(), Failure>, FrameError> {
-    if fields.code == 0 { Ok(Ok(())) } else { failure(fields).map(Err) }
-}
-
-fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, FrameError> {
-    let generation = Generation(fields.generation);
-    Ok(match fields.kind {
-        kind::OPEN_SESSION => {
-            let session = SessionNumber(fields.number);
-            Message::OpenSession { session, opener: read_opener(fields, body)? }
-        }
-        kind::SESSION_OPENED => {
-            let session = SessionNumber(fields.number);
-            Message::SessionOpened { session, report: read_report(fields, body)? }
-        }
-        kind::ADOPT => {
-            let view = Box::new(decode_view(body.take(body.left())?)?);
-            Message::Adopt { view }
-        }
-        kind::EXTENTS => {
-            let id = OperationId { generation, sequence: Sequence(fields.number) };
-            Message::Extents { id, extents: read_extents(body)? }
-        }
-        kind::DRAIN => Message::Drain {
-            generation,
-            token: CopyToken(fields.number),
-            offset: fields.offset,
-            length: range_length(fields, u32::MAX)?,
-            source: ReplicaId(body.u128()?),
-        },
-        kind::REBUILD_PROGRESS => {
-            Message::RebuildProgress { generation, progress: read_progress(body)? }
-        }
-        unknown => return Err(FrameError::Type(unknown)),
-    })
-}
-
-fn read_opener(fields: &Fields, body: &mut Reader<'_>) -> Result<Opener, FrameError> {
-    match fields.code {
-        OPENER_PRIMARY => {
-            let (node, incarnation) = (NodeId(body.u128()?), Incarnation(body.u64()?));
-            Ok(Opener::Primary(PrimaryId { node, incarnation }))
-        }
-        OPENER_COPIER => Ok(Opener::Copier(ReplicaId(body.u128()?))),
-        _ => Err(FrameError::Field(fields.kind)),
-    }
-}
-
-fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, FrameError> {
-    let state = match fields.code {
-        0 => None,
-        code => {
-            let state = u8::try_from(code).ok().and_then(replica_state_from_code);
-            Some(state.ok_or(FrameError::Field(fields.kind))?)
-        }
-    };
-    Ok(ReplicaReport {
-        replica: ReplicaId(body.u128()?),
-        incarnation: Incarnation(body.u64()?),
-        boot: BootId(body.u128()?),
-        generation: Generation(fields.generation),
-        lineage: Lineage(body.u128()?),
-        state,
-    })
-}
-
-fn read_extents(body: &mut Reader<'_>) -> Result<Vec<Extent>, FrameError> {
-    let count = body.left() / 8;
-    if count > MOST_EXTENTS {
-        return Err(FrameError::Length(kind::EXTENTS));
-    }
-    let mut extents = Vec::with_capacity(count);
-    for _ in 0..count {
-        let word = body.u64()?;
-        extents.push(Extent { length: word & !ALLOCATED, allocated: word & ALLOCATED != 0 });
-    }
-    if extents_are_valid(&extents) { Ok(extents) } else { Err(FrameError::Length(kind::EXTENTS)) }
-}
-
-fn read_progress(body: &mut Reader<'_>) -> Result<RebuildProgress, FrameError> {
-    let wrong = || FrameError::Field(kind::REBUILD_PROGRESS);
-    let (done, total, copied, at) = (body.u64()?, body.u64()?, body.u64()?, body.u64()?);
-    let source = body.u128()?;
-    let [has_source, wait, reserved @ ..] = body.array::<8>()?;
-    let waits_for = match (wait, at) {
-        (0, 0) => None,
-        (1, 0) => Some(RebuildWait::Source),
-        (2, 0) => Some(RebuildWait::Drain),
-        (3, at) => Some(RebuildWait::SourceMedium(at)),
-        _ => return Err(wrong()),
-    };
-    let source = match (has_source, source) {
-        (0, 0) => None,
-        (1, source) => Some(ReplicaId(source)),
-        _ => return Err(wrong()),
-    };
-    if reserved != [0; 6] {
-        return Err(wrong());
-    }
-    Ok(RebuildProgress { done, total, copied, source, waits_for })
 }

@@ -6,18 +6,19 @@
 //! flight, or while the client leaves [`MOST_QUEUED`] bytes of answers untaken: that is the
 //! backpressure that the client feels.
 
+mod answers;
+
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use evenkeel_core::{Instant, Operation, Reply, RequestError};
+use evenkeel_core::{Instant, Operation};
 use evenkeel_engine::{
     Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Slot, SlotMut,
 };
 
 use super::Negotiated;
-use super::reply::{data_chunk, error_chunk, error_number, simple, status_chunk};
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
 
 /// Bytes of the receive buffer of one connection.
@@ -422,88 +423,6 @@ impl Connection {
         let end = if is_at_header && self.last_was_large { SHORT_RECEIVE } else { buffer.len() };
         context.receive(self.descriptor, buffer, self.pending.end..end);
         self.receiving = true;
-    }
-
-    fn replied(
-        &mut self,
-        token: u64,
-        result: Result<Reply<Slot>, RequestError>,
-        context: &mut FrontendContext,
-    ) {
-        let index = usize::try_from(token).unwrap_or(usize::MAX);
-        let Some(open) = self.open.get_mut(index).and_then(Option::take) else { return };
-        self.free.push(index);
-        match (result, open.command) {
-            (Ok(Reply::Data(pieces)), Command::Read) => self.data(open.request, pieces, context),
-            (Ok(Reply::Extents(extents)), Command::Status { only_one }) if !extents.is_empty() => {
-                let reply = status_chunk(open.request.cookie, &extents, only_one);
-                self.send(&reply, context);
-            }
-            (Ok(Reply::Done), _) => self.answer(open.request, Ok(()), context),
-            (Ok(_), _) => {
-                let error = (ErrorNumber::Io, "the volume gave an answer that does not fit");
-                self.answer(open.request, Err(error), context);
-            }
-            (Err(error), _) => {
-                let error = (error_number(error), &*error.to_string());
-                self.answer(open.request, Err(error), context);
-            }
-        }
-    }
-
-    fn data(&mut self, request: Request, pieces: Vec<(u32, Slot)>, context: &mut FrontendContext) {
-        let length: usize = pieces.iter().map(|(_, slot)| slot.len()).sum();
-        if length != request.length as usize {
-            let error = (ErrorNumber::Io, "the volume gave an answer of another length");
-            return self.answer(request, Err(error), context);
-        }
-        if self.negotiated.structured_replies {
-            self.send(&data_chunk(request.cookie, request.offset, request.length), context);
-        } else {
-            self.send(&simple(request.cookie, None), context);
-        }
-        self.queued += length;
-        for (_, slot) in pieces {
-            context.send_slot(self.descriptor, slot);
-        }
-    }
-
-    /// Answers with success or an error, with the reason for people.
-    fn answer(
-        &mut self,
-        request: Request,
-        result: Result<(), (ErrorNumber, &str)>,
-        context: &mut FrontendContext,
-    ) {
-        match result {
-            Err((error, text)) if self.negotiated.structured_replies => {
-                self.send(&error_chunk(request.cookie, error, text), context);
-            }
-            result => {
-                let error = result.err().map(|(error, _)| error);
-                self.send(&simple(request.cookie, error), context);
-            }
-        }
-    }
-
-    fn send(&mut self, bytes: &[u8], context: &mut FrontendContext) {
-        if self.queued == 0 {
-            self.moved = context.now();
-        }
-        self.queued += bytes.len();
-        context.send(self.descriptor, bytes);
-    }
-
-    /// Answers everything in flight: the volume ends.
-    fn refuse_all(&mut self, context: &mut FrontendContext) {
-        for index in 0..self.open.len() {
-            if let Some(open) = self.open[index].take() {
-                self.free.push(index);
-                let error = (ErrorNumber::Shutdown, "the volume is being detached");
-                self.answer(open.request, Err(error), context);
-            }
-        }
-        self.expected = Expected::Ended;
     }
 }
 

@@ -1,12 +1,13 @@
 use std::os::unix::net::UnixStream;
 
-use evenkeel_core::{Extent, VolumeId};
+use evenkeel_core::{Extent, Reply, RequestError, VolumeId};
 use evenkeel_engine::frontend::FrontendAction;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::nbd::Export;
+use crate::nbd::reply::{data_chunk, error_chunk, simple, status_chunk};
 
 const SIZE: u64 = 64 << 20;
 
