@@ -258,3 +258,50 @@ fn a_client_that_talks_nonsense_harms_nobody() {
     assert_eq!(said.trim(), SIZE.to_string());
     served.finish();
 }
+
+/// A client that has chosen the export by hand.
+fn by_hand(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x02db").unwrap();
+    stream.read_exact(&mut [0; 18 + 10]).unwrap();
+    stream
+}
+
+fn request(command: u16, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = b"\x25\x60\x95\x13\0\0".to_vec();
+    bytes.extend_from_slice(&command.to_be_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(&offset.to_be_bytes());
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn clients_that_vanish_or_stall_harm_nobody() {
+    let served = Served::start();
+    let (read, write) = (request(0, 0, 1 << 20), request(1, 8 << 20, 1 << 20));
+    let mut stalled = Vec::new();
+    for round in 0..20 {
+        for bytes in [
+            read[..13].to_vec(),
+            [&write[..], &[7; 300_000]].concat(),
+            [read.repeat(40), vec![1; 500_000]].concat(),
+            [write.clone(), vec![round; 1 << 20], request(3, 0, 0), request(2, 0, 0)].concat(),
+        ] {
+            let mut stream = by_hand(&served.socket);
+            // The other side may close while this is being written.
+            stream.set_write_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+            let _ = stream.write_all(&bytes);
+            if round == 0 {
+                stalled.push(stream);
+            }
+        }
+    }
+    let pattern = ["-f", "raw", "-c", "write -P 9 0 4M", "-c", "read -P 9 0 4M"];
+    let uri = served.uri();
+    if let Some(said) = run("qemu-io", &[&pattern[..], &[&uri]].concat()) {
+        assert!(!said.contains("failed") && !said.contains("error"), "{said}");
+    }
+    drop(stalled);
+    served.finish();
+}
