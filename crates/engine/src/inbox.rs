@@ -15,6 +15,9 @@ use crate::slot::{Slot, SlotMut};
 const STREAM_BUFFER: usize = 64 << 10;
 /// Of a payload, this much or more is received straight into its slot.
 const DIRECT: usize = 16 << 10;
+/// How much is received at once after a long payload: another one is likely to follow, and is
+/// better received straight into its slot than copied.
+const SHORT_RECEIVE: usize = 4 << 10;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub(crate) struct Inbox {
     /// A message whose payload is not complete.
     partial: Option<Partial>,
     under_way: bool,
+    last_was_long: bool,
 }
 
 #[derive(Debug)]
@@ -62,7 +66,7 @@ pub(crate) enum InboxError {
 impl Inbox {
     pub(crate) fn new(pool: &Pool) -> Self {
         let buffer = Some(pool.take(STREAM_BUFFER));
-        Self { buffer, pending: 0..0, partial: None, under_way: false }
+        Self { buffer, pending: 0..0, partial: None, under_way: false, last_was_long: false }
     }
 
     /// Takes back the memory of a receive, with the bytes that came.
@@ -91,7 +95,10 @@ impl Inbox {
         }
         if self.partial.is_none() {
             let Some((message, summary)) = self.frame()? else { return Ok(self.receive_stream()) };
-            let Some(summary) = summary else { return Ok(Next::Message(message, None)) };
+            let Some(summary) = summary else {
+                self.last_was_long = false;
+                return Ok(Next::Message(message, None));
+            };
             self.partial = Some(Partial { message, summary, slot: None, filled: 0 });
         }
         let Some(partial) = &mut self.partial else { return Ok(Next::Nothing) };
@@ -125,6 +132,7 @@ impl Inbox {
     fn complete(&mut self, slot: SlotMut) -> Result<Next, InboxError> {
         let Some(partial) = self.partial.take() else { return Ok(Next::Nothing) };
         let slot = slot.freeze();
+        self.last_was_long = slot.len() >= DIRECT;
         // Computed over the bytes as they are, and kept for sending them on.
         if slot.checksum() != partial.summary.crc {
             return Err(InboxError::PayloadChecksum);
@@ -155,7 +163,10 @@ impl Inbox {
             self.pending = 0..self.pending.len();
         }
         self.under_way = true;
-        let range = self.pending.end..buffer.len();
+        let is_between_frames = self.partial.is_none() && self.pending.is_empty();
+        let most =
+            if is_between_frames && self.last_was_long { SHORT_RECEIVE } else { buffer.len() };
+        let range = self.pending.end..most;
         Next::Receive { memory: buffer, range, all: false }
     }
 }
