@@ -127,6 +127,7 @@ refused() {
 cleanup() {
     local status=$? n point loop
     trap - EXIT INT TERM
+    set +e # whatever fails here, the rest is still to be cleaned up
     [ $status = 0 ] || { for n in "$work"/n*/node.log; do [ -f "$n" ] && { echo "--- end of $n"; tail -n 15 "$n"; }; done; } >&2
     grep -oE "^[^ ]+ $work/[^ ]+" /proc/mounts | cut -d' ' -f2 | tac | while read -r point; do
         case $point in "$work"/mnt*) umount "$point" || umount -l "$point" ;; esac
