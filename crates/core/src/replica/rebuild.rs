@@ -432,6 +432,8 @@ impl<P: Payload> Replica<P> {
             }
             return;
         }
+        // Also of what was held while the view was on its way.
+        self.let_go(cx, |_| true);
         if let Some(link) = self.rebuild.as_ref().and_then(Rebuild::source_link) {
             cx.disconnect(link);
         }
