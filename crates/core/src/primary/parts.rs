@@ -37,6 +37,8 @@ pub(super) struct Part<P> {
     pub sent_at: Instant,
     /// Whether its request has been told.
     answered: bool,
+    /// Whether its request was told that it succeeded.
+    is_acknowledged: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -192,6 +194,7 @@ impl<P: Payload> Primary<P> {
             failure: None,
             sent_at: cx.now,
             answered: false,
+            is_acknowledged: false,
         };
         self.parts.insert(sequence, part);
         if is_read {
@@ -246,6 +249,20 @@ impl<P: Payload> Primary<P> {
             if part.action.is_read() && part.targets == bit && !part.answered && part.written == 0 {
                 part.targets = 0;
                 self.unplaced.push_back(*sequence);
+            }
+        }
+    }
+
+    /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
+    /// if its machine restarted, what it had written: it gets all that is not finished again.
+    pub(super) fn forget_life(&mut self, replica: ReplicaId, has_rebooted: bool) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        let parts = self.parts.values_mut().filter(|part| part.mirror == mirror);
+        for part in parts.filter(|part| !part.action.is_read()) {
+            part.received &= !bit;
+            if has_rebooted {
+                part.written &= !bit;
             }
         }
     }
@@ -418,7 +435,7 @@ impl<P: Payload> Primary<P> {
             }
             self.acknowledge(cx, sequence);
         }
-        self.finish_if_over(sequence);
+        self.finish_if_over(cx, sequence);
     }
 
     fn check_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
@@ -473,6 +490,7 @@ impl<P: Payload> Primary<P> {
         part.answered = true;
         let failed = part.failed & part.targets != 0;
         let error = part.failure.filter(|_| failed).map(request_error);
+        part.is_acknowledged = error.is_none();
         match part.action {
             PartAction::Flush { .. } => {}
             _ if error.is_none() => self.acknowledged = self.acknowledged.max(sequence),
@@ -513,10 +531,15 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn finish_if_over(&mut self, sequence: Sequence) {
+    fn finish_if_over(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let is_over =
             self.parts.get(&sequence).is_some_and(|part| part.answered && part.missing() == 0);
         if is_over && let Some(part) = self.parts.remove(&sequence) {
+            let in_sync = self.mirrors[part.mirror].in_sync;
+            if part.is_acknowledged && in_sync & !part.failed == 0 {
+                // Acknowledged when it had arrived (A, B), and then nobody could write it.
+                return self.end(cx, super::EndReason::LostWrites);
+            }
             self.part_finished(part.request);
         }
     }

@@ -161,8 +161,10 @@ impl<P: Payload> Primary<P> {
         }
         let Some(peer) = self.peers.get(&replica) else { return };
         let Some((incarnation, boot)) = peer.life else { return };
-        let may_have_lost = peer.relied_on_boot != Some(boot) && self.acknowledged > self.flushed;
+        let has_rebooted = peer.relied_on_boot != Some(boot);
+        let may_have_lost = has_rebooted && self.acknowledged > self.flushed;
         if !may_have_lost {
+            self.forget_life(replica, has_rebooted);
             return self.edit(Edit::Renew { replica, incarnation });
         }
         if let Some(peer) = self.peers.get_mut(&replica) {
