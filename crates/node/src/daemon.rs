@@ -146,6 +146,7 @@ impl Daemon {
     /// Ends as a killed process would, but for writes under way.
     pub async fn abandon(self) {
         self.node.stopping.send_replace(true);
+        self.node.nbd.stop();
         // The files of the sockets are of no use any more; gone already is as good.
         let _ = std::fs::remove_file(self.node.config.api_socket());
         let data = self.node.data.clone();

@@ -185,6 +185,9 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
     let engine = node.data.engine();
     match event {
         EngineEvent::Connect { volume, request, replica, node: target, caller } => {
+            if node.coordinator.node(target).is_none() {
+                crate::cluster::nodes(&node).await;
+            }
             let addresses = node.coordinator.node(target).map(|life| life.node.addresses);
             let addresses = addresses.unwrap_or_default();
             let socket = node.peers.connect_replica(&addresses, volume, replica).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use evenkeel_core::primary::Waiting;
 use evenkeel_engine::counters::{Histogram, KINDS, KindCounters};
 use evenkeel_engine::{VolumeStatus, WorkerStatus};
 
@@ -198,7 +199,9 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
     for (attached, volume) in &pairs {
         let core = volume.primary.as_ref();
         let serving = attached.phase() == Phase::Serving
-            && core.is_some_and(|core| core.serving && core.waiting.is_none());
+            && core.is_some_and(|core| {
+                core.serving && core.waiting.is_none_or(|(why, _)| why == Waiting::Start)
+            });
         page.line("volume_serving", &[("volume", attached.name())], u8::from(serving));
     }
     page.head(

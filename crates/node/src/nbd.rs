@@ -134,6 +134,14 @@ impl NbdServer {
         }
     }
 
+    /// Takes no new clients for any export any more.
+    pub fn stop(&self) {
+        let names: Vec<String> = self.lock().keys().cloned().collect();
+        for name in names {
+            self.unexport(&name);
+        }
+    }
+
     /// The exports of all volumes that may be chosen on TCP.
     fn on_tcp(&self) -> Choice {
         let exports = self.lock().values().filter(|s| s.tcp).map(|s| s.export.clone()).collect();

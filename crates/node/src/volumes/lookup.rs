@@ -1,6 +1,6 @@
 //! Finding a volume, and the node on which it is attached.
 
-use evenkeel_core::{NodeId, View};
+use evenkeel_core::{NodeId, ReplicaRecord, View};
 
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, CallError, NodeLife, Request, StoredVolume};
@@ -19,7 +19,15 @@ pub(super) struct Found {
 pub(super) async fn find(node: &Node, what: &str, volume: &str) -> Result<Found, ApiError> {
     let request = Request::Read { volume: volume.to_owned() };
     match node.coordinator.ask(what, request).await? {
-        Answer::Volume(stored) => decode(what, *stored),
+        Answer::Volume(stored) => {
+            let found = decode(what, *stored)?;
+            // A node that joined a moment ago is not known here yet.
+            let unknown = |(_, r): (usize, &ReplicaRecord)| node.coordinator.node(r.node).is_none();
+            if found.view.replicas().any(unknown) {
+                crate::cluster::nodes(node).await;
+            }
+            Ok(found)
+        }
         Answer::NoVolume => Err(ApiError::new(
             ErrorCode::NoSuchVolume,
             what,

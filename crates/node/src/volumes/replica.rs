@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_core::primary::{Command, CommandError};
 use evenkeel_core::view::{Cause, ViewError};
-use evenkeel_core::{ReplicaId, ReplicaState, View};
+use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, View};
 use hyper::Method;
 
 use super::create::delete_one;
@@ -76,35 +76,34 @@ pub async fn command(
     status::one(node, &found.stored.record.id, forwarded).await
 }
 
+/// A replica's node and disk, as in `alpha:disk1`; by the node's identity too.
+fn places(node: &Node, found: &Found, record: &ReplicaRecord) -> [String; 2] {
+    let id = record.id.to_string();
+    let placed = found.stored.record.replicas.iter().find(|placed| placed.id == id);
+    let disk = placed.map_or("?", |placed| placed.disk.as_str());
+    let node = node.coordinator.node_ref(record.node);
+    [format!("{}:{disk}", node.name), format!("{}:{disk}", node.id)]
+}
+
 /// The replica that is meant: an identity, its beginning, or `NODE:DISK`.
 fn resolve(node: &Node, found: &Found, text: &str, what: &str) -> Result<ReplicaId, ApiError> {
-    let place = text.rsplit_once(':');
-    let placed = |id: &str| found.stored.record.replicas.iter().find(|p| p.id == id);
-    let is = |record: &&evenkeel_core::ReplicaRecord| {
-        let id = record.id.to_string();
-        let named = place.is_some_and(|(name, disk)| {
-            let node = node.coordinator.node_ref(record.node);
-            (node.name == name || node.id == name) && placed(&id).is_some_and(|p| p.disk == disk)
-        });
-        named || (text.len() >= 4 && id.starts_with(text))
+    let is = |record: &&ReplicaRecord| {
+        let begins = text.len() >= 4 && record.id.to_string().starts_with(text);
+        begins || places(node, found, record).iter().any(|place| place == text)
     };
-    let replicas = found.view.replicas().map(|(_, record)| record);
-    let matching: Vec<ReplicaId> = replicas.filter(is).map(|record| record.id).collect();
-    match matching[..] {
-        [id] => Ok(id),
-        [] => Err(ApiError::new(
-            ErrorCode::NoSuchReplica,
-            what,
-            "the volume has no such replica",
-            "Name it by NODE:DISK or by its identity; see `evenkeel volume status`",
-        )),
-        _ => Err(ApiError::new(
-            ErrorCode::NoSuchReplica,
-            what,
-            format!("{} replicas are meant by that", matching.len()),
-            "Name it by its identity; see `evenkeel volume status`",
-        )),
+    let replicas = || found.view.replicas().map(|(_, record)| record);
+    let matching: Vec<ReplicaId> = replicas().filter(is).map(|record| record.id).collect();
+    if let [id] = matching[..] {
+        return Ok(id);
     }
+    let all: Vec<String> =
+        replicas().map(|record| places(node, found, record)[0].clone()).collect();
+    let why = match matching.len() {
+        0 => format!("the volume has no such replica; it has {}", all.join(", ")),
+        count => format!("{count} replicas are meant by that"),
+    };
+    let advice = "Name it by NODE:DISK or by its identity; see `evenkeel volume status`";
+    Err(ApiError::new(ErrorCode::NoSuchReplica, what, why, advice))
 }
 
 async fn by_primary(

@@ -295,14 +295,16 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         replica.rebuild =
             peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));
     }
-    status.state = match (attached.phase(), core.serving, core.waiting) {
+    // A primary that serves does not wait for its start, whatever it has last noted.
+    let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
+    status.state = match (attached.phase(), core.serving, waiting) {
         (Phase::Starting, ..) => VolumeState::Starting,
         (_, true, None) => VolumeState::Serving,
         _ => VolumeState::Suspended,
     };
     let now = now();
     if status.state == VolumeState::Suspended || status.state == VolumeState::Starting {
-        let waiting = core.waiting.unwrap_or((Waiting::Start, now));
+        let waiting = waiting.unwrap_or((Waiting::Start, now));
         let suspended = suspended(node, attached, waiting.0, now.since(waiting.1));
         status.reason = Some(suspended.why.clone());
         status.suspended = Some(suspended);

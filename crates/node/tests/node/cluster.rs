@@ -1,0 +1,209 @@
+//! What several nodes do together.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, TestNode};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_created_attached_detached_and_deleted() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b", "c"]).await;
+    let plan = json!({"name": "web", "size": 4 << 20, "dry_run": true});
+    let planned = nodes[1].ok("POST", "/v1/volumes", plan).await;
+    assert_eq!((&planned["created"], &planned["version"]), (&json!(false), &json!(1)));
+    assert!(nodes.iter().all(|node| node.replicas("d").is_empty()));
+
+    nodes[1].create("web", 3).await;
+    assert!(nodes.iter().all(|node| node.replicas("d").len() == 1));
+    let created = nodes[2].get("/v1/volumes/web").await;
+    assert_eq!(created["volume"]["state"], "detached");
+    assert_eq!(created["volume"]["mirrors"][0]["summary"], "[UUU]");
+
+    let attached = nodes[0].attach("web").await;
+    assert!(attached["export"]["uris"][0].as_str().unwrap().starts_with("nbd+unix:"));
+    // Another node asks the one where it is attached.
+    let status = nodes[2].get("/v1/volumes/web?wait=10&until=serving").await;
+    assert_eq!(status["volume"]["state"], "serving", "{status:#}");
+    assert_eq!(status["volume"]["source"], "primary");
+    assert_eq!(status["volume"]["primaries"][0]["node"]["name"], "a");
+    assert_eq!(status["volume"]["primaries"][0]["here"], false);
+    let attach = "/v1/volumes/web/attach";
+    nodes[0].refused("POST", attach, json!({"how": "nbd"}), "attached").await;
+    nodes[1].refused("POST", attach, json!({"how": "none"}), "attached-elsewhere").await;
+    nodes[1].refused("DELETE", "/v1/volumes/web", Value::Null, "attached").await;
+
+    // From any node.
+    let detached = nodes[1].detach("web").await;
+    assert_eq!(detached["clean"], true, "{detached:#}");
+    nodes[1].refused("POST", "/v1/volumes/web/detach", Value::Null, "not-attached").await;
+    let deleted = nodes[2].ok("DELETE", "/v1/volumes/web", Value::Null).await;
+    assert_eq!(deleted["removed"], 3);
+    assert!(nodes.iter().all(|node| node.replicas("d").is_empty()));
+    nodes[0].refused("GET", "/v1/volumes/web", Value::Null, "no-such-volume").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_created_is_refused_with_its_reason() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    let cases = [
+        (json!({"name": "web", "size": 1 << 20, "replicas": 2}), "name-in-use"),
+        (json!({"name": "v", "size": 1 << 20, "replicas": 3}), "not-enough-disks"),
+        (json!({"name": "v", "size": 1u64 << 50, "replicas": 2}), "disk-too-small"),
+        (json!({"name": "v", "size": 0}), "bad-request"),
+        (json!({"name": "-v", "size": 4096}), "bad-request"),
+        (json!({"name": "v", "size": 4096, "replicas": 17}), "bad-request"),
+        (json!({"name": "v", "size": 4096, "chunk": 5000}), "bad-request"),
+        (json!({"name": "v", "size": 4096, "block_size": 1024}), "bad-request"),
+        (json!({"name": "v", "size": 4096, "sise": 1}), "bad-request"),
+        (json!({"name": "v", "size": 4096, "replicas": 1, "on": ["a:x"]}), "no-such-disk"),
+        (json!({"name": "v", "size": 4096, "replicas": 2, "on": ["a:d"]}), "bad-request"),
+    ];
+    for (request, code) in cases {
+        nodes[1].refused("POST", "/v1/volumes", request, code).await;
+    }
+    assert_eq!(nodes[0].replicas("d").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_failed_removed_and_re_added() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b", "c"]).await;
+    nodes[0].create("web", 3).await;
+    let command =
+        |replica: &str, action: &str| format!("/v1/volumes/web/replicas/{replica}/{action}");
+    // Attached nowhere: the view alone changes.
+    let failed = nodes[1].ok("POST", &command("c:d", "fail"), Value::Null).await;
+    assert_eq!(failed["volume"]["health"], "degraded");
+    nodes[1].ok("POST", &command("c:d", "re-add"), Value::Null).await;
+    nodes[0].attach("web").await;
+    nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+
+    // Attached: the primary does it, whichever node is asked.
+    let failed = nodes[2].ok("POST", &command("b:d", "fail"), Value::Null).await;
+    assert_eq!(failed["volume"]["mirrors"][0]["summary"].as_str().unwrap().matches('F').count(), 1);
+    nodes[2].refused("POST", &command("c:d", "remove"), Value::Null, "wrong-state").await;
+    nodes[2].refused("POST", &command("x:d", "fail"), Value::Null, "no-such-replica").await;
+    nodes[2].refused("POST", &command("b:d", "mend"), Value::Null, "bad-request").await;
+    nodes[2].ok("POST", &command("b:d", "re-add"), Value::Null).await;
+    nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+
+    nodes[2].ok("POST", &command("b:d", "fail"), Value::Null).await;
+    let removed = nodes[2].ok("POST", &command("b:d", "remove"), Value::Null).await;
+    assert_eq!(removed["volume"]["mirrors"][0]["summary"], "[UU]");
+    assert!(nodes[1].replicas("d").is_empty());
+    nodes[0].ok("POST", &command("c:d", "fail"), Value::Null).await;
+    nodes[0].refused("POST", &command("a:d", "fail"), Value::Null, "last-in-sync").await;
+    nodes[0].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_of_a_deleted_volume_goes_when_its_node_returns() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].crash().await;
+    let deleted = nodes[0].ok("DELETE", "/v1/volumes/web", Value::Null).await;
+    assert_eq!(deleted["removed"], 1, "{deleted:#}");
+    assert_eq!(deleted["remembered"][0]["node"]["name"], "b");
+    assert_eq!(nodes[1].replicas("d").len(), 1);
+    nodes[1].restart().await;
+    nodes[1]
+        .until("/v1/disks", |disks| disks["disks"][0]["replicas"].as_array().unwrap().is_empty())
+        .await;
+    assert!(nodes[1].replicas("d").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_coordinator_attached_volumes_go_on() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 2, "on": ["b:d", "c:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[1].attach("web").await;
+    nodes[0].crash().await;
+    let status =
+        nodes[1].until("/v1/node", |n| n["node"]["coordinator"]["reachable"] == false).await;
+    let coordinator = &status["node"]["coordinator"];
+    assert!(coordinator["unreachable_since"].as_u64().is_some());
+    assert!(coordinator["message"].as_str().unwrap().contains("go on"), "{coordinator}");
+    let volume = nodes[1].get("/v1/volumes/web").await;
+    assert_eq!(volume["volume"]["state"], "serving");
+    let listed = nodes[1].get("/v1/volumes").await;
+    assert_eq!(listed["volumes"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["warnings"].as_array().unwrap().len(), 1);
+    let create = json!({"name": "other", "size": 4096, "replicas": 1});
+    nodes[1].refused("POST", "/v1/volumes", create, "no-coordinator").await;
+
+    nodes[0].restart().await;
+    nodes[1].until("/v1/node", |n| n["node"]["coordinator"]["reachable"] == true).await;
+    nodes[1].ok("POST", "/v1/volumes/web/replicas/c:d/fail", Value::Null).await;
+    nodes[1].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_nodes_volume_is_taken_over_after_the_expiry_only() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    nodes[1].crash().await;
+    let attach = "/v1/volumes/web/attach";
+    let refused =
+        nodes[0].refused("POST", attach, json!({"how": "nbd"}), "attached-elsewhere").await;
+    assert!(refused["do"].as_str().unwrap().contains("cannot be forced"), "{refused}");
+    nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
+    nodes[0].attach("web").await;
+    let status = nodes[0].get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["health"], "degraded");
+    assert!(status["volume"]["reason"].as_str().unwrap().contains("b:d"), "{status:#}");
+    // What the returning node believed to be attached is not attached there again.
+    nodes[1].restart().await;
+    nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+    assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!([]));
+    nodes[0].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let key = |name: &str, content: &str| {
+        let path = place.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Some(path)
+    };
+    let right = key("right", "a key that the nodes share");
+    let wrong = key("wrong", "a key that nobody else has");
+    let mut first = TestNode::new(&place, "a");
+    first.config.peer.key_file = right.clone();
+    first.start().await.unwrap();
+    first.add_disk("d").await;
+    let join = json!({"address": first.config.peer.listen[0]});
+    for (name, key_file, cluster, says) in [
+        ("nokey", None, "evenkeel", "key"),
+        ("wrongkey", wrong, "evenkeel", "key"),
+        ("other", right.clone(), "another", "cluster"),
+    ] {
+        let mut node = TestNode::new(&place, name);
+        node.config.coordinator.join = None;
+        node.config.peer.key_file = key_file;
+        node.config.cluster = cluster.into();
+        node.start().await.unwrap();
+        let error = node.refused("POST", "/v1/node/join", join.clone(), "not-authorised").await;
+        assert!(error["why"].as_str().unwrap().contains(says), "{error:#}");
+        node.refused("GET", "/v1/nodes", Value::Null, "not-joined").await;
+    }
+    let mut second = TestNode::new(&place, "b");
+    second.config.peer.key_file = right;
+    second.start().await.unwrap();
+    second.add_disk("d").await;
+    second.until("/v1/nodes", |n| n["nodes"].as_array().is_some_and(|n| n.len() == 2)).await;
+    second.create("web", 2).await;
+    second.attach("web").await;
+    let status = second.get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["mirrors"][0]["replicas"][0]["connected"], true);
+    second.detach("web").await;
+}

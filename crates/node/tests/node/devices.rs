@@ -1,0 +1,83 @@
+//! Block devices as disks. Needs root and loop devices; without them these tests say so and pass.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, TestNode};
+
+/// A loop device over a file.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path, bytes: u64) -> Option<Self> {
+        std::fs::File::create(file).unwrap().set_len(bytes).unwrap();
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        let device = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        if !output.status.success() || device.is_empty() {
+            eprintln!("skipped: no loop devices here");
+            return None;
+        }
+        Some(Self(device))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).status().is_ok_and(|status| status.success())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_with_data_is_taken_by_force_only() {
+    let place = Place::new();
+    let Some(device) = Loop::new(&place.path().join("image"), 64 << 20) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    assert!(run("mkfs.ext4", &["-q", "-F", &device.0]));
+    let add = |force: bool| json!({"path": device.0, "name": "disk", "force": force});
+    let error = node.refused("POST", "/v1/disks", add(false), "disk-has-data").await;
+    assert!(error["why"].as_str().unwrap().contains("ext4"), "{error}");
+
+    let mount = place.path().join("mnt");
+    std::fs::create_dir(&mount).unwrap();
+    if run("mount", &[&device.0, mount.to_str().unwrap()]) {
+        let error = node.refused("POST", "/v1/disks", add(true), "disk-in-use").await;
+        assert!(error["why"].as_str().unwrap().contains("mounted at"), "{error}");
+        assert!(run("umount", &[mount.to_str().unwrap()]));
+    }
+
+    let added = node.ok("POST", "/v1/disks", add(true)).await;
+    assert_eq!(added["disk"]["kind"], "device");
+    node.create("web", 1).await;
+    let second = json!({"name": "shop", "size": 4096, "replicas": 1});
+    node.refused("POST", "/v1/volumes", second, "disk-too-small").await;
+    // Nobody else takes it meanwhile.
+    assert!(!run("mkfs.ext4", &["-q", &device.0]));
+    node.refused("DELETE", "/v1/disks/disk", Value::Null, "disk-has-replicas").await;
+    node.attach("web").await;
+    node.detach("web").await;
+
+    node.stop().await;
+    node.restart().await;
+    let disks = node.get("/v1/disks").await;
+    assert_eq!(disks["disks"][0]["replicas"][0]["volume"], "web", "{disks:#}");
+    node.ok("DELETE", "/v1/volumes/web", Value::Null).await;
+    node.ok("DELETE", "/v1/disks/disk", Value::Null).await;
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_is_too_small_is_refused() {
+    let place = Place::new();
+    let Some(device) = Loop::new(&place.path().join("image"), 1 << 20) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    let add = json!({"path": device.0, "name": "disk"});
+    node.refused("POST", "/v1/disks", add, "disk-too-small").await;
+}

@@ -1,0 +1,31 @@
+//! Restarts.
+
+use serde_json::json;
+
+use crate::support::Place;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_node_attaches_again_what_was_attached() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    nodes[1].stop().await;
+    let status = nodes[0].get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["state"], "detached");
+    nodes[1].restart().await;
+    let status = nodes[1].until("/v1/volumes/web", |v| v["volume"]["state"] == "serving").await;
+    assert_eq!(status["volume"]["exports"][0]["kind"], "nbd");
+
+    nodes[1].crash().await;
+    nodes[1].restart().await;
+    nodes[1]
+        .until("/v1/volumes/web", |v| {
+            v["volume"]["state"] == "serving" && v["volume"]["health"] == "in-sync"
+        })
+        .await;
+    nodes[1].detach("web").await;
+    nodes[1].stop().await;
+    nodes[1].restart().await;
+    assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!([]));
+}

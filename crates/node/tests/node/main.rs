@@ -1,0 +1,7 @@
+//! Whole daemons in one process, on unix sockets in a directory of their own.
+
+mod bad_input;
+mod cluster;
+mod devices;
+mod life;
+mod support;
