@@ -79,8 +79,9 @@ pub enum RequestError {
     NoCoordinator,
     /// This primary has been replaced by another one.
     Fenced,
-    /// Data that was acknowledged but not flushed was lost with the last replica's machine; the
-    /// volume must be attached anew, so that its user learns of it.
+    /// Data that was acknowledged but not flushed was lost: the last in-sync replica's machine
+    /// restarted, or (protocols A and B) its disk could not take it. The volume must be attached
+    /// anew, so that its user learns of it.
     LostWrites,
     /// The volume is being detached.
     Detached,
@@ -104,7 +105,7 @@ impl fmt::Display for RequestError {
             }
             Self::Fenced => "another primary has taken over the volume: detach here, attach anew",
             Self::LostWrites => {
-                "the last in-sync replica's machine restarted and lost writes that were not flushed: detach, check the filesystem, attach anew"
+                "the last in-sync replica lost writes that were acknowledged but not flushed: detach, check the filesystem, attach anew"
             }
             Self::Detached => "the volume is being detached",
         })

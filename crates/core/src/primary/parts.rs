@@ -2,7 +2,7 @@
 //! acknowledged by the protocol's rule, finished when every member has carried them out.
 
 use super::requests::RequestNumber;
-use super::{Context, Primary};
+use super::{Context, EndReason, Primary};
 use crate::ids::*;
 use crate::message::{Failure, Message, OperationId};
 use crate::operation::{Extent, Operation, RequestError};
@@ -429,6 +429,9 @@ impl<P: Payload> Primary<P> {
         if !self.unadopted.is_empty() {
             return;
         }
+        if part.answered && self.is_lost(part) {
+            return self.end(cx, EndReason::LostWrites);
+        }
         if !part.answered && self.may_acknowledge(part) {
             if self.needs_lease(part) && !self.has_lease(part.mirror, cx.now) {
                 return self.await_lease(cx, sequence);
@@ -478,6 +481,13 @@ impl<P: Payload> Primary<P> {
             durable: part.action.is_durable(),
         };
         acknowledged(view.protocol, progress)
+    }
+
+    /// Whether a write that was acknowledged on its receipt (A, B) turned out to be on no in-sync
+    /// replica: like a disk whose cache could not be written back.
+    fn is_lost(&self, part: &Part<P>) -> bool {
+        let in_sync = self.mirrors[part.mirror].in_sync & part.targets;
+        part.missing() == 0 && in_sync != 0 && in_sync & !part.failed == 0
     }
 
     fn needs_lease(&self, part: &Part<P>) -> bool {
