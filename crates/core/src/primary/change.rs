@@ -98,6 +98,8 @@ impl<P: Payload> Primary<P> {
         };
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.failing = Some(cause);
+            let (mirror, bit) = (peer.mirror, peer.bit());
+            self.take_reads_from(mirror, bit);
             self.wants_to_leave(replica, cause);
         }
     }

@@ -244,10 +244,22 @@ impl<P: Payload> Primary<P> {
     pub(super) fn session_ended(&mut self, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let (mirror, bit) = (peer.mirror, peer.bit());
-        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| part.mirror == mirror) {
+        for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
             part.sent &= !bit;
-            if part.action.is_read() && part.targets == bit && !part.answered && part.written == 0 {
+        }
+        self.take_reads_from(mirror, bit);
+    }
+
+    /// Reads and maps that a replica has not answered go to another one.
+    pub(super) fn take_reads_from(&mut self, mirror: usize, bit: ReplicaSet) {
+        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| part.mirror == mirror) {
+            if part.action.is_read()
+                && part.targets == bit
+                && part.written == 0
+                && part.failed & bit == 0
+            {
                 part.targets = 0;
+                part.sent = 0;
                 self.unplaced.push_back(*sequence);
             }
         }
@@ -291,7 +303,12 @@ impl<P: Payload> Primary<P> {
     fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
         let mirror = &self.mirrors[part.mirror];
-        let is_usable = |id: &ReplicaId| self.peers.get(id).is_some_and(|peer| peer.is_healthy());
+        // One that failed a write lacks it; it is read only if there is no other one to drop it for.
+        let is_last = mirror.in_sync.count_ones() == 1;
+        let is_usable = |id: &ReplicaId| {
+            let peer = self.peers.get(id);
+            peer.is_some_and(|peer| peer.is_healthy() && (is_last || peer.failing.is_none()))
+        };
         let choose = |set: ReplicaSet| {
             let usable: Vec<_> = mirror.ids(set & !part.failed).filter(is_usable).collect();
             (!usable.is_empty()).then(|| usable[sequence.0 as usize % usable.len()])
