@@ -305,6 +305,7 @@ impl<P: Payload> Primary<P> {
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
         }
+        self.retarget_parts();
         self.forget_removed(cx, &view);
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
             match record.state {

@@ -27,6 +27,8 @@ pub(super) struct Part<P> {
     /// Who has to carry it out: the members when it was sent, less those that left since. Of a
     /// read, the one replica that was asked.
     targets: ReplicaSet,
+    /// Whether it was ever sent to anybody.
+    begun: bool,
     /// To whom it was sent in their present session.
     sent: ReplicaSet,
     received: ReplicaSet,
@@ -187,6 +189,7 @@ impl<P: Payload> Primary<P> {
             from,
             action,
             targets,
+            begun: false,
             sent: 0,
             received: 0,
             written: 0,
@@ -213,6 +216,7 @@ impl<P: Payload> Primary<P> {
         for id in mirror.ids(targets & part.missing() & !part.sent) {
             let Some(peer) = self.peers.get(&id) else { continue };
             if let Some(link) = peer.ready_link() {
+                part.begun = true;
                 part.sent |= peer.bit();
                 let receipt = is_b && mirror.local & peer.bit() == 0;
                 let id = OperationId { generation, sequence };
@@ -285,6 +289,14 @@ impl<P: Payload> Primary<P> {
             if !part.action.is_read() {
                 part.targets &= !bit;
             }
+        }
+    }
+
+    /// The view has changed: what was sent to nobody yet goes to its members.
+    pub(super) fn retarget_parts(&mut self) {
+        let waiting = self.parts.values_mut().filter(|part| !part.begun && !part.action.is_read());
+        for part in waiting {
+            part.targets = self.mirrors[part.mirror].members;
         }
     }
 
