@@ -191,53 +191,61 @@ impl Disk {
         completion: Completion,
     ) -> Option<Progress> {
         let job = self.jobs.get_mut(key)?;
-        let owner = completion.owner;
-        let transient = completion.result.as_ref().is_err_and(is_transient);
+        // `None`: the kernel asks for another try.
         let count = match completion.result {
-            Ok(count) => count,
-            // The kernel asks for another try.
-            Err(_) if transient && !matches!(job.step, Step::Save) => 0,
-            Err(error) if matches!(job.step, Step::Zero(_)) => {
-                return Some(self.zero_failed(means, key, error));
-            }
+            Ok(count) => Some(count),
             Err(error) if matches!(job.step, Step::Save) => {
                 return Some(self.save_failed(means, error));
             }
+            Err(error) if is_transient(&error) => None,
+            Err(error) if matches!(job.step, Step::Zero(_)) => {
+                return Some(self.zero_failed(means, key, error));
+            }
             Err(error) => return Some(Progress::Failed(error)),
         };
-        let start = self.layout.on_disk(job.offset);
         match (&mut job.step, completion.kept) {
-            (Step::Read(done), Kept::Fill(memory)) => {
-                *done += count;
-                if *done == memory.len() {
-                    return Some(Progress::Done(DiskOutcome::Data(memory.freeze())));
-                }
-                if count == 0 && !transient {
-                    return Some(Progress::Failed(cut_short()));
-                }
-                let (range, offset) = (*done..memory.len(), start + *done as u64);
+            (Step::Read(_) | Step::Write(_), kept) => {
+                Some(self.transfer_goes_on(means, key, kept, count))
+            }
+            (Step::Flush, _) if count.is_none() => {
+                means.ring.flush(completion.owner, &self.file);
+                Some(Progress::More)
+            }
+            (Step::Flush, _) => Some(Progress::Done(DiskOutcome::Done)),
+            (Step::Zero(_), kept) => Some(self.zero_goes_on(means, key, kept, count)),
+            (Step::Save, _) => Some(self.save_goes_on(means, count.unwrap_or(0))),
+        }
+    }
+
+    /// Continues a read or write that was cut short.
+    fn transfer_goes_on(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        kept: Kept,
+        count: Option<usize>,
+    ) -> Progress {
+        let owner = Owner::Disk { replica: means.replica, job: key };
+        let Some(job) = self.jobs.get_mut(key) else { return Progress::More };
+        let (Step::Read(done) | Step::Write(done)) = &mut job.step else { return Progress::More };
+        *done += count.unwrap_or(0);
+        let (done, offset) = (*done, self.layout.on_disk(job.offset + *done as u64));
+        match kept {
+            Kept::Fill(memory) if done == memory.len() => {
+                return Progress::Done(DiskOutcome::Data(memory.freeze()));
+            }
+            Kept::Data(payload) if done == payload.len() => {
+                return Progress::Done(DiskOutcome::Done);
+            }
+            _ if count == Some(0) => return Progress::Failed(cut_short()),
+            Kept::Fill(memory) => {
+                let range = done..memory.len();
                 means.ring.read(owner, &self.file, memory, range, offset);
             }
-            (Step::Write(done), Kept::Data(payload)) => {
-                *done += count;
-                if *done == payload.len() {
-                    return Some(Progress::Done(DiskOutcome::Done));
-                }
-                if count == 0 && !transient {
-                    return Some(Progress::Failed(cut_short()));
-                }
-                let offset = start + *done as u64;
-                means.ring.write(owner, &self.file, payload, *done, offset);
-            }
-            (Step::Flush, _) if transient => means.ring.flush(owner, &self.file),
-            (Step::Zero(_), kept) => {
-                let count = (!transient).then_some(count);
-                return Some(self.zero_goes_on(means, key, kept, count));
-            }
-            (Step::Save, _) => return Some(self.save_goes_on(means, count)),
-            _ => return Some(Progress::Done(DiskOutcome::Done)),
+            Kept::Data(payload) => means.ring.write(owner, &self.file, payload, done, offset),
+            _ => {}
         }
-        Some(Progress::More)
+        Progress::More
     }
 
     fn succeed(&mut self, job: &Job, took: Duration, outcome: DiskOutcome<Slot>) -> Ended {

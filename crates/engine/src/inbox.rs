@@ -107,14 +107,12 @@ impl Inbox {
             Some(slot) => slot,
             None => return Ok(Next::NoMemory),
         };
-        let available = self.pending.len().min(length - partial.filled);
-        if available > 0
-            && let Some(buffer) = &self.buffer
-        {
-            let from = self.pending.start;
-            slot[partial.filled..][..available].copy_from_slice(&buffer[from..from + available]);
-            partial.filled += available;
-            self.pending.start += available;
+        if let Some(buffer) = &self.buffer {
+            let part = &buffer[self.pending.clone()];
+            let part = &part[..part.len().min(length - partial.filled)];
+            slot[partial.filled..][..part.len()].copy_from_slice(part);
+            partial.filled += part.len();
+            self.pending.start += part.len();
         }
         let missing = length - partial.filled;
         if missing >= DIRECT {

@@ -1,23 +1,39 @@
 //! Copies the state of a worker for status displays and metrics.
 
+use std::collections::HashMap;
+
 use crate::api::{LinkStatus, OpenReplicaStatus, VolumeStatus, WorkerStatus};
 use crate::counters::WorkerCounters;
-use crate::link::Transport;
+use crate::link::{Link, Transport};
 use crate::slab::Key;
 use crate::worker::Worker;
 
 impl Worker {
     pub(crate) fn worker_status(&self) -> WorkerStatus {
-        let volumes = self.volumes.keys();
+        // One look at all links, not one for each volume: this holds up the data path.
+        let mut links: HashMap<Key, Vec<LinkStatus>> = HashMap::new();
+        for (_, link) in self.links.iter().filter(|(_, link)| is_connection(link)) {
+            links.entry(link.volume).or_default().push(status_of(link));
+        }
+        let volumes = self.volumes.keys().into_iter().filter_map(|key| {
+            let links = links.remove(&key).unwrap_or_default();
+            self.status_with(key, links)
+        });
         WorkerStatus {
             worker: self.index,
             counters: WorkerCounters { system_calls: self.ring.system_calls, ..self.counters },
             memory: self.pool.in_use(),
-            volumes: volumes.into_iter().filter_map(|key| self.volume_status(key)).collect(),
+            volumes: volumes.collect(),
         }
     }
 
     pub(crate) fn volume_status(&self, key: Key) -> Option<VolumeStatus> {
+        let links = self.links.iter().map(|(_, link)| link);
+        let ours = links.filter(|link| link.volume == key && is_connection(link));
+        self.status_with(key, ours.map(status_of).collect())
+    }
+
+    fn status_with(&self, key: Key, links: Vec<LinkStatus>) -> Option<VolumeStatus> {
         let volume = self.volumes.get(key)?;
         let frontends = volume.frontends.iter().filter_map(|key| self.frontends.get(*key));
         Some(VolumeStatus {
@@ -26,7 +42,7 @@ impl Worker {
             counters: volume.counters.clone(),
             replicas: volume.replicas.iter().filter_map(|(_, key)| self.replica(*key)).collect(),
             frontends: frontends.map(|host| (host.id, host.name.clone())).collect(),
-            links: self.links_of(key),
+            links,
             memory: (volume.budget.used(), volume.memory),
         })
     }
@@ -35,18 +51,13 @@ impl Worker {
         let host = self.replicas.get(key)?;
         Some(OpenReplicaStatus { core: host.core.status(), disk: host.disk.counters.clone() })
     }
+}
 
-    /// The connections to and from other nodes.
-    fn links_of(&self, volume: Key) -> Vec<LinkStatus> {
-        self.links
-            .iter()
-            .map(|(_, link)| link)
-            .filter(|link| link.volume == volume && matches!(link.transport, Transport::Socket(_)))
-            .map(|link| LinkStatus {
-                caller: link.caller,
-                replica: link.replica,
-                counters: link.counters,
-            })
-            .collect()
-    }
+/// Whether it is a connection to or from another node.
+fn is_connection(link: &Link) -> bool {
+    matches!(link.transport, Transport::Socket(_))
+}
+
+fn status_of(link: &Link) -> LinkStatus {
+    LinkStatus { caller: link.caller, replica: link.replica, counters: link.counters }
 }

@@ -4,6 +4,8 @@ mod common;
 
 use common::client::{Answer, Request};
 use common::{Cluster, Shape, pattern};
+use evenkeel_core::Protocol;
+use evenkeel_engine::counters::Kind;
 
 #[test]
 fn one_local_replica_keeps_what_is_written() {
@@ -44,9 +46,47 @@ fn three_replicas_on_three_nodes_are_identical() {
         assert_eq!(client.read(offset, length as u32), pattern(seed as u64, length));
         offset += length as u64;
     }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    cluster.engines[0].survey(move |workers| sender.send(workers).unwrap());
+    let workers = receiver.recv().unwrap();
+    assert_eq!(workers.len(), 2);
+    let volume = workers.iter().flat_map(|worker| &worker.volumes).next().expect("one volume");
+    let written = &volume.counters.kinds[Kind::Write as usize];
+    assert_eq!(written.bytes, lengths.iter().sum::<usize>() as u64);
+    assert_eq!(written.latency.count(), lengths.len() as u64);
+    assert!(volume.links.iter().all(|link| link.counters.bytes_sent > written.bytes));
     cluster.detach();
     assert!(cluster.data(0, 0) == cluster.data(0, 1));
     assert!(cluster.data(0, 0) == cluster.data(0, 2));
+}
+
+#[test]
+fn every_protocol_ends_with_identical_replicas() {
+    for protocol in [Protocol::A, Protocol::B, Protocol::C] {
+        for mirror in [vec![0, 1, 2], vec![1, 2]] {
+            let shape =
+                Shape { mirrors: vec![mirror.clone()], nodes: 3, protocol, ..Shape::default() };
+            let mut cluster = Cluster::start(shape);
+            cluster.attach();
+            let client = cluster.client();
+            let answers: Vec<_> = (0..100u64)
+                .map(|n| {
+                    let durable = n % 10 == 0;
+                    client.begin(Request::Write(n % 7 * 4096, pattern(n, 8192), durable))
+                })
+                .collect();
+            for answer in answers {
+                assert_eq!(answer.recv().unwrap(), Ok(Answer::Done));
+            }
+            assert_eq!(client.call(Request::Flush), Ok(Answer::Done));
+            let read = client.read(0, 8 * 4096);
+            assert_eq!(cluster.status(0).links.len(), mirror.iter().filter(|n| **n != 0).count());
+            cluster.detach();
+            for index in 0..mirror.len() {
+                assert!(cluster.data(0, index)[..8 * 4096] == read);
+            }
+        }
+    }
 }
 
 #[test]
