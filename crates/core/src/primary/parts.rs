@@ -458,9 +458,6 @@ impl<P: Payload> Primary<P> {
         if !self.unadopted.is_empty() {
             return;
         }
-        if part.answered && self.is_lost(part) {
-            return self.end(cx, EndReason::LostWrites);
-        }
         if !part.answered && self.may_acknowledge(part) {
             if self.needs_lease(part) && !self.has_lease(part.mirror, cx.now) {
                 return self.await_lease(cx, sequence);
@@ -510,13 +507,6 @@ impl<P: Payload> Primary<P> {
             durable: part.action.is_durable(),
         };
         acknowledged(view.protocol, progress)
-    }
-
-    /// Whether a write that was acknowledged on its receipt (A, B) turned out to be on no in-sync
-    /// replica: like a disk whose cache could not be written back.
-    fn is_lost(&self, part: &Part<P>) -> bool {
-        let in_sync = self.mirrors[part.mirror].in_sync & part.targets;
-        part.missing() == 0 && in_sync != 0 && in_sync & !part.failed == 0
     }
 
     fn needs_lease(&self, part: &Part<P>) -> bool {
@@ -577,7 +567,7 @@ impl<P: Payload> Primary<P> {
             let in_sync = self.mirrors[part.mirror].in_sync;
             if part.is_acknowledged && in_sync & !part.failed == 0 {
                 // Acknowledged when it had arrived (A, B), and then nobody could write it.
-                return self.end(cx, super::EndReason::LostWrites);
+                return self.end(cx, EndReason::LostWrites);
             }
             self.part_finished(part.request);
         }
