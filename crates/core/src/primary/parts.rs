@@ -552,7 +552,7 @@ impl<P: Payload> Primary<P> {
 
     /// The last in-sync replica of a mirror failed a write that rebuilding ones may have: they
     /// begin anew, so that they do not keep what their source lacks.
-    fn rebuilds_lack_a_source(&mut self, mirror: usize) {
+    pub(super) fn rebuilds_lack_a_source(&mut self, mirror: usize) {
         let peers = &self.mirrors[mirror];
         let rebuilding: Vec<_> = peers.ids(peers.members & !peers.in_sync).collect();
         for id in rebuilding {

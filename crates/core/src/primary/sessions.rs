@@ -165,6 +165,10 @@ impl<P: Payload> Primary<P> {
         let may_have_lost = has_rebooted && self.acknowledged > self.flushed;
         if !may_have_lost {
             self.forget_life(replica, has_rebooted);
+            if has_rebooted {
+                // Rebuilding ones may have copied what it has lost.
+                self.rebuilds_lack_a_source(mirror);
+            }
             return self.edit(Edit::Renew { replica, incarnation });
         }
         if let Some(peer) = self.peers.get_mut(&replica) {

@@ -170,6 +170,11 @@ impl<P: Payload> Primary<P> {
 
     /// The inaugural view is committed: from now on this is the primary.
     pub(super) fn started(&mut self, cx: &mut Context<'_, P>, view: View) {
+        if self.view.as_ref().is_some_and(|view| !view.primaries.is_empty()) {
+            // The last primary may have acknowledged what no flush covers: losing it counts.
+            self.last_sequence = self.last_sequence.next();
+            self.acknowledged = self.last_sequence;
+        }
         self.phase = Phase::Serving;
         self.is_takeover = true;
         self.install(cx, view);

@@ -200,11 +200,17 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         report: ReplicaReport,
     ) {
+        // A source that restarted has left (W5), though its primaries may not know yet: its machine
+        // may have taken back what it had answered.
+        let known = self.view.replica(report.replica).map(|(_, record)| record.incarnation);
         let Some(rebuild) = &mut self.rebuild else { return };
         if let Source::Opening(replica, opening, _) = rebuild.source
             && opening == link
             && report.replica == replica
         {
+            if known != Some(report.incarnation) {
+                return self.lose_source(cx, RebuildWait::Source);
+            }
             rebuild.source = Source::Open(replica, link);
             rebuild.progress.waits_for = None;
             self.begin_copies(cx);
