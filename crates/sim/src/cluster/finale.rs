@@ -54,15 +54,24 @@ impl Cluster {
     fn bury_some(&mut self) {
         let mut doomed: Vec<usize> =
             (0..self.nodes.len()).filter(|_| self.random.chance(400)).collect();
-        doomed.retain(|node| self.profile.coordinator_node != Some(*node));
-        let view = self.coordinator.newest();
-        let node_of = |id: ReplicaId| self.replicas.iter().find(|s| s.id == id).map(|s| s.node);
-        for mirror in &view.mirrors {
-            let survivors: Vec<_> = mirror.in_sync().filter_map(|r| node_of(r.id)).collect();
-            if survivors.iter().all(|node| doomed.contains(node)) {
-                let saved = survivors[self.random.index(survivors.len())];
-                doomed.retain(|node| *node != saved);
+        doomed.retain(|node| self.profile.coordinator_node != Some(*node) && self.nodes[*node].up);
+        for mirror in &self.coordinator.newest().mirrors {
+            // One that restarted may have lost what another one still has.
+            let whole = |record: &&ReplicaRecord| {
+                let mut slots = self.replicas.iter();
+                slots.any(|s| s.id == record.id && s.incarnation == record.incarnation)
+            };
+            let mut survivors: Vec<_> = mirror.in_sync().filter(whole).collect();
+            let is_doomed =
+                |record: &&ReplicaRecord| doomed.contains(&(record.node.0 as usize - 1));
+            if survivors.is_empty() {
+                survivors = mirror.in_sync().collect();
+            } else if survivors.iter().all(is_doomed) {
+                survivors = vec![survivors[self.random.index(survivors.len())]];
+            } else {
+                continue;
             }
+            doomed.retain(|node| survivors.iter().all(|r| r.node.0 as usize - 1 != *node));
         }
         if doomed.len() == self.nodes.len() {
             doomed.pop();

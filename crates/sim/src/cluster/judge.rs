@@ -49,7 +49,7 @@ impl Cluster {
         match message {
             Message::Adopted { generation } => {
                 let under_way = slot.pending.values().filter_map(|p| p.changes_data_of());
-                slot.joined.entry(*generation).or_insert(self.now);
+                slot.joined.entry(*generation).or_insert(self.moment);
                 let verdict = slot.fence.answers(replica, *generation, under_way);
                 self.judge(verdict);
             }
@@ -127,13 +127,9 @@ impl Cluster {
         let replica = self.replicas.iter().position(|slot| slot.id == record.id)?;
         let slot = &self.replicas[replica];
         let change = self.registers.change(write)?;
-        let first = stamp(write, part.volume_sector);
-        // It answered the view that made it a member after the write was first sent: the copy
-        // brings it.
-        let joined = slot.joined.range(record.since..).next().map_or(self.now, |(_, at)| *at);
-        let sent = self.primaries[primary].sent.get(&first);
-        let came_later =
-            record.state == ReplicaState::Rebuilding && sent.is_none_or(|at| *at <= joined);
+        // It answered the view that made it a member after the write began: the copy brings it.
+        let joined = slot.joined.range(record.since..).next().map_or(self.moment, |(_, at)| *at);
+        let came_later = record.state == ReplicaState::Rebuilding && change.invoked <= joined;
         let holds = |content: &dyn Fn(u32) -> Cell| {
             (0..part.count).all(|n| {
                 let cell = content(part.replica_sector + n);
@@ -146,7 +142,7 @@ impl Cluster {
             local: slot.node == self.primaries[primary].node,
             written: holds(&|s| slot.disk.content(s)),
             durable: holds(&|s| slot.disk.durable_content(s)),
-            received: change.zero || slot.received.contains(&first),
+            received: change.zero || slot.received.contains(&stamp(write, part.volume_sector)),
             excused: came_later || slot.ended > change.invoked,
         })
     }

@@ -1,6 +1,6 @@
 //! Primaries: attaching, stepping, carrying out effects.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
@@ -12,7 +12,7 @@ use crate::coordinator::Question;
 use crate::describe;
 use crate::marks::Mark;
 use crate::network::Party;
-use crate::payload::{Cell, Sectors};
+use crate::payload::Sectors;
 use crate::queue::{MICROSECOND, Time};
 use crate::sabotage::Sabotage;
 
@@ -32,9 +32,6 @@ pub(super) struct PrimarySlot {
     pub commands: BTreeMap<u64, (Command, Time)>,
     pub last_command: u64,
     pub calls: BTreeSet<CoordinatorCall>,
-    /// When each write was first sent, by its first stamp. Zeroings carry no number:
-    /// for them a rebuilding member is always excused.
-    pub sent: HashMap<Cell, Time>,
     /// Replicas to which a connection was asked for.
     pub dials: Vec<ReplicaId>,
     /// Until when its process was last known to stand still.
@@ -90,7 +87,6 @@ impl Cluster {
             commands: BTreeMap::new(),
             last_command: 0,
             calls: BTreeSet::new(),
-            sent: HashMap::new(),
             dials: Vec::new(),
             paused_until: 0,
             tick: None,
@@ -201,8 +197,6 @@ impl Cluster {
             {
                 self.marks.reach(Mark::Resent);
             }
-            let first = payload.cells()[0];
-            self.primaries[primary].sent.entry(first).or_insert(self.now);
             let verdict = self.order.sends(primary, id.sequence, payload.cells());
             self.judge(verdict);
             if self.sabotage == Some(Sabotage::AcknowledgeEarly) {

@@ -42,7 +42,7 @@ pub(super) struct ReplicaSlot {
     pub last_action: u64,
     pub fence: Fence,
     /// When it first answered the adoption of each generation.
-    pub joined: BTreeMap<Generation, Time>,
+    pub joined: BTreeMap<Generation, Moment>,
     /// First stamps of the writes that arrived in this life.
     pub received: HashSet<Cell>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.

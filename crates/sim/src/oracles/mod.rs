@@ -8,7 +8,7 @@
 //!   disks of all members of the primary's view. It permits a member to hold something newer (a
 //!   later or concurrent write), and excuses a replica whose life ended since the write began
 //!   (what it had answered before, its machine may have taken back), and a rebuilding one that
-//!   joined after the write was first sent (the copy brings it; I6 sees whether it does).
+//!   joined after the write began (the copy brings it; I6 sees whether it does).
 //! - [`fencing`] (**I3 fenced**): no answer of an adoption while work of an older generation is on
 //!   the disk, no data read out under a generation that is not the adopted one, no lower generation
 //!   after a restart. It permits work of the old generation until the adoption is answered.
