@@ -105,6 +105,7 @@ impl Daemon {
         let (node, events, opened) =
             assemble(config, state, identity, credentials, nbd, addresses).await?;
         node.open_replicas(opened).await;
+        warn_of_open_nbd(&node);
         serve(&node, listeners, events);
         let name = &node.identity.name;
         systemd::ready(&format!("node {name} serves"));
@@ -152,6 +153,18 @@ impl Daemon {
         let data = self.node.data.clone();
         // It only waits for disks.
         let _ = tokio::task::spawn_blocking(move || data.engine().stop()).await;
+    }
+}
+
+/// NBD has no proof of who a client is but TLS.
+fn warn_of_open_nbd(node: &Node) {
+    let open = |text: &&String| !Address::parse(text).is_ok_and(|address| address.is_local());
+    if node.config.nbd.tls.is_none()
+        && let Some(address) = node.config.nbd.listen.iter().find(open)
+    {
+        node.warn(format!(
+            "nbd.listen = {address:?} is reachable from other machines without TLS: whoever reaches it can read and write volumes exported on TCP; set [nbd.tls] with an authority"
+        ));
     }
 }
 

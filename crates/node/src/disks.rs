@@ -93,6 +93,13 @@ pub struct NewReplica {
     pub thin: bool,
 }
 
+/// Where a new replica is made.
+struct Site {
+    path: PathBuf,
+    block_size: u32,
+    device: Option<File>,
+}
+
 /// The disks of this node.
 #[derive(Debug)]
 pub struct Disks {
@@ -219,24 +226,54 @@ impl Disks {
     /// If there is no such disk, or no room on it, or it fails.
     pub fn create_replica(&self, disk: &str, new: &NewReplica) -> Result<OpenReplica, ApiError> {
         let what = format!("cannot make a replica of {} on disk {disk}", new.superblock.name);
+        let site = self.reserve(disk, new, &what)?;
+        // Without the lock: zeroing a device takes long, and others want to know of the disks.
+        let made = match site.device {
+            Some(file) => device::create(file, site.path, site.block_size, new),
+            None => directory::create(&site.path, site.block_size, new),
+        };
         let mut entries = self.lock();
-        let index = find(&entries, disk, &what)?;
+        let found =
+            entries.iter_mut().find_map(|e| e.position(new.superblock.replica).map(|p| (e, p)));
+        if let Some((entry, position)) = found {
+            match &made {
+                Ok(opened) => {
+                    entry.replicas[position].path.clone_from(&opened.path);
+                    entry.replicas[position].problem = None;
+                }
+                Err(_) => drop(entry.replicas.remove(position)),
+            }
+        }
+        made.map_err(|e| system(&what, &e))
+    }
+
+    /// Takes the room for a new replica, so that nobody else takes it while it is made.
+    fn reserve(&self, disk: &str, new: &NewReplica, what: &str) -> Result<Site, ApiError> {
+        let mut entries = self.lock();
+        let index = find(&entries, disk, what)?;
         let entry = &mut entries[index];
-        let opened = match &entry.hold {
+        let device = match &entry.hold {
             None => {
                 let problem = entry.problem.clone().unwrap_or_default();
                 let advice = "Repair the disk and restart the node, or choose another disk";
                 return Err(ApiError::new(ErrorCode::System, what, problem, advice));
             }
-            Some(Hold::Device { file }) => device::create(entry, file, new, &what)?,
-            Some(Hold::Directory { .. }) => directory::create(entry, new, &what)?,
+            Some(Hold::Device { file }) => {
+                device::check_room(entry, file, new, what)?;
+                Some(file.try_clone().map_err(|e| system(what, &e))?)
+            }
+            Some(Hold::Directory { .. }) => {
+                directory::check_room(entry, new, what)?;
+                None
+            }
         };
+        let site = Site { path: entry.record.path.clone(), block_size: entry.block_size, device };
         entry.replicas.push(Known {
-            path: opened.path.clone(),
-            superblock: Some(opened.newest.superblock.clone()),
-            problem: None,
+            path: entry.record.path.clone(),
+            superblock: Some(new.superblock.clone()),
+            problem: Some("it is being made".into()),
         });
-        Ok(opened)
+        Ok(site)
     }
 
     /// Gives the space of a replica back. The engine has closed it before. Deleting one that is

@@ -1,6 +1,6 @@
 //! Volumes: those attached on this node, and what can be done with any.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::api::types::VolumeEvent;
 use crate::coordinator::{VolumeRecord, unix_seconds};
@@ -105,8 +105,23 @@ pub struct Attached {
 pub struct Volumes {
     attached: Mutex<BTreeMap<VolumeId, Arc<Attached>>>,
     frontends: AtomicU64,
-    /// Held while a volume is attached, detached or exported: one such change at a time.
-    pub changes: tokio::sync::Mutex<()>,
+    /// Volumes that are being attached, detached, exported or deleted.
+    changing: Mutex<BTreeSet<VolumeId>>,
+    changed: Notify,
+}
+
+/// Held while a volume is attached, detached, exported or deleted: one such change of it at a time.
+#[derive(Debug)]
+pub struct Changing<'a> {
+    volumes: &'a Volumes,
+    volume: VolumeId,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        lock(&self.volumes.changing).remove(&self.volume);
+        self.volumes.changed.notify_waiters();
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -206,6 +221,17 @@ impl Volumes {
     /// A name for a front end, never used twice.
     pub fn next_frontend(&self) -> FrontendId {
         FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Waits until no other change of the volume is under way.
+    pub async fn change(&self, volume: VolumeId) -> Changing<'_> {
+        loop {
+            let changed = self.changed.notified();
+            if lock(&self.changing).insert(volume) {
+                return Changing { volumes: self, volume };
+            }
+            changed.await;
+        }
     }
 
     fn insert(&self, attached: Arc<Attached>) {

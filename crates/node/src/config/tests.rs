@@ -82,3 +82,15 @@ fn the_example_file_names_every_key_and_gives_the_defaults() {
     found.sort();
     assert_eq!(found, known);
 }
+
+#[test]
+fn the_manual_names_every_key() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for key in keys::all() {
+        let last = key.rsplit('.').next().unwrap();
+        let named = text.contains(&format!("`{key}`"))
+            || (key.contains("tls.") && text.contains(&format!("`.{last}`")));
+        assert!(named, "{key} is missing");
+    }
+}

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use evenkeel_format::{DATA_OFFSET, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
@@ -108,28 +108,35 @@ pub(super) fn space(entry: &Entry, file: &File) -> (u64, u64) {
     (size, if entry.replicas.is_empty() { size } else { 0 })
 }
 
-/// Makes the one replica of a device: zeroes its data, then writes the superblocks.
-pub(super) fn create(
+/// Whether the one replica of a device can be made.
+pub(super) fn check_room(
     entry: &Entry,
     file: &File,
     new: &NewReplica,
     what: &str,
-) -> Result<OpenReplica, ApiError> {
+) -> Result<(), ApiError> {
     let length = length_of(&new.superblock);
     let (size, free) = space(entry, file);
-    if length > free {
-        let why = match entry.replicas.is_empty() {
-            true => format!("it takes {length} bytes and the disk has {size}"),
-            false => "a block device holds one replica, and it has one".into(),
-        };
-        return Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"));
+    if length <= free {
+        return Ok(());
     }
-    let made = zero_range(file, DATA_OFFSET, length - DATA_OFFSET)
-        .and_then(|()| write_superblocks(file, &new.superblock))
-        .and_then(|()| file.try_clone());
-    let file = made.map_err(|e| system(what, &e))?;
-    let path = entry.record.path.clone();
-    Ok(OpenReplica::new(file, path, true, entry.block_size, &new.superblock))
+    let why = match entry.replicas.is_empty() {
+        true => format!("it takes {length} bytes and the disk has {size}"),
+        false => "a block device holds one replica, and it has one".into(),
+    };
+    Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
+}
+
+/// Makes the one replica of a device: zeroes its data, then writes the superblocks.
+pub(super) fn create(
+    file: File,
+    path: PathBuf,
+    block_size: u32,
+    new: &NewReplica,
+) -> io::Result<OpenReplica> {
+    zero_range(&file, DATA_OFFSET, length_of(&new.superblock) - DATA_OFFSET)?;
+    write_superblocks(&file, &new.superblock)?;
+    Ok(OpenReplica::new(file, path, true, block_size, &new.superblock))
 }
 
 /// Zeroes a range, by the quickest means that the device has.

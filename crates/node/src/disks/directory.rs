@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::replica_file::{inspect, length_of, lock, open_direct, write_superblocks};
-use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe, system};
+use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe};
 use crate::api::{ApiError, ErrorCode};
 use crate::state::{lock_file, sync_parent};
 
@@ -99,33 +99,44 @@ fn remove_unfinished(path: &Path) {
 /// sparse replicas in this directory were promised.
 pub(super) fn space(entry: &Entry) -> (u64, u64) {
     let Ok(stat) = rustix::fs::statvfs(&entry.record.path) else { return (0, 0) };
-    let promised: u64 = entry.replicas.iter().map(|known| promised(&known.path)).sum();
+    let promised: u64 = entry.replicas.iter().map(promised).sum();
     let free = stat.f_bavail * stat.f_frsize;
     (stat.f_blocks * stat.f_frsize, free.saturating_sub(promised))
 }
 
-/// Bytes of a sparse file that have no space yet.
-fn promised(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |m| m.size().saturating_sub(m.blocks() * 512))
+/// Bytes of a sparse file, or of one that is being made, that have no space yet.
+fn promised(known: &Known) -> u64 {
+    let length = known.superblock.as_ref().map_or(0, length_of);
+    let allocated = fs::metadata(&known.path).ok().filter(fs::Metadata::is_file);
+    length.saturating_sub(allocated.map_or(0, |m| m.blocks() * 512))
+}
+
+/// Whether there is room for a replica.
+pub(super) fn check_room(entry: &Entry, new: &NewReplica, what: &str) -> Result<(), ApiError> {
+    let length = length_of(&new.superblock);
+    let (_, free) = space(entry);
+    if length <= free || new.thin {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        ErrorCode::DiskTooSmall,
+        what,
+        format!(
+            "it takes {length} bytes and {free} are free (what sparse replicas were promised is not)"
+        ),
+        "Choose another disk or a smaller size, or promise more than there is (thin)",
+    ))
 }
 
 /// Makes the file of a replica: sparse, so it reads as zeroes.
-pub(super) fn create(entry: &Entry, new: &NewReplica, what: &str) -> Result<OpenReplica, ApiError> {
-    let length = length_of(&new.superblock);
-    let (_, free) = space(entry);
-    if length > free && !new.thin {
-        return Err(ApiError::new(
-            ErrorCode::DiskTooSmall,
-            what,
-            format!(
-                "it takes {length} bytes and {free} are free (what sparse replicas were promised is not)"
-            ),
-            "Choose another disk or a smaller size, or promise more than there is (thin)",
-        ));
-    }
-    let path = entry.record.path.join(format!("{}.{ENDING}", new.superblock.replica));
-    let file = write_file(&path, length, new).map_err(|e| system(what, &e))?;
-    Ok(OpenReplica::new(file, path, false, entry.block_size, &new.superblock))
+pub(super) fn create(
+    directory: &Path,
+    block_size: u32,
+    new: &NewReplica,
+) -> io::Result<OpenReplica> {
+    let path = directory.join(format!("{}.{ENDING}", new.superblock.replica));
+    let file = write_file(&path, length_of(&new.superblock), new)?;
+    Ok(OpenReplica::new(file, path, false, block_size, &new.superblock))
 }
 
 fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {

@@ -45,7 +45,11 @@ pub async fn attach(
         return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
     }
     refuse_read_only_device(&request, &what)?;
-    let _changing = node.volumes.changes.lock().await;
+    let id = match node.volumes.by_name(volume) {
+        Some(attached) => attached.id,
+        None => find(node, &what, volume).await?.view.volume,
+    };
+    let _changing = node.volumes.change(id).await;
     let attached = match node.volumes.by_name(volume) {
         Some(attached) if adds_nothing(&attached, request.how) => {
             let why = format!("it is attached on node {} already", node.identity.name);
@@ -323,7 +327,7 @@ async fn detach_here(
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
-    let _changing = node.volumes.changes.lock().await;
+    let _changing = node.volumes.change(attached.id).await;
     if attached.device().is_some() {
         let (name, what) = (attached.name().to_owned(), what.to_owned());
         let detached =
@@ -371,7 +375,7 @@ async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
 
 /// After a primary that ended by itself: its clients and its device are of no more use.
 pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>, why: &str) {
-    let _changing = node.volumes.changes.lock().await;
+    let _changing = node.volumes.change(attached.id).await;
     node.warn(format!("volume {} is not attached here any more: {why}", attached.name()));
     node.nbd.unexport(attached.name());
     if attached.device().is_some() {
@@ -439,7 +443,11 @@ const fn passes(code: ErrorCode) -> bool {
 }
 
 async fn resume_once(node: &Arc<Node>, wanted: &Wanted, what: &str) -> Result<(), ApiError> {
-    let _changing = node.volumes.changes.lock().await;
+    let id = wanted.volume.parse().map_err(|_| {
+        let why = format!("{:?} is no identity", wanted.volume);
+        ApiError::new(ErrorCode::System, what, why, "Attach it by hand")
+    })?;
+    let _changing = node.volumes.change(id).await;
     if node.volumes.by_name(&wanted.volume).is_some() {
         return Ok(());
     }

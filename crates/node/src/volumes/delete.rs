@@ -16,7 +16,8 @@ use crate::node::Node;
 /// If there is no such volume, or it is attached.
 pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer, ApiError> {
     let what = format!("cannot delete volume {volume}");
-    let _changing = node.volumes.changes.lock().await;
+    let id = find(node, &what, volume).await?.view.volume;
+    let _changing = node.volumes.change(id).await;
     let found = find(node, &what, volume).await?;
     if node.volumes.get(found.view.volume).is_some() {
         return Err(attached(&what, &node.identity.name));

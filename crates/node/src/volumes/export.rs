@@ -53,7 +53,7 @@ pub async fn export(
     let what = format!("cannot export volume {volume}");
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
-            let _changing = node.volumes.changes.lock().await;
+            let _changing = node.volumes.change(attached.id).await;
             let wanted = WantedNbd { tcp: request.tcp, read_only: request.read_only };
             start(node, &attached, wanted, &what).await?;
             node.volumes.save(node);
@@ -130,7 +130,7 @@ pub async fn unexport(
     let what = format!("cannot end the export of volume {volume}");
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
-            let _changing = node.volumes.changes.lock().await;
+            let _changing = node.volumes.change(attached.id).await;
             if !stop(node, &attached).await {
                 let why = "it is not exported by NBD";
                 let advice = "See `evenkeel volume status`";

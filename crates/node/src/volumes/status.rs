@@ -148,7 +148,7 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
         status.reason =
             Some(match (primary.node.id == node.identity.node.to_string(), primary.alive) {
                 (true, _) => {
-                    format!("node {name} ended without detaching it: attach it again, or detach it")
+                    format!("node {name} ended without detaching it: attach it again")
                 }
                 (false, true) => format!("node {name}, on which it is attached, does not answer"),
                 (false, false) => format!(

@@ -37,10 +37,12 @@ impl Place {
         let directory = self.path().join(name);
         let peer =
             |name: &str| format!("unix:{}", self.path().join(name).join("peer.sock").display());
-        let mut config = Config::default();
-        config.name = Some(name.to_owned());
-        config.state = directory.join("state");
-        config.runtime = directory.join("run");
+        let mut config = Config {
+            name: Some(name.to_owned()),
+            state: directory.join("state"),
+            runtime: directory.join("run"),
+            ..Config::default()
+        };
         config.peer.listen = vec![peer(name)];
         config.coordinator.here = name == "a";
         config.coordinator.join = (name != "a").then(|| peer("a"));
