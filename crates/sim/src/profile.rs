@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::settings::{LONGEST_PAYLOAD, REGION};
+use evenkeel_core::settings::REGION;
 use evenkeel_core::{Geometry, NoDataPolicy, Protocol, Settings};
 
 use crate::payload::SECTOR;
@@ -205,7 +205,6 @@ fn geometry(r: &mut Random, mirrors: usize) -> Geometry {
         0 => u64::from(REGION) * mirrors as u64 * 2 + u64::from(block_size) * r.between(1, 20),
         _ => u64::from(block_size) * r.between(1, 40),
     };
-    debug_assert!(LONGEST_PAYLOAD >= SECTOR);
     Geometry { size, block_size, chunk }
 }
 

@@ -28,7 +28,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = s[1] << 17;
@@ -47,7 +47,7 @@ impl Random {
     /// If `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         assert!(limit > 0, "a choice among nothing");
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.
@@ -80,7 +80,7 @@ impl Random {
 
     /// A waiting time with this mean, at most ten times it.
     pub fn waiting(&mut self, mean: u64) -> u64 {
-        let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let unit = (self.bits() >> 11) as f64 / (1u64 << 53) as f64;
         (-(1.0 - unit).ln() * mean as f64).min(mean as f64 * 10.0) as u64
     }
 }

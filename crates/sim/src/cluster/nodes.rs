@@ -39,7 +39,7 @@ impl Node {
 
     /// The machine starts anew: another boot, another clock.
     fn boots(&mut self, random: &mut Random) {
-        self.boot = BootId(u128::from(random.next()));
+        self.boot = BootId(u128::from(random.bits()));
         self.offset = random.below(1000 * SECOND);
     }
 

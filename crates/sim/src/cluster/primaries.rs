@@ -71,7 +71,7 @@ impl Cluster {
 
     pub(super) fn attach(&mut self, node: usize) {
         let primary = self.primaries.len();
-        let incarnation = Incarnation(self.random.next() | 1);
+        let incarnation = Incarnation(self.random.bits() | 1);
         let id = PrimaryId { node: NodeId(node as u128 + 1), incarnation };
         let volume = self.coordinator.newest().volume;
         let config = PrimaryConfig { id, volume, settings: self.profile.settings };

@@ -135,7 +135,7 @@ impl Cluster {
         let generation = view.generation;
         let config = ReplicaConfig {
             id: slot.id,
-            incarnation: Incarnation(self.random.next() | 1),
+            incarnation: Incarnation(self.random.bits() | 1),
             boot: self.nodes[node].boot,
             view,
             settings: self.profile.settings,
