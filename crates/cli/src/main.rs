@@ -41,12 +41,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Exit, Failure> {
     let context = Context::new(cli.global)?;
     match cli.command {
-        Command::Node(NodeCommand::Run(_)) => {
-            return Err(Failure::new(
-                "this build cannot run a node",
-                "the daemon is not part of it yet",
-            ));
-        }
+        Command::Node(NodeCommand::Run(args)) => config::run_node(&args)?,
         Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
         Command::Node(NodeCommand::Status) => node::status(&context)?,
         Command::Disk(command) => disk::run(&context, &command)?,

@@ -28,6 +28,18 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Runs the node until SIGTERM or SIGINT.
+///
+/// # Errors
+/// If it cannot start.
+pub fn run_node(args: &RunArgs) -> Result<(), Failure> {
+    let (config, origin) = load(args)?;
+    evenkeel_node::run(config).map_err(|error| {
+        Failure::new("the node does not start", error)
+            .advise(format!("mend that, or the configuration ({origin}), then start it again"))
+    })
+}
+
 /// The configuration, and where it comes from.
 fn load(args: &RunArgs) -> Result<(Config, String), Failure> {
     let path = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_PATH));
