@@ -51,7 +51,10 @@ start_node() {
     local n=$1
     setsid "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
     pids[$n]=$!
-    await "node $n answers" ek "$n" node status
+    until ek "$n" node status > /dev/null 2>&1; do
+        kill -0 "${pids[$n]}" 2> /dev/null || die "node $n ended at its start"
+        sleep 0.1
+    done
 }
 
 # await WHAT COMMAND…: runs the command until it succeeds, at most 60 s.
@@ -118,7 +121,7 @@ refused() {
     for word in $words; do
         grep -qiF -- "$word" <<< "$output" || die "'$word' is missing in the message of: $* : $output"
     done
-    if [ "$code" != 2 ] && [ "$code" != 6 ]; then
+    if [[ "$code" != [026] ]]; then
         grep -q '^  do: ' <<< "$output" || die "the message does not say what to do: $* : $output"
     fi
     say "refused as it should be: ${*: -4} -> $(head -n 1 <<< "$output")"

@@ -52,11 +52,11 @@ disks() {
     refused 1 "none" ek 1 disk add "$work/none"
     truncate -s 512K "$work/small"
     small=$(losetup --show -f "$work/small")
-    refused 1 "small" ek 1 disk add "$small"
+    refused 1 "bytes larger" ek 1 disk add "$small"
     truncate -s 128M "$work/ext4"
     mkfs.ext4 -q "$work/ext4"
     loop=$(losetup --show -f "$work/ext4")
-    refused 4 "ext4 --force" ek 1 disk add "$loop"
+    refused 4 "ext4 force" ek 1 disk add "$loop"
     mkdir "$work/mnt"
     mount "$loop" "$work/mnt"
     refused 4 "mounted" ek 1 disk add "$loop" --force
