@@ -5,3 +5,4 @@ mod cluster;
 mod devices;
 mod life;
 mod support;
+mod tls;
