@@ -327,7 +327,15 @@ impl<P: Payload> Primary<P> {
         };
         let chosen = choose(mirror.in_sync & mirror.local).or_else(|| choose(mirror.in_sync));
         let bit = chosen.and_then(|id| self.peers.get(&id)).map_or(0, |peer| peer.bit());
+        let exhausted = mirror.in_sync & !part.failed == 0;
         let Some(part) = self.parts.get_mut(&sequence) else { return };
+        if bit == 0 && exhausted {
+            // Those that could have read it have left since: the failure is the answer.
+            let (number, error) = (part.request, part.failure.map(request_error));
+            self.parts.remove(&sequence);
+            self.part_answered(cx, number, error);
+            return self.part_finished(number);
+        }
         if bit == 0 {
             return self.unplaced.push_back(sequence);
         }
