@@ -47,13 +47,13 @@ fn named(place: &str, disks: &[Disk], what: &str) -> Result<usize, ApiError> {
             ErrorCode::BadRequest,
             what,
             why,
-            "See `evenkeel disk list --all`",
+            "See `evenkeel disk list`",
         ));
     };
     let is = |d: &Disk| (d.node.name == node || d.node.id == node) && d.name == disk;
     disks.iter().position(is).ok_or_else(|| {
         let why = format!("there is no disk {disk} on node {node}, or the node does not answer");
-        ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list --all`")
+        ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list`")
     })
 }
 
