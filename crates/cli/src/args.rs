@@ -110,6 +110,9 @@ Examples:
 Everything lives in one scratch directory, and nothing is left of it at the end. Needs root and
 FUSE for a mounted filesystem; without them the volume is served over NBD.")]
     Quickstart(QuickstartArgs),
+    /// Measure evenkeel beside the raw disk and other replicated storage, and read old reports
+    #[command(subcommand)]
+    Bench(evenkeel_bench::BenchCommand),
     /// Print the completion script of a shell
     #[command(after_help = "\
 Examples:

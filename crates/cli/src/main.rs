@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::args::{Cli, Command, NodeCommand};
-use crate::commands::{Context, attach, config, disk, mount, node, pages, replica, volume};
+use crate::commands::{Context, attach, bench, config, disk, mount, node, pages, replica, volume};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::say;
@@ -55,6 +55,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Replica(command) => replica::run(&context, &command)?,
         Command::Config(command) => config::run(&context, &command)?,
         Command::Quickstart(args) => return quickstart::run(&args),
+        Command::Bench(command) => bench::run(&context, &command)?,
         Command::Completion(args) => pages::completion(&args),
         Command::Man(args) => pages::man(&args)?,
         Command::Version => node::version(&context),

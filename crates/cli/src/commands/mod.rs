@@ -1,6 +1,7 @@
 //! What each command does: one file for each group.
 
 pub mod attach;
+pub mod bench;
 pub mod config;
 pub mod disk;
 pub mod mount;

@@ -1,0 +1,73 @@
+//! Results as Markdown.
+
+use std::fmt::Write as _;
+
+use crate::report::{figure, or_dash, rows_of, words};
+use crate::result::Results;
+use crate::units::{micros, percent};
+
+/// A page in Markdown: summary, tables, configurations, method.
+pub fn page(results: &Results) -> String {
+    let mut text = format!("# evenkeel bench {}\n\n", results.profile);
+    for sentence in words::summary(results) {
+        let _ = writeln!(text, "{sentence}\n");
+    }
+    for workload in &results.workloads {
+        let _ = writeln!(text, "## {}\n", workload.name);
+        text += "| configuration | median | ± | of raw | of limit | p50 | p99 | server CPU/op | tool CPU/op |\n";
+        text += "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+        for (known, row) in rows_of(results, workload) {
+            let Some(summary) = &row.summary else { continue };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                escaped(&known.name),
+                figure(summary.median, workload.measure),
+                percent(summary.spread / 2.0),
+                or_dash(summary.to_raw, percent),
+                or_dash(summary.to_limit, percent),
+                or_dash(summary.p50, micros),
+                or_dash(summary.p99, micros),
+                or_dash(summary.server_cpu_per_operation, micros),
+                or_dash(summary.client_cpu_per_operation, micros),
+            );
+        }
+        text.push('\n');
+    }
+    text += &circumstances(results);
+    text
+}
+
+fn circumstances(results: &Results) -> String {
+    let mut text = String::new();
+    let machine = &results.machine;
+    if !machine.kernel.is_empty() {
+        let _ = writeln!(
+            text,
+            "Machine: {} × {}, {} GiB, {}, kernel {}, {}. Made by `{}`, {}.\n",
+            machine.processors,
+            machine.processor,
+            machine.memory_bytes >> 30,
+            machine.system,
+            machine.kernel,
+            machine.disk,
+            results.command,
+            results.started,
+        );
+    }
+    for sentence in &results.method {
+        let _ = writeln!(text, "- {sentence}");
+    }
+    for skipped in &results.skipped {
+        let _ = writeln!(text, "- Left out: {}: {}", escaped(&skipped.what), escaped(&skipped.why));
+    }
+    for illegible in &results.illegible {
+        let _ =
+            writeln!(text, "- Illegible, line {}: {}", illegible.line, escaped(&illegible.what));
+    }
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+}

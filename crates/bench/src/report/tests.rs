@@ -1,0 +1,167 @@
+use super::*;
+use crate::report::{charts, compare, html, markdown, plot, terminal};
+use crate::result::{
+    Durable, Family, Illegible, Latency, Machine, Origin, Part, Sample, Skipped, VERSION,
+};
+use crate::stats;
+
+/// A small run: raw, the limit of two, a mirror that reaches `speed` of raw; three rounds.
+fn run(speed: f64) -> Results {
+    let configuration = |id: &str, name: &str, family, copies| Configuration {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        family,
+        copies,
+        access: "file".to_owned(),
+        cache: "direct I/O".to_owned(),
+        durable_flush: Durable::Yes,
+        note: "<note>".to_owned(),
+        setup: vec!["make it".to_owned()],
+        verified: Some(true),
+    };
+    let row = |id: &str, factor: f64| Row {
+        configuration: id.to_owned(),
+        workload: "4k-randwrite-d32".to_owned(),
+        command: format!("fio --name={id}"),
+        samples: (1..=3).map(|round| sample(round, factor)).collect(),
+        summary: None,
+    };
+    let mut results = Results {
+        format: crate::result::FORMAT.to_owned(),
+        version: VERSION,
+        origin: Origin::Measured,
+        profile: "quick".to_owned(),
+        started: "2026-11-20T20:00:00Z".to_owned(),
+        seconds: 170.0,
+        software: "0".to_owned(),
+        command: "evenkeel bench quick".to_owned(),
+        scale: 1.0,
+        machine: Machine { kernel: "6".to_owned(), foreign_load: Some(0.02), ..Machine::default() },
+        method: vec!["fio generates the load.".to_owned()],
+        configurations: vec![
+            configuration("raw", "raw file", Family::Raw, 1),
+            configuration("limit-2", "2 raw files at once", Family::Limit, 2),
+            configuration("mirror-2", "evenkeel mirror(2)", Family::Evenkeel, 2),
+        ],
+        workloads: vec![Workload {
+            id: "4k-randwrite-d32".to_owned(),
+            name: "4K random write, depth 32".to_owned(),
+            tool: "fio".to_owned(),
+            measure: Measure::OperationsPerSecond,
+            writes: true,
+        }],
+        rows: vec![row("raw", 1.0), row("limit-2", 0.9), row("mirror-2", speed)],
+        skipped: vec![Skipped {
+            what: "drbd".to_owned(),
+            why: "no <module>".to_owned(),
+            remedy: String::new(),
+        }],
+        illegible: vec![Illegible { line: 7, what: "a | b".to_owned() }],
+    };
+    stats::summarize_all(&mut results);
+    results
+}
+
+fn sample(round: u32, factor: f64) -> Sample {
+    let rate = 80_000.0 * factor * (1.0 + f64::from(round) / 100.0);
+    let percentiles = [1.0, 50.0, 99.0, 99.9, 99.99].map(|at: f64| (at, 300.0 / factor + at * at));
+    let latency =
+        Latency { mean: Some(400.0), percentiles: percentiles.to_vec(), ..Latency::default() };
+    Sample {
+        round,
+        parts: vec![Part {
+            name: "write".to_owned(),
+            operations: Some(rate),
+            seconds: Some(1.0),
+            operations_per_second: Some(rate),
+            bytes_per_second: Some(rate * 4096.0),
+            latency: Some(latency),
+            ..Part::default()
+        }],
+        client_cpu_seconds: Some(0.3),
+        server_cpu_seconds: (factor < 0.9).then_some(0.5),
+        machine_cpu_seconds: Some(1.0),
+        series: (1..10).map(|tenth| (f64::from(tenth) / 10.0, rate)).collect(),
+    }
+}
+
+#[test]
+fn the_summary_tells_the_ratio_to_raw_and_to_the_limit() {
+    let said = words::summary(&run(0.4)).join("\n");
+    assert!(
+        said.contains(
+            "evenkeel mirror(2) reaches 40 % of that (89 % of what 2 copies on one disk allow)"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("the machine was quiet"), "{said}");
+    let mut wrong = run(0.4);
+    wrong.configurations[2].verified = Some(false);
+    assert!(
+        words::summary(&wrong)
+            .join("\n")
+            .contains("did not read back right from: evenkeel mirror(2)")
+    );
+}
+
+#[test]
+fn the_page_stands_alone_and_has_tables_and_charts() {
+    let page = html::page(&[run(0.4)]);
+    assert_eq!(page.matches("<svg").count(), 2);
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert!(page.contains("<polyline") && page.contains("fio --name=mirror-2"));
+    for outside in ["http://", "https://", "<script", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("no &lt;module&gt;") && !page.contains("<module>"));
+    assert!(!page.contains("NaN") && !page.contains("inf"), "a figure is none");
+}
+
+#[test]
+fn the_picture_has_a_bar_for_each_configuration_but_the_limit() {
+    let picture = plot::picture(&run(0.4));
+    assert_eq!(picture.matches("class=\"own\"").count(), 1);
+    assert_eq!(picture.matches("class=\"raw\"").count(), 1);
+    assert!(picture.contains("89 % of limit") && picture.ends_with("</svg>\n"), "{picture}");
+}
+
+#[test]
+fn the_terminal_and_markdown_show_every_row() {
+    let results = run(0.4);
+    let table = terminal::tables(&results);
+    assert!(table.contains("evenkeel mirror(2)") && table.contains("left out: drbd"), "{table}");
+    let page = markdown::page(&results);
+    assert!(page.contains("| evenkeel mirror(2) | 32.6 k/s |"), "{page}");
+    assert!(page.contains("a \\| b"), "{page}");
+}
+
+#[test]
+fn only_what_is_beyond_the_noise_has_changed() {
+    let same = compare::changes(&run(0.4), &run(0.41));
+    assert!(same.iter().all(|change| !change.counts()), "{same:?}");
+    let slower = compare::changes(&run(0.4), &run(0.3));
+    let counted: Vec<_> = slower.iter().filter(|change| change.counts()).collect();
+    assert_eq!(counted.len(), 1);
+    assert!((counted[0].faster + 0.25).abs() < 1e-6);
+    assert!(compare::text(&run(0.4), &run(0.3)).contains("SLOWER by   25 %"));
+}
+
+#[test]
+fn empty_results_make_a_page_too() {
+    let mut empty = run(0.4);
+    empty.rows.clear();
+    empty.configurations.clear();
+    stats::summarize_all(&mut empty);
+    assert!(html::page(&[empty.clone()]).contains("</html>"));
+    assert!(charts::series("none", &[]).contains("<svg"));
+    assert_eq!(compare::changes(&empty, &run(1.0)), []);
+}
+
+#[test]
+fn later_versions_are_refused_by_number() {
+    let later = run(0.4).to_json().replacen("\"version\": 1", "\"version\": 2", 1);
+    assert!(Results::from_json(&later).unwrap_err().contains("version 2"));
+    assert!(Results::from_json("{}").is_err() && Results::from_json("x").is_err());
+    let results = run(0.4);
+    assert_eq!(Results::from_json(&results.to_json()), Ok(results));
+}

@@ -1,0 +1,289 @@
+//! One measurement: one workload on one configuration, once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::fio::{self, FioJob, Reach};
+use crate::import;
+use crate::process;
+use crate::result::{Part, Sample};
+use crate::scratch::Undo;
+use crate::target::{Lab, Target, inside};
+use crate::units::short_size;
+use crate::workload::{BonnieJob, DdDirection, DdJob, Filesystem, Place, Task, Work};
+
+/// Longest time of one run of a tool that has no time limit of its own.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// Above so many jobs fio's rate logs are not kept: one file each.
+const MOST_LOGS: u32 = 8;
+/// Bytes that are written and read back at the end.
+const VERIFIED: u64 = 8 << 20;
+
+/// Runs a workload once. Returns the command and what it gave.
+pub fn once(
+    lab: &mut Lab<'_>,
+    task: &Task,
+    target: &Target,
+    round: u32,
+) -> Result<(String, Sample), Failure> {
+    match task.place {
+        Place::Shortest => measure(lab, task, target, &target.reach, round),
+        Place::Device => {
+            let device = device(target)?;
+            measure(lab, task, target, &Reach::File(device), round)
+        }
+        Place::Filesystem(filesystem) => {
+            let mark = lab.scratch.mark();
+            let directory = match &target.directory {
+                Some(directory) => directory.clone(),
+                None => mount(lab, target, filesystem)?,
+            };
+            let reach = Reach::File(directory.join("benchmark"));
+            let measured = measure(lab, task, target, &reach, round);
+            if target.directory.is_none() {
+                lab.scratch.undo_to(mark);
+            }
+            measured
+        }
+    }
+}
+
+fn device(target: &Target) -> Result<PathBuf, Failure> {
+    target.device.clone().ok_or_else(|| {
+        Failure::new(
+            "it needs a block device",
+            format!("{} is not one here", target.configuration.name),
+        )
+    })
+}
+
+/// Makes a filesystem on a configuration's device and mounts it; the caller undoes that.
+fn mount(lab: &mut Lab<'_>, target: &Target, filesystem: Filesystem) -> Result<PathBuf, Failure> {
+    let device = device(target)?.display().to_string();
+    let point = lab.scratch.directory(&format!("mount-{}", target.configuration.id))?;
+    process::helper(lab.interrupt, filesystem.make().iter().copied().chain([device.as_str()]))?;
+    lab.scratch.note(Undo::Mount { point: point.clone() })?;
+    process::helper(lab.interrupt, ["mount", &device, &point.display().to_string()])?;
+    Ok(point)
+}
+
+fn measure(
+    lab: &mut Lab<'_>,
+    task: &Task,
+    target: &Target,
+    reach: &Reach,
+    round: u32,
+) -> Result<(String, Sample), Failure> {
+    let series = lab.scratch.path().join("series");
+    let words = words(lab, task, reach, &series)?;
+    let mut all = inside(target.namespace.as_deref());
+    all.extend(words);
+    let mut command = process::command(&all);
+    command.env("LC_ALL", "C");
+    let shown = process::shown(&command);
+    drop_caches(task);
+    let servers = target.servers.cpu_seconds();
+    let machine = process::machine_cpu_seconds();
+    let own = process::cpu_seconds(&[std::process::id()]);
+    let start = Instant::now();
+    let output = process::run(lab.interrupt, &mut command, PATIENCE)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let failed = |why: String| Failure::new(format!("`{shown}` gave no figures"), why);
+    let mut sample = match &task.work {
+        Work::Fio(_) => fio::parse(&output.stdout, round).map_err(failed)?,
+        other => Sample {
+            round,
+            parts: parts(other, &output).map_err(failed)?,
+            client_cpu_seconds: Some(process::cpu_seconds(&[std::process::id()]) - own),
+            ..Sample::default()
+        },
+    };
+    let since = |before: Option<f64>, after: Option<f64>| Some((after? - before?).max(0.0));
+    sample.server_cpu_seconds = since(servers, target.servers.cpu_seconds());
+    sample.machine_cpu_seconds = since(machine, process::machine_cpu_seconds());
+    sample.series = take_series(&series);
+    for part in &mut sample.parts {
+        part.seconds = part.seconds.or(Some(seconds));
+    }
+    Ok((shown, sample))
+}
+
+/// Buffered work begins with a cold cache where this user may empty it.
+fn drop_caches(task: &Task) {
+    let buffered = match &task.work {
+        Work::Fio(job) => !job.direct,
+        Work::Dd(job) => !job.flags.contains("direct"),
+        Work::Hdparm | Work::Bonnie(_) | Work::Iozone(_) => true,
+    };
+    if buffered {
+        rustix::fs::sync();
+        // Without root the caches stay warm: the method says so.
+        drop(fs::write("/proc/sys/vm/drop_caches", "3"));
+    }
+}
+
+fn words(lab: &Lab<'_>, task: &Task, reach: &Reach, series: &Path) -> Result<Vec<String>, Failure> {
+    if let Work::Fio(job) = &task.work {
+        let log = (job.jobs <= MOST_LOGS && job.milliseconds.is_some()).then_some(series);
+        return Ok(fio::arguments(&task.workload.id, job, reach, log));
+    }
+    let Reach::File(path) = reach else {
+        return Err(Failure::new(
+            format!("{} needs a file or a block device", task.workload.tool),
+            "this configuration is reached over the network only",
+        ));
+    };
+    let other = lab.scratch.path().join("copied");
+    Ok(plain_other(&task.work, path, &other))
+}
+
+fn parts(work: &Work, output: &process::Output) -> Result<Vec<Part>, String> {
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let parts = match work {
+        Work::Fio(_) => Vec::new(),
+        Work::Dd(job) => import::dd::outcomes(&text)
+            .into_iter()
+            .map(|mut part| {
+                part.operations = Some(job.count as f64);
+                part
+            })
+            .collect(),
+        Work::Hdparm => import::hdparm::outcomes(&text),
+        Work::Bonnie(_) => import::bonnie::outcomes(&output.stdout),
+        Work::Iozone(_) => import::iozone::outcomes(&text),
+    };
+    match parts.is_empty() {
+        true => Err(format!("its output was not understood: {}", text.trim())),
+        false => Ok(parts),
+    }
+}
+
+/// Takes fio's rate logs and deletes them.
+fn take_series(prefix: &Path) -> Vec<(f64, f64)> {
+    let logs: Vec<String> = (1..=MOST_LOGS)
+        .map_while(|job| {
+            let path = PathBuf::from(format!("{}_iops.{job}.log", prefix.display()));
+            let text = fs::read_to_string(&path).ok()?;
+            drop(fs::remove_file(path));
+            Some(text)
+        })
+        .collect();
+    fio::series(&logs)
+}
+
+/// Writes blocks with checksums and reads them back. `None` where that is not done.
+pub fn verify(lab: &mut Lab<'_>, target: &Target) -> Result<Option<bool>, Failure> {
+    if matches!(target.reach, Reach::Files(_)) {
+        return Ok(None);
+    }
+    let job = FioJob {
+        milliseconds: None,
+        time_based: false,
+        ..FioJob::timed("randwrite", 4096, 32, VERIFIED.min(lab.size), 0)
+    };
+    let mut words = inside(target.namespace.as_deref());
+    let mut own = fio::arguments("verify", &job, &target.reach, None);
+    own.retain(|word| word != "--norandommap" && word != "--randrepeat=0");
+    own.insert(1, "--verify=crc32c".to_owned());
+    own.insert(2, "--verify_state_save=0".to_owned());
+    words.extend(own);
+    match process::run(lab.interrupt, &mut process::command(&words), Duration::from_secs(300)) {
+        Ok(output) => Ok(Some(fio::parse(&output.stdout, 0).is_ok())),
+        Err(failure) if failure.kind == crate::failure::Kind::Interrupted => Err(failure),
+        Err(_) => Ok(Some(false)),
+    }
+}
+
+/// The command of a workload as a person would type it, without what only programs need.
+pub fn plain(task: &Task, path: &Path) -> String {
+    let words = match &task.work {
+        Work::Fio(job) => plain_fio(job, path),
+        other => plain_other(other, path, Path::new("/home/test/iotest")),
+    };
+    process::shown(&process::command(words))
+}
+
+fn plain_fio(job: &FioJob, path: &Path) -> Vec<String> {
+    let reach = Reach::File(path.to_owned());
+    let mut words = fio::arguments("benchmark", job, &reach, None);
+    let machine_only = |word: &String| {
+        word.starts_with("--output-format")
+            || word.starts_with("--percentile_list")
+            || word == "--norandommap"
+            || word == "--randrepeat=0"
+    };
+    words.retain(|word| !machine_only(word));
+    for word in &mut words {
+        if let Some(number) =
+            word.strip_prefix("--runtime=").and_then(|rest| rest.strip_suffix("000ms"))
+        {
+            *word = format!("--runtime={number}");
+        }
+    }
+    words
+}
+
+fn plain_other(work: &Work, path: &Path, other: &Path) -> Vec<String> {
+    let path_text = path.display().to_string();
+    match work {
+        Work::Fio(_) => Vec::new(),
+        Work::Dd(job) => dd_words(*job, &path_text, &other.display().to_string()),
+        Work::Hdparm => vec!["hdparm".to_owned(), "-tT".to_owned(), path_text],
+        Work::Bonnie(job) => bonnie_words(*job, &parent(path)),
+        Work::Iozone(size) => ["iozone", "-Ra", "-g", &short_size(*size), "-f", &path_text]
+            .map(str::to_owned)
+            .to_vec(),
+    }
+}
+
+fn parent(path: &Path) -> String {
+    path.parent().unwrap_or(path).display().to_string()
+}
+
+fn dd_words(job: DdJob, path: &str, other: &str) -> Vec<String> {
+    let (from, to, flags) = match job.direction {
+        DdDirection::Read => (path, "/dev/null", vec![format!("iflag={}", job.flags)]),
+        DdDirection::Write => ("/dev/zero", path, vec![format!("oflag={}", job.flags)]),
+        DdDirection::ReadToFile => {
+            (path, other, vec![format!("iflag={}", job.flags), format!("oflag={}", job.flags)])
+        }
+    };
+    let mut words = vec!["dd".to_owned()];
+    words.extend(flags);
+    words.extend([
+        format!("if={from}"),
+        format!("of={to}"),
+        format!("bs={}", short_size(job.block).to_uppercase().replace('K', "k")),
+        format!("count={}", job.count),
+    ]);
+    words
+}
+
+fn bonnie_words(job: BonnieJob, directory: &str) -> Vec<String> {
+    let mebibytes = (job.size >> 20).max(1);
+    // It refuses files smaller than twice the memory unless it is told of less memory.
+    let memory = (mebibytes / 2).max(1);
+    let mut words: Vec<String> = [
+        "bonnie++",
+        "-q",
+        "-d",
+        directory,
+        "-s",
+        &format!("{mebibytes}M"),
+        "-r",
+        &memory.to_string(),
+        "-n",
+        &job.files.to_string(),
+        "-b",
+        "-u",
+        "root",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if job.fast {
+        words.push("-f".to_owned());
+    }
+    words
+}

@@ -1,0 +1,58 @@
+use super::*;
+use crate::result::{Latency, Part};
+
+fn sample(round: u32, rate: f64) -> Sample {
+    let part = Part {
+        name: "write".to_owned(),
+        operations: Some(rate),
+        seconds: Some(1.0),
+        operations_per_second: Some(rate),
+        latency: Some(Latency { percentiles: vec![(50.0, 1e6 / rate)], ..Latency::default() }),
+        ..Part::default()
+    };
+    Sample { round, parts: vec![part], server_cpu_seconds: Some(0.5), ..Sample::default() }
+}
+
+fn row(rates: &[(u32, f64)]) -> Row {
+    Row {
+        configuration: String::new(),
+        workload: String::new(),
+        command: String::new(),
+        samples: rates.iter().map(|(round, rate)| sample(*round, *rate)).collect(),
+        summary: None,
+    }
+}
+
+#[test]
+fn the_median_needs_no_order_and_ignores_what_is_no_number() {
+    assert_eq!(median(&[]), None);
+    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    assert_eq!(median(&[f64::NAN, 5.0]), Some(5.0));
+}
+
+#[test]
+fn a_summary_tells_the_middle_and_how_far_the_rounds_lie_apart() {
+    let rounds = row(&[(1, 100.0), (2, 80.0), (3, 120.0)]);
+    let summary = summarize(&rounds.samples, Measure::OperationsPerSecond).unwrap();
+    assert_eq!((summary.median, summary.low, summary.high), (100.0, 80.0, 120.0));
+    assert!((summary.spread - 0.4).abs() < 1e-9);
+    assert_eq!(summary.p50, Some(10_000.0));
+    assert_eq!(summary.server_cpu_per_operation, Some(5_000.0));
+}
+
+#[test]
+fn ratios_are_taken_within_a_round() {
+    // The machine became four times slower after round 1; the ratio stays what it is.
+    let raw = row(&[(1, 400.0), (2, 100.0), (3, 100.0)]);
+    let mirror = row(&[(1, 200.0), (2, 50.0), (4, 7.0)]);
+    assert_eq!(ratio(&mirror, &raw, Measure::OperationsPerSecond, 1.0), Some(0.5));
+    assert_eq!(ratio(&mirror, &raw, Measure::OperationsPerSecond, 2.0), Some(1.0));
+}
+
+#[test]
+fn a_ratio_of_times_is_one_of_speeds() {
+    let raw = row(&[(1, 100.0)]);
+    let slower = row(&[(1, 25.0)]);
+    assert_eq!(ratio(&slower, &raw, Measure::SecondsPerOperation, 1.0), Some(0.25));
+}

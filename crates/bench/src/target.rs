@@ -1,0 +1,358 @@
+//! Configurations: how each is set up, and how it is reached and taken apart again.
+
+mod evenkeel;
+mod gluster;
+mod kernel;
+mod nbd;
+mod raw;
+mod tgt;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::fio::{self, FioJob, Reach};
+use crate::interrupt::Interrupt;
+use crate::process;
+use crate::result::{Configuration, Durable, Family};
+use crate::scratch::{Scratch, Undo};
+use crate::tools::{self, Tool};
+
+/// How long one server may take until it answers.
+pub const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What can be set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recipe {
+    /// A file of the disk.
+    Raw,
+    /// A loop device over a file of the disk.
+    RawLoop,
+    /// N files of the disk at once.
+    Limit(u32),
+    /// evenkeel, N copies on one node.
+    Local(u32),
+    /// evenkeel, three copies on three nodes, with this protocol.
+    Replica3(Protocol),
+    /// evenkeel, a stripe of two mirrors of two on one node.
+    Stripe,
+    /// qemu-nbd, one file.
+    QemuNbd,
+    /// nbdkit, one file through the page cache.
+    Nbdkit,
+    /// QEMU's quorum of three files.
+    QuorumFiles,
+    /// QEMU's quorum of three qemu-nbd.
+    QuorumNbd,
+    /// tgt, one file over iSCSI.
+    Tgt,
+    /// GlusterFS replica 3 through its FUSE mount, strict O_DIRECT.
+    GlusterMount,
+    /// GlusterFS replica 3 through its client library.
+    GlusterApi,
+    /// md RAID1 of two loop devices.
+    MdRaid1,
+    /// DRBD between two network namespaces is not possible: one kernel holds one end. Two
+    /// machines are needed, so this only says why it is left out.
+    Drbd,
+}
+
+/// When evenkeel acknowledges a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// When the local replica wrote it.
+    A,
+    /// When all received it.
+    B,
+    /// When all wrote it.
+    C,
+}
+
+impl Protocol {
+    /// Its letter.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+        }
+    }
+}
+
+/// Something set up, ready to be measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// How it appears in the results.
+    pub configuration: Configuration,
+    /// The shortest way for fio.
+    pub reach: Reach,
+    /// A block device, where there is one.
+    pub device: Option<PathBuf>,
+    /// A mounted filesystem of its own, where there is one.
+    pub directory: Option<PathBuf>,
+    /// The network namespace in which clients must run.
+    pub namespace: Option<String>,
+    /// Who serves it.
+    pub servers: Servers,
+}
+
+/// Which processes serve a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Servers {
+    /// None: the kernel alone.
+    Kernel,
+    /// These, and their descendants.
+    Processes(Vec<u32>),
+    /// All in this network namespace.
+    Namespace(String),
+}
+
+/// What setting up needs.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// The scratch directories: replica N goes to number N modulo their count.
+    pub places: Vec<PathBuf>,
+    /// Keeps what must be undone.
+    pub scratch: &'a mut Scratch,
+    /// Ctrl-C.
+    pub interrupt: &'a Interrupt,
+    /// The `evenkeel` program.
+    pub evenkeel: PathBuf,
+    /// Usable bytes of each configuration.
+    pub size: u64,
+    /// Whether block devices are needed, not only the shortest way.
+    pub devices: bool,
+    /// Commands that were run for the present configuration.
+    pub said: Vec<String>,
+}
+
+impl Recipe {
+    /// Its identity.
+    pub fn id(self) -> String {
+        match self {
+            Self::Raw => "raw".to_owned(),
+            Self::RawLoop => "raw-loop".to_owned(),
+            Self::Limit(copies) => format!("limit-{copies}"),
+            Self::Local(copies) => format!("mirror-{copies}"),
+            Self::Replica3(protocol) => format!("replica-3-{}", protocol.letter().to_lowercase()),
+            Self::Stripe => "stripe-2x2".to_owned(),
+            Self::QemuNbd => "qemu-nbd".to_owned(),
+            Self::Nbdkit => "nbdkit".to_owned(),
+            Self::QuorumFiles => "quorum-files".to_owned(),
+            Self::QuorumNbd => "quorum-nbd".to_owned(),
+            Self::Tgt => "tgt".to_owned(),
+            Self::GlusterMount => "gluster-fuse".to_owned(),
+            Self::GlusterApi => "gluster-gfapi".to_owned(),
+            Self::MdRaid1 => "md-raid1".to_owned(),
+            Self::Drbd => "drbd".to_owned(),
+        }
+    }
+
+    /// The tools without which it cannot be set up.
+    pub const fn tools(self) -> &'static [Tool] {
+        match self {
+            Self::QemuNbd | Self::QuorumFiles | Self::QuorumNbd => &[tools::QEMU_NBD],
+            Self::Nbdkit => &[tools::NBDKIT],
+            Self::Tgt => &[tools::TGTD, tools::TGTADM, tools::QEMU_NBD],
+            Self::GlusterMount | Self::GlusterApi => &[tools::GLUSTERD],
+            Self::MdRaid1 => &[tools::MDADM],
+            Self::Drbd => &[tools::DRBDSETUP],
+            _ => &[],
+        }
+    }
+
+    /// Whether it is a peer: left out where it is not installed.
+    pub const fn is_peer(self) -> bool {
+        !self.tools().is_empty()
+    }
+
+    /// Sets it up. What it needs to be undone is noted in the scratch.
+    ///
+    /// # Errors
+    /// If it cannot be; what was set up by then is undone by the caller.
+    pub fn set_up(self, lab: &mut Lab<'_>) -> Result<Target, Failure> {
+        lab.said.clear();
+        for tool in self.tools() {
+            tool.require()?;
+        }
+        let mut target = match self {
+            Self::Raw => raw::file(lab),
+            Self::RawLoop => raw::loop_device(lab),
+            Self::Limit(copies) => raw::limit(lab, copies),
+            Self::Local(copies) => evenkeel::local(lab, &self.id(), copies, 1),
+            Self::Stripe => evenkeel::local(lab, &self.id(), 2, 2),
+            Self::Replica3(protocol) => evenkeel::three_nodes(lab, &self.id(), protocol),
+            Self::QemuNbd => nbd::qemu(lab),
+            Self::Nbdkit => nbd::nbdkit(lab),
+            Self::QuorumFiles => nbd::quorum_of_files(lab),
+            Self::QuorumNbd => nbd::quorum_of_servers(lab),
+            Self::Tgt => tgt::set_up(lab),
+            Self::GlusterMount => gluster::mounted(lab),
+            Self::GlusterApi => gluster::library(lab),
+            Self::MdRaid1 => kernel::md_raid1(lab),
+            Self::Drbd => kernel::drbd(),
+        }?;
+        target.configuration.id = self.id();
+        target.configuration.setup = std::mem::take(&mut lab.said);
+        Ok(target)
+    }
+}
+
+impl Lab<'_> {
+    /// Where replica `index` goes, as a directory of a configuration.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn place(&self, index: usize, name: &str) -> Result<PathBuf, Failure> {
+        let path = self.places[index % self.places.len()].join(name);
+        std::fs::create_dir_all(&path)
+            .map_err(|error| Failure::new(format!("cannot make {}", path.display()), error))?;
+        Ok(path)
+    }
+
+    /// Makes a file on a scratch directory and fills it, so that writes meet written extents.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn filled_file(&mut self, index: usize, name: &str) -> Result<PathBuf, Failure> {
+        let path = self.place(index, "files")?.join(name);
+        let reach = Reach::File(path.clone());
+        self.fill(&reach, self.size, None)?;
+        Ok(path)
+    }
+
+    /// Writes all of a target once, with data that is not zero.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn fill(
+        &mut self,
+        reach: &Reach,
+        size: u64,
+        namespace: Option<&str>,
+    ) -> Result<(), Failure> {
+        let job = FioJob {
+            milliseconds: None,
+            time_based: false,
+            flush_at_end: true,
+            ..FioJob::timed("write", 1 << 20, 8, size, 0)
+        };
+        let mut words = inside(namespace);
+        words.extend(fio::arguments("fill", &job, reach, None));
+        let output =
+            process::run(self.interrupt, &mut process::command(&words), Duration::from_secs(1800))?;
+        fio::parse(&output.stdout, 0).map(drop).map_err(|why| {
+            Failure::new("cannot fill it with data", format!("{why}\n{}", output.stderr))
+        })
+    }
+
+    /// Runs a short command of the set-up and remembers it.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn helper<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(
+        &mut self,
+        words: I,
+    ) -> Result<String, Failure> {
+        let mut command = process::command(words);
+        self.said.push(process::shown(&command));
+        process::run(self.interrupt, &mut command, Duration::from_secs(120))
+            .map(|output| output.stdout)
+    }
+
+    /// Starts a server and remembers the command.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn serve(&mut self, name: &str, mut command: Command) -> Result<u32, Failure> {
+        self.said.push(process::shown(&command));
+        self.scratch.serve(name, &mut command)
+    }
+
+    /// Waits until a path exists, as a socket does when its server is ready.
+    ///
+    /// # Errors
+    /// If the server has ended or takes too long; with the end of its log.
+    pub fn await_path(&self, name: &str, pid: u32, path: &Path) -> Result<(), Failure> {
+        let started = process::started(pid).unwrap_or_default();
+        let waited = self.interrupt.poll(&format!("{name} is ready"), START_PATIENCE, || {
+            match (path.exists(), process::alive(pid, started)) {
+                (true, _) => Ok(Some(())),
+                (false, true) => Ok(None),
+                (false, false) => Err(Failure::new(format!("{name} ended at its start"), "")),
+            }
+        });
+        waited.map_err(|mut failure| {
+            failure.why =
+                format!("{}\n{}", failure.why, self.scratch.log_end(name)).trim().to_owned();
+            failure
+        })
+    }
+
+    /// Puts a loop device over a file, past the page cache.
+    ///
+    /// # Errors
+    /// If there is none, as without root.
+    pub fn loop_over(&mut self, file: &Path) -> Result<PathBuf, Failure> {
+        self.scratch.note(Undo::Loop { file: file.to_owned() })?;
+        let path = file.to_string_lossy().into_owned();
+        let device = self.helper(["losetup", "-f", "--show", "--direct-io=on", &path])?;
+        Ok(PathBuf::from(device.trim()))
+    }
+}
+
+/// The words before a command that must run in a network namespace. The mounts stay those of the
+/// machine, which `ip netns exec` would hide.
+pub fn inside(namespace: Option<&str>) -> Vec<String> {
+    match namespace {
+        Some(name) => {
+            vec!["nsenter".to_owned(), format!("--net=/run/netns/{name}"), "--".to_owned()]
+        }
+        None => Vec::new(),
+    }
+}
+
+impl Servers {
+    /// Their processor time so far, in seconds; `None` if nothing but the kernel serves.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        match self {
+            Self::Kernel => None,
+            Self::Processes(pids) => Some(process::cpu_seconds(pids)),
+            Self::Namespace(name) => {
+                let pids = process::quiet(["ip", "netns", "pids", name]).unwrap_or_default();
+                let pids: Vec<u32> =
+                    pids.lines().filter_map(|line| line.trim().parse().ok()).collect();
+                Some(process::cpu_seconds(&pids))
+            }
+        }
+    }
+}
+
+/// A configuration with the usual answers; the caller adds what is special.
+fn configuration(name: &str, family: Family, copies: u32, access: &str) -> Configuration {
+    Configuration {
+        id: String::new(),
+        name: name.to_owned(),
+        family,
+        copies,
+        access: access.to_owned(),
+        cache: "direct I/O".to_owned(),
+        durable_flush: Durable::Yes,
+        note: String::new(),
+        setup: Vec::new(),
+        verified: None,
+    }
+}
+
+/// A target that is reached over NBD on a unix socket.
+fn over_nbd(configuration: Configuration, socket: &Path, export: &str, pids: Vec<u32>) -> Target {
+    Target {
+        configuration,
+        reach: Reach::Nbd { socket: socket.to_owned(), export: export.to_owned() },
+        device: None,
+        directory: None,
+        namespace: None,
+        servers: Servers::Processes(pids),
+    }
+}
