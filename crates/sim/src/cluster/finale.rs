@@ -92,6 +92,11 @@ impl Cluster {
         if !self.primaries[primary].commands.is_empty() {
             return;
         }
+        if !view.has_primary(self.primaries[primary].id) {
+            // Another one had itself committed and died unheard; this one serves, rightly, until
+            // it needs another view. An operator who sees that attaches anew.
+            return self.command(primary, Command::Detach);
+        }
         let faulty =
             view.replicas().find(|(_, r)| r.state == ReplicaState::Faulty && !self.is_dead(r.id));
         if let Some((_, record)) = faulty {
