@@ -10,6 +10,9 @@ pub const FORMAT: &str = "evenkeel-bench";
 /// Value of [`Results::version`] that this software writes.
 pub const VERSION: u32 = 1;
 
+/// The tests of hdparm and bonnie++ by which their runs are compared.
+const HEADLINES: [&str; 2] = ["buffered disk reads", "write by block"];
+
 /// Everything about one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -333,10 +336,21 @@ impl Results {
 }
 
 impl Sample {
-    /// The figure by which this sample is compared: over all its parts.
+    /// The figure by which this sample is compared: of reads and writes together; of a tool with
+    /// several tests its headline.
     pub fn figure(&self, measure: Measure) -> Option<f64> {
         let sum = |of: fn(&Part) -> Option<f64>| {
-            let found: Vec<f64> = self.parts.iter().filter_map(of).collect();
+            let moved: Vec<&Part> = self
+                .parts
+                .iter()
+                .filter(|part| matches!(part.name.as_str(), "read" | "write"))
+                .collect();
+            let headline =
+                || self.parts.iter().find(|part| HEADLINES.contains(&part.name.as_str()));
+            if moved.is_empty() {
+                return headline().and_then(of).or_else(|| self.parts.iter().find_map(of));
+            }
+            let found: Vec<f64> = moved.into_iter().filter_map(of).collect();
             (!found.is_empty()).then(|| found.iter().sum::<f64>())
         };
         match measure {

@@ -154,7 +154,13 @@ impl Task {
 
     /// A task of hdparm.
     pub fn hdparm() -> Self {
-        let workload = workload("hdparm", "hdparm -tT", "hdparm", Measure::BytesPerSecond, false);
+        let workload = workload(
+            "hdparm",
+            "hdparm -tT, buffered disk reads",
+            "hdparm",
+            Measure::BytesPerSecond,
+            false,
+        );
         Self { workload, place: Place::Device, work: Work::Hdparm, rounds: 3 }
     }
 

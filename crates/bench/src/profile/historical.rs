@@ -151,9 +151,19 @@ pub fn md_raid1(choice: &Choice) -> Plan {
         let fast = BonnieJob { size: first, files: 0, fast: true };
         let whole = BonnieJob { size: second, files: 10, fast: false };
         let id = format!("bonnie-fast-{tag}");
-        tasks.push(Task::bonnie(&id, &format!("bonnie++ -n 0 -f -b, {name}"), filesystem, fast));
+        tasks.push(Task::bonnie(
+            &id,
+            &format!("bonnie++ -n 0 -f -b, {name}, write by block"),
+            filesystem,
+            fast,
+        ));
         let id = format!("bonnie-files-{tag}");
-        tasks.push(Task::bonnie(&id, &format!("bonnie++ -n 10 -b, {name}"), filesystem, whole));
+        tasks.push(Task::bonnie(
+            &id,
+            &format!("bonnie++ -n 10 -b, {name}, write by block"),
+            filesystem,
+            whole,
+        ));
     }
     let recipes = vec![Recipe::RawLoop, Recipe::Local(2), Recipe::MdRaid1];
     base(

@@ -27,7 +27,7 @@ pub fn local(lab: &mut Lab<'_>, id: &str, copies: u32, mirrors: u32) -> Result<T
         1 => format!("evenkeel mirror({copies})"),
         _ => format!("evenkeel stripe({mirrors}) of mirror({copies})"),
     };
-    finish(lab, vec![node], &on, &shape, &name, copies)
+    finish(lab, id, vec![node], &on, &shape, &name, copies)
 }
 
 /// Three nodes with a process and a copy each; the primary's node has the first one.
@@ -45,12 +45,13 @@ pub fn three_nodes(lab: &mut Lab<'_>, id: &str, protocol: Protocol) -> Result<Ta
     await_members(lab, &nodes[0], nodes.len())?;
     let shape = format!("--replicas 3 --protocol {}", protocol.letter());
     let name = format!("evenkeel replica 3, protocol {}", protocol.letter());
-    finish(lab, nodes, &on, &shape, &name, 3)
+    finish(lab, id, nodes, &on, &shape, &name, 3)
 }
 
 /// Creates the volume, attaches it, and fills it.
 fn finish(
     lab: &mut Lab<'_>,
+    id: &str,
     nodes: Vec<Node>,
     on: &[String],
     shape: &str,
@@ -59,13 +60,15 @@ fn finish(
 ) -> Result<Target, Failure> {
     let node = &nodes[0];
     let size = lab.size.to_string();
-    let mut create = vec!["volume", "create", "bench", "--size", &size, "--same-node"];
+    // Devices of all nodes of a machine share one directory: their names must differ.
+    let volume = format!("bench-{id}-{}", std::process::id());
+    let mut create = vec!["volume", "create", &volume, "--size", &size, "--same-node"];
     create.extend(shape.split(' '));
     create.extend(on.iter().flat_map(|place| ["--on", place.as_str()]));
     node.ask(lab, &create)?;
     let how = if lab.devices { "device" } else { "nbd" };
-    lab.scratch.note(Undo::Run { words: node.words(&lab.evenkeel, &["detach", "bench"]) })?;
-    let answer = node.ask(lab, &["attach", "bench", "--as", how])?;
+    lab.scratch.note(Undo::Run { words: node.words(&lab.evenkeel, &["detach", &volume]) })?;
+    let answer = node.ask(lab, &["attach", &volume, "--as", how])?;
     let mut configuration = configuration(name, Family::Evenkeel, copies, "NBD over a unix socket");
     let (reach, device) = match lab.devices {
         true => {
@@ -78,7 +81,7 @@ fn finish(
         false => {
             let socket = text(&answer, &["export", "socket"]).map(PathBuf::from);
             let socket = socket.ok_or_else(|| unexpected("attach", &answer))?;
-            (Reach::Nbd { socket, export: "bench".to_owned() }, None)
+            (Reach::Nbd { socket, export: volume.clone() }, None)
         }
     };
     lab.fill(&reach, lab.size, None)?;
