@@ -43,12 +43,7 @@ pub(super) fn choose(
 fn named(place: &str, disks: &[Disk], what: &str) -> Result<usize, ApiError> {
     let Some((node, disk)) = place.rsplit_once(':') else {
         let why = format!("{place:?} is no place: NODE:DISK is expected");
-        return Err(ApiError::new(
-            ErrorCode::BadRequest,
-            what,
-            why,
-            "See `evenkeel disk list`",
-        ));
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, "See `evenkeel disk list`"));
     };
     let is = |d: &Disk| (d.node.name == node || d.node.id == node) && d.name == disk;
     disks.iter().position(is).ok_or_else(|| {
