@@ -113,24 +113,28 @@ pub fn remove_links_below(links: &Path, directory: &Path) {
     }
 }
 
-/// Processes of this program that were started with a path below a directory among their arguments.
-pub fn processes_of(directory: &Path) -> Vec<Pid> {
+/// Nodes whose configuration lies below a directory.
+pub fn nodes_of(directory: &Path) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid| *pid != std::process::id().cast_signed())
-        .filter(|pid| is_ours(*pid, directory))
+        .filter(|pid| runs_node(*pid, directory))
         .filter_map(Pid::from_raw)
         .collect()
 }
 
-fn is_ours(pid: i32, directory: &Path) -> bool {
-    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-    let mut arguments = line.split(|byte| *byte == 0).map(OsStr::from_bytes);
-    let program = arguments.next().map(Path::new).and_then(Path::file_name);
-    program == Some(OsStr::new("evenkeel"))
-        && arguments.any(|argument| Path::new(argument).starts_with(directory))
+fn runs_node(pid: i32, directory: &Path) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| is_node_command(&line, directory))
+}
+
+/// Whether a command line, its words ended by zero bytes, is `… node run … DIRECTORY/…`. The
+/// program may have any name: it can be installed under another one.
+fn is_node_command(line: &[u8], directory: &Path) -> bool {
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    words.next() == Some(b"node")
+        && words.next() == Some(b"run")
+        && words.any(|word| Path::new(OsStr::from_bytes(word)).starts_with(directory))
 }
 
 /// Asks a process to end, and ends it if it has not after `patience`.

@@ -78,7 +78,7 @@ fn is_abandoned(path: &Path) -> bool {
 /// If something of it cannot be removed; the rest is removed all the same.
 pub fn remove_everything(scratch: &Path) -> Result<(), Failure> {
     system::unmount_below(scratch);
-    for process in system::processes_of(scratch) {
+    for process in system::nodes_of(scratch) {
         system::terminate(process, Duration::from_secs(10));
     }
     system::detach_loops_below(scratch);

@@ -27,3 +27,12 @@ fn this_process_is_alive() {
     assert!(has_program("ls"));
     assert!(!has_program("no-such-program"));
 }
+
+#[test]
+fn only_nodes_of_the_directory_are_found() {
+    let is = |line: &[u8]| is_node_command(line, Path::new("/tmp/quick"));
+    assert!(is(b"/bin/evenkeel\0node\0run\0--config\0/tmp/quick/n1/evenkeel.toml\0"));
+    assert!(!is(b"/bin/evenkeel\0node\0run\0--config\0/tmp/quicker/evenkeel.toml\0"));
+    assert!(!is(b"/bin/evenkeel\0quickstart\0--scratch\0/tmp/quick\0"));
+    assert!(!is(b"less\0/tmp/quick/n1/node.log\0"));
+}
