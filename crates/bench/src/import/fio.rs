@@ -16,7 +16,7 @@ use crate::result::{Measure, Part};
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
-        (?P<job>\S+):\s+\(g=\d+\):\s+rw=(?P<rw>\w+),\s+bs=(?P<bs>[^\n]*?\S)\s*,?\s+ioengine=(?P<engine>\w+),\s+iodepth=(?P<depth>\d+)
+        (?P<job>\S+):\s+\(g=\d+\):\s+rw=(?P<rw>\w+),\s+bs=(?P<bs>[^=]{1,120}?)\s*,?\s+ioengine=(?P<engine>\w+),\s+iodepth=(?P<depth>\d+)
         | (?P<job2>\S+):\s+rw=(?P<rw2>\w+),\s+bs=(?P<bs2>[^\n]*?\S)\s*,\s+\(g=\d+\):\s+ioengine=(?P<engine2>\w+),\s+iodepth=(?P<depth2>\d+)
         | (?P<group>\S+):\s+\(groupid=\d+,\s+jobs=(?P<jobs>\d+)\):\s+err=\s*(?P<err>\d+)
         | \b(?P<direction>read|write|trim)\s*:\s*(?P<new>IOPS=|io=)
