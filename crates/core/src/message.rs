@@ -4,7 +4,7 @@
 //! only if it has adopted just that one (rule W3).
 
 use crate::ids::*;
-use crate::operation::Extent;
+use crate::operation::{Extent, RequestError};
 use crate::view::{ReplicaState, View};
 
 /// Names one operation of one primary in one generation.
@@ -51,6 +51,16 @@ pub enum Failure {
     NoSpace,
     /// The operation is not inside the replica.
     Invalid,
+}
+
+impl From<Failure> for RequestError {
+    /// What a client is told when the last replica that could have done it says this.
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Medium | Failure::Invalid => Self::Medium,
+            Failure::NoSpace => Self::NoSpace,
+        }
+    }
 }
 
 /// One message. Those marked "payload" travel with one.

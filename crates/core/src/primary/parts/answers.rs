@@ -1,0 +1,274 @@
+//! What replicas answer to parts, and what follows: the client's answer, the end of the part.
+
+use super::{Part, PartAction};
+use crate::ids::*;
+use crate::message::Failure;
+use crate::operation::{Extent, RequestError};
+use crate::payload::Payload;
+use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
+use crate::primary::requests::RequestNumber;
+use crate::primary::{Context, EndReason, Primary};
+use crate::view::{Cause, Protocol};
+
+impl<P: Payload> Primary<P> {
+    /// Finds the part that a replica's answer is for, and takes the answer as its confirmation.
+    fn answer_for(
+        &mut self,
+        replica: ReplicaId,
+        sequence: Sequence,
+    ) -> Option<(&mut Part<P>, ReplicaSet)> {
+        let peer = self.peers.get_mut(&replica)?;
+        let part = self.parts.get_mut(&sequence)?;
+        let bit = peer.bit();
+        let expected = part.mirror == peer.mirror && part.sent & part.targets & bit != 0;
+        if !expected {
+            return None;
+        }
+        peer.confirm(part.sent_at);
+        Some((part, bit))
+    }
+
+    pub(in crate::primary) fn received(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+    ) {
+        if let Some((part, bit)) = self.answer_for(replica, sequence) {
+            part.received |= bit;
+            self.check_part(cx, sequence);
+        }
+    }
+
+    pub(in crate::primary) fn done(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        result: Result<(), Failure>,
+    ) {
+        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
+        match result {
+            Ok(()) if part.action.is_read() => return,
+            Ok(()) => part.written |= bit,
+            Err(failure) => {
+                part.failed |= bit;
+                part.failure = Some(failure);
+                self.disk_failed(replica, failure);
+            }
+        }
+        if result.is_ok() {
+            self.drain_progressed(cx, sequence);
+        }
+        self.confirmations_changed(cx);
+        self.check_part(cx, sequence);
+    }
+
+    pub(in crate::primary) fn data(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        payload: Option<P>,
+    ) {
+        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
+        let PartAction::Read { length, .. } = part.action else { return };
+        let Some(payload) = payload.filter(|p| p.length() == length) else { return };
+        if part.answered || part.written != 0 {
+            return;
+        }
+        part.written |= bit;
+        let (number, from) = (part.request, part.from as u32);
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.data.push((from, payload));
+        }
+        self.confirmations_changed(cx);
+        self.check_part(cx, sequence);
+    }
+
+    pub(in crate::primary) fn extents(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        extents: Vec<Extent>,
+    ) {
+        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
+        let PartAction::Map { length, .. } = part.action else { return };
+        let covered: u64 = extents.iter().map(|extent| extent.length).sum();
+        if part.written != 0 || covered == 0 || covered > u64::from(length) {
+            return;
+        }
+        part.written |= bit;
+        let (number, from) = (part.request, part.from);
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.extents.push((from, extents));
+        }
+        self.confirmations_changed(cx);
+        self.check_part(cx, sequence);
+    }
+
+    /// A replica did not run a part because it has adopted another generation. It is resent when
+    /// the replica has adopted the primary's.
+    pub(in crate::primary) fn part_refused(&mut self, replica: ReplicaId, sequence: Sequence) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        let Some(part) = self.parts.get_mut(&sequence).filter(|p| p.mirror == mirror) else {
+            return;
+        };
+        part.sent &= !bit;
+        if part.action.is_read() && part.written == 0 && part.targets == bit {
+            part.targets = 0;
+            self.unplaced.push_back(sequence);
+        }
+    }
+
+    /// Answers and finishes a part, as far as what is known of it permits.
+    pub(in crate::primary) fn check_part(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        let Some(part) = self.parts.get(&sequence) else { return };
+        if part.action.is_read() {
+            return self.check_read(cx, sequence);
+        }
+        if !self.unadopted.is_empty() {
+            return;
+        }
+        if !part.answered && self.may_acknowledge(part) {
+            if self.needs_lease(part) && !self.has_lease(part.mirror, cx.now) {
+                return self.await_lease(cx, sequence);
+            }
+            self.acknowledge(cx, sequence);
+        }
+        self.finish_if_over(cx, sequence);
+    }
+
+    fn check_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        if part.written != 0 {
+            let mirror = part.mirror;
+            if !self.has_lease(mirror, cx.now) {
+                return self.await_lease(cx, sequence);
+            }
+        } else if part.failed & part.targets != 0 {
+            // Another replica may have it whole; if none does, the failure is the answer.
+            let exhausted = self.mirrors[part.mirror].in_sync & !part.failed == 0;
+            if !exhausted {
+                part.targets = 0;
+                return self.unplaced.push_back(sequence);
+            }
+        } else {
+            return;
+        }
+        let Some(part) = self.parts.remove(&sequence) else { return };
+        let error = if part.written != 0 { None } else { part.failure.map(RequestError::from) };
+        self.part_answered(cx, part.request, error);
+        self.part_finished(part.request);
+    }
+
+    fn may_acknowledge(&self, part: &Part<P>) -> bool {
+        let Some(view) = &self.view else { return false };
+        let mirror = &self.mirrors[part.mirror];
+        let settled = part.missing() == 0;
+        if part.failed & part.targets != 0 {
+            // Somebody failed and has not left. If it can't leave, its failure is the answer.
+            return settled && mirror.in_sync & part.targets & !part.failed == 0;
+        }
+        let progress = WriteProgress {
+            members: part.targets,
+            in_sync: part.targets & mirror.in_sync,
+            local: mirror.local,
+            received: part.received,
+            written: part.written,
+            durable: part.action.is_durable(),
+        };
+        acknowledged(view.protocol, progress)
+    }
+
+    fn needs_lease(&self, part: &Part<P>) -> bool {
+        let is_c = self.view.as_ref().is_none_or(|view| view.protocol == Protocol::C);
+        !is_c && !part.action.is_durable()
+    }
+
+    fn acknowledge(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        part.answered = true;
+        let failed = part.failed & part.targets != 0;
+        let error = part.failure.filter(|_| failed).map(RequestError::from);
+        part.is_acknowledged = error.is_none();
+        match part.action {
+            PartAction::Flush { .. } => {}
+            _ if error.is_none() => self.acknowledged = self.acknowledged.max(sequence),
+            _ => {}
+        }
+        let (number, mirror) = (part.request, part.mirror);
+        let covers = match part.action {
+            PartAction::Flush { covers } if error.is_none() => Some(covers),
+            _ => None,
+        };
+        if let Some(covers) = covers {
+            self.flush_part_done(number, covers);
+        }
+        if error.is_some() {
+            self.rebuilds_lack_a_source(mirror);
+        }
+        self.part_answered(cx, number, error);
+    }
+
+    /// A flush covers what it covers once its last part is done.
+    fn flush_part_done(&mut self, number: RequestNumber, covers: Sequence) {
+        let is_last = self
+            .requests
+            .get(&number)
+            .is_some_and(|request| request.unanswered == 1 && request.error.is_none());
+        if is_last {
+            self.flushed = self.flushed.max(covers);
+        }
+    }
+
+    /// The last in-sync replica of a mirror failed a write that rebuilding ones may have: they
+    /// begin anew, so that they do not keep what their source lacks.
+    pub(in crate::primary) fn rebuilds_lack_a_source(&mut self, mirror: usize) {
+        let peers = &self.mirrors[mirror];
+        let rebuilding: Vec<_> = peers.ids(peers.members & !peers.in_sync).collect();
+        for id in rebuilding {
+            self.wants_to_leave(id, Cause::SourceFailed);
+        }
+    }
+
+    fn finish_if_over(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        let is_over =
+            self.parts.get(&sequence).is_some_and(|part| part.answered && part.missing() == 0);
+        if is_over && let Some(part) = self.parts.remove(&sequence) {
+            let in_sync = self.mirrors[part.mirror].in_sync;
+            if part.is_acknowledged && in_sync & !part.failed == 0 {
+                // Acknowledged when it had arrived (A, B), and then nobody could write it.
+                return self.end(cx, EndReason::LostWrites);
+            }
+            self.part_finished(part.request);
+        }
+    }
+
+    /// Looks at every part again: the view, or who has confirmed it, has changed.
+    pub(in crate::primary) fn check_all_parts(&mut self, cx: &mut Context<'_, P>) {
+        let all: Vec<_> = self.parts.keys().copied().collect();
+        for sequence in all {
+            self.check_part(cx, sequence);
+        }
+    }
+
+    /// Forgets the reads of a request that has been answered.
+    pub(in crate::primary) fn forget_reads_of(&mut self, number: RequestNumber) {
+        let reads: Vec<_> = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.request == number && part.action.is_read())
+            .map(|(sequence, _)| *sequence)
+            .collect();
+        for sequence in reads {
+            self.parts.remove(&sequence);
+            if let Some(request) = self.requests.get_mut(&number) {
+                request.unanswered -= 1;
+            }
+            self.part_finished(number);
+        }
+    }
+}

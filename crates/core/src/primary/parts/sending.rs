@@ -1,0 +1,256 @@
+//! Cutting requests into parts, and sending them: to the members, again after a reconnect, and reads
+//! to a replica that can answer them.
+
+use super::{Part, PartAction};
+use crate::ids::*;
+use crate::message::OperationId;
+use crate::operation::{Operation, RequestError};
+use crate::payload::Payload;
+use crate::policy::ReplicaSet;
+use crate::primary::requests::RequestNumber;
+use crate::primary::{Context, Primary};
+use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
+use crate::stripe;
+use crate::view::Protocol;
+
+/// Most parts of one map request: what lies behind is left to the next request.
+const MOST_MAP_PARTS: usize = 64;
+
+impl<P: Payload> Primary<P> {
+    /// Cuts a request into parts and sends them.
+    pub(in crate::primary) fn dispatch(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: RequestNumber,
+        operation: Operation<P>,
+    ) {
+        let Some(view) = &self.view else { return };
+        let (geometry, mirrors) = (view.geometry, view.mirrors.len());
+        let covers = self.acknowledged;
+        let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
+        let parts: Vec<(usize, u64, PartAction<P>)> = match operation {
+            Operation::Read { offset, length } => pieces(offset, length.into(), LONGEST_PAYLOAD)
+                .map(|p| {
+                    (p.mirror, p.from, PartAction::Read { offset: p.offset, length: p.length })
+                })
+                .collect(),
+            Operation::Map { offset, length } => pieces(offset, length, LONGEST_ZERO)
+                .take(MOST_MAP_PARTS)
+                .map(|p| (p.mirror, p.from, PartAction::Map { offset: p.offset, length: p.length }))
+                .collect(),
+            Operation::Write { offset, payload, durable } => {
+                pieces(offset, payload.length().into(), LONGEST_PAYLOAD)
+                    .map(|p| {
+                        let payload = payload.slice(p.from as u32, p.length);
+                        let action = PartAction::Write { offset: p.offset, payload, durable };
+                        (p.mirror, p.from, action)
+                    })
+                    .collect()
+            }
+            Operation::Zero { offset, length, unmap, durable } => {
+                stripe::shares(geometry, mirrors, offset, length)
+                    .flat_map(|(mirror, share)| {
+                        split(share).map(move |(offset, length)| {
+                            (mirror, 0, PartAction::Zero { offset, length, unmap, durable })
+                        })
+                    })
+                    .collect()
+            }
+            Operation::Flush => {
+                (0..mirrors).map(|mirror| (mirror, 0, PartAction::Flush { covers })).collect()
+            }
+        };
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.unanswered = parts.len();
+            request.unfinished = parts.len();
+        }
+        for (mirror, from, action) in parts {
+            self.send_part(cx, number, mirror, from, action);
+        }
+    }
+
+    fn send_part(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        request: RequestNumber,
+        mirror: usize,
+        from: u64,
+        action: PartAction<P>,
+    ) {
+        self.last_sequence = self.last_sequence.next();
+        let sequence = self.last_sequence;
+        let is_read = action.is_read();
+        let targets = if is_read { 0 } else { self.mirrors[mirror].members };
+        let part = Part {
+            request,
+            mirror,
+            from,
+            action,
+            targets,
+            begun: false,
+            sent: 0,
+            received: 0,
+            written: 0,
+            failed: 0,
+            failure: None,
+            sent_at: cx.now,
+            answered: false,
+            is_acknowledged: false,
+        };
+        self.parts.insert(sequence, part);
+        if is_read {
+            self.place_read(cx, sequence);
+        } else {
+            self.send_unsent(cx, sequence, targets);
+        }
+    }
+
+    /// Sends a part to those of `targets` that have an open session and have not got it there.
+    fn send_unsent(&mut self, cx: &mut Context<'_, P>, sequence: Sequence, targets: ReplicaSet) {
+        let generation = self.generation();
+        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        let mirror = &self.mirrors[part.mirror];
+        let is_b = self.view.as_ref().is_some_and(|view| view.protocol == Protocol::B);
+        for id in mirror.ids(targets & part.missing() & !part.sent) {
+            let Some(peer) = self.peers.get(&id) else { continue };
+            if let Some(link) = peer.ready_link() {
+                part.begun = true;
+                part.sent |= peer.bit();
+                let receipt = is_b && mirror.local & peer.bit() == 0;
+                let id = OperationId { generation, sequence };
+                let (message, payload) = part.action.message(id, receipt);
+                cx.send(link, message, payload);
+            }
+        }
+    }
+
+    /// Sends, in their order, the parts that a replica has not got in its present session.
+    pub(in crate::primary) fn resend(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        let unsent: Vec<_> = self
+            .parts
+            .iter()
+            .filter(|(_, part)| {
+                part.mirror == mirror && part.waits_for(bit) && part.sent & bit == 0
+            })
+            .map(|(sequence, _)| *sequence)
+            .collect();
+        for sequence in unsent {
+            self.send_unsent(cx, sequence, bit);
+        }
+    }
+
+    /// A replica's session has ended: what it has not answered was not sent. Its reads go to
+    /// another one.
+    pub(in crate::primary) fn session_ended(&mut self, replica: ReplicaId) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
+            part.sent &= !bit;
+        }
+        self.take_reads_from(mirror, bit);
+    }
+
+    /// Reads and maps that a replica has not answered go to another one.
+    pub(in crate::primary) fn take_reads_from(&mut self, mirror: usize, bit: ReplicaSet) {
+        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| part.mirror == mirror) {
+            if part.action.is_read()
+                && part.targets == bit
+                && part.written == 0
+                && part.failed & bit == 0
+            {
+                part.targets = 0;
+                part.sent = 0;
+                self.unplaced.push_back(*sequence);
+            }
+        }
+    }
+
+    /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
+    /// if its machine restarted, what it had written: it gets all that is not finished again.
+    pub(in crate::primary) fn forget_life(&mut self, replica: ReplicaId, has_rebooted: bool) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        let parts = self.parts.values_mut().filter(|part| part.mirror == mirror);
+        for part in parts.filter(|part| !part.action.is_read()) {
+            part.received &= !bit;
+            if has_rebooted {
+                part.written &= !bit;
+            }
+        }
+    }
+
+    /// A replica is no member any more: nothing waits for it, once the others have adopted that.
+    pub(in crate::primary) fn forget_target(&mut self, mirror: usize, bit: ReplicaSet) {
+        for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
+            if !part.action.is_read() {
+                part.targets &= !bit;
+            }
+        }
+    }
+
+    /// The view has changed: what was sent to nobody yet goes to its members.
+    pub(in crate::primary) fn retarget_parts(&mut self) {
+        let waiting = self.parts.values_mut().filter(|part| !part.begun && !part.action.is_read());
+        for part in waiting {
+            part.targets = self.mirrors[part.mirror].members;
+        }
+    }
+
+    /// Chooses replicas for reads that have none.
+    pub(in crate::primary) fn place_reads(&mut self, cx: &mut Context<'_, P>) {
+        if !self.can_send() {
+            return;
+        }
+        for _ in 0..self.unplaced.len() {
+            if let Some(sequence) = self.unplaced.pop_front() {
+                self.place_read(cx, sequence);
+            }
+        }
+    }
+
+    fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        let Some(part) = self.parts.get(&sequence) else { return };
+        let mirror = &self.mirrors[part.mirror];
+        // One that failed a write lacks it; it is read only if there is no other one to drop it for.
+        let is_last = mirror.in_sync.count_ones() == 1;
+        let is_usable = |id: &ReplicaId| {
+            let peer = self.peers.get(id);
+            peer.is_some_and(|peer| peer.is_healthy() && (is_last || peer.failing.is_none()))
+        };
+        let choose = |set: ReplicaSet| {
+            let usable: Vec<_> = mirror.ids(set & !part.failed).filter(is_usable).collect();
+            (!usable.is_empty()).then(|| usable[sequence.0 as usize % usable.len()])
+        };
+        let chosen = choose(mirror.in_sync & mirror.local).or_else(|| choose(mirror.in_sync));
+        let bit = chosen.and_then(|id| self.peers.get(&id)).map_or(0, |peer| peer.bit());
+        let exhausted = mirror.in_sync & !part.failed == 0;
+        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        if bit == 0 && exhausted {
+            // Those that could have read it have left since: the failure is the answer.
+            let (number, error) = (part.request, part.failure.map(RequestError::from));
+            self.parts.remove(&sequence);
+            self.part_answered(cx, number, error);
+            return self.part_finished(number);
+        }
+        if bit == 0 {
+            return self.unplaced.push_back(sequence);
+        }
+        part.targets = bit;
+        part.sent = 0;
+        part.sent_at = cx.now;
+        self.send_unsent(cx, sequence, bit);
+    }
+}
+
+/// Cuts a range into runs no longer than one message may zero.
+fn split(range: core::ops::Range<u64>) -> impl Iterator<Item = (u64, u32)> {
+    let mut at = range.start;
+    core::iter::from_fn(move || {
+        let length = (range.end - at).min(u64::from(LONGEST_ZERO)) as u32;
+        let run = (at, length);
+        at += u64::from(length);
+        (length > 0).then_some(run)
+    })
+}
