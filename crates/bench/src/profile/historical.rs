@@ -170,7 +170,7 @@ pub fn md_raid1(choice: &Choice) -> Plan {
         scale,
         recipes,
         tasks,
-        (first.max(second) * 5 / 4 / M * M).max(SMALLEST_FILESYSTEM).max(large),
+        ((first.max(second) * 5 / 4 + 128 * M) / M * M).max(SMALLEST_FILESYSTEM).max(large),
     )
 }
 
