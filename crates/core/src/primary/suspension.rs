@@ -54,8 +54,10 @@ impl<P: Payload> Primary<P> {
             if why != Waiting::Start {
                 cx.note(Note::Suspended(why));
             }
-            self.suspension =
-                Some(Suspension { why, since: cx.now, asked_at: cx.now, failing: None });
+            // One wait, however often its reason changes: otherwise it has no bound.
+            let before = self.suspension.take().filter(|s| s.why != Waiting::Start);
+            let since = before.map_or(cx.now, |before| before.since);
+            self.suspension = Some(Suspension { why, since, asked_at: cx.now, failing: None });
         }
         let (patience, error) = self.patience(why);
         let Some(suspension) = &mut self.suspension else { return };

@@ -172,6 +172,11 @@ impl<P: Payload> Primary<P> {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
             return settled && mirror.in_sync & part.targets & !part.failed == 0;
         }
+        if let PartAction::Flush { covers } = part.action
+            && self.lacks_covered(part.mirror, covers)
+        {
+            return false;
+        }
         let progress = WriteProgress {
             members: part.targets,
             in_sync: part.targets & mirror.in_sync,
@@ -181,6 +186,14 @@ impl<P: Payload> Primary<P> {
             durable: part.action.is_durable(),
         };
         acknowledged(view.protocol, progress)
+    }
+
+    /// Whether an in-sync replica lacks a write that a flush covers, and has not left yet.
+    fn lacks_covered(&self, mirror: usize, covers: Sequence) -> bool {
+        let in_sync = self.mirrors[mirror].in_sync;
+        self.parts.range(..=covers).any(|(_, part)| {
+            part.mirror == mirror && part.is_acknowledged && part.failed & in_sync != 0
+        })
     }
 
     fn needs_lease(&self, part: &Part<P>) -> bool {
@@ -235,16 +248,27 @@ impl<P: Payload> Primary<P> {
     }
 
     fn finish_if_over(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let is_over =
-            self.parts.get(&sequence).is_some_and(|part| part.answered && part.missing() == 0);
-        if is_over && let Some(part) = self.parts.remove(&sequence) {
-            let in_sync = self.mirrors[part.mirror].in_sync;
-            if part.is_acknowledged && in_sync & !part.failed == 0 {
-                // Acknowledged when it had arrived (A, B), and then nobody could write it.
-                return self.end(cx, EndReason::LostWrites);
+        let Some(part) = self.parts.get(&sequence) else { return };
+        if !part.answered || part.missing() != 0 {
+            return;
+        }
+        let in_sync = self.mirrors[part.mirror].in_sync;
+        if part.is_acknowledged && part.failed & in_sync != 0 {
+            // Acknowledged when it had arrived (A, B). Who failed it since has to leave first.
+            if in_sync & !self.lacking(part.mirror) == 0 {
+                self.end(cx, EndReason::LostWrites);
             }
+            return;
+        }
+        if let Some(part) = self.parts.remove(&sequence) {
             self.part_finished(part.request);
         }
+    }
+
+    /// The replicas of a mirror that have failed a write which is acknowledged.
+    pub(in crate::primary) fn lacking(&self, mirror: usize) -> ReplicaSet {
+        let parts = self.parts.values().filter(|part| part.mirror == mirror);
+        parts.filter(|part| part.is_acknowledged).fold(0, |set, part| set | part.failed)
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
