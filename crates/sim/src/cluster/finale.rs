@@ -59,7 +59,10 @@ impl Cluster {
             // One that restarted may have lost what another one still has.
             let whole = |record: &&ReplicaRecord| {
                 let mut slots = self.replicas.iter();
-                slots.any(|s| s.id == record.id && s.incarnation == record.incarnation)
+                slots.any(|s| {
+                    let is_up = s.core.is_some();
+                    s.id == record.id && is_up && s.incarnation == record.incarnation
+                })
             };
             let mut survivors: Vec<_> = mirror.in_sync().filter(whole).collect();
             let is_doomed =
