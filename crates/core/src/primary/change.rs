@@ -178,6 +178,10 @@ impl<P: Payload> Primary<P> {
                     None => Err(ViewError::UnknownReplica),
                 }
             }
+            // One that failed a write while it rebuilt lacks it, whatever it has copied.
+            Edit::Complete { replica, .. } if self.has_failed(replica) => {
+                Err(ViewError::WrongState(ReplicaState::Rebuilding))
+            }
             Edit::Complete { replica, incarnation } => next.complete(replica, incarnation),
             Edit::Renew { replica, incarnation } => next.renew(replica, incarnation),
             Edit::Remove(replica) => next.remove(replica),
@@ -188,6 +192,10 @@ impl<P: Payload> Primary<P> {
                 Ok(())
             }
         }
+    }
+
+    fn has_failed(&self, replica: ReplicaId) -> bool {
+        self.peers.get(&replica).is_some_and(|peer| peer.failing.is_some())
     }
 
     /// A drop keeps an in-sync replica that answers (V2).
