@@ -92,6 +92,9 @@ impl<P: Payload> Primary<P> {
 
     /// Ends for good: every request and command is answered, every link closed.
     pub(super) fn end(&mut self, cx: &mut Context<'_, P>, reason: EndReason) {
+        if matches!(self.phase, Phase::Ended) {
+            return;
+        }
         let error = match reason {
             EndReason::Fenced => RequestError::Fenced,
             EndReason::LostWrites => RequestError::LostWrites,

@@ -211,6 +211,9 @@ impl<P: Payload> Primary<P> {
     /// What depends on time alone.
     fn tick(&mut self, cx: &mut Context<'_, P>) {
         self.watch_peers(cx);
+        if matches!(self.phase, Phase::Ended) {
+            return;
+        }
         self.watch_obstacle(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()

@@ -199,6 +199,9 @@ impl<P: Payload> Primary<P> {
         let is_serving = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
         let replicas: Vec<_> = self.peers.keys().copied().collect();
         for replica in replicas {
+            if matches!(self.phase, Phase::Ended) {
+                return;
+            }
             let state = self.state_of(replica);
             self.watch_link(cx, replica, state);
             if is_serving {
