@@ -289,8 +289,9 @@ impl Cluster {
             self.order.forget(replica, *sector);
         }
         let record = self.coordinator.newest().replica(self.replicas[replica].id);
-        let was_in_sync = record.is_some_and(|(_, r)| r.state == ReplicaState::InSync);
-        if was_in_sync {
+        // A rebuilding one counts too: the view in which it is in-sync may be on its way. If the
+        // next view does not make it in-sync, its losses are forgotten.
+        if record.is_some_and(|(_, r)| r.state.takes_writes()) {
             self.marks.reach(Mark::UnflushedLost);
             self.replicas[replica].lost.extend(lost.iter());
         }
