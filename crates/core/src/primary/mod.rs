@@ -78,7 +78,7 @@ pub struct Primary<P> {
     unconfirmed: Vec<Sequence>,
     drains: Vec<DrainWait>,
     suspension: Option<Suspension>,
-    /// The highest-numbered write that was acknowledged.
+    /// The highest-numbered write that was acknowledged, or that failed and may be seen.
     acknowledged: Sequence,
     /// The highest-numbered write that a finished flush covers.
     flushed: Sequence,

@@ -209,8 +209,8 @@ impl<P: Payload> Primary<P> {
         part.is_acknowledged = error.is_none();
         match part.action {
             PartAction::Flush { .. } => {}
-            _ if error.is_none() => self.acknowledged = self.acknowledged.max(sequence),
-            _ => {}
+            // One that failed counts too: it may be on the disk, and be read from there.
+            _ => self.acknowledged = self.acknowledged.max(sequence),
         }
         let (number, mirror) = (part.request, part.mirror);
         let covers = match part.action {
