@@ -37,6 +37,8 @@ pub(super) struct Part<P> {
     answered: bool,
     /// Whether its request was told that it succeeded.
     is_acknowledged: bool,
+    /// Whether its read was refused: then it waits for the coordinator's word on the view.
+    was_refused: bool,
 }
 
 #[derive(Debug, Clone)]

@@ -119,6 +119,7 @@ impl<P: Payload> Primary<P> {
         part.sent &= !bit;
         if part.action.is_read() && part.written == 0 && part.targets == bit {
             part.targets = 0;
+            part.was_refused = true;
             self.unplaced.push_back(sequence);
         }
     }

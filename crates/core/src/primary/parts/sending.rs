@@ -96,6 +96,7 @@ impl<P: Payload> Primary<P> {
             sent_at: cx.now,
             answered: false,
             is_acknowledged: false,
+            was_refused: false,
         };
         self.parts.insert(sequence, part);
         if is_read {
@@ -212,6 +213,9 @@ impl<P: Payload> Primary<P> {
 
     fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
+        if part.was_refused && (self.must_read || self.call.is_some()) {
+            return self.unplaced.push_back(sequence);
+        }
         let mirror = &self.mirrors[part.mirror];
         // One that failed a write lacks it; it is read only if there is no other one to drop it for.
         let is_last = mirror.in_sync.count_ones() == 1;
@@ -239,6 +243,7 @@ impl<P: Payload> Primary<P> {
         }
         part.targets = bit;
         part.sent = 0;
+        part.was_refused = false;
         part.sent_at = cx.now;
         self.send_unsent(cx, sequence, bit);
     }
