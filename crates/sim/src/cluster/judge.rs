@@ -8,6 +8,9 @@ use crate::oracles::agreement::{self, Member};
 use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
+/// How often one life of a replica may refuse the same thing: more is a loop without a pause.
+const MOST_REFUSALS: u32 = 2_000;
+
 /// A run of sectors of the volume that lies on one mirror, and where.
 #[derive(Debug, Clone, Copy)]
 struct Part {
@@ -57,7 +60,18 @@ impl Cluster {
                 let verdict = slot.fence.reads(replica, id.generation, slot.adopted);
                 self.judge(verdict);
             }
-            Message::Refused { .. } => self.marks.reach(Mark::Refused),
+            Message::Refused { sequence, .. } => {
+                let times = slot.refused.entry(*sequence).or_insert(0);
+                *times += 1;
+                let too_often = *times > MOST_REFUSALS;
+                self.marks.reach(Mark::Refused);
+                if too_often {
+                    self.fail(
+                        "I11",
+                        format!("replica {replica} is asked for {sequence:?} again and again"),
+                    );
+                }
+            }
             Message::DiskFailed { .. } => self.marks.reach(Mark::DiskFailed),
             _ => {}
         }

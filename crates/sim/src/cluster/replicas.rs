@@ -1,6 +1,6 @@
 //! Replicas: opening, stepping, carrying out effects.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use evenkeel_core::replica::ReplicaConfig;
 use evenkeel_core::view::Cause;
@@ -45,6 +45,8 @@ pub(super) struct ReplicaSlot {
     pub joined: BTreeMap<Generation, Moment>,
     /// First stamps of the writes that arrived in this life.
     pub received: HashSet<Cell>,
+    /// How often each operation was refused in this life.
+    pub refused: HashMap<Option<Sequence>, u32>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.
     pub lost: BTreeSet<u32>,
     tick: Option<Time>,
@@ -107,6 +109,7 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
                 fence: Fence::default(),
                 joined: BTreeMap::new(),
                 received: HashSet::new(),
+                refused: HashMap::new(),
                 lost: BTreeSet::new(),
                 tick: None,
                 source: None,
@@ -159,6 +162,7 @@ impl Cluster {
         slot.ended = moment;
         slot.tick = None;
         slot.received.clear();
+        slot.refused.clear();
         if lived {
             self.log(|| format!("replica {replica} ends"));
             self.drop_links(party, power);

@@ -18,7 +18,9 @@
 //!   or when the newer write was answered with an error.
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
 //!   rebuilding in the same life, no mirror loses its last in-sync replica.
-//! - **I6 convergent** and **I11 loud** are judged where they end: see the cluster's `finale`.
+//! - **I6 convergent** and **I11 loud** are judged where they end: see the cluster's `finale`. I11
+//!   also forbids a request that waits for longer than all waits with a bound together, and asking
+//!   a replica for what it refuses again and again without a pause.
 
 pub mod agreement;
 pub mod fencing;
