@@ -9,6 +9,7 @@ evenkeel=${EVENKEEL:-$root/target/release/evenkeel}
 work=$(mktemp -d "${REAL_SCRATCH:-/var/tmp}/evenkeel-real-XXXXXX")
 cd "$work" # fio leaves files where it stands
 declare -A pids=() ports=()
+vol=vol$$ # a name of its own: /dev/evenkeel is shared with what else runs on this machine
 
 say() { echo "--- $*"; }
 die() { echo "FAILED: $*" >&2; exit 1; }

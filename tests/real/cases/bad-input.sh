@@ -6,8 +6,8 @@ export PEERS=tcp
 which=$1
 
 known_data() {
-    ek 1 volume create vol --size 128M --replicas 3 --quiet
-    uri=$(attach vol nbd)
+    ek 1 volume create $vol --size 128M --replicas 3 --quiet
+    uri=$(attach $vol nbd)
     qemu-io -f raw "$uri" -c 'write -P 0x77 0 8M' -c flush > /dev/null
 }
 still_there() {
@@ -24,25 +24,25 @@ commands() {
     refused 2 "protocol" ek 1 volume create new --size 64M --protocol D
     refused 2 "replicas" ek 1 volume create new --size 64M --replicas 17
     refused 1 "name" ek 1 volume create 'bad/name' --size 64M
-    refused 1 "vol" ek 1 volume create vol --size 64M
+    refused 1 "$vol" ek 1 volume create $vol --size 64M
     refused 1 "disk" ek 1 volume create new --size 900T
     refused 1 "disk" ek 1 volume create new --size 64M --replicas 5
     refused 3 "nowhere" ek 1 volume create new --size 64M --replicas 1 --on n1:nowhere
     refused 3 "nobody" ek 1 volume status nobody
     refused 3 "nobody" ek 1 attach nobody
-    refused 4 "--yes" ek 1 volume delete vol
-    refused 4 "attached" ek 1 volume delete vol --yes
-    refused 3 "n9" ek 1 replica fail vol n9
+    refused 4 "--yes" ek 1 volume delete $vol
+    refused 4 "attached" ek 1 volume delete $vol --yes
+    refused 3 "n9" ek 1 replica fail $vol n9
     refused 5 "socket" "$evenkeel" --socket "$work/none.sock" volume list
-    refused 4 "--yes" ek 1 replica remove vol n3
-    ek 1 replica fail vol n3 --quiet
-    ek 1 replica fail vol n2 --quiet
-    refused 4 "last" ek 1 replica fail vol n1
-    refused 6 "degraded" ek 1 volume status vol --check
-    refused 7 "in-sync" ek 1 volume status vol --wait in-sync --timeout 1s
+    refused 4 "--yes" ek 1 replica remove $vol n3
+    ek 1 replica fail $vol n3 --quiet
+    ek 1 replica fail $vol n2 --quiet
+    refused 4 "last" ek 1 replica fail $vol n1
+    refused 6 "degraded" ek 1 volume status $vol --check
+    refused 7 "in-sync" ek 1 volume status $vol --wait in-sync --timeout 1s
     still_there
-    ek 1 replica re-add vol n2 --quiet
-    ek 1 replica re-add vol n3 --wait --timeout 2m --quiet
+    ek 1 replica re-add $vol n2 --quiet
+    ek 1 replica re-add $vol n3 --wait --timeout 2m --quiet
     refused 4 "replica" ek 3 disk remove disk
     still_there
 }
@@ -79,30 +79,30 @@ full() {
     for n in 1 2; do await "n$n is a member" ek $n disk add "$work/n$n/disk" --name disk; done
     mkdir "$work/mnt/disk"
     await "n3 is a member" ek 3 disk add "$work/mnt/disk" --name disk
-    ek 1 volume create vol --size 128M --replicas 3 --quiet
-    uri=$(attach vol nbd)
+    ek 1 volume create $vol --size 128M --replicas 3 --quiet
+    uri=$(attach $vol nbd)
     qemu-io -f raw "$uri" -c 'write -P 0x77 0 8M' -c flush > /dev/null
     # Something else fills the disk under a replica.
     dd if=/dev/zero of="$work/mnt/filler" bs=1M status=none 2> /dev/null || true
     fio --name=fill --ioengine=nbd --uri="$uri" --rw=write --bs=64k --iodepth=8 --offset=16M --size=96M > "$work/fio.out" 2>&1 \
         || { cat "$work/fio.out"; die "the application saw an error"; }
     still_there
-    ek 1 volume status vol
-    if ek 1 volume status vol --check > "$work/status"; then
+    ek 1 volume status $vol
+    if ek 1 volume status $vol --check > "$work/status"; then
         say "the replica's space was set aside when it was made"
     else
         grep -qi full "$work/status" || { cat "$work/status"; die "the status does not say that the disk is full"; }
         rm "$work/mnt/filler"
-        ek 1 replica re-add vol n3 --wait --timeout 2m --quiet
+        ek 1 replica re-add $vol n3 --wait --timeout 2m --quiet
     fi
     still_there
-    ek 1 detach vol --quiet
+    ek 1 detach $vol --quiet
 }
 
 superblock() {
     start_nodes 3
     known_data
-    ek 1 detach vol --quiet
+    ek 1 detach $vol --quiet
     file2=$(ek 2 disk list --json | jq -re '[.disks[] | select(.node.name == "n2") | .replicas[].path][0]')
     file3=$(ek 3 disk list --json | jq -re '[.disks[] | select(.node.name == "n3") | .replicas[].path][0]')
     stop_node 2; stop_node 3
@@ -113,12 +113,12 @@ superblock() {
     start_node 2; start_node 3
     ek 3 disk list
     ek 3 disk list | grep -q "not served" || die "the damaged superblock is not reported"
-    uri=$(attach vol nbd)
+    uri=$(attach $vol nbd)
     still_there
-    refused 6 "n3" ek 1 volume status vol --check
-    ek 1 volume status vol --json | jq -e '[.volume.mirrors[0].replicas[] | select(.node.name == "n2") | .state][0] == "in-sync"' > /dev/null \
+    refused 6 "n3" ek 1 volume status $vol --check
+    ek 1 volume status $vol --json | jq -e '[.volume.mirrors[0].replicas[] | select(.node.name == "n2") | .state][0] == "in-sync"' > /dev/null \
         || die "a replica with one good superblock was not used"
-    ek 1 detach vol --quiet
+    ek 1 detach $vol --quiet
 }
 
 addresses() {
@@ -140,7 +140,7 @@ addresses() {
     # A node that is dead when it is needed.
     ek 3 disk add "$work/n3/disk" --name disk --quiet
     kill_node 3
-    refused 3 "n3 answer" ek 1 volume create vol --size 64M --replicas 1 --on n3:disk
+    refused 3 "n3 answer" ek 1 volume create $vol --size 64M --replicas 1 --on n3:disk
 }
 
 garbage() {
@@ -161,10 +161,10 @@ garbage() {
     done
     wait $fio || { cat "$work/fio.out"; die "the load saw an error"; }
     still_there
-    ek 1 volume status vol --check --quiet || die "a replica was lost by garbage"
+    ek 1 volume status $vol --check --quiet || die "a replica was lost by garbage"
     for n in 1 2 3; do ek $n node status --quiet; done
-    ek 1 detach vol --quiet
-    compare_replicas vol
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
 }
 
 "$which"

@@ -10,8 +10,8 @@ case $layout in
 esac
 start_nodes "$nodes"
 # shellcheck disable=SC2086
-ek 1 volume create vol --size 256M $options --protocol "$protocol" --quiet
-target=$(attach vol "$through")
+ek 1 volume create $vol --size 256M $options --protocol "$protocol" --quiet
+target=$(attach $vol "$through")
 if [ "$through" = nbd ]; then engine=(--ioengine=nbd --uri="$target"); else engine=(--ioengine=libaio --direct=1 --filename="$target"); fi
 
 # verify NAME ARGS…: writes and reads back with checksums.
@@ -22,7 +22,7 @@ verify() {
         --output-format=terse --terse-version=3 "$@" > "$work/fio.out" 2>&1 || { cat "$work/fio.out"; die "fio $name"; }
 }
 
-block=$(ek 1 volume status vol --json | jq .volume.block_size)
+block=$(ek 1 volume status $vol --json | jq .volume.block_size)
 [ "$block" -gt 512 ] || verify smallest --rw=randwrite --bs=512 --iodepth=16 --size=4M
 for depth in 1 16 64; do
     verify "4k-$depth" --rw=randwrite --bs=4k --iodepth=$depth --size=$((depth == 1 ? 8 : 48))M
@@ -32,5 +32,5 @@ verify 1m --rw=write --bs=1M --iodepth=8 --size=192M
 verify mixed --rw=randwrite --bsrange="$block"-256k --blockalign="$block" --bs_unaligned=0 --iodepth=32 --size=64M
 verify jobs --rw=randwrite --bs=8k --iodepth=8 --numjobs=4 --size=32M --offset_increment=48M --group_reporting
 verify flushed --rw=randwrite --bs=4k --iodepth=4 --size=4M --fsync=8
-ek 1 detach vol --quiet
-compare_replicas vol
+ek 1 detach $vol --quiet
+compare_replicas $vol

@@ -2,15 +2,15 @@
 # libnbd's and QEMU's tools, in and out.
 source "$(dirname "$0")/../lib.sh"
 start_nodes 3
-ek 1 volume create vol --size 256M --replicas 3 --quiet
+ek 1 volume create $vol --size 256M --replicas 3 --quiet
 ek 1 volume create other --size 256M --replicas 2 --quiet
-uri=$(attach vol nbd)
+uri=$(attach $vol nbd)
 other=$(attach other nbd)
 
 nbdinfo --json "$uri" > "$work/info"
 jq -e '.exports[0] | ."export-size" == 268435456 and .can_flush and .can_fua and .can_trim and .can_zero and .can_multi_conn and (.is_read_only | not)' \
     "$work/info" > /dev/null || { cat "$work/info"; die "nbdinfo shows something else"; }
-nbdinfo --list "$uri" | grep -q 'export="vol"' || die "the export is not listed"
+nbdinfo --list "$uri" | grep -q "export=\"$vol\"" || die "the export is not listed"
 say "nbdinfo is right"
 
 # A disk image with real content and holes.
@@ -38,15 +38,15 @@ if grep -qiE 'failed|error' "$work/qemu-io"; then cat "$work/qemu-io"; die "qemu
 say "qemu-io patterns with FUA and discard"
 
 # Discard gives space back, and BLOCK_STATUS tells the truth afterwards.
-before=$(du -k "$(replica_files vol 0 | head -n 1)" | cut -f1)
+before=$(du -k "$(replica_files $vol 0 | head -n 1)" | cut -f1)
 qemu-io -f raw "$uri" -c 'discard 0 256M' -c flush > /dev/null
-after=$(du -k "$(replica_files vol 0 | head -n 1)" | cut -f1)
+after=$(du -k "$(replica_files $vol 0 | head -n 1)" | cut -f1)
 [ "$after" -lt $((before / 2)) ] || die "discard gave nothing back: $before KiB before, $after after"
 nbdinfo --map "$uri" > "$work/map"
 awk '$3 == 0 {data += $2} END {exit data > 1048576}' "$work/map" || { cat "$work/map"; die "the map shows data after a discard"; }
 say "space: $before KiB before, $after KiB after the discard"
 
-ek 1 detach vol --quiet
+ek 1 detach $vol --quiet
 ek 1 detach other --quiet
-compare_replicas vol
+compare_replicas $vol
 compare_replicas other

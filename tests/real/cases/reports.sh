@@ -4,8 +4,8 @@
 source "$(dirname "$0")/../lib.sh"
 kind=$1
 start_nodes 3
-ek 1 volume create vol --size 2G --replicas 3 --quiet
-DEV=$(attach vol device)
+ek 1 volume create $vol --size 2G --replicas 3 --quiet
+DEV=$(attach $vol device)
 
 # Each one's output, or its end with an error.
 shown() { say "$*"; "$@" > "$work/out" 2>&1 || { cat "$work/out"; die "$*"; }; tail -n "${LINES_SHOWN:-2}" "$work/out"; }
@@ -21,14 +21,14 @@ raw)
     ;;
 *)
     DIR=$work/mnt
-    ek 1 mount vol "$DIR" --mkfs "$kind" --quiet
+    ek 1 mount $vol "$DIR" --mkfs "$kind" --quiet
     LINES_SHOWN=8 shown fio -filename="$DIR/benchmark" -direct=1 -rw=write -bs=4k -size=512M -numjobs=64 -runtime=10 -group_reporting -name=file1
     LINES_SHOWN=8 shown fio -filename="$DIR/benchmark" -direct=1 -rw=randwrite -bs=4k -size=512M -numjobs=64 -runtime=10 -group_reporting -name=file1
     shown dd if=/dev/zero of="$DIR/testfile" bs=128M count=1 oflag=direct
     shown dd if=/dev/zero of="$DIR/testfile" bs=4k count=10000 oflag=direct
     shown dd if=/dev/zero of="$DIR/testfile" bs=512 count=10000 oflag=direct
-    ek 1 umount vol --keep-attached --quiet
+    ek 1 umount $vol --keep-attached --quiet
     ;;
 esac
-ek 1 detach vol --quiet
-compare_replicas vol
+ek 1 detach $vol --quiet
+compare_replicas $vol

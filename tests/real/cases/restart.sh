@@ -5,8 +5,8 @@
 source "$(dirname "$0")/../lib.sh"
 how=$1
 start_nodes 3
-ek 1 volume create vol --size 256M --replicas 3 --quiet
-uri=$(attach vol nbd)
+ek 1 volume create $vol --size 256M --replicas 3 --quiet
+uri=$(attach $vol nbd)
 head -c 32M /dev/urandom > "$work/known"
 truncate -s 256M "$work/known.image"
 dd if="$work/known" of="$work/known.image" conv=notrunc status=none
@@ -16,17 +16,17 @@ load() { fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --io
 
 case $how in
 clean)
-    ek 1 detach vol --quiet
+    ek 1 detach $vol --quiet
     for n in 3 2 1; do stop_node $n; done
     for n in 1 2 3; do start_node $n; done
-    refused 0 "" ek 1 volume status vol --check
+    refused 0 "" ek 1 volume status $vol --check
     ;;
 replica)
     load 8 & fio=$!
     sleep 2; kill_node 2
     sleep 2; start_node 2
     wait $fio || { cat "$work/fio.out"; die "fio saw an error"; }
-    wait_in_sync vol
+    wait_in_sync $vol
     ;;
 primary)
     load 30 & fio=$!
@@ -35,13 +35,13 @@ primary)
     start_node 1
     ;;
 esac
-if ! uri=$(uri_of vol 2>/dev/null); then
-    await "attached again" ek 1 attach vol --as nbd
-    uri=$(uri_of vol)
+if ! uri=$(uri_of $vol 2>/dev/null); then
+    await "attached again" ek 1 attach $vol --as nbd
+    uri=$(uri_of $vol)
 fi
-wait_in_sync vol
+wait_in_sync $vol
 nbdcopy "$uri" "$work/back"
 cmp --bytes=$((32 << 20)) "$work/known" "$work/back" || die "data is lost"
 say "the data is all there"
-ek 1 detach vol --quiet
-compare_replicas vol
+ek 1 detach $vol --quiet
+compare_replicas $vol
