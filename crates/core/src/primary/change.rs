@@ -1,7 +1,6 @@
 //! View changes: what is wanted is collected as edits, committed by the coordinator in one swap,
 //! and adopted by all members before anything relies on it (rules V1, V2, V5).
 
-use super::peers::Peer;
 use super::{
     Command, CommandError, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary,
     PrimaryEffect,
@@ -207,12 +206,9 @@ impl<P: Payload> Primary<P> {
         cause: Cause,
     ) -> Result<(), ViewError> {
         let (mirror, record) = next.replica(replica).ok_or(ViewError::UnknownReplica)?;
-        let lacking = self.lacking(mirror);
-        let is_healthy = |r: &ReplicaRecord| {
-            let whole = |peer: &Peer| peer.is_healthy() && lacking & peer.bit() == 0;
-            r.id != replica && self.peers.get(&r.id).is_some_and(whole)
-        };
-        if record.state == ReplicaState::InSync && !next.mirrors[mirror].in_sync().any(is_healthy) {
+        let can_go_on =
+            || next.mirrors[mirror].in_sync().any(|r| r.id != replica && self.is_sound(r.id));
+        if record.state == ReplicaState::InSync && !can_go_on() {
             return Err(ViewError::LastInSync);
         }
         let already_out = record.state == state || record.state == ReplicaState::Faulty;

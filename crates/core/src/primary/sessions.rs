@@ -2,7 +2,7 @@
 //! answers grant (rules W2, W5, V3).
 
 use super::change::Edit;
-use super::peers::PeerLink;
+use super::peers::{Peer, PeerLink};
 use super::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::{Message, Opener, ReplicaReport};
@@ -156,7 +156,7 @@ impl<P: Payload> Primary<P> {
     /// An in-sync replica has had another life since. It leaves, unless nobody else has the data:
     /// then it stays if it can't have lost any (W5).
     fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
-        if self.has_healthy_other(mirror, replica) {
+        if self.has_sound_other(mirror, replica) {
             return self.wants_to_leave(replica, Cause::Restarted);
         }
         let Some(peer) = self.peers.get(&replica) else { return };
@@ -174,20 +174,29 @@ impl<P: Payload> Primary<P> {
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.lost = true;
         }
-        let peers = &self.mirrors[mirror];
-        let all_lost =
-            peers.ids(peers.in_sync).all(|id| self.peers.get(&id).is_some_and(|peer| peer.lost));
-        if all_lost {
+        if self.has_lost_everywhere(mirror) {
             self.end(cx, super::EndReason::LostWrites);
         }
     }
 
-    /// Whether the mirror has another in-sync replica that can be relied upon.
-    pub(super) fn has_healthy_other(&self, mirror: usize, replica: ReplicaId) -> bool {
-        let Some(peers) = self.mirrors.get(mirror) else { return false };
-        peers
-            .ids(peers.in_sync)
-            .any(|id| id != replica && self.peers.get(&id).is_some_and(|peer| peer.is_healthy()))
+    /// Whether each in-sync replica of a mirror lacks acknowledged writes, or may.
+    fn has_lost_everywhere(&self, mirror: usize) -> bool {
+        let lacking = self.lacking(mirror);
+        let peers = &self.mirrors[mirror];
+        let has_lost = |peer: &Peer| peer.lost || lacking & peer.bit() != 0;
+        peers.ids(peers.in_sync).all(|id| self.peers.get(&id).is_some_and(has_lost))
+    }
+
+    fn has_sound_other(&self, mirror: usize, replica: ReplicaId) -> bool {
+        let peers = &self.mirrors[mirror];
+        peers.ids(peers.in_sync).any(|id| id != replica && self.is_sound(id))
+    }
+
+    /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
+    pub(super) fn is_sound(&self, replica: ReplicaId) -> bool {
+        let is_sound =
+            |peer: &Peer| peer.is_healthy() && self.lacking(peer.mirror) & peer.bit() == 0;
+        self.peers.get(&replica).is_some_and(is_sound)
     }
 
     pub(super) fn is_member(&self, replica: ReplicaId) -> bool {
