@@ -38,7 +38,8 @@ pub(super) enum Edit {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingEdit {
     edit: Edit,
-    command: Option<CommandId>,
+    /// The command, and when it came.
+    command: Option<(CommandId, Instant)>,
 }
 
 /// A call to the coordinator that is not answered.
@@ -112,7 +113,7 @@ impl<P: Payload> Primary<P> {
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Detach => return self.begin_detach(cx, id),
         };
-        self.edits.push(PendingEdit { edit, command: Some(id) });
+        self.edits.push(PendingEdit { edit, command: Some((id, cx.now)) });
     }
 
     /// Starts the next call to the coordinator, if one is wanted.
@@ -251,6 +252,34 @@ impl<P: Payload> Primary<P> {
                 self.must_read = true;
                 self.retry_call_at = cx.now + CALL_PAUSE;
             }
+        }
+    }
+
+    /// Answers commands that have waited for the coordinator for too long. What was asked of it may
+    /// have been committed.
+    pub(super) fn give_up_commands(&mut self, cx: &mut Context<'_, P>) {
+        let patience = self.config.settings.coordinator_patience;
+        let is_long = |since: Instant| cx.now.since(since) >= patience;
+        let silent_since = self.coordinator_silent_since.or(self.call.as_ref().map(Call::since));
+        if !silent_since.is_some_and(is_long) {
+            return;
+        }
+        let limit = Instant(cx.now.0.saturating_sub(patience.as_nanos() as u64));
+        let asked = match &mut self.call {
+            Some(Call { kind: CallKind::Swap(_, edits), .. }) => edits.as_mut_slice(),
+            _ => &mut [],
+        };
+        let mut given_up: Vec<_> = asked.iter_mut().filter_map(|p| p.take_command(limit)).collect();
+        self.edits.retain_mut(|pending| match pending.take_command(limit) {
+            Some(id) => {
+                given_up.push(id);
+                false
+            }
+            None => true,
+        });
+        for id in given_up {
+            let result = Err(CommandError::NoCoordinator);
+            cx.effects.push(PrimaryEffect::CommandDone { id, result });
         }
     }
 
@@ -471,7 +500,7 @@ fn finish_command<P>(
     pending: PendingEdit,
     result: Result<(), CommandError>,
 ) {
-    if let Some(id) = pending.command {
+    if let Some(id) = pending.command() {
         cx.effects.push(PrimaryEffect::CommandDone { id, result });
     }
 }
@@ -479,7 +508,12 @@ fn finish_command<P>(
 impl PendingEdit {
     /// The operator's command that waits for this edit.
     pub(super) fn command(&self) -> Option<CommandId> {
-        self.command
+        self.command.map(|(id, _)| id)
+    }
+
+    /// Takes the command away if it came before `limit`.
+    fn take_command(&mut self, limit: Instant) -> Option<CommandId> {
+        self.command.take_if(|(_, came)| *came <= limit).map(|(id, _)| id)
     }
 }
 

@@ -153,7 +153,8 @@ pub enum PrimaryEffect<P> {
 pub enum CommandError {
     /// The view does not permit it.
     View(ViewError),
-    /// The coordinator does not answer.
+    /// The coordinator has not answered for the time that it is given. The change may have been
+    /// committed all the same.
     NoCoordinator,
     /// The primary ended before.
     Ended,

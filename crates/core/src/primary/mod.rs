@@ -215,6 +215,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         self.watch_obstacle(cx);
+        self.give_up_commands(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
             && self.unadopted.is_empty()

@@ -187,7 +187,7 @@ impl Cluster {
 
     /// A volume was detached cleanly: everything is flushed and equal, and the view says so.
     pub(super) fn judge_clean_detach(&mut self, primary: usize) {
-        self.registers.detached();
+        self.registers.detached(primary);
         let view = self.coordinator.newest();
         if view.primaries.contains(&self.primaries[primary].id) {
             self.fail("I6", format!("primary {primary} detached, but the newest view names it"));

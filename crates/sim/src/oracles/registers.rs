@@ -181,10 +181,14 @@ impl Registers {
         }
     }
 
-    /// The volume was detached cleanly: everything acknowledged is durable.
-    pub fn detached(&mut self) {
+    /// A primary detached cleanly: everything acknowledged by it or by earlier ones is durable. A
+    /// later one may serve already.
+    pub fn detached(&mut self, primary: usize) {
+        let order = self.order_of(primary);
         for write in std::mem::take(&mut self.unflushed) {
-            if self.changes[write as usize].acknowledged.is_some() {
+            let change = &self.changes[write as usize];
+            let is_earlier = self.order_of(change.primary) <= order;
+            if is_earlier && change.acknowledged.is_some() {
                 self.make_durable(write);
             } else {
                 self.unflushed.push(write);

@@ -217,11 +217,13 @@ impl<P: Payload> Primary<P> {
             return self.unplaced.push_back(sequence);
         }
         let mirror = &self.mirrors[part.mirror];
-        // One that failed a write lacks it; it is read only if there is no other one to drop it for.
+        // One that failed a write lacks it; it is read only if there is no other one to drop it for,
+        // and if nobody was told that the write succeeded.
         let is_last = mirror.in_sync.count_ones() == 1;
         let is_usable = |id: &ReplicaId| {
-            let peer = self.peers.get(id);
-            peer.is_some_and(|peer| peer.is_healthy() && (is_last || peer.failing.is_none()))
+            let Some(peer) = self.peers.get(id) else { return false };
+            let has_failed = peer.failing.is_some();
+            peer.is_healthy() && (!has_failed || is_last && self.is_sound(*id))
         };
         let choose = |set: ReplicaSet| {
             let usable: Vec<_> = mirror.ids(set & !part.failed).filter(is_usable).collect();
