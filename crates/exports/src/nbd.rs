@@ -49,6 +49,11 @@ pub trait Exports {
 
     /// All exports that may be listed.
     fn list(&self) -> Vec<Export>;
+
+    /// Whether its volume takes one more client. If not, whoever chooses it is told so.
+    fn has_room(&self, _export: &Export) -> bool {
+        true
+    }
 }
 
 /// What client and server have agreed on.

@@ -43,7 +43,7 @@ pub struct Config {
     pub data: DataConfig,
     /// Times by which primaries and replicas work; the same on all nodes.
     pub times: TimesConfig,
-    /// NBD over TCP.
+    /// NBD clients.
     pub nbd: NbdConfig,
 }
 
@@ -158,12 +158,17 @@ pub struct TimesConfig {
     pub concurrent_copies: usize,
 }
 
-/// NBD over TCP.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// NBD clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NbdConfig {
     /// `HOST:PORT` addresses to listen on; empty: unix sockets only.
     pub listen: Vec<String>,
+    /// Clients that one volume takes at once; more are refused.
+    pub most_clients: usize,
+    /// Listen on addresses that other machines can reach even if clients need not prove who they
+    /// are.
+    pub insecure: bool,
     /// Requires TLS on TCP.
     pub tls: Option<NbdTlsConfig>,
 }
@@ -252,6 +257,12 @@ impl Default for DataConfig {
             memory_per_volume: ByteSize(64 << 20),
             memory_per_worker: ByteSize(512 << 20),
         }
+    }
+}
+
+impl Default for NbdConfig {
+    fn default() -> Self {
+        Self { listen: Vec::new(), most_clients: 64, insecure: false, tls: None }
     }
 }
 

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::api::server;
 use crate::api::types::NodeRef;
-use crate::config::Address;
-use crate::config::Config;
+use crate::config::check::open_nbd_address;
+use crate::config::{Address, Config};
 use crate::coordinator::handle::Membership;
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Coordinator as _, Embedded, Handle, NodeRecord, Request, unix_seconds};
@@ -156,14 +156,11 @@ impl Daemon {
     }
 }
 
-/// NBD has no proof of who a client is but TLS.
+/// The configuration has permitted it; the status tells it all the same.
 fn warn_of_open_nbd(node: &Node) {
-    let open = |text: &&String| !Address::parse(text).is_ok_and(|address| address.is_local());
-    if node.config.nbd.tls.is_none()
-        && let Some(address) = node.config.nbd.listen.iter().find(open)
-    {
+    if let Some(address) = open_nbd_address(&node.config) {
         node.warn(format!(
-            "nbd.listen = {address:?} is reachable from other machines without TLS: whoever reaches it can read and write volumes exported on TCP; set [nbd.tls] with an authority"
+            "nbd.listen = {address:?} is reachable from other machines and nbd.insecure is set: whoever reaches it can read and write volumes exported on TCP; set [nbd.tls] with an authority"
         ));
     }
 }

@@ -4,6 +4,8 @@
 //! The handshake is done here (its state machine is in the `exports` crate), with TLS if the
 //! configuration demands it; then the socket goes to the engine.
 
+mod clients;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,8 @@ use crate::node::Node;
 use crate::peer::stream::PeerStream;
 use crate::peer::tls;
 
+use clients::Clients;
+
 /// How long a client may take to choose an export.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Clients that have not yet chosen; more are closed at once.
@@ -42,6 +46,7 @@ pub struct NbdServer {
     pub tls: Option<Arc<ServerConfig>>,
     directory: PathBuf,
     choosing: Arc<Semaphore>,
+    clients: Arc<Clients>,
 }
 
 struct Served {
@@ -56,6 +61,7 @@ struct Choice {
     exports: Vec<Export>,
     /// On a unix socket of its own, an export is chosen by the empty name too.
     default: bool,
+    clients: Arc<Clients>,
 }
 
 impl Exports for Choice {
@@ -68,6 +74,19 @@ impl Exports for Choice {
 
     fn list(&self) -> Vec<Export> {
         self.exports.clone()
+    }
+
+    fn has_room(&self, export: &Export) -> bool {
+        let room = self.clients.has_room(export.volume);
+        if !room {
+            let most = self.clients.most();
+            tracing::warn!(
+                volume = export.name,
+                most,
+                "refused an NBD client: the volume has as many as nbd.most_clients permits"
+            );
+        }
+        room
     }
 }
 
@@ -91,6 +110,7 @@ impl NbdServer {
             tls,
             directory: config.runtime.join("nbd"),
             choosing: Arc::new(Semaphore::new(MOST_CHOOSING)),
+            clients: Clients::new(config.nbd.most_clients),
         };
         Ok((server, listeners))
     }
@@ -145,7 +165,7 @@ impl NbdServer {
     /// The exports of all volumes that may be chosen on TCP.
     fn on_tcp(&self) -> Choice {
         let exports = self.lock().values().filter(|s| s.tcp).map(|s| s.export.clone()).collect();
-        Choice { exports, default: false }
+        Choice { exports, default: false, clients: self.clients.clone() }
     }
 }
 
@@ -153,7 +173,8 @@ async fn accept_unix(listener: UnixListener, node: Arc<Node>, export: Export) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let choice = Choice { exports: vec![export.clone()], default: true };
+                let (exports, clients) = (vec![export.clone()], node.nbd.clients.clone());
+                let choice = Choice { exports, default: true, clients };
                 greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice, None);
             }
             Err(error) => failed(&error).await,
@@ -261,10 +282,21 @@ async fn start_tls(
     match (stream, tls) {
         (PeerStream::Tcp(stream), Some(tls)) => {
             let stream = TlsAcceptor::from(tls).accept(stream).await;
-            let stream = stream.map_err(|e| format!("TLS: {e}"))?;
+            let stream = stream.map_err(|e| format!("TLS: {e}{}", advice(&e)))?;
             Ok(PeerStream::Tls(Box::new(TlsStream::Server(stream))))
         }
         _ => Err("TLS is not to be had here".into()),
+    }
+}
+
+/// What a client has to do that the TLS library turned away.
+fn advice(error: &std::io::Error) -> &'static str {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
+            "; a client has to show a certificate that nbd.tls.authority has signed"
+        }
+        _ => "",
     }
 }
 
@@ -272,12 +304,17 @@ async fn start_tls(
 async fn serve(node: &Arc<Node>, stream: PeerStream, negotiated: Negotiated, from: String) {
     let volume: VolumeId = negotiated.export.volume;
     let name = negotiated.export.name.clone();
+    // Among several that choose at the same time, room for one was seen by all.
+    let Some(seat) = node.nbd.clients.admit(volume) else {
+        let most = node.nbd.clients.most();
+        return tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.most_clients permits");
+    };
     let socket = match stream.into_plain_fd() {
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%from, %error, "cannot hand over an NBD client"),
     };
     let frontend = node.volumes.next_frontend();
-    let maker = front_end(socket, negotiated);
+    let maker = clients::seated(front_end(socket, negotiated), seat);
     let added = node.data.add_frontend(volume, frontend, format!("{FRONTEND}{from}"), maker).await;
     match added {
         Ok(()) => tracing::info!(volume = name, %from, "an NBD client is connected"),

@@ -53,6 +53,9 @@ pub enum HandshakeError {
     /// An export chosen by the old option, which has no error answer, and that cannot be had.
     #[error("the client chose an export that does not exist, or not without TLS")]
     NoExport,
+    /// The same, and the export takes no more clients.
+    #[error("the client chose an export that has as many clients as it takes")]
+    NoRoom,
 }
 
 /// What is expected next.
@@ -202,6 +205,7 @@ impl Handshake {
             Answer::StartTls => Some(Progress::StartTls),
             Answer::Ended => Some(Progress::Ended),
             Answer::NoExport => return Err(HandshakeError::NoExport),
+            Answer::NoRoom => return Err(HandshakeError::NoRoom),
             Answer::Chosen { mut negotiated, old_style } => {
                 if old_style && !self.no_zeroes {
                     out.extend_from_slice(&[0; 124]);

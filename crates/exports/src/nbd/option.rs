@@ -25,6 +25,8 @@ pub(super) enum Answer {
     Ended,
     /// The client chose by the option that has no error answer.
     NoExport,
+    /// The same, and the export has as many clients as it takes.
+    NoRoom,
     Chosen {
         negotiated: Box<Negotiated>,
         old_style: bool,
@@ -62,6 +64,7 @@ const REP_SERVER: u32 = 2;
 const REP_INFO: u32 = 3;
 const REP_META_CONTEXT: u32 = 4;
 const REP_ERR_UNSUP: u32 = (1 << 31) + 1;
+const REP_ERR_POLICY: u32 = (1 << 31) + 2;
 const REP_ERR_INVALID: u32 = (1 << 31) + 3;
 const REP_ERR_TLS_REQD: u32 = (1 << 31) + 5;
 const REP_ERR_UNKNOWN: u32 = (1 << 31) + 6;
@@ -75,6 +78,8 @@ const INFO_BLOCK_SIZE: u16 = 3;
 /// The only context there is, and the number by which replies name it.
 const BASE_ALLOCATION: &str = "base:allocation";
 pub(super) const BASE_ALLOCATION_ID: u32 = 1;
+
+const NO_ROOM: &str = "the volume has as many clients as its server permits: disconnect one, or raise the limit there";
 
 /// An error answer: its number, and the text for people.
 type Refusal = (u32, &'static str);
@@ -137,6 +142,9 @@ fn export_name(session: &Session, data: &[u8], exports: &dyn Exports, out: &mut 
         .filter(|name| session.tls != Tls::Required && name.len() <= LONGEST_NAME)
         .and_then(|name| exports.find(name));
     let Some(export) = found else { return Answer::NoExport };
+    if !exports.has_room(&export) {
+        return Answer::NoRoom;
+    }
     out.extend_from_slice(&export.size.to_be_bytes());
     let flags = transmission_flags(&export, session.structured_replies);
     out.extend_from_slice(&flags.to_be_bytes());
@@ -194,6 +202,9 @@ fn info(
     let wanted = (0..count).map(|_| data.u16()).collect::<Result<Vec<_>, _>>()?;
     expect_no_data(data.0)?;
     let export = exports.find(name).ok_or((REP_ERR_UNKNOWN, "there is no export of this name"))?;
+    if option == OPT_GO && !exports.has_room(&export) {
+        return Err((REP_ERR_POLICY, NO_ROOM));
+    }
     put_info(session, option, &wanted, &export, out);
     Ok(match option {
         OPT_GO => chosen(session, export, name.as_bytes(), false),

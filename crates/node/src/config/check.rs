@@ -79,7 +79,28 @@ fn addresses(config: &Config) -> Result<(), String> {
             }
         }
     }
+    open_nbd(config)?;
     wildcard(config)
+}
+
+/// The first address on which whoever reaches it from another machine may read and write volumes.
+/// TLS alone does not tell who a client is: only a certificate that it has to show does.
+pub(crate) fn open_nbd_address(config: &Config) -> Option<&str> {
+    let proved = config.nbd.tls.as_ref().is_some_and(|tls| tls.authority.is_some());
+    let open = |text: &&String| !Address::parse(text).is_ok_and(|address| address.is_local());
+    let found = config.nbd.listen.iter().find(open).filter(|_| !proved);
+    found.map(String::as_str)
+}
+
+fn open_nbd(config: &Config) -> Result<(), String> {
+    match open_nbd_address(config) {
+        Some(text) if !config.nbd.insecure => Err(format!(
+            "nbd.listen = {text:?} is reachable from other machines, and whoever reaches it could read and write \
+             the volumes exported on TCP: set [nbd.tls] with an `authority` that signs the clients' certificates, \
+             or say `insecure = true` under [nbd] if the network itself keeps strangers out"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// `0.0.0.0` is nowhere that others could reach.
@@ -114,6 +135,7 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("peer.handshake_seconds", config.peer.handshake_seconds, 1, 60)?;
     within("peer.most_unproved", config.peer.most_unproved as u64, 1, 4096)?;
     within("coordinator.expiry_seconds", config.coordinator.expiry_seconds, 3, 3600)?;
+    within("nbd.most_clients", config.nbd.most_clients as u64, 1, 4096)?;
     within("data.workers", config.workers() as u64, 1, 256)?;
     within("data.memory_per_volume", config.data.memory_per_volume.0, 8 << 20, 1 << 40)?;
     within("data.memory_per_worker", config.data.memory_per_worker.0, 16 << 20, 1 << 40)?;

@@ -39,7 +39,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "concurrent_copies",
         ],
     ),
-    ("nbd", &["listen", "tls"]),
+    ("nbd", &["listen", "most_clients", "insecure", "tls"]),
     ("nbd.tls", &["certificate", "key", "authority"]),
 ];
 

@@ -27,6 +27,19 @@ fn listening_beyond_loopback_needs_authentication() {
 }
 
 #[test]
+fn exports_beyond_loopback_need_clients_that_prove_themselves_or_a_word_of_consent() {
+    let listen = "[nbd]\nlisten = [\"127.0.0.1:10809\", \"192.0.2.1:10809\"]";
+    let error = Config::parse(listen).unwrap_err().message;
+    assert!(error.contains("192.0.2.1") && error.contains("insecure = true"), "{error}");
+    // Encryption without an authority lets everybody in.
+    let encrypted = format!("{listen}\n[nbd.tls]\ncertificate = \"/c\"\nkey = \"/k\"");
+    Config::parse(&encrypted).unwrap_err();
+    Config::parse(&format!("{encrypted}\nauthority = \"/a\"")).unwrap();
+    Config::parse(&format!("{listen}\ninsecure = true")).unwrap();
+    Config::parse("[nbd]\nlisten = [\"127.0.0.1:10809\", \"[::1]:10809\"]").unwrap();
+}
+
+#[test]
 fn an_address_for_all_interfaces_needs_an_advertised_one() {
     let text = "[peer]\nlisten = [\"0.0.0.0:7740\"]\nkey_file = \"/k\"";
     assert!(Config::parse(text).unwrap_err().message.contains("peer.advertise"));
@@ -43,6 +56,7 @@ fn values_out_of_range_are_refused_by_name() {
         "[data]\nmemory_per_volume = \"1Q\"",
         "[coordinator]\nhere = true\njoin = \"a:1\"",
         "[metrics]\nlisten = \"unix:/a\"",
+        "[nbd]\nmost_clients = 0",
         "[peer]\nlisten = [\"nonsense:port\"]",
         "[peer]\nlisten = []",
     ] {

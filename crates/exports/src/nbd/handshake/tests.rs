@@ -25,6 +25,23 @@ impl Exports for OneExport {
     }
 }
 
+/// The same, with as many clients as it takes.
+struct FullExport;
+
+impl Exports for FullExport {
+    fn find(&self, name: &str) -> Option<Export> {
+        OneExport.find(name)
+    }
+
+    fn list(&self) -> Vec<Export> {
+        OneExport.list()
+    }
+
+    fn has_room(&self, _export: &Export) -> bool {
+        false
+    }
+}
+
 /// A client that has read the greeting and sent its flags.
 struct Client {
     server: Handshake,
@@ -94,6 +111,7 @@ fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
 
 const ACK: u32 = 1;
 const ERR_UNSUP: u32 = 0x8000_0001;
+const ERR_POLICY: u32 = 0x8000_0002;
 const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_TLS_REQD: u32 = 0x8000_0005;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
@@ -173,6 +191,24 @@ fn the_old_way_to_choose_works() {
     let mut client = Client::new(Tls::Off);
     let result = client.server.receive(&option_bytes(1, b"no"), &OneExport, &mut Vec::new());
     assert_eq!(result, Err(HandshakeError::NoExport));
+}
+
+#[test]
+fn an_export_without_room_can_be_looked_at_but_not_chosen() {
+    let mut client = Client::new(Tls::Off);
+    let mut answer = |option, data: &[u8]| {
+        let mut out = Vec::new();
+        let progress = client.server.receive(&option_bytes(option, data), &FullExport, &mut out);
+        (progress, replies(&out, option))
+    };
+    assert_eq!(answer(6, &info("db", &[])).1.last().unwrap().0, ACK);
+    let (progress, replies) = answer(7, &info("db", &[]));
+    assert_eq!((progress, replies.len()), (Ok(Progress::More), 1));
+    assert_eq!(replies[0].0, ERR_POLICY);
+    assert!(String::from_utf8_lossy(&replies[0].1).contains("as many clients"));
+    let mut out = Vec::new();
+    let old = client.server.receive(&option_bytes(1, b"db"), &FullExport, &mut out);
+    assert_eq!((old, out), (Err(HandshakeError::NoRoom), Vec::new()));
 }
 
 #[test]
