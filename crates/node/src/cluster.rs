@@ -74,7 +74,7 @@ pub async fn forward<Q: Serialize, A: DeserializeOwned>(
 }
 
 fn system(what: &str, why: &str) -> ApiError {
-    let advice = "See the log of that node; compare versions by `evenkeel node list`";
+    let advice = "See the log of that node; compare versions by `evenkeel node status`";
     ApiError::new(ErrorCode::System, what, why, advice)
 }
 

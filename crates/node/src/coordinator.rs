@@ -52,6 +52,9 @@ pub struct NodeRecord {
     pub addresses: Vec<String>,
     /// Version of its software.
     pub software: String,
+    /// The life of its daemon: another one means that the last has ended.
+    #[serde(default)]
+    pub incarnation: u64,
 }
 
 /// A node with what the coordinator has heard of it.
@@ -167,8 +170,23 @@ pub enum Request {
         /// Name or identity.
         volume: String,
     },
-    /// Make a volume. Answer: `Done`, `NameInUse`.
+    /// A volume is about to be made: its replicas are, before it is itself. Answer: `Done`,
+    /// `NoVolume` if it was given up already.
+    Draft {
+        /// The node that makes it.
+        node: String,
+        /// The life of its daemon. When that ends, the draft is given up.
+        incarnation: u64,
+        /// The volume's identity.
+        volume: String,
+    },
+    /// Make a volume of a draft. Answer: `Done`, `NameInUse`, `NoVolume` if the draft was given up.
     Create(Box<StoredVolume>),
+    /// Give up a draft: its replicas may be deleted. A volume stays. Answer: `Done`.
+    GiveUp {
+        /// The volume's identity.
+        volume: String,
+    },
     /// Commit a view if its parent is the newest. Answer: `Done`, `Newest`, `NoVolume`,
     /// `NotExpired`.
     Swap {
@@ -211,9 +229,9 @@ pub struct FoundReplica {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
-    /// Its volume has it.
+    /// Its volume has it, or is about to be made.
     Belongs,
-    /// Its volume was deleted, or it was taken out: its space may be given back.
+    /// Its volume was deleted or never made, or it was taken out: its space may be given back.
     Deleted,
     /// Nothing is known of it: it is left alone.
     Unknown,

@@ -22,7 +22,7 @@ use crate::node::Node;
 use crate::peer::listener::PeerListener;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
-use crate::volumes::{Volumes, attach, status};
+use crate::volumes::{Volumes, attach, status, sweep};
 use crate::{http, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
@@ -248,6 +248,7 @@ async fn coordinator(
         name: identity.name.clone(),
         addresses: addresses.to_vec(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
+        incarnation: identity.incarnation.0,
     };
     embedded.call(Request::Register(record)).await.map_err(failed)?;
     if let Ok(crate::coordinator::Answer::Nodes(nodes)) = handle.call_once(Request::Nodes).await {
@@ -270,4 +271,5 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     tokio::spawn(status::sample(node.clone()));
     tokio::spawn(systemd::watchdog(node.clone()));
     tokio::spawn(attach::resume(node.clone()));
+    tokio::spawn(sweep::sweeps(node.clone()));
 }

@@ -63,6 +63,8 @@ struct Known {
     path: PathBuf,
     superblock: Option<Superblock>,
     problem: Option<String>,
+    /// Whether it is still being made: nobody else touches it then.
+    unfinished: bool,
 }
 
 /// What a disk keeps open.
@@ -211,11 +213,11 @@ impl Disks {
         known.is_some_and(|known| known.problem.is_none())
     }
 
-    /// The replicas of which this node knows, with their volumes.
+    /// The replicas of which this node knows, with their volumes, but for those being made.
     #[must_use]
-    pub fn replicas(&self) -> Vec<(ReplicaId, VolumeId)> {
+    pub fn finished_replicas(&self) -> Vec<(ReplicaId, VolumeId)> {
         let entries = self.lock();
-        let known = entries.iter().flat_map(|entry| &entry.replicas);
+        let known = entries.iter().flat_map(|entry| &entry.replicas).filter(|k| !k.unfinished);
         known.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
     }
 
@@ -240,6 +242,7 @@ impl Disks {
                 Ok(opened) => {
                     entry.replicas[position].path.clone_from(&opened.path);
                     entry.replicas[position].problem = None;
+                    entry.replicas[position].unfinished = false;
                 }
                 Err(_) => drop(entry.replicas.remove(position)),
             }
@@ -272,6 +275,7 @@ impl Disks {
             path: entry.record.path.clone(),
             superblock: Some(new.superblock.clone()),
             problem: Some("it is being made".into()),
+            unfinished: true,
         });
         Ok(site)
     }

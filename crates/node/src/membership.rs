@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeStatus};
 use crate::api::{ApiError, ErrorCode};
+use crate::cluster;
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, NodeRecord, Request};
 use crate::node::Node;
-use crate::{cluster, volumes};
 
 /// What the state directory remembers of the cluster.
 pub const FILE: &str = "cluster.json";
@@ -26,6 +26,7 @@ fn record(node: &Node) -> NodeRecord {
         name: node.identity.name.clone(),
         addresses: node.addresses.clone(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
+        incarnation: node.identity.incarnation.0,
     }
 }
 
@@ -108,7 +109,6 @@ pub async fn heartbeats(node: Arc<Node>) {
 #[derive(Default)]
 struct Member {
     registered: bool,
-    swept: bool,
     revision: u64,
     beats: u32,
 }
@@ -167,9 +167,6 @@ impl Member {
             {
                 node.warn(format!("cannot remember the cluster's nodes: {why}"));
             }
-        }
-        if !self.swept {
-            self.swept = volumes::local::sweep(node).await;
         }
     }
 }

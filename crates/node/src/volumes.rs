@@ -21,10 +21,12 @@ pub mod delete;
 pub mod export;
 pub mod local;
 mod lookup;
+mod make;
 mod place;
 mod rate;
 pub mod replica;
 pub mod status;
+pub mod sweep;
 mod words;
 
 use rate::Rate;

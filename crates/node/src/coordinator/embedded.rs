@@ -17,6 +17,8 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTran
 use super::*;
 use crate::identity::random_u128;
 
+mod drafts;
+
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
 const NODES: TableDefinition<&str, &[u8]> = TableDefinition::new("nodes");
 const VOLUMES: TableDefinition<&str, &[u8]> = TableDefinition::new("volumes");
@@ -89,7 +91,7 @@ impl Embedded {
         let transaction = db(database.begin_write())?;
         let id = {
             let mut table = db(transaction.open_table(CLUSTER))?;
-            for empty in [NODES, VOLUMES, VIEWS] {
+            for empty in [NODES, VOLUMES, VIEWS, drafts::DRAFTS] {
                 db(transaction.open_table(empty))?;
             }
             db(transaction.open_table(NAMES))?;
@@ -139,7 +141,9 @@ impl Embedded {
             Request::Nodes => inner.nodes(),
             Request::Volumes => inner.volumes(),
             Request::Read { volume } => inner.read(&volume),
+            Request::Draft { node, incarnation, volume } => inner.draft(node, incarnation, &volume),
             Request::Create(volume) => inner.create(&volume),
+            Request::GiveUp { volume } => inner.give_up(&volume),
             Request::Swap { node, view } => inner.swap(&node, &view),
             Request::Forget { volume, replica } => inner.forget(&volume, &replica),
             Request::Delete { node, volume, generation } => {
@@ -263,6 +267,9 @@ impl Inner {
                 Some(_) => return Ok(Answer::NameInUse),
                 None => {}
             }
+            if !drafts::take(transaction, &record.id)? {
+                return Ok(Answer::NoVolume);
+            }
             db(names.insert(record.name.as_str(), record.id.as_str()))?;
             let mut volumes = db(transaction.open_table(VOLUMES))?;
             db(volumes.insert(record.id.as_str(), text(record)?.as_slice()))?;
@@ -340,8 +347,10 @@ impl Inner {
     }
 
     fn fates(&self, found: &[FoundReplica]) -> Stored<Answer> {
+        self.give_up_dead()?;
         let transaction = db(self.database.begin_read())?;
         let deleted = db(transaction.open_table(DELETED))?;
+        let drafts = db(transaction.open_table(drafts::DRAFTS))?;
         let volumes = db(transaction.open_table(VOLUMES))?;
         let mut fates = Vec::with_capacity(found.len());
         for FoundReplica { volume, replica } in found {
@@ -353,6 +362,7 @@ impl Inner {
                 Some(Some(true)) => Fate::Deleted,
                 Some(Some(false)) => Fate::Belongs,
                 Some(None) => Fate::Unknown,
+                None if db(drafts.get(volume.as_str()))?.is_some() => Fate::Belongs,
                 None if db(deleted.get(volume.as_str()))?.is_some() => Fate::Deleted,
                 None => Fate::Unknown,
             });

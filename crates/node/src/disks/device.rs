@@ -17,6 +17,8 @@ const SMALLEST: u64 = 2 * DATA_OFFSET;
 /// Bytes that are zeroed in one go, between two lines of progress at most.
 const ZERO_STEP: u64 = 1 << 30;
 
+const READ_ONLY: &str = "it is read-only, and a replica is written to";
+
 /// Checks that a device may be taken, and with `force` erases the signatures that it carries.
 pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiError> {
     let refuse = |code, why: String, action: &str| Err(ApiError::new(code, what, why, action));
@@ -25,6 +27,11 @@ pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiErr
     if let Some(user) = user {
         let action = "Unmount it or end that use first; force does not help";
         return refuse(ErrorCode::DiskInUse, user, action);
+    }
+    if number.is_some_and(probe::is_read_only) {
+        let action =
+            "Make it writable (`blockdev --setrw`; for some, mechanically), or choose another disk";
+        return refuse(ErrorCode::NotSupported, READ_ONLY.into(), action);
     }
     let file = open_exclusively(path).map_err(|why| {
         ApiError::new(ErrorCode::DiskInUse, what, why, "End that use first; force does not help")
@@ -64,6 +71,10 @@ fn wipe(file: &File, size: u64) -> io::Result<()> {
 }
 
 fn open_exclusively(path: &Path) -> Result<File, String> {
+    // Else the kernel's word is that permission is denied.
+    if probe::device_number(path).is_ok_and(|number| number.is_some_and(probe::is_read_only)) {
+        return Err(READ_ONLY.into());
+    }
     let file = open_direct(path, OFlags::EXCL).map_err(|e| match e.raw_os_error() {
         Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => {
             "another program or device has it open exclusively".to_owned()
@@ -89,14 +100,19 @@ pub(super) fn open(
         Ok(Ok(replica)) => {
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
-            vec![Known { path: path.to_owned(), superblock, problem: None }]
+            vec![Known { path: path.to_owned(), superblock, problem: None, unfinished: false }]
         }
         Ok(Err(known)) => vec![known],
         Err(e) if e.is_no_replica() => Vec::new(),
         Err(e) => {
             let problem = e.to_string();
             tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
-            vec![Known { path: path.to_owned(), superblock: None, problem: Some(problem) }]
+            vec![Known {
+                path: path.to_owned(),
+                superblock: None,
+                problem: Some(problem),
+                unfinished: false,
+            }]
         }
     };
     Ok((Hold::Device { file }, block_size, known))

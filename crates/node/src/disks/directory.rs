@@ -26,8 +26,24 @@ pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
         return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     }
     block_size(path).map(drop).map_err(|e| {
-        let why = format!("its file system does not do direct I/O: {e}");
-        ApiError::new(ErrorCode::NotSupported, what, why, "Choose a directory on another one")
+        let (why, advice) = match e.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => (
+                "its file system is mounted read-only".to_owned(),
+                "Mount it for writing, or choose a directory on another one",
+            ),
+            io::ErrorKind::PermissionDenied => (
+                format!("the node may not write to it: {e}"),
+                "Give the directory to the user that the node runs as",
+            ),
+            io::ErrorKind::StorageFull => {
+                ("its file system is full".to_owned(), "Make room, or choose another one")
+            }
+            _ => (
+                format!("its file system does not do direct I/O: {e}"),
+                "Choose a directory on another one",
+            ),
+        };
+        ApiError::new(ErrorCode::NotSupported, what, why, advice)
     })
 }
 
@@ -66,7 +82,7 @@ pub(super) fn open(
 fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
     let bad = |problem: String| {
         tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
-        Known { path: path.to_owned(), superblock: None, problem: Some(problem) }
+        Known { path: path.to_owned(), superblock: None, problem: Some(problem), unfinished: false }
     };
     let file = match open_direct(path, OFlags::empty()) {
         Ok(file) => file,
@@ -81,7 +97,7 @@ fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> 
         Ok(Ok(replica)) => {
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
-            Known { path: path.to_owned(), superblock, problem: None }
+            Known { path: path.to_owned(), superblock, problem: None, unfinished: false }
         }
         Ok(Err(known)) => known,
         Err(e) => bad(e.to_string()),

@@ -47,6 +47,11 @@ fn sys(device: (u32, u32)) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", device.0, device.1))
 }
 
+/// Whether the kernel refuses every write to a block device.
+pub fn is_read_only(device: (u32, u32)) -> bool {
+    fs::read_to_string(sys(device).join("ro")).is_ok_and(|text| text.trim() == "1")
+}
+
 fn partitions(device: (u32, u32)) -> Vec<(u32, u32)> {
     let entries = fs::read_dir(sys(device)).into_iter().flatten().flatten();
     let partitions = entries.filter(|entry| entry.path().join("partition").exists());

@@ -58,6 +58,7 @@ pub(super) fn inspect(
             path: path.to_owned(),
             superblock: Some(newest.superblock),
             problem,
+            unfinished: false,
         }));
     }
     Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest }))

@@ -1,9 +1,7 @@
-//! Creating a volume: replicas first, each with the first view in its superblock, then the
-//! coordinator's record.
+//! Creating a volume: what is asked for is checked, and the places of its replicas are chosen. See
+//! [`super::make`] for how it is made then.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
@@ -11,34 +9,26 @@ use evenkeel_core::{
     ReplicaId, ReplicaRecord, ReplicaState, View, VolumeId, settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length};
-use hyper::Method;
 
-use super::local;
-use super::lookup::{self, unexpected};
+use super::make;
 use super::place::{self, Placement};
-use crate::api::handlers::peer::{CreateReplica, REPLICA, REPLICAS};
 use crate::api::types::*;
-use crate::api::{ApiError, ErrorCode, routes};
+use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::config::check::{NAME_RULE, is_name};
-use crate::coordinator::{
-    Answer, PlacedReplica, Request, StoredVolume, ViewText, VolumeRecord, to_hex,
-};
-use crate::disks::NewReplica;
+use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord};
 use crate::identity::random_u128;
 use crate::node::Node;
 
-/// How long a node may take to make a replica: a block device may have to be zeroed.
-const CREATION: Duration = Duration::from_secs(24 * 3600);
 /// The largest volume.
 const LARGEST: u64 = 1 << 60;
 
 /// What is about to be made.
-struct Draft {
-    name: String,
+pub(super) struct Draft {
+    pub(super) name: String,
     no_data: NoData,
-    thin: bool,
-    view: View,
+    pub(super) thin: bool,
+    pub(super) view: View,
     /// The disk of each replica, by mirror.
     disks: Vec<Vec<Disk>>,
     warnings: Vec<String>,
@@ -57,20 +47,15 @@ pub async fn create(
     check(&request, &what)?;
     let taken = Request::Read { volume: request.name.clone() };
     if let Answer::Volume(_) = node.coordinator.ask(&what, taken).await? {
-        return Err(name_in_use(&what));
+        return Err(make::name_in_use(&what));
     }
     let draft = draft(node, &request, &what).await?;
     let plan = plan(node, &draft);
     if !request.dry_run {
-        make(node, &draft, &what).await?;
+        make::make(node, &draft, &what).await?;
         tracing::info!(volume = draft.name, id = %draft.view.volume, "a volume was created");
     }
     Ok(CreateVolumeAnswer { version: VERSION, created: !request.dry_run, plan })
-}
-
-fn name_in_use(what: &str) -> ApiError {
-    let why = "another volume has this name";
-    ApiError::new(ErrorCode::NameInUse, what, why, "Choose another one; see `evenkeel volume list`")
 }
 
 fn check(request: &CreateVolumeRequest, what: &str) -> Result<(), ApiError> {
@@ -209,12 +194,12 @@ fn first_view(
 
 impl Draft {
     /// All replicas with their mirror and disk.
-    fn replicas(&self) -> impl Iterator<Item = (usize, &ReplicaRecord, &Disk)> {
+    pub(super) fn replicas(&self) -> impl Iterator<Item = (usize, &ReplicaRecord, &Disk)> {
         let disks = self.disks.iter().flatten();
         self.view.replicas().zip(disks).map(|((mirror, record), disk)| (mirror, record, disk))
     }
 
-    fn superblock(&self, mirror: usize, replica: ReplicaId) -> Superblock {
+    pub(super) fn superblock(&self, mirror: usize, replica: ReplicaId) -> Superblock {
         Superblock {
             sequence: 1,
             volume: self.view.volume,
@@ -227,7 +212,7 @@ impl Draft {
         }
     }
 
-    fn record(&self) -> VolumeRecord {
+    pub(super) fn record(&self) -> VolumeRecord {
         let placed = |(mirror, record, disk): (usize, &ReplicaRecord, &Disk)| PlacedReplica {
             id: record.id.to_string(),
             mirror,
@@ -264,87 +249,4 @@ fn plan(node: &Node, draft: &Draft) -> VolumePlan {
         replicas: draft.replicas().map(planned).collect(),
         warnings: draft.warnings.clone(),
     }
-}
-
-/// Makes the replicas, all at once, then the record. If one cannot be made, the others are deleted.
-async fn make(node: &Arc<Node>, draft: &Draft, what: &str) -> Result<(), ApiError> {
-    let mut tasks = Vec::new();
-    for (mirror, record, disk) in draft.replicas() {
-        let new = NewReplica { superblock: draft.superblock(mirror, record.id), thin: draft.thin };
-        let (node, target, disk) = (node.clone(), record.node, disk.name.clone());
-        tasks.push(tokio::spawn(async move { make_one(&node, target, disk, new).await }));
-    }
-    let mut failed = None;
-    for task in tasks {
-        let made = task.await.unwrap_or_else(|e| {
-            Err(ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))
-        });
-        failed = failed.or(made.err());
-    }
-    if let Some(error) = failed {
-        unmake(node, draft).await;
-        return Err(error);
-    }
-    let view = ViewText::encode(&draft.view)
-        .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
-    let stored = Box::new(StoredVolume { record: draft.record(), view });
-    // After an unknown answer the replicas are kept: the record may exist. If it does not, nodes
-    // report them as unknown to the coordinator.
-    match node.coordinator.ask(what, Request::Create(stored)).await? {
-        Answer::Done => Ok(()),
-        Answer::NameInUse => {
-            unmake(node, draft).await;
-            Err(name_in_use(what))
-        }
-        other => Err(unexpected(what, &other)),
-    }
-}
-
-async fn make_one(
-    node: &Arc<Node>,
-    target: NodeId,
-    disk: String,
-    new: NewReplica,
-) -> Result<(), ApiError> {
-    let what = "a replica cannot be made";
-    if target == node.identity.node {
-        return local::create_replica(node, disk, new).await;
-    }
-    let life = lookup::life(node, what, target)?;
-    let superblock = new.superblock.encode().map_err(|e| {
-        ApiError::new(ErrorCode::BadRequest, what, e.to_string(), "Choose other values")
-    })?;
-    let request = CreateReplica { disk, superblock: to_hex(&superblock.0), thin: new.thin };
-    let body = Some(&request);
-    cluster::forward::<_, bool>(node, &life, Method::POST, REPLICAS, body, CREATION).await?;
-    Ok(())
-}
-
-/// Deletes what was made of a volume that will not be. What cannot be reached now is unknown to
-/// the coordinator, and its node reports it.
-async fn unmake(node: &Arc<Node>, draft: &Draft) {
-    let by_node: BTreeMap<ReplicaId, NodeId> =
-        draft.replicas().map(|(_, record, _)| (record.id, record.node)).collect();
-    for (replica, target) in by_node {
-        if let Err(error) = delete_one(node, target, draft.view.volume, replica).await {
-            tracing::warn!(%replica, %error, "cannot delete a replica of a failed creation");
-        }
-    }
-}
-
-/// Deletes a replica on whichever node it is.
-pub(super) async fn delete_one(
-    node: &Arc<Node>,
-    target: NodeId,
-    volume: VolumeId,
-    replica: ReplicaId,
-) -> Result<(), ApiError> {
-    if target == node.identity.node {
-        return local::delete_replica(node, volume, replica).await.map(drop);
-    }
-    let life = lookup::life(node, "a replica cannot be deleted", target)?;
-    let path = routes::fill(REPLICA, &[&volume.to_string(), &replica.to_string()]);
-    let deadline = cluster::COMMAND;
-    cluster::forward::<(), bool>(node, &life, Method::DELETE, &path, None, deadline).await?;
-    Ok(())
 }

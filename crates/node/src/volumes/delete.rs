@@ -1,10 +1,11 @@
 //! Deleting a volume: the coordinator's record first, then the replicas. A replica that cannot be
-//! reached is deleted when its node starts and learns that the volume is gone.
+//! reached, or that this node did not come to, is deleted when its node learns that the volume is
+//! gone (see [`super::sweep`]).
 
 use std::sync::Arc;
 
-use super::create::delete_one;
 use super::lookup::{find, unexpected};
+use super::make::delete_one;
 use crate::api::types::{DeleteVolumeAnswer, PlannedReplica, VERSION};
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, Request};
@@ -41,7 +42,7 @@ pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer
         match delete_one(node, record.node, found.view.volume, record.id).await {
             Ok(()) => removed += 1,
             Err(error) => {
-                tracing::warn!(replica = %record.id, %error, "a replica is deleted when its node starts");
+                tracing::warn!(replica = %record.id, %error, "a replica is deleted when its node answers");
                 let id = record.id.to_string();
                 let placed = found.stored.record.replicas.iter().find(|p| p.id == id);
                 remembered.push(PlannedReplica {
@@ -57,7 +58,7 @@ pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer
     let later = match remembered.len() {
         0 => String::new(),
         count => {
-            format!("; {count} replica(s) on nodes that do not answer are deleted when those start")
+            format!("; {count} replica(s) on nodes that do not answer are deleted when those do")
         }
     };
     let message = format!("volume {name} is deleted{later}");

@@ -1,4 +1,4 @@
-//! Replicas on this node's disks: made, deleted, and looked after when the node starts.
+//! Replicas on this node's disks: made and deleted.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::EngineError;
 
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, Fate, FoundReplica, Request};
 use crate::disks::NewReplica;
 use crate::node::Node;
 
@@ -51,31 +50,4 @@ pub async fn delete_replica(
         }
     }
     node.blocking(move |node| node.disks.delete_replica(replica)).await
-}
-
-/// Asks the coordinator which replicas of this node still belong to a volume, and deletes those of
-/// which it says that they do not. `false`: there was no answer.
-pub async fn sweep(node: &Arc<Node>) -> bool {
-    let replicas = node.disks.replicas();
-    let found = |(replica, volume): &(ReplicaId, VolumeId)| FoundReplica {
-        volume: volume.to_string(),
-        replica: replica.to_string(),
-    };
-    let question = Request::Fates(replicas.iter().map(found).collect());
-    let Ok(Answer::Fates(fates)) = node.coordinator.call_once(question).await else {
-        return false;
-    };
-    for ((replica, volume), fate) in replicas.into_iter().zip(fates) {
-        match fate {
-            Fate::Belongs => {}
-            Fate::Deleted => match delete_replica(node, volume, replica).await {
-                Ok(_) => tracing::info!(%volume, %replica, "deleted a replica of a deleted volume"),
-                Err(error) => node.warn(error.to_string()),
-            },
-            Fate::Unknown => node.warn(format!(
-                "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup"
-            )),
-        }
-    }
-    true
 }

@@ -54,7 +54,7 @@ pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
         ErrorCode::System,
         what,
         why,
-        "Compare the nodes' versions by `evenkeel node list`",
+        "Compare the nodes' versions by `evenkeel node status`",
     )
 }
 
@@ -67,7 +67,7 @@ pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
 pub(super) fn life(node: &Node, what: &str, id: NodeId) -> Result<NodeLife, ApiError> {
     node.coordinator.node(id).ok_or_else(|| {
         let why = format!("node {id} is not known here");
-        ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node list`")
+        ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node status`")
     })
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn named(
     node.coordinator.node_by_name(name).map(Some).ok_or_else(|| {
         let names: Vec<_> = node.coordinator.nodes().into_iter().map(|l| l.node.name).collect();
         let why = format!("there is no node {name}; there are: {}", names.join(", "));
-        ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node list`")
+        ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node status`")
     })
 }
 

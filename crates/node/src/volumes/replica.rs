@@ -7,8 +7,8 @@ use evenkeel_core::view::{Cause, ViewError};
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, View};
 use hyper::Method;
 
-use super::create::delete_one;
 use super::lookup::{Found, find, life, moved, primary_elsewhere, unexpected};
+use super::make::delete_one;
 use super::status;
 use crate::api::types::{VolumeAnswer, VolumeStatus};
 use crate::api::{ApiError, ErrorCode, routes};

@@ -71,6 +71,7 @@ pub async fn delete_replica(
 }
 
 fn bad(why: &str) -> ApiError {
-    let advice = "The asking node may run other software: compare versions by `evenkeel node list`";
+    let advice =
+        "The asking node may run other software: compare versions by `evenkeel node status`";
     ApiError::new(ErrorCode::BadRequest, "a peer's request cannot be read", why, advice)
 }

@@ -3,23 +3,35 @@ use evenkeel_core::{Generation, Incarnation, PrimaryId};
 use super::*;
 use crate::disks::tests::superblock;
 
-const ALPHA: NodeId = NodeId(1);
-const BETA: NodeId = NodeId(2);
+pub(super) const ALPHA: NodeId = NodeId(1);
+pub(super) const BETA: NodeId = NodeId(2);
 
-fn open(dir: &Path, expiry: Duration) -> Embedded {
+pub(super) fn open(dir: &Path, expiry: Duration) -> Embedded {
     Embedded::open(&dir.join("coordinator.redb"), "test", ALPHA, expiry).unwrap()
 }
 
-fn node(id: NodeId, name: &str) -> NodeRecord {
+pub(super) fn node(id: NodeId, name: &str) -> NodeRecord {
     NodeRecord {
         id: id.to_string(),
         name: name.into(),
         addresses: vec!["unix:/x".into()],
         software: "0".into(),
+        incarnation: 1,
     }
 }
 
-fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
+pub(super) fn draft(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
+    let (node, volume) = (ALPHA.to_string(), stored.record.id.clone());
+    coordinator.answer(Request::Draft { node, incarnation: 1, volume }).unwrap()
+}
+
+/// Makes a volume as a node does: first its draft.
+pub(super) fn create(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
+    draft(coordinator, stored);
+    coordinator.answer(Request::Create(Box::new(stored.clone()))).unwrap()
+}
+
+pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
     let mut view = superblock(1 << 20).view;
     view.coordinator = coordinator.id();
     let replica = view.mirrors[0].replicas[0].id.to_string();
@@ -53,7 +65,7 @@ fn of_two_swaps_from_one_parent_one_is_committed() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_secs(10));
     let (stored, view) = volume(&coordinator, "web");
-    assert!(matches!(coordinator.answer(Request::Create(Box::new(stored))).unwrap(), Answer::Done));
+    assert!(matches!(create(&coordinator, &stored), Answer::Done));
     let mut one = view.successor();
     one.primaries.push(primary(ALPHA, 1));
     let mut other = view.successor();
@@ -71,7 +83,7 @@ fn all_is_there_after_a_restart_and_for_the_same_cluster_only() {
     let coordinator = open(dir.path(), Duration::from_secs(10));
     let id = coordinator.id();
     let (stored, view) = volume(&coordinator, "web");
-    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    create(&coordinator, &stored);
     coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
     let next = view.successor();
     swap(&coordinator, ALPHA, &next);
@@ -95,7 +107,7 @@ fn a_primary_is_replaced_by_its_own_node_or_after_its_nodes_death() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_millis(100));
     let (stored, view) = volume(&coordinator, "web");
-    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    create(&coordinator, &stored);
     let mut held = view.successor();
     held.primaries = vec![primary(ALPHA, 1)];
     swap(&coordinator, ALPHA, &held);
@@ -115,12 +127,9 @@ fn a_primary_is_replaced_by_its_own_node_or_after_its_nodes_death() {
 fn names_are_taken_once() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_secs(10));
-    let create = |name| {
-        let (stored, _) = volume(&coordinator, name);
-        coordinator.answer(Request::Create(Box::new(stored))).unwrap()
-    };
-    assert!(matches!(create("web"), Answer::Done));
-    assert!(matches!(create("web"), Answer::NameInUse));
+    let named = |name| create(&coordinator, &volume(&coordinator, name).0);
+    assert!(matches!(named("web"), Answer::Done));
+    assert!(matches!(named("web"), Answer::NameInUse));
     let register = |id, name| coordinator.answer(Request::Register(node(id, name))).unwrap();
     assert!(matches!(register(ALPHA, "a"), Answer::Registered { .. }));
     assert!(matches!(register(BETA, "a"), Answer::NameInUse));
@@ -142,7 +151,7 @@ fn a_deleted_volume_is_remembered_as_such() {
         other => panic!("{other:?}"),
     };
     assert_eq!(fate(), Fate::Unknown);
-    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    create(&coordinator, &stored);
     assert_eq!(fate(), Fate::Belongs);
 
     let delete = |generation: Generation| {
@@ -171,7 +180,7 @@ fn a_replica_that_was_taken_out_may_be_removed_from_its_disk() {
     let coordinator = open(dir.path(), Duration::from_secs(10));
     let (stored, _) = volume(&coordinator, "web");
     let (volume, replica) = (stored.record.id.clone(), stored.record.replicas[0].id.clone());
-    coordinator.answer(Request::Create(Box::new(stored))).unwrap();
+    create(&coordinator, &stored);
     let forget = Request::Forget { volume: volume.clone(), replica: replica.clone() };
     coordinator.answer(forget).unwrap();
     let answer = coordinator.answer(Request::Fates(vec![FoundReplica { volume, replica }]));

@@ -1,0 +1,78 @@
+//! Replicas on this node's disks of which no volume knows any more: they are deleted.
+//!
+//! A volume may have been deleted, or a creation cut off, while this node was away, or by a node
+//! that died in the midst of it. So the coordinator is asked again and again what is to become of
+//! the replicas here; only what it says was deleted is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{ReplicaId, VolumeId};
+
+use super::local::delete_replica;
+use crate::coordinator::{Answer, Fate, FoundReplica, Request};
+use crate::node::Node;
+
+/// The pause between two sweeps.
+const PAUSE: Duration = Duration::from_secs(30);
+/// The pause while the coordinator does not answer.
+const SHORT_PAUSE: Duration = Duration::from_secs(1);
+/// Replicas that are asked for at once: some 100 KiB of JSON.
+const MOST_AT_ONCE: usize = 1000;
+
+/// Sweeps until the daemon ends.
+pub async fn sweeps(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    let mut told = BTreeSet::new();
+    loop {
+        // Reachable: this life of the daemon is registered, and drafts of an earlier one are over.
+        let swept = node.coordinator.status().reachable && sweep(&node, &mut told).await;
+        let pause = if swept { PAUSE } else { SHORT_PAUSE };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+    }
+}
+
+/// Looks at all replicas once. `false`: the coordinator did not answer. `told` are those of which
+/// the log says already that nobody knows them.
+async fn sweep(node: &Arc<Node>, told: &mut BTreeSet<ReplicaId>) -> bool {
+    let replicas = node.disks.finished_replicas();
+    told.retain(|replica| replicas.iter().any(|(id, _)| id == replica));
+    for some in replicas.chunks(MOST_AT_ONCE) {
+        let found = |(replica, volume): &(ReplicaId, VolumeId)| FoundReplica {
+            volume: volume.to_string(),
+            replica: replica.to_string(),
+        };
+        let question = Request::Fates(some.iter().map(found).collect());
+        let Ok(Answer::Fates(fates)) = node.coordinator.call_once(question).await else {
+            return false;
+        };
+        for ((replica, volume), fate) in some.iter().zip(fates) {
+            carry_out(node, *replica, *volume, fate, told).await;
+        }
+    }
+    true
+}
+
+async fn carry_out(
+    node: &Arc<Node>,
+    replica: ReplicaId,
+    volume: VolumeId,
+    fate: Fate,
+    told: &mut BTreeSet<ReplicaId>,
+) {
+    match fate {
+        Fate::Belongs => {}
+        Fate::Deleted => match delete_replica(node, volume, replica).await {
+            Ok(_) => tracing::info!(%volume, %replica, "deleted a replica that no volume has"),
+            Err(error) => node.warn(error.to_string()),
+        },
+        Fate::Unknown if !told.insert(replica) => {}
+        Fate::Unknown => node.warn(format!(
+            "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup"
+        )),
+    }
+}
