@@ -1,0 +1,89 @@
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use super::*;
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_command_in_a_document_or_a_message_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = vec![root.join("README.md")];
+    for place in ["docs", "tests", "packaging", "crates/node", "crates/attach", "crates/cli"] {
+        collect(&root.join(place), &mut files);
+    }
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let blanks = if file.extension().is_some_and(|e| e == "rs") { 2 } else { 4 };
+        for command in commands(&text, blanks) {
+            count += 1;
+            if let Err(why) = parses(&command) {
+                wrong.push(format!("{}: {command}: {why}", file.display()));
+            }
+        }
+    }
+    assert!(count > 100, "only {count} commands were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The documents and sources below a directory, but for tests.
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let is = |endings: &[&str]| {
+            entry.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending))
+        };
+        if entry.is_dir() {
+            collect(&entry, files);
+        } else if entry.ends_with("protocol.md") || entry.ends_with("tests.rs") {
+            // Words between nodes, and words that are wrong on purpose.
+        } else if is(&["md", "rs", "toml", "service"]) {
+            files.push(entry);
+        }
+    }
+}
+
+/// Commands in backquotes, and in examples that are set in by so many blanks.
+fn commands(text: &str, blanks: usize) -> Vec<String> {
+    let mut found: Vec<String> = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|quoted| quoted.starts_with("evenkeel ") && !quoted.contains('\n'))
+        .map(str::to_owned)
+        .collect();
+    let blanks = " ".repeat(blanks);
+    let examples = text.lines().filter_map(|line| line.strip_prefix(&blanks));
+    found.extend(examples.filter(|c| c.starts_with("evenkeel ")).map(str::to_owned));
+    found
+}
+
+/// Whether the command is understood, as far as it is written out.
+fn parses(command: &str) -> Result<(), String> {
+    // What follows is a comment, another program, or left to the reader.
+    let end = ["  ", " #", " | ", " || ", " > ", " && ", "…", ";", "{", "\\n", "\""];
+    let end = end.iter().filter_map(|mark| command.find(mark)).min();
+    let command = &command[..end.unwrap_or(command.len())];
+    let words = command.split_whitespace().map(|word| {
+        let word = word.trim_matches(['[', ']', ',', '.', ')', '\'']);
+        word.split('|').next().unwrap_or(word)
+    });
+    match Cli::try_parse_from(words) {
+        Ok(_) => Ok(()),
+        Err(error) => match error.kind() {
+            // A command is named, and not all that it needs.
+            ErrorKind::MissingRequiredArgument
+            | ErrorKind::MissingSubcommand
+            | ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ok(()),
+            _ => Err(error.to_string().lines().next().unwrap_or_default().to_owned()),
+        },
+    }
+}
