@@ -63,6 +63,14 @@ disks() {
     umount "$work/mnt"
     ek 1 disk add "$loop" --name loop --force
     refused 1 "loop" ek 1 disk add "$work" --name loop
+    truncate -s 128M "$work/fixed"
+    mkfs.ext4 -q "$work/fixed"
+    fixed=$(losetup --show --read-only -f "$work/fixed")
+    refused 1 "read-only writable" ek 1 disk add "$fixed"
+    refused 1 "read-only writable" ek 1 disk add "$fixed" --force
+    mount -o ro "$fixed" "$work/mnt"
+    refused 1 "mounted read-only" ek 1 disk add "$work/mnt"
+    umount "$work/mnt"
     prepare_node 2
     start_node 2
     refused 4 "use" ek 2 disk add "$work/n1/disk" --name same

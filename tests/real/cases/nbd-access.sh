@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Who may use an export, and how many: cases/nbd-access.sh tls|clients|open
+# tls: bulk data both ways with certificates; whoever has none, or a wrong one, is turned away.
+# clients: no more clients than nbd.most_clients permits. open: TCP beyond this machine.
+source "$(dirname "$0")/../lib.sh"
+which=$1
+
+# certificate AUTHORITY NAME DIRECTORY PREFIX: a certificate for 127.0.0.1, signed by the authority,
+# as the files PREFIX-cert.pem, PREFIX-key.pem and ca-cert.pem, which is how clients want them.
+# CALLED: what the authority calls itself, if that is not what it is.
+certificate() {
+    local authority=${CALLED:-$1} name=$2 directory=$3 prefix=$4 ca=$work/ca-$1
+    local new=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
+    mkdir -p "$directory"
+    [ -f "$ca.pem" ] || openssl req -x509 "${new[@]}" -keyout "$ca.key" -out "$ca.pem" -subj "/CN=$authority" -days 2 2> /dev/null
+    openssl req "${new[@]}" -keyout "$directory/$prefix-key.pem" -out "$work/request" -subj "/CN=$name" 2> /dev/null
+    printf 'subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' > "$work/names"
+    openssl x509 -req -in "$work/request" -CA "$ca.pem" -CAkey "$ca.key" -CAcreateserial \
+        -out "$directory/$prefix-cert.pem" -days 2 -extfile "$work/names" 2> /dev/null
+    cp "$ca.pem" "$directory/ca-cert.pem"
+}
+
+# one_node LINES…: a node with these lines under [nbd], and a volume attached and exported on TCP.
+one_node() {
+    prepare_node 1
+    printf '%s\n' "[nbd]" "listen = [\"127.0.0.1:${nbd_port:=$(free_port)}\"]" "$@" >> "$work/n1/evenkeel.toml"
+    start_node 1
+    ek 1 disk add "$work/n1/disk" --name disk --quiet
+    ek 1 volume create $vol --size 256M --replicas 1 --quiet
+    ek 1 attach $vol --as nbd --quiet
+    ek 1 export nbd $vol --tcp --quiet
+}
+
+# logged WORDS: a line of n1's log has all these words; waits a moment for it.
+logged() {
+    local line word
+    for _ in $(seq 50); do
+        while read -r line; do
+            for word in $1; do [[ ${line,,} == *"${word,,}"* ]] || continue 2; done
+            say "the log says: ${line#*WARN }"
+            return
+        done < <(grep WARN "$work/n1/node.log")
+        sleep 0.1
+    done
+    die "no line of the log has all of: $1"
+}
+
+# turned_away WHO COMMAND…: it fails.
+turned_away() {
+    local who=$1; shift
+    ! "$@" > "$work/away" 2>&1 || die "let in: $who"
+    say "turned away: $who -> $(tail -n 1 "$work/away")"
+}
+
+# Both of the TLS clients at hand, in each direction: an image with data and holes.
+bulk() {
+    local tls="nbds://127.0.0.1:$nbd_port/$vol?tls-certificates=$work/client"
+    local creds="tls-creds-x509,id=t,endpoint=client,dir=$work/client"
+    local opts="driver=nbd,host=127.0.0.1,port=$nbd_port,export=$vol,tls-creds=t"
+    truncate -s 256M "$work/image"
+    { tar -C / -cf - usr/include usr/share 2> /dev/null || true; } | head -c 120M |
+        dd of="$work/image" bs=1M seek=8 conv=notrunc iflag=fullblock status=none
+    nbdinfo --json "$tls" | jq -e '.exports[0]."export-size" == 268435456 and .TLS' > "$work/info" || { cat "$work/info"; die "nbdinfo"; }
+    nbdcopy --flush "$work/image" "$tls"
+    nbdcopy "$tls" "$work/back"
+    cmp "$work/image" "$work/back"
+    say "nbdcopy in and out over TLS"
+    # Another image, so that what is compared is what this client wrote.
+    head -c 64M /dev/urandom | dd of="$work/image" bs=1M seek=100 conv=notrunc iflag=fullblock status=none
+    qemu-img convert -n -f raw --object "$creds" "$work/image" --target-image-opts "$opts"
+    qemu-img compare --object "$creds" --image-opts "$opts" "driver=file,filename=$work/image"
+    qemu-img convert --object "$creds" --image-opts "$opts" -O raw "$work/back"
+    cmp "$work/image" "$work/back"
+    say "qemu-img in and out over TLS"
+    qemu-io --object "$creds" --image-opts "$opts" -c 'write -P 0x5a 0 64k' -c 'write -f -P 0xa5 64k 4k' \
+        -c 'write -z 1M 1M' -c 'aio_write -P 0x11 4M 1M' -c 'aio_write -P 0x22 6M 1M' -c aio_flush -c flush \
+        -c 'discard 2M 1M' -c 'read -P 0x5a 0 64k' -c 'read -P 0xa5 64k 4k' -c 'read -P 0 1M 2M' \
+        -c 'read -P 0x11 4M 1M' -c 'read -P 0x22 6M 1M' > "$work/qemu-io"
+    ! grep -qiE 'failed|error' "$work/qemu-io" || { cat "$work/qemu-io"; die "qemu-io over TLS"; }
+    nbdcopy "$(uri_of $vol)" "$work/plain"
+    nbdcopy "$tls" "$work/back"
+    cmp "$work/plain" "$work/back"
+    say "what TLS and the unix socket give is the same"
+}
+
+tls() {
+    certificate ours server "$work/server" server
+    certificate ours client "$work/client" client
+    certificate theirs client "$work/stranger" client
+    # Clients show only certificates of an authority of the name that the server wants: this one
+    # has it, and another key.
+    CALLED=ours certificate forged client "$work/forger" client
+    for one in stranger forger; do cp "$work/server/ca-cert.pem" "$work/$one/ca-cert.pem"; done
+    mkdir "$work/nameless"
+    cp "$work/server/ca-cert.pem" "$work/nameless/"
+    one_node "[nbd.tls]" "certificate = \"$work/server/server-cert.pem\"" \
+        "key = \"$work/server/server-key.pem\"" "authority = \"$work/ca-ours.pem\""
+    bulk
+    local at=127.0.0.1:$nbd_port/$vol
+    turned_away "a client that does not ask for TLS" nbdinfo "nbd://$at"
+    grep -qi "TLS" "$work/away" || { cat "$work/away"; die "it is not told that TLS is needed"; }
+    turned_away "a client without a certificate" nbdinfo "nbds://$at?tls-certificates=$work/nameless"
+    logged "nbd client TLS no certificates nbd.tls.authority"
+    turned_away "a client of another authority" nbdinfo "nbds://$at?tls-certificates=$work/stranger"
+    turned_away "a client with a forged certificate" nbdinfo "nbds://$at?tls-certificates=$work/forger"
+    logged "nbd client TLS invalid certificate nbd.tls.authority"
+    certificate theirs server "$work/doubter" client
+    turned_away "a client that does not trust the server" nbdinfo "nbds://$at?tls-certificates=$work/doubter"
+    turned_away "a client that wants TLS where there is none" nbdinfo "nbds+unix:///$vol?socket=$work/n1/run/nbd/$vol.sock&tls-certificates=$work/client"
+    nbdinfo "nbds://$at?tls-certificates=$work/client" > /dev/null
+    ek 1 detach $vol --quiet
+}
+
+clients() {
+    one_node "most_clients = 3"
+    local uri holders=() one i
+    uri=$(uri_of $vol)
+    for i in 1 2 3; do
+        # Holds its connection until it is told to end.
+        mkfifo "$work/hold$i"
+        qemu-io -f raw "$uri" < "$work/hold$i" > "$work/held$i" 2>&1 & holders+=($!)
+        exec {one}> "$work/hold$i"
+        echo "write -P $i $((i - 1))M 1M" >&"$one"
+    done
+    connected() { [ "$(grep -c 'an NBD client is connected' "$work/n1/node.log")" -ge 3 ]; }
+    await "three clients are connected" connected
+    for uri in "$uri" "nbd://127.0.0.1:$nbd_port/$vol"; do
+        turned_away "a fourth client" nbdcopy --connections=1 "$uri" "$work/back"
+        grep -qi "policy" "$work/away" || { cat "$work/away"; die "it is not told why"; }
+        turned_away "a fourth client" qemu-io -f raw "$uri" -c 'read 0 4k'
+        grep -qi "as many clients as its server permits" "$work/away" || { cat "$work/away"; die "it is not told why"; }
+    done
+    logged "$vol most=3 nbd.most_clients"
+    nbdinfo --list "$uri" > /dev/null || die "exports cannot be listed"
+    echo quit > "$work/hold1"
+    wait "${holders[0]}"
+    await "there is room again" nbdcopy --connections=1 "$uri" "$work/back"
+    for i in 2 3; do echo quit > "$work/hold$i"; done
+    wait "${holders[@]:1}"
+    ! grep -qiE 'failed|error' "$work"/held? || { cat "$work"/held?; die "those that were there were harmed"; }
+    ek 1 detach $vol --quiet
+}
+
+open() {
+    prepare_node 1
+    local file=$work/n1/evenkeel.toml port
+    port=$(free_port)
+    printf '[nbd]\nlisten = ["0.0.0.0:%s"]\n' "$port" >> "$file"
+    refused 1 "nbd.listen reachable authority insecure" "$evenkeel" node run --config "$file"
+    refused 1 "nbd.listen reachable authority insecure" "$evenkeel" config check --config "$file"
+    printf 'insecure = true\n' >> "$file"
+    start_node 1
+    ek 1 node status | grep -q "nbd.insecure" || die "the status does not warn of it"
+    say "permitted when it is said to be meant, with a warning"
+}
+
+"$which"
