@@ -32,10 +32,12 @@ python3 - "$port" "$work/n1/run/api.sock" <<'PYTHON' & helpers+=($!)
 import asyncio, sys
 
 async def copy(reader, writer):
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
 
 async def connected(reader, writer):
     to_api = await asyncio.open_unix_connection(sys.argv[2])
@@ -54,16 +56,22 @@ cat > "$work/schemathesis.toml" <<TOML
 [checks]
 not_a_server_error.expected-statuses = ["2xx", "4xx", "501", "503", "504", "507"]
 [parameters]
-volume = ["$vol", "$detached", "nobody"]
-disk = ["disk", "nothing"]
-action = ["fail", "remove", "re-add", "mend"]
+wait = 1
 TOML
 
-"$schemathesis" --config-file "$work/schemathesis.toml" run "http://127.0.0.1:$port/v1/openapi.json" \
-    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
-    --max-time "${SCHEMATHESIS_SECONDS:-40}" --request-timeout 30 --continue-on-failure --no-color \
-    > "$work/found" 2>&1 || { cat "$work/found"; die "the API does not do what its document says"; }
-tail -n 20 "$work/found"
+# requests WHICH: made from the document, half of the time.
+requests() {
+    say "schemathesis, $1"
+    "$schemathesis" --config-file "$work/schemathesis.toml" run "http://127.0.0.1:$port/v1/openapi.json" \
+        --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+        --max-time $((${SCHEMATHESIS_SECONDS:-40} / 2)) --request-timeout 30 --continue-on-failure --no-color \
+        > "$work/found" 2>&1 || { cat "$work/found"; die "the API does not do what its document says"; }
+    grep -E '(passed|failed|errored|generated)' "$work/found"
+}
+requests "of things that it makes up"
+# What is there: a disk, and an attached volume.
+printf 'volume = "%s"\ndisk = "disk"\n' $vol >> "$work/schemathesis.toml"
+requests "of things that are there"
 
 ek 1 node status
 ! grep -i "panick" "$work/n1/node.log" || die "the node has panicked"

@@ -1,13 +1,19 @@
 //! Which path is served by what, and on which sockets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
 use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use rustix::fs::{Gid, chown};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::{ApiError, ErrorCode, handlers, openapi, routes};
 use crate::config::Config;
@@ -17,12 +23,17 @@ use crate::{http, metrics};
 
 /// Most connections to the API, and to the metrics' address, at a time.
 const MOST_CONNECTIONS: usize = 256;
+/// Most bytes of a request's body.
+const LONGEST_BODY: usize = 2 << 20;
+/// How long a request's body may take to arrive.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API for users.
 pub fn router(node: &Arc<Node>) -> Router {
     paths()
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
+        .layer(axum::middleware::from_fn(whole_body))
         .with_state(node.clone())
 }
 
@@ -34,6 +45,7 @@ pub fn control_router(node: &Arc<Node>) -> Router {
         .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
+        .layer(axum::middleware::from_fn(whole_body))
         .with_state(node.clone())
 }
 
@@ -55,6 +67,26 @@ fn paths() -> Router<Arc<Node>> {
             post(handlers::volume::export_nbd).delete(handlers::volume::unexport_nbd),
         )
         .route(routes::REPLICA, post(handlers::volume::replica))
+}
+
+/// Takes the whole body of a request before anything is answered. A connection that is closed on
+/// somebody who still sends would take the answer with it.
+async fn whole_body(request: Request, next: Next) -> Response {
+    let refuse = |why: String| {
+        let advice = "See /v1/openapi.json for what is expected";
+        ApiError::new(ErrorCode::BadRequest, "the request cannot be read", why, advice)
+            .into_response()
+    };
+    let (head, body) = request.into_parts();
+    let bytes = match timeout(BODY_DEADLINE, to_bytes(body, LONGEST_BODY)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(error)) => return refuse(error.to_string()),
+        Err(_) => {
+            let seconds = BODY_DEADLINE.as_secs();
+            return refuse(format!("its body did not arrive within {seconds} s"));
+        }
+    };
+    next.run(Request::from_parts(head, bytes.into())).await
 }
 
 async fn no_such_path(method: Method, uri: Uri) -> ApiError {
@@ -109,7 +141,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection to the API");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
@@ -133,7 +165,7 @@ pub async fn serve_metrics(listener: TcpListener, node: Arc<Node>) {
                 drop(permit);
             });
         } else {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }

@@ -76,7 +76,14 @@ pub async fn wait(
     query: &VolumeQuery,
     forwarded: bool,
 ) -> Result<VolumeStatus, ApiError> {
-    let deadline = Instant::now() + Duration::from_secs(query.wait.unwrap_or(0).min(LONGEST_WAIT));
+    let seconds = query.wait.unwrap_or(0);
+    if seconds > LONGEST_WAIT {
+        let what = format!("cannot wait for volume {volume}");
+        let why = format!("wait is {seconds} s");
+        let advice = format!("Choose 0 to {LONGEST_WAIT}, and ask again");
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    }
+    let deadline = Instant::now() + Duration::from_secs(seconds);
     let mut pause = LOOK;
     loop {
         let status = one(node, volume, forwarded).await?;

@@ -71,6 +71,26 @@ async fn what_is_no_request_is_refused_with_its_reason() {
     node.refused("POST", "/peer/v1/coordinator", json!("nodes"), "no-such-path").await;
 }
 
+/// An answer that closes the connection on somebody who still sends would be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_nobody_wants_and_that_comes_late_is_taken() {
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    let mut stream = UnixStream::connect(node.config.api_socket()).await.unwrap();
+    for method in ["PATCH", "PUT", "GET"] {
+        let head =
+            format!("{method} /v1/nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 9000\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        stream.write_all(&[b'x'; 9000]).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let count = stream.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..count]);
+        assert!(answer.starts_with("HTTP/1.1 404"), "{method}: {answer}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn places_in_use_end_the_start() {
     let place = Place::new();

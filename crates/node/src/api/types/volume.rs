@@ -167,6 +167,7 @@ pub struct PlannedReplica {
 pub struct VolumeQuery {
     /// Answer at the latest after so many seconds, 0 to 60, even if `until` has not come.
     #[serde(default)]
+    #[param(maximum = 60)]
     pub wait: Option<u64>,
     /// Answer as soon as this holds.
     #[serde(default)]
