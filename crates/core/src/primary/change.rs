@@ -404,6 +404,7 @@ impl<P: Payload> Primary<P> {
         peer.ready = false;
         peer.ping = None;
         peer.failing = None;
+        peer.lacks_writes = false;
         peer.late = false;
         peer.lost = false;
         peer.confirmed = None;

@@ -35,6 +35,8 @@ pub(super) struct Peer {
     pub late: bool,
     /// Its disk failed; it leaves as soon as another replica can go on without it.
     pub failing: Option<Cause>,
+    /// It has failed an acknowledged write that the others have finished with.
+    pub lacks_writes: bool,
     /// The session is with the life that the view knows, so operations may be sent.
     pub ready: bool,
     /// When the session was opened, and how many were since it last answered anything.
@@ -172,6 +174,7 @@ impl<P: Payload> Primary<P> {
                     lost: false,
                     late: false,
                     failing: None,
+                    lacks_writes: false,
                     ready: false,
                     opened_at: now,
                     unanswered_sessions: 0,

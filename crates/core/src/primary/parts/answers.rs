@@ -262,14 +262,29 @@ impl<P: Payload> Primary<P> {
             return;
         }
         if let Some(part) = self.parts.remove(&sequence) {
+            if part.is_acknowledged && part.failed != 0 {
+                self.remember_lack(part.mirror, part.failed);
+            }
             self.part_finished(part.request);
+        }
+    }
+
+    /// These rebuilding replicas lack an acknowledged write until they have left, even if a view
+    /// that is on its way makes them in-sync.
+    fn remember_lack(&mut self, mirror: usize, replicas: ReplicaSet) {
+        for id in self.mirrors[mirror].ids(replicas) {
+            if let Some(peer) = self.peers.get_mut(&id) {
+                peer.lacks_writes = true;
+            }
         }
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged.
     pub(in crate::primary) fn lacking(&self, mirror: usize) -> ReplicaSet {
+        let peers = self.peers.values().filter(|peer| peer.mirror == mirror && peer.lacks_writes);
+        let remembered = peers.fold(0, |set, peer| set | peer.bit());
         let parts = self.parts.values().filter(|part| part.mirror == mirror);
-        parts.filter(|part| part.is_acknowledged).fold(0, |set, part| set | part.failed)
+        parts.filter(|part| part.is_acknowledged).fold(remembered, |set, part| set | part.failed)
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
