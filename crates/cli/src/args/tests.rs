@@ -49,7 +49,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Commands in backquotes, and in examples that are set in by so many blanks.
+/// Commands in backquotes, in scripts, and in examples that are set in by so many blanks.
 fn commands(text: &str, blanks: usize) -> Vec<String> {
     let mut found: Vec<String> = text
         .split('`')
@@ -59,7 +59,12 @@ fn commands(text: &str, blanks: usize) -> Vec<String> {
         .map(str::to_owned)
         .collect();
     let blanks = " ".repeat(blanks);
-    let examples = text.lines().filter_map(|line| line.strip_prefix(&blanks));
+    let mut in_script = false;
+    let examples = text.lines().filter_map(|line| {
+        in_script = if line.starts_with("```") { line == "```sh" } else { in_script };
+        let script = line.strip_prefix("sudo ").unwrap_or(line);
+        line.strip_prefix(&blanks).or(in_script.then_some(script))
+    });
     found.extend(examples.filter(|c| c.starts_with("evenkeel ")).map(str::to_owned));
     found
 }

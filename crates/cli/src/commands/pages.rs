@@ -1,17 +1,21 @@
 //! `evenkeel completion`, `evenkeel man`: what packages ship beside the binary.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use clap::{Command, CommandFactory as _};
 
 use crate::args::{Cli, CompletionArgs, ManArgs};
 use crate::failure::Failure;
+use crate::output::say;
 
 /// Prints the completion script of a shell.
 pub fn completion(args: &CompletionArgs) {
-    clap_complete::generate(args.shell, &mut Cli::command(), "evenkeel", &mut io::stdout());
+    // Into memory first: the generator panics on a pipe whose reader has gone.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "evenkeel", &mut script);
+    say(&String::from_utf8_lossy(&script));
 }
 
 /// Writes the manual pages: all of them into a directory, or the main one to standard output.
@@ -22,7 +26,7 @@ pub fn man(args: &ManArgs) -> Result<(), Failure> {
     let mut command = Cli::command();
     command.build();
     let written = match &args.to {
-        None => page(&command).and_then(|text| io::stdout().write_all(&text)),
+        None => page(&command).map(|text| say(&String::from_utf8_lossy(&text))),
         Some(directory) => fs::create_dir_all(directory).and_then(|()| pages(&command, directory)),
     };
     written.map_err(|error| Failure::new("cannot write the manual pages", error))
