@@ -231,8 +231,11 @@ pub struct FoundReplica {
 pub enum Fate {
     /// Its volume has it, or is about to be made.
     Belongs,
-    /// Its volume was deleted or never made, or it was taken out: its space may be given back.
+    /// Its volume was deleted, or it was taken out: its space may be given back.
     Deleted,
+    /// Its volume was given up before it was made: its space may be given back if it has never
+    /// been used. One that was used shows that this coordinator was restored from a backup.
+    NeverMade,
     /// Nothing is known of it: it is left alone.
     Unknown,
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::{ReplicaId, VolumeId};
+use evenkeel_core::{Generation, ReplicaId, VolumeId};
 use evenkeel_format::{Newest, Slot, Superblock};
 use serde::{Deserialize, Serialize};
 
@@ -278,6 +278,19 @@ impl Disks {
             unfinished: true,
         });
         Ok(site)
+    }
+
+    /// The generation of a replica's newest superblock, read from the disk: what is remembered here
+    /// is older once the replica is served. `None`: it is not here, or cannot be read.
+    #[must_use]
+    pub fn newest_generation(&self, replica: ReplicaId) -> Option<Generation> {
+        let path = {
+            let entries = self.lock();
+            let (entry, position) =
+                entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)))?;
+            entry.replicas[position].path.clone()
+        };
+        replica_file::read_newest(&path).map(|superblock| superblock.view.generation)
     }
 
     /// Gives the space of a replica back. The engine has closed it before. Deleting one that is

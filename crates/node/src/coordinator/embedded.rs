@@ -95,7 +95,9 @@ impl Embedded {
                 db(transaction.open_table(empty))?;
             }
             db(transaction.open_table(NAMES))?;
-            db(transaction.open_table(DELETED))?;
+            for times in [DELETED, drafts::GIVEN_UP] {
+                db(transaction.open_table(times))?;
+            }
             let stored = db(table.get("id"))?.map(|v| v.value().to_owned());
             let name = db(table.get("name"))?.map(|v| v.value().to_owned());
             if let Some(stored) = name.filter(|name| name != cluster) {
@@ -351,6 +353,7 @@ impl Inner {
         let transaction = db(self.database.begin_read())?;
         let deleted = db(transaction.open_table(DELETED))?;
         let drafts = db(transaction.open_table(drafts::DRAFTS))?;
+        let given_up = db(transaction.open_table(drafts::GIVEN_UP))?;
         let volumes = db(transaction.open_table(VOLUMES))?;
         let mut fates = Vec::with_capacity(found.len());
         for FoundReplica { volume, replica } in found {
@@ -363,6 +366,7 @@ impl Inner {
                 Some(Some(false)) => Fate::Belongs,
                 Some(None) => Fate::Unknown,
                 None if db(drafts.get(volume.as_str()))?.is_some() => Fate::Belongs,
+                None if db(given_up.get(volume.as_str()))?.is_some() => Fate::NeverMade,
                 None if db(deleted.get(volume.as_str()))?.is_some() => Fate::Deleted,
                 None => Fate::Unknown,
             });

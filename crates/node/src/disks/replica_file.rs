@@ -28,6 +28,14 @@ pub(super) fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
+/// The newest superblock of a replica that may be in use. `None`: it cannot be read.
+pub(super) fn read_newest(path: &Path) -> Option<Superblock> {
+    let flags = (OFlags::DIRECT | OFlags::CLOEXEC).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(&file, offset));
+    newest(&slots[0], &slots[1]).ok().map(|newest| newest.superblock)
+}
+
 /// Reads the superblocks of an opened and locked file or device.
 pub(super) fn inspect(
     file: File,

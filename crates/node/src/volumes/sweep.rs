@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::{ReplicaId, VolumeId};
+use evenkeel_core::{Generation, ReplicaId, VolumeId};
 
 use super::local::delete_replica;
 use crate::coordinator::{Answer, Fate, FoundReplica, Request};
@@ -64,15 +64,26 @@ async fn carry_out(
     fate: Fate,
     told: &mut BTreeSet<ReplicaId>,
 ) {
-    match fate {
-        Fate::Belongs => {}
-        Fate::Deleted => match delete_replica(node, volume, replica).await {
+    let deletable = match fate {
+        Fate::Belongs => return,
+        Fate::Deleted => true,
+        Fate::NeverMade => was_never_used(node, replica).await,
+        Fate::Unknown => false,
+    };
+    if deletable {
+        match delete_replica(node, volume, replica).await {
             Ok(_) => tracing::info!(%volume, %replica, "deleted a replica that no volume has"),
             Err(error) => node.warn(error.to_string()),
-        },
-        Fate::Unknown if !told.insert(replica) => {}
-        Fate::Unknown => node.warn(format!(
+        }
+    } else if told.insert(replica) {
+        node.warn(format!(
             "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup"
-        )),
+        ));
     }
+}
+
+/// Whether a replica is as it was made. Not so if its disk does not tell.
+async fn was_never_used(node: &Arc<Node>, replica: ReplicaId) -> bool {
+    let read = node.blocking(move |node| Ok(node.disks.newest_generation(replica))).await;
+    matches!(read, Ok(Some(Generation(1))))
 }

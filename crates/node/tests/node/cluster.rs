@@ -207,3 +207,56 @@ async fn strangers_are_refused() {
     assert_eq!(status["volume"]["mirrors"][0]["replicas"][0]["connected"], true);
     second.detach("web").await;
 }
+
+/// A database that was restored from a backup may hold drafts that have become volumes since.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_creations_that_were_given_up_only_unused_replicas_are_deleted() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let mut ids = Vec::new();
+    for name in ["used", "unused"] {
+        let request = json!({"name": name, "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+        let created = nodes[0].ok("POST", "/v1/volumes", request).await;
+        ids.push(created["plan"]["id"].as_str().unwrap().to_owned());
+    }
+    nodes[1].attach("used").await;
+    nodes[1].detach("used").await;
+    nodes[1].stop().await;
+    nodes[0].stop().await;
+
+    give_up(&nodes[0].config.state.join("coordinator.redb"), &ids).await;
+    nodes[0].restart().await;
+    nodes[1].restart().await;
+    let warned = |node: &Value| node["node"]["warnings"].to_string().contains(&ids[0]);
+    nodes[1].until("/v1/node", warned).await;
+    nodes[1].until("/v1/disks", |d| d["disks"][0]["replicas"][1].is_null()).await;
+    let disks = nodes[1].get("/v1/disks").await;
+    assert_eq!(disks["disks"][0]["replicas"][0]["volume"], "used", "{disks:#}");
+    assert_eq!(nodes[1].replicas("d").len(), 1);
+}
+
+/// Makes the volumes' records what they would be if their creation had been given up.
+async fn give_up(database: &std::path::Path, volumes: &[String]) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    // The daemon that ended may hold it for a moment still.
+    let database = loop {
+        match redb::Database::open(database) {
+            Ok(database) => break database,
+            Err(error) => assert!(std::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    let transaction = database.begin_write().unwrap();
+    for table in ["volumes", "views"] {
+        let table = redb::TableDefinition::<&str, &[u8]>::new(table);
+        let mut table = transaction.open_table(table).unwrap();
+        volumes.iter().for_each(|id| drop(table.remove(id.as_str()).unwrap()));
+    }
+    let names = redb::TableDefinition::<&str, &str>::new("names");
+    transaction.open_table(names).unwrap().retain(|_, _| false).unwrap();
+    let given_up = redb::TableDefinition::<&str, u64>::new("given-up");
+    let mut given_up = transaction.open_table(given_up).unwrap();
+    volumes.iter().for_each(|id| drop(given_up.insert(id.as_str(), 1).unwrap()));
+    drop(given_up);
+    transaction.commit().unwrap();
+}

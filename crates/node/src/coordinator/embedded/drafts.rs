@@ -2,16 +2,19 @@
 //!
 //! The replicas of a volume are made before its record. If their node dies in between, or the
 //! answer to it is lost, they would belong to nothing for ever. So a draft is noted first: it
-//! becomes the volume, or is given up, once and for all, and then its replicas are deleted like
-//! those of a deleted volume.
+//! becomes the volume, or is given up, once and for all, and then its replicas are deleted, if they
+//! have not been used: a database that was restored from a backup may hold a draft that has
+//! become a volume since.
 
 use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, DELETED, Inner, NODES, NodeRecord, Stored, VOLUMES, db, json, text};
+use super::{Answer, Inner, NODES, NodeRecord, Stored, VOLUMES, db, json, text};
 use crate::coordinator::unix_seconds;
 
 pub(super) const DRAFTS: TableDefinition<&str, &[u8]> = TableDefinition::new("drafts");
+/// When a draft was given up, in seconds since 1970.
+pub(super) const GIVEN_UP: TableDefinition<&str, u64> = TableDefinition::new("given-up");
 
 /// Who makes a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +26,7 @@ struct Draft {
 impl Inner {
     pub(super) fn draft(&self, node: String, incarnation: u64, volume: &str) -> Stored<Answer> {
         self.change(|transaction| {
-            if db(db(transaction.open_table(DELETED))?.get(volume))?.is_some() {
+            if db(db(transaction.open_table(GIVEN_UP))?.get(volume))?.is_some() {
                 return Ok(Answer::NoVolume);
             }
             let draft = text(&Draft { node, incarnation })?;
@@ -39,7 +42,7 @@ impl Inner {
                 return Ok(Answer::Done);
             }
             db(db(transaction.open_table(DRAFTS))?.remove(volume))?;
-            db(db(transaction.open_table(DELETED))?.insert(volume, unix_seconds()))?;
+            db(db(transaction.open_table(GIVEN_UP))?.insert(volume, unix_seconds()))?;
             Ok(Answer::Done)
         })
     }

@@ -21,7 +21,7 @@ fn a_drafts_replicas_are_kept_until_its_node_begins_another_life() {
 
     let reborn = NodeRecord { incarnation: 2, ..node(ALPHA, "alpha") };
     coordinator.answer(Request::Register(reborn)).unwrap();
-    assert_eq!(fate(&coordinator, &stored), Fate::Deleted);
+    assert_eq!(fate(&coordinator, &stored), Fate::NeverMade);
     // The daemon that had made it was only slow: too late, once and for all.
     let late = coordinator.answer(Request::Create(Box::new(stored.clone()))).unwrap();
     assert!(matches!(late, Answer::NoVolume));
@@ -37,7 +37,7 @@ fn a_draft_of_a_node_that_is_not_heard_of_is_given_up() {
     let (stored, _) = volume(&coordinator, "web");
     draft(&coordinator, &stored);
     std::thread::sleep(Duration::from_millis(120));
-    assert_eq!(fate(&coordinator, &stored), Fate::Deleted);
+    assert_eq!(fate(&coordinator, &stored), Fate::NeverMade);
 }
 
 #[test]
@@ -60,5 +60,5 @@ fn giving_up_takes_back_a_draft_and_never_a_volume() {
     assert!(matches!(create(&coordinator, &other), Answer::NameInUse));
     assert_eq!(fate(&coordinator, &other), Fate::Belongs);
     assert!(matches!(give_up(&other), Answer::Done));
-    assert_eq!(fate(&coordinator, &other), Fate::Deleted);
+    assert_eq!(fate(&coordinator, &other), Fate::NeverMade);
 }
