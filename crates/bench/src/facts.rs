@@ -1,15 +1,21 @@
 //! What is known of the machine.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::process;
 use crate::result::Machine;
 use crate::tools;
 
-/// Looks at this machine and at the disk below a directory.
-pub fn machine(scratch: &Path) -> Machine {
+/// Looks at this machine, at the disks below the scratch directories, and at the versions of the
+/// tools and of the `evenkeel` program that is measured.
+pub fn machine(places: &[PathBuf], evenkeel: &Path) -> Machine {
+    let mut disks: Vec<String> = places.iter().map(|place| disk(place)).collect();
+    disks.dedup();
+    let own = process::quiet([evenkeel.as_os_str(), "--version".as_ref()]).unwrap_or_default();
+    let mut tools = tools::versions();
+    tools.insert(0, ("evenkeel".to_owned(), own.trim().to_owned()));
     Machine {
         kernel: read("/proc/sys/kernel/osrelease"),
         system: field(&read("/etc/os-release"), "PRETTY_NAME", '=').trim_matches('"').to_owned(),
@@ -17,8 +23,8 @@ pub fn machine(scratch: &Path) -> Machine {
         processors: std::thread::available_parallelism()
             .map_or(0, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
         memory_bytes: memory(),
-        disk: disk(scratch),
-        tools: tools::versions(),
+        disk: disks.join("; "),
+        tools,
         foreign_load: None,
         load_average: read("/proc/loadavg").split(' ').next().and_then(|word| word.parse().ok()),
         raw_spread: None,
@@ -51,7 +57,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// The device and filesystem below a path, and the device's model if it tells one.
+/// The device and filesystem below a path, and the device's model, size and scheduler as far as it
+/// tells them.
 pub fn disk(path: &Path) -> String {
     let found = process::quiet([
         "findmnt".as_ref(),
@@ -64,7 +71,7 @@ pub fn disk(path: &Path) -> String {
     let words = found.unwrap_or_default();
     let mut words = words.split_whitespace();
     let (source, kind) = (words.next().unwrap_or("unknown"), words.next().unwrap_or("unknown"));
-    let model = process::quiet(["lsblk", "-n", "-d", "-o", "MODEL,SIZE", source]);
+    let model = process::quiet(["lsblk", "-n", "-d", "-o", "MODEL,SIZE,SCHED", source]);
     let model = model.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     match model.is_empty() {
         true => format!("{kind} on {source}"),
@@ -102,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_machine_is_known() {
-        let machine = machine(Path::new("/"));
+        let machine = machine(&["/".into(), "/".into()], Path::new("/no/such/program"));
         assert!(!machine.kernel.is_empty());
         assert!(machine.processors > 0 && machine.memory_bytes > 0, "{machine:?}");
     }

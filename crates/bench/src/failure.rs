@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Kind {
     /// It did not work.
     Failed,
+    /// A program that is needed is not installed.
+    Missing,
     /// The command line or a file makes no sense.
     Usage,
     /// Refused, because data could be lost.

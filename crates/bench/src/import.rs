@@ -149,6 +149,7 @@ fn add(results: &mut Results, rows: &mut Rows, title: &str, line: usize, found: 
         configuration: id,
         workload,
         command: found.command,
+        cache: String::new(),
         samples: vec![Sample { round: 1, parts: found.parts, ..Sample::default() }],
         summary: None,
     });

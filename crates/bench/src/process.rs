@@ -17,6 +17,11 @@ const MOST_OUTPUT: u64 = 64 << 20;
 /// Lines of a tool's complaint that are shown.
 const COMPLAINT_LINES: usize = 6;
 
+/// In the environment of every tool, and of what it starts: who started it.
+pub const TOOL_MARK: &str = "EVENKEEL_BENCH_TOOL";
+/// In the environment of every server, and of what it starts: who started it.
+pub const SERVER_MARK: &str = "EVENKEEL_BENCH_SERVER";
+
 /// What a tool said.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
@@ -65,6 +70,7 @@ pub fn run(
     let failed = |why: &dyn std::fmt::Display| Failure::new(format!("cannot run `{line}`"), why);
     let start = Instant::now();
     let mut child = command
+        .env(TOOL_MARK, own_mark())
         // Ctrl-C goes to this process only, which ends its children in order.
         .process_group(0)
         .stdin(Stdio::null())
@@ -121,10 +127,15 @@ fn drain<R: std::io::Read + Send + 'static>(pipe: Option<R>) -> std::thread::Joi
     })
 }
 
+/// What a tool complains of stands at the beginning of its output, before its usage, or at the end.
 fn complaint(output: &Output) -> String {
     let text = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(COMPLAINT_LINES)..].join("\n")
+    if lines.len() <= COMPLAINT_LINES {
+        return lines.join("\n");
+    }
+    let (begin, end) = (&lines[..COMPLAINT_LINES / 2], &lines[lines.len() - COMPLAINT_LINES / 2..]);
+    format!("{}\n…\n{}", begin.join("\n"), end.join("\n"))
 }
 
 /// Ends a child and what it started: politely, then by force.
@@ -147,6 +158,32 @@ pub fn end_group(child: &mut Child) {
 /// Whether a process exists that was started at this time (as `/proc/PID/stat` tells it).
 pub fn alive(pid: u32, started: u64) -> bool {
     stat_of(pid).is_some_and(|stat| stat.started == started && stat.state != 'Z')
+}
+
+/// The value of a mark in the environment of what this process starts.
+pub fn own_mark() -> String {
+    let own = std::process::id();
+    mark_of(own, started(own).unwrap_or_default())
+}
+
+/// The value of a mark of this owner. The start keeps it apart from a later process of that id.
+pub fn mark_of(owner: u32, owner_started: u64) -> String {
+    format!("{owner}-{owner_started}")
+}
+
+/// The processes that carry a mark in their environment, with their starts: also those whose
+/// starter was killed before it could write them down.
+pub fn marked(name: &str, value: &str) -> Vec<(u32, u64)> {
+    let wanted = format!("{name}={value}");
+    let carries = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
+    };
+    all_stats()
+        .into_iter()
+        .filter(|(pid, stat)| stat.state != 'Z' && carries(pid))
+        .map(|(pid, stat)| (pid, stat.started))
+        .collect()
 }
 
 /// When a process started, in the kernel's ticks since boot.

@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::failure::{Failure, Kind};
 use crate::runner::{Plan, plain};
 use crate::target::{Protocol, Recipe};
+use crate::workload::Place;
 
 /// A profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,22 +48,30 @@ pub struct Choice {
 }
 
 /// Every configuration that can be asked for by name.
-pub const KNOWN: [Recipe; 15] = [
+pub const KNOWN: [Recipe; 23] = [
     Recipe::Local(1),
     Recipe::Local(2),
     Recipe::Local(3),
-    Recipe::Replica3(Protocol::C),
-    Recipe::Replica3(Protocol::B),
-    Recipe::Replica3(Protocol::A),
+    Recipe::Replicas(2, Protocol::C),
+    Recipe::Replicas(2, Protocol::B),
+    Recipe::Replicas(2, Protocol::A),
+    Recipe::Replicas(3, Protocol::C),
+    Recipe::Replicas(3, Protocol::B),
+    Recipe::Replicas(3, Protocol::A),
+    Recipe::Remote,
     Recipe::Stripe,
+    Recipe::RemoteStripe,
     Recipe::QuorumNbd,
     Recipe::QuorumFiles,
     Recipe::GlusterMount,
     Recipe::GlusterApi,
     Recipe::MdRaid1,
-    Recipe::Drbd,
+    Recipe::Drbd(Protocol::C),
+    Recipe::Drbd(Protocol::B),
+    Recipe::Drbd(Protocol::A),
     Recipe::QemuNbd,
     Recipe::Nbdkit,
+    Recipe::Tgt,
 ];
 
 impl Profile {
@@ -110,19 +119,17 @@ impl Profile {
         text += &plan.recipes.iter().map(|recipe| recipe.id()).collect::<Vec<_>>().join(", ");
         text.push('\n');
         for task in &plan.tasks {
-            let place = match task.place {
-                crate::workload::Place::Filesystem(filesystem) => {
-                    text += &format!("# {}: on {}", task.workload.name, filesystem.name());
-                    Path::new("/mnt/DIRECTORY/benchmark")
-                }
-                _ => {
-                    text += &format!("# {}", task.workload.name);
-                    Path::new("/dev/DEVICE")
-                }
-            };
+            text += &format!("# {}", task.workload.name);
             text += &match task.rounds {
                 1 => "\n".to_owned(),
                 rounds => format!(", {rounds} times\n"),
+            };
+            let place = match task.place {
+                Place::Filesystem(filesystem) => {
+                    text += &format!("{} /dev/DEVICE\n", filesystem.make().join(" "));
+                    Path::new("/mnt/DIRECTORY/benchmark")
+                }
+                Place::Device | Place::Shortest => Path::new("/dev/DEVICE"),
             };
             text += &format!("{}\n", plain(task, place));
         }
@@ -149,11 +156,10 @@ fn check(choice: &Choice) -> Result<(), Failure> {
 
 fn choose(plan: &mut Plan, choice: &Choice) -> Result<(), Failure> {
     if choice.with.iter().any(|name| name == "peers") {
-        let peers = KNOWN.into_iter().chain([Recipe::Tgt]).filter(|recipe| recipe.is_peer());
+        let peers = KNOWN.into_iter().filter(|recipe| recipe.is_peer());
         let installed =
             peers.filter(|recipe| recipe.tools().iter().all(|tool| tool.path().is_some()));
-        // A DRBD connection needs a second machine: it would only be named as skipped.
-        add(plan, installed.filter(|recipe| *recipe != Recipe::Drbd).collect());
+        add(plan, installed.collect());
     }
     let named = choice.with.iter().filter(|name| *name != "peers");
     let named: Vec<Recipe> = named.map(|name| recipe(name)).collect::<Result<_, _>>()?;
@@ -183,10 +189,8 @@ fn add(plan: &mut Plan, recipes: Vec<Recipe>) {
 /// # Errors
 /// If there is none.
 pub fn recipe(name: &str) -> Result<Recipe, Failure> {
-    let mut all = KNOWN.into_iter().chain([Recipe::Tgt]);
-    all.find(|recipe| recipe.id() == name).ok_or_else(|| {
-        let names: Vec<String> =
-            KNOWN.iter().chain([&Recipe::Tgt]).map(|recipe| recipe.id()).collect();
+    KNOWN.into_iter().find(|recipe| recipe.id() == name).ok_or_else(|| {
+        let names: Vec<String> = KNOWN.iter().map(|recipe| recipe.id()).collect();
         Failure::new(format!("there is no configuration `{name}`"), "")
             .advise(format!("choose among: {}", names.join(", ")))
             .kind(Kind::Usage)

@@ -1,13 +1,14 @@
 //! Rounds: every configuration under every workload, one after the other, several times over, so
 //! that a machine that gets slower or faster meanwhile does so for all of them.
 
+mod commands;
 mod measure;
 mod plan;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-pub use measure::plain;
+pub use commands::plain;
 pub use plan::Plan;
 
 use crate::facts;
@@ -16,9 +17,9 @@ use crate::interrupt::Interrupt;
 use crate::result::{FORMAT, Family, Origin, Results, Row, Skipped, VERSION};
 use crate::scratch::Scratch;
 use crate::stats;
-use crate::target::{Lab, Recipe, Target};
+use crate::target::{Lab, Target};
 use crate::tools;
-use crate::workload::Task;
+use crate::workload::{Task, Work};
 
 /// Where and by whom it is run.
 #[derive(Debug, Clone)]
@@ -72,6 +73,10 @@ pub fn run(
     let targets = set_up_all(plan, setting, &mut lab, &mut results, observer)?;
     results.workloads = tasks.iter().map(|task| task.workload.clone()).collect();
     results.configurations = targets.iter().map(|target| target.configuration.clone()).collect();
+    for target in &targets {
+        observer.stage(&format!("warming up {}", target.configuration.name));
+        measure::warm_up(&mut lab, target)?;
+    }
     rounds(&tasks, &targets, &mut lab, &mut results, observer)?;
     observer.stage("verifying what was written");
     for target in &targets {
@@ -99,7 +104,7 @@ fn empty(plan: &Plan, setting: &Setting) -> Results {
         software: env!("CARGO_PKG_VERSION").to_owned(),
         command: setting.command.clone(),
         scale: plan.scale,
-        machine: facts::machine(&setting.places[0]),
+        machine: facts::machine(&setting.places, &setting.evenkeel),
         method: plan.method.clone(),
         configurations: Vec::new(),
         workloads: Vec::new(),
@@ -171,12 +176,10 @@ fn set_up_all(
             Err(failure) => failure,
         };
         lab.scratch.undo_to(mark);
-        let missing = recipe.is_peer() && recipe.tools().iter().any(|tool| tool.path().is_none());
-        let named = plan.named.contains(recipe);
-        if failure.kind == Kind::Interrupted
-            || matches!(recipe, Recipe::Raw | Recipe::RawLoop)
-            || (missing && named && !setting.skip_missing)
-        {
+        let refused =
+            failure.kind == Kind::Missing && plan.named.contains(recipe) && !setting.skip_missing;
+        // What is measured against, and what is measured, must be there; a peer may be missing.
+        if failure.kind == Kind::Interrupted || !recipe.is_peer() || refused {
             return Err(failure);
         }
         skip(results, observer, &recipe.id(), &failure);
@@ -231,10 +234,10 @@ fn rounds(
     Ok(())
 }
 
-/// N files at once are a yardstick for writes only.
+/// N files at once are a yardstick for what fio writes to the disk, not for memory.
 fn fits(task: &Task, target: &Target) -> bool {
-    target.configuration.family != Family::Limit
-        || (task.workload.writes && task.place == crate::workload::Place::Shortest)
+    let direct = matches!(&task.work, Work::Fio(job) if job.direct);
+    target.configuration.family != Family::Limit || (task.workload.writes && direct)
 }
 
 fn row_of(results: &mut Results, task: &Task, target: &Target) -> usize {
@@ -248,6 +251,7 @@ fn row_of(results: &mut Results, task: &Task, target: &Target) -> usize {
             configuration: configuration.clone(),
             workload: workload.clone(),
             command: String::new(),
+            cache: commands::cache(task, &target.configuration.cache),
             samples: Vec::new(),
             summary: None,
         });

@@ -140,6 +140,7 @@ impl Scratch {
         let path = self.log_path(name);
         let log = fs::File::options().create(true).append(true).open(&path).map_err(failed)?;
         let child = command
+            .env(process::SERVER_MARK, process::own_mark())
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
@@ -236,12 +237,24 @@ pub fn clean() -> Result<Cleaned, Failure> {
             return Err(Failure::new(format!("cannot read {}", directory.display()), error));
         }
     };
-    for entry in entries.flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "json") {
-            clean_one(&entry.path(), &mut cleaned)?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => clean_one(&path, &mut cleaned)?,
+            Some("new") => drop_unfinished(&path),
+            _ => {}
         }
     }
     Ok(cleaned)
+}
+
+/// Deletes a state file that was being written when its writer was killed; the one before it is
+/// still there, and counts.
+fn drop_unfinished(path: &Path) {
+    let owner = path.file_stem().and_then(|stem| stem.to_str()?.split('-').next()?.parse().ok());
+    if owner.is_none_or(|owner| process::started(owner).is_none()) {
+        // That it cannot be deleted harms nobody.
+        drop(fs::remove_file(path));
+    }
 }
 
 fn clean_one(path: &Path, cleaned: &mut Cleaned) -> Result<(), Failure> {
@@ -257,13 +270,21 @@ fn clean_one(path: &Path, cleaned: &mut Cleaned) -> Result<(), Failure> {
         return Ok(());
     }
     cleaned.runs += 1;
-    let complaints: Vec<String> =
-        state.undo.iter().rev().filter_map(|undo| undo_one(undo).err()).collect();
+    // A tool that still runs would keep mounts and devices busy.
+    let mut complaints = end_marked(process::TOOL_MARK, &state);
+    complaints.extend(state.undo.iter().rev().filter_map(|undo| undo_one(undo).err()));
+    // Killed between the start of a server and its note.
+    complaints.extend(end_marked(process::SERVER_MARK, &state));
     if complaints.is_empty() {
         fs::remove_file(path).map_err(|error| failed(&error))?;
     }
     cleaned.complaints.extend(complaints);
     Ok(())
+}
+
+fn end_marked(name: &str, state: &State) -> Vec<String> {
+    let found = process::marked(name, &process::mark_of(state.owner, state.owner_started));
+    found.into_iter().filter_map(|(pid, started)| end_process(pid, started).err()).collect()
 }
 
 /// Where the state files lie: of root in /run, of others in their own runtime directory.

@@ -40,6 +40,7 @@ pub fn summarize(samples: &[Sample], measure: Measure) -> Option<Summary> {
         p99: percentile(99.0),
         server_cpu_per_operation: per_operation(|sample| sample.server_cpu_seconds),
         client_cpu_per_operation: per_operation(|sample| sample.client_cpu_seconds),
+        machine_cpu_per_operation: per_operation(|sample| sample.machine_cpu_seconds),
     })
 }
 

@@ -1,8 +1,10 @@
 //! Configurations: how each is set up, and how it is reached and taken apart again.
 
+mod bridge;
+mod drbd;
 mod evenkeel;
 mod gluster;
-mod kernel;
+mod md;
 mod nbd;
 mod raw;
 mod tgt;
@@ -33,10 +35,14 @@ pub enum Recipe {
     Limit(u32),
     /// evenkeel, N copies on one node.
     Local(u32),
-    /// evenkeel, three copies on three nodes, with this protocol.
-    Replica3(Protocol),
+    /// evenkeel, N copies on N nodes, with this protocol.
+    Replicas(u32, Protocol),
+    /// evenkeel, one copy on another node.
+    Remote,
     /// evenkeel, a stripe of two mirrors of two on one node.
     Stripe,
+    /// evenkeel, a stripe of two mirrors of two, on two other nodes.
+    RemoteStripe,
     /// qemu-nbd, one file.
     QemuNbd,
     /// nbdkit, one file through the page cache.
@@ -53,12 +59,11 @@ pub enum Recipe {
     GlusterApi,
     /// md RAID1 of two loop devices.
     MdRaid1,
-    /// DRBD between two network namespaces is not possible: one kernel holds one end. Two
-    /// machines are needed, so this only says why it is left out.
-    Drbd,
+    /// DRBD, both ends in this kernel, with this protocol.
+    Drbd(Protocol),
 }
 
-/// When evenkeel acknowledges a write.
+/// When evenkeel or DRBD acknowledges a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// When the local replica wrote it.
@@ -135,8 +140,12 @@ impl Recipe {
             Self::RawLoop => "raw-loop".to_owned(),
             Self::Limit(copies) => format!("limit-{copies}"),
             Self::Local(copies) => format!("mirror-{copies}"),
-            Self::Replica3(protocol) => format!("replica-3-{}", protocol.letter().to_lowercase()),
+            Self::Replicas(copies, protocol) => {
+                format!("replica-{copies}-{}", protocol.letter().to_lowercase())
+            }
+            Self::Remote => "remote-1".to_owned(),
             Self::Stripe => "stripe-2x2".to_owned(),
+            Self::RemoteStripe => "remote-stripe-2x2".to_owned(),
             Self::QemuNbd => "qemu-nbd".to_owned(),
             Self::Nbdkit => "nbdkit".to_owned(),
             Self::QuorumFiles => "quorum-files".to_owned(),
@@ -145,7 +154,7 @@ impl Recipe {
             Self::GlusterMount => "gluster-fuse".to_owned(),
             Self::GlusterApi => "gluster-gfapi".to_owned(),
             Self::MdRaid1 => "md-raid1".to_owned(),
-            Self::Drbd => "drbd".to_owned(),
+            Self::Drbd(protocol) => format!("drbd-{}", protocol.letter().to_lowercase()),
         }
     }
 
@@ -157,7 +166,7 @@ impl Recipe {
             Self::Tgt => &[tools::TGTD, tools::TGTADM, tools::QEMU_NBD],
             Self::GlusterMount | Self::GlusterApi => &[tools::GLUSTERD],
             Self::MdRaid1 => &[tools::MDADM],
-            Self::Drbd => &[tools::DRBDSETUP],
+            Self::Drbd(_) => &[tools::DRBDADM],
             _ => &[],
         }
     }
@@ -180,9 +189,13 @@ impl Recipe {
             Self::Raw => raw::file(lab),
             Self::RawLoop => raw::loop_device(lab),
             Self::Limit(copies) => raw::limit(lab, copies),
-            Self::Local(copies) => evenkeel::local(lab, &self.id(), copies, 1),
-            Self::Stripe => evenkeel::local(lab, &self.id(), 2, 2),
-            Self::Replica3(protocol) => evenkeel::three_nodes(lab, &self.id(), protocol),
+            Self::Local(copies) => evenkeel::local(lab, &self.id(), copies as usize),
+            Self::Replicas(copies, protocol) => {
+                evenkeel::nodes(lab, &self.id(), copies as usize, protocol)
+            }
+            Self::Remote => evenkeel::remote(lab, &self.id()),
+            Self::Stripe => evenkeel::local_stripe(lab, &self.id()),
+            Self::RemoteStripe => evenkeel::remote_stripe(lab, &self.id()),
             Self::QemuNbd => nbd::qemu(lab),
             Self::Nbdkit => nbd::nbdkit(lab),
             Self::QuorumFiles => nbd::quorum_of_files(lab),
@@ -190,10 +203,11 @@ impl Recipe {
             Self::Tgt => tgt::set_up(lab),
             Self::GlusterMount => gluster::mounted(lab),
             Self::GlusterApi => gluster::library(lab),
-            Self::MdRaid1 => kernel::md_raid1(lab),
-            Self::Drbd => kernel::drbd(),
+            Self::MdRaid1 => md::raid1(lab),
+            Self::Drbd(protocol) => drbd::set_up(lab, protocol),
         }?;
         target.configuration.id = self.id();
+        bridge::give_device(lab, &mut target)?;
         target.configuration.setup = std::mem::take(&mut lab.said);
         Ok(target)
     }
@@ -216,9 +230,21 @@ impl Lab<'_> {
     /// # Errors
     /// If there is no room.
     pub fn filled_file(&mut self, index: usize, name: &str) -> Result<PathBuf, Failure> {
+        self.filled_file_of(self.size, index, name)
+    }
+
+    /// Makes a file for something that keeps its own notes beside the data, and fills it.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn filled_leg(&mut self, index: usize, name: &str) -> Result<PathBuf, Failure> {
+        self.filled_file_of(self.size + beside(self.size), index, name)
+    }
+
+    fn filled_file_of(&mut self, size: u64, index: usize, name: &str) -> Result<PathBuf, Failure> {
         let path = self.place(index, "files")?.join(name);
         let reach = Reach::File(path.clone());
-        self.fill(&reach, self.size, None)?;
+        self.fill(&reach, size, None)?;
         Ok(path)
     }
 
@@ -300,6 +326,11 @@ impl Lab<'_> {
         let device = self.helper(["losetup", "-f", "--show", "--direct-io=on", &path])?;
         Ok(PathBuf::from(device.trim()))
     }
+}
+
+/// Room that superblocks, bitmaps and logs take beside the data, in bytes.
+pub fn beside(size: u64) -> u64 {
+    (16 << 20) + ((size / 512) >> 20 << 20)
 }
 
 /// The words before a command that must run in a network namespace. The mounts stay those of the

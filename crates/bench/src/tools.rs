@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::process;
 
 /// A tool by the name of its program, with the package that has it.
@@ -33,24 +33,26 @@ pub const FIO: Tool = tool("fio", "fio", "fio", "--version");
 pub const DD: Tool = tool("dd", "coreutils", "coreutils", "--version");
 /// hdparm.
 pub const HDPARM: Tool = tool("hdparm", "hdparm", "hdparm", "-V");
-/// bonnie++; it prints its version as part of its usage.
-pub const BONNIE: Tool = tool("bonnie++", "bonnie++", "bonnie++", "");
+/// bonnie++; it has no argument for its version, but tells it with its usage.
+pub const BONNIE: Tool = tool("bonnie++", "bonnie++", "bonnie++", "-h");
 /// IOzone.
 pub const IOZONE: Tool = tool("iozone", "iozone3 (non-free)", "iozone", "-v");
 /// qemu-nbd.
 pub const QEMU_NBD: Tool = tool("qemu-nbd", "qemu-utils", "qemu-img", "--version");
 /// nbdkit.
 pub const NBDKIT: Tool = tool("nbdkit", "nbdkit", "nbdkit-server", "--version");
+/// libnbd's FUSE filesystem of one file.
+pub const NBDFUSE: Tool = tool("nbdfuse", "libnbd-bin", "nbdfuse", "--version");
 /// tgt's daemon.
 pub const TGTD: Tool = tool("tgtd", "tgt", "scsi-target-utils", "--version");
 /// tgt's administration.
-pub const TGTADM: Tool = tool("tgtadm", "tgt", "scsi-target-utils", "");
+pub const TGTADM: Tool = tool("tgtadm", "tgt", "scsi-target-utils", "--version");
 /// GlusterFS' daemon.
 pub const GLUSTERD: Tool = tool("glusterd", "glusterfs-server", "glusterfs-server", "--version");
 /// mdadm.
 pub const MDADM: Tool = tool("mdadm", "mdadm", "mdadm", "--version");
 /// DRBD's administration.
-pub const DRBDSETUP: Tool = tool("drbdsetup", "drbd-utils", "drbd-utils", "--version");
+pub const DRBDADM: Tool = tool("drbdadm", "drbd-utils", "drbd-utils", "--version");
 /// mkfs.xfs.
 pub const MKFS_XFS: Tool = tool("mkfs.xfs", "xfsprogs", "xfsprogs", "-V");
 /// mkfs.ext4.
@@ -60,9 +62,9 @@ pub const MKFS_EXT4: Tool = tool("mkfs.ext4", "e2fsprogs", "e2fsprogs", "-V");
 pub const OLDEST_FIO: (u32, u32) = (3, 16);
 
 /// All of them.
-pub const ALL: [Tool; 14] = [
-    FIO, DD, HDPARM, BONNIE, IOZONE, QEMU_NBD, NBDKIT, TGTD, TGTADM, GLUSTERD, MDADM, DRBDSETUP,
-    MKFS_XFS, MKFS_EXT4,
+pub const ALL: [Tool; 15] = [
+    FIO, DD, HDPARM, BONNIE, IOZONE, QEMU_NBD, NBDKIT, NBDFUSE, TGTD, TGTADM, GLUSTERD, MDADM,
+    DRBDADM, MKFS_XFS, MKFS_EXT4,
 ];
 
 impl Tool {
@@ -89,7 +91,14 @@ impl Tool {
         let output = process::command([path.as_os_str(), self.version.as_ref()]).output().ok()?;
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));
-        text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+        // With it may come complaints, usage, and the dates of builds.
+        let numbered = |line: &&str| {
+            line.as_bytes()
+                .windows(3)
+                .any(|sign| sign[0].is_ascii_digit() && sign[1] == b'.' && sign[2].is_ascii_digit())
+        };
+        let mut lines = text.lines().map(str::trim);
+        lines.find(numbered).map(str::to_owned)
     }
 
     /// That it is installed.
@@ -100,6 +109,7 @@ impl Tool {
         self.path().ok_or_else(|| {
             Failure::new(format!("{} is not installed", self.program), "")
                 .advise(format!("{}\nor leave it out with --skip-missing", self.install()))
+                .kind(Kind::Missing)
         })
     }
 }

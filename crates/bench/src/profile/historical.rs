@@ -22,6 +22,11 @@ fn count(original: u64, scale: f64) -> u64 {
     ((original as f64 * scale) as u64).max(1)
 }
 
+/// How often something is measured that the original measured once: that says nothing of noise.
+fn rounds(scale: f64) -> u32 {
+    if scale < 1.0 { 3 } else { 1 }
+}
+
 /// A time in milliseconds, at least one second.
 fn time(seconds: f64, scale: f64) -> u64 {
     (((seconds * scale) as u64).max(1)) * 1000
@@ -44,7 +49,10 @@ fn method(scale: f64) -> Vec<String> {
     let mut method = vec![
         "The tools, options and order of the original report; its block device is here the attached device of a configuration, and of the raw disk a loop device over a file (direct I/O), so that both have the same kind of way in.".to_owned(),
         "Configurations are interleaved in rounds; the raw disk is part of every round, and ratios compare within the same round.".to_owned(),
-        "Devices are written full before anything is measured. Page caches are dropped before buffered work, if run by root.".to_owned(),
+        "Devices, and the files of fio on a filesystem, are written full before anything is measured; then each configuration is warmed up by half a second of mixed reads and writes. Page caches are dropped before buffered work.".to_owned(),
+        "The limit of N copies is fio with the same options on N raw files at once, its total divided by N, in the same round; there is none for reads, for buffered work, and for other tools.".to_owned(),
+        "Processor time of the servers is read from /proc before and after each measurement (resolution 10 ms). Work of kernel threads, as of md, DRBD and loop devices, is only in the processor time of the whole machine, where other programs' work is too.".to_owned(),
+        "After the last round, blocks with checksums are written to every configuration and read back.".to_owned(),
     ];
     if scale < 1.0 {
         method.push(format!(
@@ -62,7 +70,7 @@ pub fn cluster_md(choice: &Choice) -> Plan {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let dd = |id: &str, name: &str, direction| {
         let job = DdJob { direction, block: M, count: total / M, flags: "direct,nonblock" };
-        Task::dd(id, name, Measure::BytesPerSecond, Place::Device, job).rounds(1)
+        Task::dd(id, name, Measure::BytesPerSecond, Place::Device, job).rounds(rounds(scale))
     };
     let mut tasks = vec![
         dd("dd-read", "dd 1M direct read", DdDirection::Read),
@@ -80,10 +88,13 @@ pub fn cluster_md(choice: &Choice) -> Plan {
         };
         let name = format!("fio 64K {pattern}, depth 64, {} jobs", 2 * processors);
         let id = format!("fio-64k-{pattern}");
-        tasks.push(Task::fio(&id, &name, Measure::BytesPerSecond, Place::Device, job).rounds(1));
+        tasks.push(
+            Task::fio(&id, &name, Measure::BytesPerSecond, Place::Device, job)
+                .rounds(rounds(scale)),
+        );
     }
-    tasks.push(Task::iozone(scaled(8 * G, scale, 64 * K)));
-    let recipes = vec![Recipe::RawLoop, Recipe::Local(2), Recipe::MdRaid1];
+    tasks.push(Task::iozone(scaled(8 * G, scale, 128 * K)));
+    let recipes = vec![Recipe::RawLoop, Recipe::Limit(2), Recipe::Local(2), Recipe::MdRaid1];
     base(scale, recipes, tasks, total.max(each).max(64 * M))
 }
 
@@ -92,8 +103,7 @@ pub fn gluster(choice: &Choice) -> Plan {
     let scale = choice.scale.unwrap_or(0.006);
     let size = scaled(10 * G, scale, M);
     let place = Place::Filesystem(Filesystem::Xfs);
-    let mut tasks = Vec::new();
-    for pattern in ["write", "read", "randwrite", "randread"] {
+    let fio = |pattern: &str| {
         let job = FioJob {
             jobs: 4,
             engine: Some("libaio"),
@@ -103,29 +113,30 @@ pub fn gluster(choice: &Choice) -> Plan {
         };
         let name = format!("fio 4K {pattern}, buffered, 4 jobs");
         let id = format!("fio-4k-{pattern}");
-        tasks.push(Task::fio(&id, &name, Measure::OperationsPerSecond, place, job).rounds(1));
-    }
+        Task::fio(&id, &name, Measure::OperationsPerSecond, place, job).rounds(rounds(scale))
+    };
     let dd = |id: &str, name: &str, measure, block, count| {
         let job = DdJob { direction: DdDirection::Write, block, count, flags: "direct" };
-        Task::dd(id, name, measure, place, job).rounds(1)
+        Task::dd(id, name, measure, place, job).rounds(rounds(scale))
     };
+    let large = scaled(128 * M, scale.max(0.25), M);
     let small = count(10_000, scale.max(0.05));
-    tasks.push(dd(
-        "dd-128m",
-        "dd one large block, direct",
-        Measure::BytesPerSecond,
-        scaled(128 * M, scale.max(0.25), M),
-        1,
-    ));
-    tasks.push(dd("dd-4k", "dd 4k blocks, direct", Measure::SecondsPerOperation, 4 * K, small));
-    tasks.push(dd(
-        "dd-512",
-        "dd 512-byte blocks, direct",
-        Measure::SecondsPerOperation,
-        512,
-        small,
-    ));
-    let recipes = vec![Recipe::Raw, Recipe::Replica3(Protocol::C), Recipe::GlusterMount];
+    let each = Measure::SecondsPerOperation;
+    let tasks = vec![
+        fio("write"),
+        dd("dd-128m", "dd one large block, direct", Measure::BytesPerSecond, large, 1),
+        dd("dd-4k", "dd 4k blocks, direct", each, 4 * K, small),
+        dd("dd-512", "dd 512-byte blocks, direct", each, 512, small),
+        fio("read"),
+        fio("randwrite"),
+        fio("randread"),
+    ];
+    let recipes = vec![
+        Recipe::RawLoop,
+        Recipe::Replicas(3, Protocol::C),
+        Recipe::GlusterMount,
+        Recipe::GlusterApi,
+    ];
     base(scale, recipes, tasks, (size * 2).max(SMALLEST_FILESYSTEM))
 }
 
@@ -145,7 +156,9 @@ pub fn md_raid1(choice: &Choice) -> Plan {
         dd("dd-throughput", "dd one large block, direct", Measure::BytesPerSecond, large, 1),
         dd("dd-latency", "dd 512-byte blocks, direct", Measure::SecondsPerOperation, 512, small),
     ];
-    let (first, second) = (scaled(320 * G, scale, M), scaled(70 * G, scale, M));
+    // bonnie++ tells no figure of what takes less than half a second.
+    let first = scaled(320 * G, scale, M).max(512 * M);
+    let second = scaled(70 * G, scale, M);
     for (tag, filesystem) in [("xfs", Filesystem::Xfs), ("striped", Filesystem::XfsStriped)] {
         let name = filesystem.name();
         let fast = BonnieJob { size: first, files: 0, fast: true };
@@ -195,10 +208,13 @@ pub fn drbd(choice: &Choice) -> Plan {
     }
     let recipes = vec![
         Recipe::RawLoop,
-        Recipe::Replica3(Protocol::C),
-        Recipe::Replica3(Protocol::B),
-        Recipe::Replica3(Protocol::A),
-        Recipe::Drbd,
+        Recipe::Limit(2),
+        Recipe::Replicas(2, Protocol::C),
+        Recipe::Replicas(2, Protocol::B),
+        Recipe::Replicas(2, Protocol::A),
+        Recipe::Drbd(Protocol::C),
+        Recipe::Drbd(Protocol::B),
+        Recipe::Drbd(Protocol::A),
     ];
     base(scale, recipes, tasks, (size + 64 * M).max(SMALLEST_FILESYSTEM))
 }
@@ -216,13 +232,20 @@ pub fn network_storage(choice: &Choice) -> Plan {
     let name = "fio 4K randwrite, posixaio, a flush at the end";
     let place = Place::Filesystem(Filesystem::Xfs);
     let fio = Task::fio("fio-random-write", name, Measure::OperationsPerSecond, place, job);
-    let tasks = vec![Task::hdparm().rounds(1), fio.rounds(2)];
+    let tasks = vec![Task::hdparm().rounds(rounds(scale)), fio.rounds(2)];
     let recipes = vec![
         Recipe::RawLoop,
-        Recipe::Local(1),
-        Recipe::Stripe,
-        Recipe::Replica3(Protocol::C),
-        Recipe::MdRaid1,
+        // A single export, by every protocol that there is.
+        Recipe::Remote,
+        Recipe::QemuNbd,
+        Recipe::Nbdkit,
+        Recipe::Tgt,
+        // Mirrors over exports, and a stripe of them.
+        Recipe::RemoteStripe,
+        Recipe::QuorumNbd,
+        // Replication behind the export.
+        Recipe::Replicas(2, Protocol::C),
+        Recipe::Drbd(Protocol::C),
     ];
     base(scale, recipes, tasks, (size + 128 * M).max(SMALLEST_FILESYSTEM))
 }

@@ -31,9 +31,9 @@ pub fn plan(choice: &Choice) -> Plan {
             Recipe::Limit(2),
             Recipe::Limit(3),
             Recipe::Local(2),
-            Recipe::Replica3(Protocol::C),
-            Recipe::Replica3(Protocol::B),
-            Recipe::Replica3(Protocol::A),
+            Recipe::Replicas(3, Protocol::C),
+            Recipe::Replicas(3, Protocol::B),
+            Recipe::Replicas(3, Protocol::A),
         ],
         named: Vec::new(),
         tasks: vec![
@@ -55,11 +55,11 @@ pub fn plan(choice: &Choice) -> Plan {
 fn method() -> Vec<String> {
     [
         "fio generates the load: io_uring and O_DIRECT on files, its own NBD client on exports.",
-        "All configurations are set up first, in files that are written full before anything is measured; that is also the warm-up.",
+        "All configurations are set up first, in files that are written full before anything is measured. Then each is warmed up by half a second of mixed reads and writes.",
         "Each round measures every workload on every configuration, beginning with another configuration each time; a figure is the median of the rounds, its spread the distance of the smallest and the largest.",
         "The raw file is part of every round: a ratio to raw compares within the same round, and the median of these ratios is shown.",
         "All copies lie on the same disk unless several scratch directories were given. The limit of N copies is fio on N raw files at once, its total divided by N, in the same round.",
-        "Processor time of the servers is read from /proc before and after each measurement (resolution 10 ms), that of the tool is its own account; work of kernel threads is in neither.",
+        "Processor time of the servers is read from /proc before and after each measurement (resolution 10 ms), that of the tool is its own account. Work of kernel threads is in neither, but in the processor time of the whole machine, where other programs' work is too.",
         "After the last round, blocks with checksums are written to every configuration and read back.",
     ]
     .map(str::to_owned)

@@ -35,7 +35,12 @@ fn at_full_scale_the_original_commands_are_shown() {
     );
     assert!(text.contains("bs=512 count=10000\n") && text.contains("10 times"), "{text}");
     assert!(text.contains("hdparm -tT /dev/DEVICE") && text.contains("5 times"), "{text}");
-    assert!(text.contains("-s 327680M") && text.contains("-n 10"), "{text}");
+    for word in [
+        "mkfs.xfs -f -q -d su=256k,sw=1 -l version=2,su=256k /dev/DEVICE\nbonnie++ -d /mnt/DIRECTORY -s 320G -u USER -n 0 -f -b\n",
+        "bonnie++ -d /mnt/DIRECTORY -s 70G -u USER -n 10 -b\n",
+    ] {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
     let text = original(Profile::Drbd);
     for word in
         ["--numjobs=64", "--size=512M", "--runtime=10 ", "--rw=randwrite", "--bs=4k", "psync"]
@@ -52,6 +57,7 @@ fn at_full_scale_the_original_commands_are_shown() {
         "--bs=64k",
         "--iodepth=64",
         "--rwmixread=70",
+        "iozone -i 0 -i 1 -i 2 -i 3 -i 4 -i 5 -i 6 -i 7 -i 8 -f /mnt/DIRECTORY/benchmark -Rab /home/test/iotest.xls -g 8G -n 4G -C\n",
     ] {
         assert!(text.contains(word), "{word} is not in {text}");
     }

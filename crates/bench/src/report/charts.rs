@@ -1,25 +1,36 @@
-//! Charts as SVG, drawn by hand: they need no script, print sharply, and take their colours from
-//! the page's style, for light, dark and paper alike.
+//! Charts as SVG, drawn by plotters. They need no script, print sharply, and take their colours
+//! from the page's style, for light, dark and paper alike: plotters draws in colours that only
+//! stand for those of the style, which are put in their place at the end.
 
-use std::fmt::Write as _;
+use std::error::Error;
+use std::ops::Range;
+
+use plotters::coord::combinators::LogCoord;
+use plotters::coord::ranged1d::{AsRangedCoord, DefaultFormatting, KeyPointHint, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
 
 use crate::report::html::escaped;
 use crate::units::{micros, rate};
 
 /// Width of a chart in its own units.
-const WIDTH: f64 = 480.0;
+const WIDTH: u32 = 480;
 /// Height of a chart.
-const HEIGHT: f64 = 230.0;
+const HEIGHT: u32 = 240;
 /// Room for the labels on the left.
-const LEFT: f64 = 64.0;
-/// Room on the right.
-const RIGHT: f64 = 16.0;
-/// Room above.
-const TOP: f64 = 12.0;
+const LEFT: u32 = 66;
 /// Room for the labels below.
-const BOTTOM: f64 = 36.0;
+const BOTTOM: u32 = 30;
+/// Size of the letters.
+const LETTERS: u32 = 13;
 /// Colours that the style sheet has.
 pub const COLOURS: usize = 10;
+/// Stands for the colour of letters.
+const SOFT: RGBColor = RGBColor(2, 0, 0);
+/// Stands for the colour of the grid.
+const GRID: RGBColor = RGBColor(2, 0, 1);
+/// Percentiles below say nothing that is asked for, and would take half of the room.
+const FIRST_PERCENTILE: f64 = 10.0;
 
 /// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,180 +43,189 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Latency by percentile: both axes logarithmic, so that the rare and slow are seen.
+/// Latency by percentile: both axes logarithmic, so that the rare and slow are seen. Latencies in
+/// microseconds.
 pub fn percentiles(title: &str, lines: &[Line]) -> String {
-    // 50 % lies on the left, each further nine the same distance to the right.
+    // Each further nine lies the same distance to the right.
     let place = |percentile: f64| -((100.0 - percentile.min(99.999)) / 100.0).log10();
-    let lines: Vec<Line> = lines
-        .iter()
-        .map(|line| Line {
-            points: line.points.iter().map(|(x, y)| (place(*x), *y)).collect(),
-            ..line.clone()
-        })
-        .collect();
-    let marks: Vec<(f64, String)> = [50.0, 90.0, 99.0, 99.9, 99.99]
-        .iter()
-        .map(|percentile| (place(*percentile), format!("p{percentile}")))
-        .collect();
-    let frame = Frame::over(&lines, (place(1.0), place(99.99)), Scale::Logarithmic);
-    frame.draw(title, &lines, &marks, micros)
+    let lines = kept(lines, |(x, y)| (x >= FIRST_PERCENTILE && y > 0.0).then(|| (place(x), y)));
+    let marks = [50.0, 90.0, 99.0, 99.9, 99.99];
+    let across = Marked {
+        axis: RangedCoordf64::from(place(FIRST_PERCENTILE)..place(99.99)),
+        marks: marks.map(place).to_vec(),
+    };
+    let (low, high) = extremes(&lines);
+    let up = Marked {
+        axis: LogCoord::from((low / 1.25..high * 1.25).log_scale()),
+        marks: levels(low, high),
+    };
+    let name = |x: &f64| {
+        let mark = marks.iter().find(|mark| (place(**mark) - x).abs() < 1e-9);
+        mark.map_or(String::new(), |mark| format!("p{mark}"))
+    };
+    framed(title, &lines, across, up, &name, &|y| micros(*y))
 }
 
-/// A rate over time.
+/// An axis with its own marks.
+struct Marked<A> {
+    axis: A,
+    marks: Vec<f64>,
+}
+
+impl<A: Ranged<ValueType = f64>> Ranged for Marked<A> {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.axis.map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.marks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.axis.range()
+    }
+}
+
+/// A rate over time: seconds, and operations per second.
 pub fn series(title: &str, lines: &[Line]) -> String {
+    let lines = kept(lines, |(x, y)| (x >= 0.0 && y >= 0.0).then_some((x, y)));
     let end = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(0.1, f64::max);
-    let marks: Vec<(f64, String)> = (0..=4)
-        .map(|index| f64::from(index) * end / 4.0)
-        .map(|x| (x, format!("{x:.1} s")))
-        .collect();
-    let frame = Frame::over(lines, (0.0, end), Scale::FromZero);
-    frame.draw(title, lines, &marks, |value| format!("{}/s", rate(value)))
+    let (_, high) = extremes(&lines);
+    let seconds = |x: &f64| format!("{x:.1} s");
+    framed(title, &lines, 0.0..end, 0.0..high * 1.08, &seconds, &|y| format!("{}/s", rate(*y)))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Scale {
-    Logarithmic,
-    FromZero,
+/// The lines with those of their points that can be shown.
+fn kept(lines: &[Line], at: impl Fn((f64, f64)) -> Option<(f64, f64)>) -> Vec<Line> {
+    let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+    let points = |line: &Line| line.points.iter().copied().filter_map(&at).filter(finite).collect();
+    lines.iter().map(|line| Line { points: points(line), ..line.clone() }).collect()
 }
 
-struct Frame {
-    x: (f64, f64),
-    y: (f64, f64),
-    scale: Scale,
+/// The smallest and largest value above zero; something to draw a frame of if there is none.
+fn extremes(lines: &[Line]) -> (f64, f64) {
+    let values =
+        || lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).filter(|y| *y > 0.0);
+    let low = values().fold(f64::INFINITY, f64::min);
+    let high = values().fold(f64::NEG_INFINITY, f64::max);
+    if low.is_finite() { (low, high) } else { (1.0, 10.0) }
 }
 
-impl Frame {
-    fn over(lines: &[Line], x: (f64, f64), scale: Scale) -> Self {
-        let values =
-            || lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).filter(|y| *y > 0.0);
-        let low = values().fold(f64::INFINITY, f64::min);
-        let high = values().fold(f64::NEG_INFINITY, f64::max);
-        let y = match (low.is_finite() && high.is_finite(), scale) {
-            (false, _) => (1.0, 10.0),
-            (true, Scale::FromZero) => (0.0, high * 1.08),
-            // Whole decades would waste room: a little beyond the extremes.
-            (true, Scale::Logarithmic) => (low / 1.25, high * 1.25),
-        };
-        Self { x, y, scale }
+/// Where the horizontal lines of a logarithmic axis lie: at most about ten.
+fn levels(low: f64, high: f64) -> Vec<f64> {
+    let digits: &[f64] = if high / low > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    (-3..10)
+        .flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)))
+        .filter(|level| (low / 1.25..=high * 1.25).contains(level))
+        .collect()
+}
+
+fn framed<X, Y>(
+    title: &str,
+    lines: &[Line],
+    across: X,
+    up: Y,
+    name_x: &dyn Fn(&f64) -> String,
+    name_y: &dyn Fn(&f64) -> String,
+) -> String
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
+    Y::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
+{
+    let mut svg = String::new();
+    // Drawing into a String does not fail; if it did, the tables still have all figures.
+    match draw(&mut svg, lines, across, up, name_x, name_y) {
+        Ok(()) => finished(&svg, title, lines) + &legend(lines),
+        Err(_) => String::new(),
     }
+}
 
-    fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let across = (x - self.x.0) / (self.x.1 - self.x.0).max(1e-9);
-        let up = match self.scale {
-            Scale::FromZero => (y - self.y.0) / (self.y.1 - self.y.0).max(1e-9),
-            Scale::Logarithmic => (y / self.y.0).ln() / (self.y.1 / self.y.0).ln().max(1e-9),
-        };
-        let up = up.clamp(0.0, 1.0);
-        (
-            LEFT + across.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM),
-        )
+fn draw<X, Y>(
+    svg: &mut String,
+    lines: &[Line],
+    across: X,
+    up: Y,
+    name_x: &dyn Fn(&f64) -> String,
+    name_y: &dyn Fn(&f64) -> String,
+) -> Result<(), Box<dyn Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
+    Y::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
+{
+    let area = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+    let mut chart = ChartBuilder::on(&area)
+        .margin_top(10)
+        .margin_right(18)
+        .x_label_area_size(BOTTOM)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(across, up)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(6)
+        .y_labels(6)
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(GRID)
+        .label_style(("sans-serif", LETTERS).into_font().color(&SOFT))
+        .x_label_formatter(name_x)
+        .y_label_formatter(name_y)
+        .draw()?;
+    for line in lines {
+        let style = colour(line.colour).stroke_width(2);
+        chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
     }
+    area.present()?;
+    Ok(())
+}
 
-    /// Where the horizontal lines lie.
-    fn levels(&self) -> Vec<f64> {
-        match self.scale {
-            Scale::FromZero => {
-                let step = nice((self.y.1 - self.y.0) / 4.0);
-                (0..8)
-                    .map(|index| f64::from(index) * step)
-                    .filter(|level| *level <= self.y.1)
-                    .collect()
+/// Stands for a colour of the style.
+fn colour(number: usize) -> RGBColor {
+    RGBColor(1, 0, u8::try_from(number % COLOURS).unwrap_or(0))
+}
+
+/// The drawing as a part of the page: with the style's colours, a name for those who cannot see
+/// it, and each line's own name under the pointer.
+fn finished(svg: &str, title: &str, lines: &[Line]) -> String {
+    let body = svg.split_once('>').map_or("", |(_, body)| body);
+    let mut body =
+        body.replace("\"#020000\"", "\"var(--soft)\"").replace("\"#020001\"", "\"var(--line)\"");
+    for line in lines {
+        let stands = format!("stroke=\"#0100{:02X}\"", line.colour % COLOURS);
+        let real = format!("class=\"line\" stroke=\"var(--k{})\"", line.colour % COLOURS);
+        body = body.replace(&stands, &real);
+    }
+    let mut named = String::new();
+    let mut names = lines.iter().filter(|line| !line.points.is_empty());
+    for piece in body.split_inclusive("/>") {
+        match piece.strip_suffix("/>").filter(|piece| piece.contains("class=\"line\"")) {
+            Some(start) => {
+                let name = names.next().map_or(String::new(), |line| escaped(&line.name));
+                named += &format!("{start}><title>{name}</title></polyline>");
             }
-            Scale::Logarithmic => {
-                let wide = self.y.1 / self.y.0 > 200.0;
-                let within = |digits: &[f64]| -> Vec<f64> {
-                    (-3..10)
-                        .flat_map(|power| {
-                            digits.iter().map(move |digit| digit * 10_f64.powi(power))
-                        })
-                        .filter(|level| (self.y.0..=self.y.1).contains(level))
-                        .collect()
-                };
-                if wide { within(&[1.0]) } else { within(&[1.0, 2.0, 5.0]) }
-            }
+            None => named += piece,
         }
     }
-
-    fn draw(
-        &self,
-        title: &str,
-        lines: &[Line],
-        marks: &[(f64, String)],
-        label: impl Fn(f64) -> String,
-    ) -> String {
-        let mut svg = format!(
-            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-            escaped(title)
-        );
-        // Writing into a String does not fail.
-        for level in self.levels() {
-            let (_, y) = self.at(self.x.0, level);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text class=\"label\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                y + 4.0,
-                escaped(&label(level))
-            );
-        }
-        for (mark, text) in marks {
-            let (x, _) = self.at(*mark, self.y.0);
-            let anchor = match () {
-                () if x < LEFT + 1.0 => "start",
-                () if x > WIDTH - RIGHT - 1.0 => "end",
-                () => "middle",
-            };
-            let _ = write!(
-                svg,
-                "<line class=\"tick\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>\
-                 <text class=\"label\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{text}</text>",
-                HEIGHT - BOTTOM,
-                HEIGHT - BOTTOM + 5.0,
-                HEIGHT - BOTTOM + 20.0,
-            );
-        }
-        for line in lines {
-            let points: Vec<String> = line
-                .points
-                .iter()
-                .map(|(x, y)| self.at(*x, *y))
-                .map(|(x, y)| format!("{x:.1},{y:.1}"))
-                .collect();
-            let _ = write!(
-                svg,
-                "<polyline class=\"line c{}\" points=\"{}\"><title>{}</title></polyline>",
-                line.colour % COLOURS,
-                points.join(" "),
-                escaped(&line.name)
-            );
-        }
-        svg + "</svg>" + &legend(lines)
-    }
+    format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">{named}",
+        escaped(title)
+    )
 }
 
 fn legend(lines: &[Line]) -> String {
     let entries: Vec<String> = lines
         .iter()
         .map(|line| {
-            format!(
-                "<span class=\"key\"><i class=\"c{}\"></i>{}</span>",
-                line.colour % COLOURS,
-                escaped(&line.name)
-            )
+            let (colour, name) = (line.colour % COLOURS, escaped(&line.name));
+            format!("<span class=\"key\"><i class=\"c{colour}\"></i>{name}</span>")
         })
         .collect();
     format!("<div class=\"legend\">{}</div>", entries.join(""))
-}
-
-/// The next of 1, 2, 5 times a power of ten.
-fn nice(value: f64) -> f64 {
-    if value <= 0.0 || !value.is_finite() {
-        return 1.0;
-    }
-    let power = 10_f64.powf(value.log10().floor());
-    let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= value * 0.999);
-    digit.unwrap_or(10.0) * power
 }

@@ -1,7 +1,7 @@
 //! The summary in words.
 
-use crate::report::figure;
-use crate::result::{Family, Origin, Results, Workload};
+use crate::report::{figure, rows_of};
+use crate::result::{Family, Origin, Results, Summary, Workload};
 use crate::stats;
 use crate::units::{percent, span};
 
@@ -31,57 +31,81 @@ fn imported(results: &Results) -> Vec<String> {
     said
 }
 
+/// The workloads that the summary tells of, if they were measured; else the first that writes.
+const TOLD: [&str; 3] = ["4k-randwrite-d32", "4k-randwrite-flush", "4k-randread-d32"];
+
 fn measured(results: &Results) -> Vec<String> {
-    let mut said = Vec::new();
-    let writes = results.workloads.iter().filter(|workload| workload.writes);
-    let headline =
-        writes.clone().find(|workload| workload.id == "4k-randwrite-d32").or(writes.clone().next());
-    if let Some(workload) = headline {
-        said.extend(costs(results, workload));
+    let mut told: Vec<&Workload> = TOLD.iter().filter_map(|id| results.workload(id)).collect();
+    if told.is_empty() {
+        told.extend(results.workloads.iter().find(|workload| workload.writes));
     }
-    if let Some(workload) =
-        results.workloads.iter().find(|workload| workload.id == "4k-randread-d32")
-    {
-        said.extend(costs(results, workload));
-    }
-    let unverified: Vec<&str> = results
+    let mut said: Vec<String> =
+        told.iter().filter_map(|workload| costs(results, workload)).collect();
+    said.extend(told.first().and_then(|workload| of_limit(results, workload)));
+    let wrong: Vec<&str> = results
         .configurations
         .iter()
         .filter(|known| known.verified == Some(false))
         .map(|known| known.name.as_str())
         .collect();
-    said.push(match unverified.is_empty() {
+    said.push(match wrong.is_empty() {
         true => "All data that was checked after the last round read back right.".to_owned(),
-        false => format!("Data did not read back right from: {}.", unverified.join(", ")),
+        false => format!("Data did NOT read back right from: {}.", wrong.join(", ")),
     });
     said.extend(noise(results));
     said
 }
 
-/// What each replicated configuration keeps of the raw disk, and of what the disk allows.
+/// What each configuration costs of the raw disk's speed.
 fn costs(results: &Results, workload: &Workload) -> Option<String> {
     let raw = results.row(&results.raw()?.id, &workload.id)?.summary.as_ref()?;
-    let mut parts = Vec::new();
-    for known in &results.configurations {
-        if !matches!(known.family, Family::Evenkeel | Family::ReplicatedPeer | Family::SinglePeer) {
-            continue;
-        }
-        let Some(summary) =
-            results.row(&known.id, &workload.id).and_then(|row| row.summary.as_ref())
-        else {
-            continue;
-        };
-        let Some(ratio) = summary.to_raw else { continue };
-        let limit = summary.to_limit.map_or(String::new(), |limit| {
-            format!(" ({} of what {} copies on one disk allow)", percent(limit), known.copies)
-        });
-        parts.push(format!("{} reaches {} of that{limit}", known.name, percent(ratio)));
-    }
-    if parts.is_empty() {
-        return None;
-    }
+    let mut first = true;
+    let parts = compared(
+        results,
+        workload,
+        |summary| summary.to_raw,
+        |name, ratio| {
+            let of_raw = if std::mem::take(&mut first) { " of raw" } else { "" };
+            match ratio {
+                ratio if ratio > 1.0 => format!("{name} is {} faster", percent(ratio - 1.0)),
+                ratio => format!("{name} costs {}{of_raw}", percent(1.0 - ratio)),
+            }
+        },
+    )?;
     let raw = figure(raw.median, workload.measure);
-    Some(format!("{}: the raw disk does {raw}. {}.", workload.name, parts.join("; ")))
+    Some(format!("{}, where the raw disk does {raw}: {parts}.", workload.name))
+}
+
+/// What each keeps of what one disk allows to so many copies.
+fn of_limit(results: &Results, workload: &Workload) -> Option<String> {
+    let parts = compared(
+        results,
+        workload,
+        |summary| summary.to_limit,
+        |name, ratio| format!("{name} {}", percent(ratio)),
+    )?;
+    Some(format!(
+        "Copies on one disk share it. Of what it allows to so many files at once, divided among them, these are reached: {parts}."
+    ))
+}
+
+/// The configurations beside raw that have such a ratio, in their order.
+fn compared(
+    results: &Results,
+    workload: &Workload,
+    ratio: impl Fn(&Summary) -> Option<f64>,
+    mut told: impl FnMut(&str, f64) -> String,
+) -> Option<String> {
+    let mut parts = Vec::new();
+    for (known, row) in rows_of(results, workload) {
+        let summary = row.summary.as_ref();
+        let ratio = summary.and_then(&ratio);
+        if let Some(ratio) = ratio.filter(|_| !matches!(known.family, Family::Raw | Family::Limit))
+        {
+            parts.push(told(&known.name, ratio));
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn noise(results: &Results) -> Option<String> {
@@ -95,7 +119,10 @@ fn noise(results: &Results) -> Option<String> {
     });
     let Some(spread) = machine.raw_spread else { return busy };
     let foreign = machine.foreign_load.map_or(String::new(), |load| {
-        format!(", and {} of the processors went to others and to the kernel", percent(load))
+        format!(
+            ", with {} of all processor time going to others and to kernel threads",
+            percent(load)
+        )
     });
     let verdict = match spread {
         spread if spread < 0.1 => "the machine was quiet",

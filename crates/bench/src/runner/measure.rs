@@ -9,10 +9,10 @@ use crate::fio::{self, FioJob, Reach};
 use crate::import;
 use crate::process;
 use crate::result::{Part, Sample};
+use crate::runner::commands::{buffered, plain_other};
 use crate::scratch::Undo;
 use crate::target::{Lab, Target, inside};
-use crate::units::short_size;
-use crate::workload::{BonnieJob, DdDirection, DdJob, Filesystem, Place, Task, Work};
+use crate::workload::{Filesystem, Place, Task, Work};
 
 /// Longest time of one run of a tool that has no time limit of its own.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -20,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const MOST_LOGS: u32 = 8;
 /// Bytes that are written and read back at the end.
 const VERIFIED: u64 = 8 << 20;
+/// How long each configuration is warmed up.
+const WARM_UP_MILLISECONDS: u64 = 500;
+/// Over so many bytes.
+const WARMED: u64 = 256 << 20;
 
 /// Runs a workload once. Returns the command and what it gave.
 pub fn once(
@@ -28,7 +32,12 @@ pub fn once(
     target: &Target,
     round: u32,
 ) -> Result<(String, Sample), Failure> {
+    let by_client = matches!(target.reach, Reach::Files(_) | Reach::Gfapi { .. });
     match task.place {
+        // What has no file and no device has fio's own client, or its N files.
+        _ if by_client && matches!(task.work, Work::Fio(_)) => {
+            measure(lab, task, target, &target.reach, round)
+        }
         Place::Shortest => measure(lab, task, target, &target.reach, round),
         Place::Device => {
             let device = device(target)?;
@@ -40,8 +49,9 @@ pub fn once(
                 Some(directory) => directory.clone(),
                 None => mount(lab, target, filesystem)?,
             };
-            let reach = Reach::File(directory.join("benchmark"));
-            let measured = measure(lab, task, target, &reach, round);
+            let reach = Reach::File(directory.join(file_name(&task.work)));
+            let measured = fill_file(lab, task, target, &reach)
+                .and_then(|()| measure(lab, task, target, &reach, round));
             if target.directory.is_none() {
                 lab.scratch.undo_to(mark);
             }
@@ -50,11 +60,41 @@ pub fn once(
     }
 }
 
+/// fio keeps its file over the rounds; the others make theirs anew.
+fn file_name(work: &Work) -> &'static str {
+    match work {
+        Work::Fio(_) => "benchmark",
+        _ => "benchmark-new",
+    }
+}
+
+/// fio's file is written full before it is measured: first writes to a file cost more than later ones.
+fn fill_file(
+    lab: &mut Lab<'_>,
+    task: &Task,
+    target: &Target,
+    reach: &Reach,
+) -> Result<(), Failure> {
+    let (Work::Fio(job), Reach::File(path)) = (&task.work, reach) else { return Ok(()) };
+    match fs::metadata(path).is_ok_and(|known| known.len() >= job.size) {
+        true => Ok(()),
+        false => lab.fill(reach, job.size, target.namespace.as_deref()),
+    }
+}
+
+/// Half a second of reads and writes, so that no configuration meets the first round cold.
+pub fn warm_up(lab: &mut Lab<'_>, target: &Target) -> Result<(), Failure> {
+    let job = FioJob::timed("randrw", 4096, 32, WARMED.min(lab.size), WARM_UP_MILLISECONDS);
+    let mut words = inside(target.namespace.as_deref());
+    words.extend(fio::arguments("warm-up", &job, &target.reach, None));
+    process::run(lab.interrupt, &mut process::command(words), Duration::from_secs(60)).map(drop)
+}
+
 fn device(target: &Target) -> Result<PathBuf, Failure> {
     target.device.clone().ok_or_else(|| {
         Failure::new(
-            "it needs a block device",
-            format!("{} is not one here", target.configuration.name),
+            "it needs a file or a block device",
+            format!("{} is only reached by fio's own client", target.configuration.name),
         )
     })
 }
@@ -112,12 +152,7 @@ fn measure(
 
 /// Buffered work begins with a cold cache where this user may empty it.
 fn drop_caches(task: &Task) {
-    let buffered = match &task.work {
-        Work::Fio(job) => !job.direct,
-        Work::Dd(job) => !job.flags.contains("direct"),
-        Work::Hdparm | Work::Bonnie(_) | Work::Iozone(_) => true,
-    };
-    if buffered {
+    if buffered(task) {
         rustix::fs::sync();
         // Without root the caches stay warm: the method says so.
         drop(fs::write("/proc/sys/vm/drop_caches", "3"));
@@ -194,96 +229,4 @@ pub fn verify(lab: &mut Lab<'_>, target: &Target) -> Result<Option<bool>, Failur
         Err(failure) if failure.kind == crate::failure::Kind::Interrupted => Err(failure),
         Err(_) => Ok(Some(false)),
     }
-}
-
-/// The command of a workload as a person would type it, without what only programs need.
-pub fn plain(task: &Task, path: &Path) -> String {
-    let words = match &task.work {
-        Work::Fio(job) => plain_fio(job, path),
-        other => plain_other(other, path, Path::new("/home/test/iotest")),
-    };
-    process::shown(&process::command(words))
-}
-
-fn plain_fio(job: &FioJob, path: &Path) -> Vec<String> {
-    let reach = Reach::File(path.to_owned());
-    let mut words = fio::arguments("benchmark", job, &reach, None);
-    let machine_only = |word: &String| {
-        word.starts_with("--output-format")
-            || word.starts_with("--percentile_list")
-            || word == "--norandommap"
-            || word == "--randrepeat=0"
-    };
-    words.retain(|word| !machine_only(word));
-    for word in &mut words {
-        if let Some(number) =
-            word.strip_prefix("--runtime=").and_then(|rest| rest.strip_suffix("000ms"))
-        {
-            *word = format!("--runtime={number}");
-        }
-    }
-    words
-}
-
-fn plain_other(work: &Work, path: &Path, other: &Path) -> Vec<String> {
-    let path_text = path.display().to_string();
-    match work {
-        Work::Fio(_) => Vec::new(),
-        Work::Dd(job) => dd_words(*job, &path_text, &other.display().to_string()),
-        Work::Hdparm => vec!["hdparm".to_owned(), "-tT".to_owned(), path_text],
-        Work::Bonnie(job) => bonnie_words(*job, &parent(path)),
-        Work::Iozone(size) => ["iozone", "-Ra", "-g", &short_size(*size), "-f", &path_text]
-            .map(str::to_owned)
-            .to_vec(),
-    }
-}
-
-fn parent(path: &Path) -> String {
-    path.parent().unwrap_or(path).display().to_string()
-}
-
-fn dd_words(job: DdJob, path: &str, other: &str) -> Vec<String> {
-    let (from, to, flags) = match job.direction {
-        DdDirection::Read => (path, "/dev/null", vec![format!("iflag={}", job.flags)]),
-        DdDirection::Write => ("/dev/zero", path, vec![format!("oflag={}", job.flags)]),
-        DdDirection::ReadToFile => {
-            (path, other, vec![format!("iflag={}", job.flags), format!("oflag={}", job.flags)])
-        }
-    };
-    let mut words = vec!["dd".to_owned()];
-    words.extend(flags);
-    words.extend([
-        format!("if={from}"),
-        format!("of={to}"),
-        format!("bs={}", short_size(job.block).to_uppercase().replace('K', "k")),
-        format!("count={}", job.count),
-    ]);
-    words
-}
-
-fn bonnie_words(job: BonnieJob, directory: &str) -> Vec<String> {
-    let mebibytes = (job.size >> 20).max(1);
-    // It refuses files smaller than twice the memory unless it is told of less memory.
-    let memory = (mebibytes / 2).max(1);
-    let mut words: Vec<String> = [
-        "bonnie++",
-        "-q",
-        "-d",
-        directory,
-        "-s",
-        &format!("{mebibytes}M"),
-        "-r",
-        &memory.to_string(),
-        "-n",
-        &job.files.to_string(),
-        "-b",
-        "-u",
-        "root",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    if job.fast {
-        words.push("-f".to_owned());
-    }
-    words
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::failure::Failure;
-use crate::target::Recipe;
+use crate::target::{Recipe, beside};
 use crate::units::short_size;
 use crate::workload::Task;
 
@@ -31,21 +31,23 @@ pub struct Plan {
 impl Plan {
     /// Bytes that all files of all configurations take.
     pub fn bytes(&self) -> u64 {
-        // Room for superblocks, logs and filesystems beside the data.
-        const BESIDE: u64 = 16 << 20;
         let copies = |recipe: &Recipe| match recipe {
-            Recipe::Limit(copies) | Recipe::Local(copies) => u64::from(*copies),
-            Recipe::Raw | Recipe::RawLoop | Recipe::QemuNbd | Recipe::Nbdkit | Recipe::Tgt => 1,
-            Recipe::MdRaid1 => 2,
-            Recipe::Drbd => 0,
-            Recipe::Stripe
-            | Recipe::Replica3(_)
-            | Recipe::QuorumFiles
-            | Recipe::QuorumNbd
-            | Recipe::GlusterMount
-            | Recipe::GlusterApi => 3,
+            Recipe::Limit(copies) | Recipe::Local(copies) | Recipe::Replicas(copies, _) => {
+                u64::from(*copies)
+            }
+            Recipe::Raw
+            | Recipe::RawLoop
+            | Recipe::Remote
+            | Recipe::QemuNbd
+            | Recipe::Nbdkit
+            | Recipe::Tgt => 1,
+            // A stripe over two has half of the volume on each, twice.
+            Recipe::MdRaid1 | Recipe::Drbd(_) | Recipe::Stripe | Recipe::RemoteStripe => 2,
+            Recipe::QuorumFiles | Recipe::QuorumNbd | Recipe::GlusterMount | Recipe::GlusterApi => {
+                3
+            }
         };
-        self.recipes.iter().map(|recipe| copies(recipe) * (self.size + BESIDE)).sum()
+        self.recipes.iter().map(|recipe| copies(recipe) * (self.size + beside(self.size))).sum()
     }
 
     /// That there is room for it.

@@ -18,6 +18,7 @@ fn row(rates: &[(u32, f64)]) -> Row {
         configuration: String::new(),
         workload: String::new(),
         command: String::new(),
+        cache: String::new(),
         samples: rates.iter().map(|(round, rate)| sample(*round, *rate)).collect(),
         summary: None,
     }

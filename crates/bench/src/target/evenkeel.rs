@@ -14,62 +14,136 @@ use crate::result::Family;
 use crate::scratch::Undo;
 use crate::target::{Lab, Protocol, START_PATIENCE, Servers, Target, configuration};
 
-/// One node with copies on its own disks: what md RAID1 is for.
-pub fn local(lab: &mut Lab<'_>, id: &str, copies: u32, mirrors: u32) -> Result<Target, Failure> {
-    let disks = (copies * mirrors) as usize;
-    let node = Node::start(lab, id, "n1", None)?;
-    let mut on = Vec::new();
-    for index in 0..disks {
-        on.push(node.add_disk(lab, id, index)?);
-    }
-    let shape = format!("--replicas {copies} --stripe {mirrors} --protocol C");
-    let name = match mirrors {
-        1 => format!("evenkeel mirror({copies})"),
-        _ => format!("evenkeel stripe({mirrors}) of mirror({copies})"),
-    };
-    finish(lab, id, vec![node], &on, &shape, &name, copies)
+/// What to set up: nodes, and on which of them each replica lies, mirror by mirror.
+struct Shape {
+    nodes: usize,
+    /// Numbers of nodes. The volume is attached on node 0, which need not be among them.
+    replicas: Vec<usize>,
+    mirrors: usize,
+    protocol: Protocol,
+    name: String,
+    note: String,
 }
 
-/// Three nodes with a process and a copy each; the primary's node has the first one.
-pub fn three_nodes(lab: &mut Lab<'_>, id: &str, protocol: Protocol) -> Result<Target, Failure> {
-    let first = Node::start(lab, id, "n1", None)?;
-    let port = first.port;
-    let mut nodes = vec![first];
-    for name in ["n2", "n3"] {
-        nodes.push(Node::start(lab, id, name, Some(port))?);
+/// One node with copies on its own disks: what md RAID1 is for.
+pub fn local(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: 1,
+        replicas: vec![0; copies],
+        mirrors: 1,
+        protocol: Protocol::C,
+        name: format!("evenkeel mirror({copies})"),
+        note: "One node with all copies on its own disks.".to_owned(),
+    };
+    shape.set_up(lab, id)
+}
+
+/// As many nodes as copies; the primary's node has the first one.
+pub fn nodes(
+    lab: &mut Lab<'_>,
+    id: &str,
+    copies: usize,
+    protocol: Protocol,
+) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: copies,
+        replicas: (0..copies).collect(),
+        mirrors: 1,
+        protocol,
+        name: format!("evenkeel replica {copies}, protocol {}", protocol.letter()),
+        note: format!("{copies} nodes as processes of this machine, a copy on each, over TCP."),
+    };
+    shape.set_up(lab, id)
+}
+
+/// One copy, on another node than the one that uses it: a plain export.
+pub fn remote(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: 2,
+        replicas: vec![1],
+        mirrors: 1,
+        protocol: Protocol::C,
+        name: "evenkeel, one remote copy".to_owned(),
+        note:
+            "Two nodes as processes of this machine: one has the disk, the other uses it over TCP."
+                .to_owned(),
+    };
+    shape.set_up(lab, id)
+}
+
+/// A stripe of two mirrors, each of two copies on two other nodes.
+pub fn remote_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: 3,
+        replicas: vec![1, 2, 1, 2],
+        mirrors: 2,
+        protocol: Protocol::C,
+        name: "evenkeel stripe(2) of remote mirror(2)".to_owned(),
+        note: "Three nodes as processes of this machine: two have two disks each, the third uses \
+               them over TCP."
+            .to_owned(),
+    };
+    shape.set_up(lab, id)
+}
+
+/// The same on one node.
+pub fn local_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: 1,
+        replicas: vec![0; 4],
+        mirrors: 2,
+        protocol: Protocol::C,
+        name: "evenkeel stripe(2) of mirror(2)".to_owned(),
+        note: "One node with all copies on its own disks.".to_owned(),
+    };
+    shape.set_up(lab, id)
+}
+
+impl Shape {
+    fn copies(&self) -> usize {
+        self.replicas.len() / self.mirrors
     }
-    let mut on = Vec::new();
-    for (index, node) in nodes.iter().enumerate() {
-        on.push(node.add_disk(lab, id, index)?);
+
+    fn set_up(self, lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
+        let first = Node::start(lab, id, "n1", None)?;
+        let port = first.port;
+        let mut nodes = vec![first];
+        for number in 1..self.nodes {
+            nodes.push(Node::start(lab, id, &format!("n{}", number + 1), Some(port))?);
+        }
+        let mut on = Vec::new();
+        for (index, number) in self.replicas.iter().enumerate() {
+            on.push(nodes[*number].add_disk(lab, id, index)?);
+        }
+        await_members(lab, &nodes[0], nodes.len())?;
+        finish(lab, id, &self, &nodes, &on)
     }
-    await_members(lab, &nodes[0], nodes.len())?;
-    let shape = format!("--replicas 3 --protocol {}", protocol.letter());
-    let name = format!("evenkeel replica 3, protocol {}", protocol.letter());
-    finish(lab, id, nodes, &on, &shape, &name, 3)
 }
 
 /// Creates the volume, attaches it, and fills it.
 fn finish(
     lab: &mut Lab<'_>,
     id: &str,
-    nodes: Vec<Node>,
+    shape: &Shape,
+    nodes: &[Node],
     on: &[String],
-    shape: &str,
-    name: &str,
-    copies: u32,
 ) -> Result<Target, Failure> {
     let node = &nodes[0];
-    let size = lab.size.to_string();
     // Devices of all nodes of a machine share one directory: their names must differ.
     let volume = format!("bench-{id}-{}", std::process::id());
+    let (size, copies) = (lab.size.to_string(), shape.copies().to_string());
+    let mirrors = shape.mirrors.to_string();
     let mut create = vec!["volume", "create", &volume, "--size", &size, "--same-node"];
-    create.extend(shape.split(' '));
+    create.extend(["--replicas", &copies, "--stripe", &mirrors]);
+    create.extend(["--protocol", shape.protocol.letter()]);
     create.extend(on.iter().flat_map(|place| ["--on", place.as_str()]));
     node.ask(lab, &create)?;
     let how = if lab.devices { "device" } else { "nbd" };
     lab.scratch.note(Undo::Run { words: node.words(&lab.evenkeel, &["detach", &volume]) })?;
     let answer = node.ask(lab, &["attach", &volume, "--as", how])?;
-    let mut configuration = configuration(name, Family::Evenkeel, copies, "NBD over a unix socket");
+    let copies = u32::try_from(shape.copies()).unwrap_or(u32::MAX);
+    let mut configuration =
+        configuration(&shape.name, Family::Evenkeel, copies, "NBD over a unix socket");
     let (reach, device) = match lab.devices {
         true => {
             let path = text(&answer, &["device"]).map(PathBuf::from);
@@ -85,10 +159,7 @@ fn finish(
         }
     };
     lab.fill(&reach, lab.size, None)?;
-    configuration.note = match nodes.len() {
-        1 => "One node with all copies on its own disks.".to_owned(),
-        count => format!("{count} nodes as processes of this machine, a copy on each, over TCP."),
-    };
+    configuration.note.clone_from(&shape.note);
     let servers = Servers::Processes(nodes.iter().map(|node| node.pid).collect());
     Ok(Target { configuration, reach, device, directory: None, namespace: None, servers })
 }
@@ -109,7 +180,9 @@ impl Node {
             |error: std::io::Error| Failure::new(format!("cannot prepare node {name}"), error);
         let port = free_port().map_err(failed)?;
         let path = directory.join("evenkeel.toml");
-        fs::write(&path, node_configuration(&directory, name, port, join)).map_err(failed)?;
+        let text = node_configuration(&directory, name, port, join);
+        fs::write(&path, &text).map_err(failed)?;
+        lab.said.push(format!("cat > {} << END\n{}END", path.display(), text));
         let mut daemon = command([&lab.evenkeel]);
         daemon.args(["node", "run", "--config"]).arg(&path);
         let log = format!("{id}-{name}");

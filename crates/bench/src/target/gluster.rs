@@ -123,7 +123,7 @@ fn start(lab: &mut Lab<'_>, tag: &str) -> Result<String, Failure> {
 }
 
 /// Everything of glusterd lies in the scratch directory: an installed one is not touched.
-fn write_configuration(lab: &Lab<'_>, root: &Path, tag: &str) -> Result<PathBuf, Failure> {
+fn write_configuration(lab: &mut Lab<'_>, root: &Path, tag: &str) -> Result<PathBuf, Failure> {
     for name in ["work", "run"] {
         lab.scratch.directory(&format!("gluster-{tag}/{name}"))?;
     }
@@ -136,6 +136,7 @@ fn write_configuration(lab: &Lab<'_>, root: &Path, tag: &str) -> Result<PathBuf,
          option transport.socket.bind-address {ADDRESS}\n    \
          option glusterd-sockfile {place}/run/glusterd.socket\nend-volume\n"
     );
+    lab.said.push(format!("cat > {} << END\n{text}END", path.display()));
     std::fs::write(&path, text)
         .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
     Ok(path)

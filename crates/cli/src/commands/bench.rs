@@ -21,7 +21,7 @@ pub fn run(context: &Context, command: &BenchCommand) -> Result<(), Failure> {
 
 fn converted(failure: evenkeel_bench::Failure) -> Failure {
     let exit = match failure.kind {
-        Kind::Failed => Exit::Failed,
+        Kind::Failed | Kind::Missing => Exit::Failed,
         Kind::Usage => Exit::Usage,
         Kind::Unsafe => Exit::Unsafe,
         Kind::Interrupted => Exit::Interrupted,

@@ -1,4 +1,4 @@
-//! What needs the kernel: md and DRBD.
+//! md RAID1, in the kernel.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::scratch::Undo;
 use crate::target::{Lab, Servers, Target, configuration};
 
 /// md RAID1 of two loop devices, with an internal bitmap.
-pub fn md_raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
+pub fn raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     drop(process::quiet(["modprobe", "raid1"]));
     if !fs::read_to_string("/proc/mdstat").unwrap_or_default().contains("[raid1]") {
         return Err(Failure::new("this kernel has no md RAID1", "/proc/mdstat does not name it")
@@ -18,7 +18,7 @@ pub fn md_raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     }
     let mut legs = Vec::new();
     for index in 0..2 {
-        let file = lab.filled_file(index, &format!("md-leg-{index}"))?;
+        let file = lab.filled_leg(index, &format!("md-leg-{index}"))?;
         legs.push(lab.loop_over(&file)?.display().to_string());
     }
     let device = format!("/dev/md/ekbench{}", std::process::id());
@@ -37,8 +37,8 @@ pub fn md_raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
         &legs[1],
     ])?;
     let reach = Reach::File(device.clone().into());
-    // The legs hold different data until the whole array was written.
-    lab.fill(&reach, lab.size / 2, None)?;
+    // The legs hold unlike data: all that is measured is written once, which makes it the same.
+    lab.fill(&reach, lab.size, None)?;
     let mut configuration =
         configuration("md RAID1, 2 copies", Family::ReplicatedPeer, 2, "md device");
     configuration.note =
@@ -54,26 +54,4 @@ pub fn md_raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
         namespace: None,
         servers: Servers::Kernel,
     })
-}
-
-/// DRBD needs a second kernel.
-///
-/// # Errors
-/// Always: says what is needed.
-pub fn drbd() -> Result<Target, Failure> {
-    drop(process::quiet(["modprobe", "drbd"]));
-    match fs::exists("/proc/drbd").unwrap_or(false)
-        || fs::exists("/sys/module/drbd").unwrap_or(false)
-    {
-        false => Err(Failure::new("this kernel has no DRBD", "there is no module of that name")
-            .advise("install it, and measure DRBD on two machines")),
-        true => Err(Failure::new(
-            "DRBD is not set up here",
-            "a kernel holds one end of a DRBD connection: two machines are needed",
-        )
-        .advise(
-            "measure it there with the commands of `bench drbd --scale 1 --dry-run`, and lay \
-                 their output beside this with `bench import`",
-        )),
-    }
 }
