@@ -178,7 +178,10 @@ impl BenchCommand {
             Self::Report(args) => report(args),
             Self::Compare(args) => {
                 let (before, after) = (load(&args.before)?, load(&args.after)?);
-                Ok(compare::text(&before, &after))
+                Ok(match manner.json {
+                    true => compare::json(&before, &after),
+                    false => compare::text(&before, &after),
+                })
             }
             Self::Clean => clean(),
             Self::Tools => Ok(tool_list()),
@@ -248,7 +251,7 @@ fn shown(results: &Results, manner: &Manner, as_markdown: bool) -> String {
         (true, ..) => results.to_json(),
         (false, true, _) => markdown::page(results),
         (false, false, true) => String::new(),
-        (false, false, false) => terminal::tables(results),
+        (false, false, false) => terminal::tables(results, terminal::width_of(&std::io::stdout())),
     }
 }
 

@@ -168,8 +168,12 @@ fn choose(plan: &mut Plan, choice: &Choice) -> Result<(), Failure> {
     if !choice.only.is_empty() {
         let only: Vec<Recipe> =
             choice.only.iter().map(|name| recipe(name)).collect::<Result<_, _>>()?;
-        plan.recipes
-            .retain(|recipe| matches!(recipe, Recipe::Raw | Recipe::RawLoop | Recipe::Limit(_)));
+        // A limit stays if anything keeps as many copies.
+        plan.recipes.retain(|recipe| match recipe {
+            Recipe::Raw | Recipe::RawLoop => true,
+            Recipe::Limit(copies) => only.iter().any(|chosen| chosen.copies() == *copies),
+            _ => false,
+        });
         plan.named = only.clone();
         add(plan, only);
     }

@@ -114,7 +114,8 @@ fn empty(plan: &Plan, setting: &Setting) -> Results {
     }
 }
 
-/// The tasks whose tools are there.
+/// The tasks whose tools are there; also that those of the configurations are that were asked for
+/// by name.
 fn usable_tasks(
     plan: &Plan,
     setting: &Setting,
@@ -123,6 +124,10 @@ fn usable_tasks(
 ) -> Result<Vec<Task>, Failure> {
     // The configurations are filled and verified by fio, whatever measures them.
     tools::require_fio()?;
+    if !setting.skip_missing {
+        let tools = plan.named.iter().flat_map(|recipe| recipe.tools());
+        tools.copied().try_for_each(|tool| tool.require().map(drop))?;
+    }
     let mut usable = Vec::new();
     for task in &plan.tasks {
         match task.tool().require() {
@@ -137,8 +142,10 @@ fn usable_tasks(
 }
 
 fn skip(results: &mut Results, observer: &mut dyn Observer, what: &str, failure: &Failure) {
-    let skipped =
-        Skipped { what: what.to_owned(), why: failure.to_string(), remedy: failure.remedy.clone() };
+    // It was left out: that needs no advice any more.
+    let advice = failure.remedy.lines().filter(|line| !line.contains("--skip-missing"));
+    let remedy = advice.collect::<Vec<_>>().join("\n");
+    let skipped = Skipped { what: what.to_owned(), why: failure.to_string(), remedy };
     // The same reason in a later round says nothing new.
     if !results.skipped.contains(&skipped) {
         observer.skipped(&skipped);

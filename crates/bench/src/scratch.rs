@@ -70,6 +70,7 @@ struct State {
 #[derive(Debug)]
 pub struct Scratch {
     directory: PathBuf,
+    sockets: PathBuf,
     file: PathBuf,
     state: State,
     children: Vec<Child>,
@@ -94,15 +95,24 @@ impl Scratch {
         let state = State { owner, owner_started, undo: Vec::new() };
         let file = state_directory().join(format!("{owner}-{number}.json"));
         fs::create_dir_all(state_directory()).map_err(failed)?;
-        let mut scratch = Self { directory, file, state, children: Vec::new() };
-        scratch.note(Undo::Directory { path: scratch.directory.clone() })?;
-        fs::create_dir_all(&scratch.directory).map_err(failed)?;
+        let sockets = file.with_extension("d");
+        let mut scratch = Self { directory, sockets, file, state, children: Vec::new() };
+        for path in [scratch.directory.clone(), scratch.sockets.clone()] {
+            scratch.note(Undo::Directory { path: path.clone() })?;
+            fs::create_dir_all(path).map_err(failed)?;
+        }
         Ok(scratch)
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.directory
+    }
+
+    /// A directory with a short path, wherever the scratch directory is: the kernel permits no more
+    /// than 107 bytes for the path of a socket.
+    pub fn sockets(&self) -> &Path {
+        &self.sockets
     }
 
     /// A path inside it, made as a directory.
@@ -405,6 +415,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let mut scratch = Scratch::create(parent.path()).unwrap();
         let path = scratch.path().to_owned();
+        let sockets = scratch.sockets().to_owned();
+        assert!(sockets.is_dir() && sockets.as_os_str().len() < 60, "{sockets:?}");
         let witness = parent.path().join("witness");
         let order = format!("test -d {} && echo inside > {}", path.display(), witness.display());
         scratch.note(Undo::Run { words: vec!["sh".into(), "-c".into(), order] }).unwrap();
@@ -413,7 +425,7 @@ mod tests {
         assert!(process::alive(pid, started));
         drop(scratch);
         assert!(!process::alive(pid, started));
-        assert!(!path.exists());
+        assert!(!path.exists() && !sockets.exists());
         assert_eq!(fs::read_to_string(witness).unwrap(), "inside\n");
     }
 

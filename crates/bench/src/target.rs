@@ -171,6 +171,18 @@ impl Recipe {
         }
     }
 
+    /// How many copies of each block it keeps.
+    pub const fn copies(self) -> u32 {
+        match self {
+            Self::Limit(copies) | Self::Local(copies) | Self::Replicas(copies, _) => copies,
+            Self::Stripe | Self::RemoteStripe | Self::MdRaid1 | Self::Drbd(_) => 2,
+            Self::QuorumFiles | Self::QuorumNbd | Self::GlusterMount | Self::GlusterApi => 3,
+            Self::Raw | Self::RawLoop | Self::Remote | Self::QemuNbd | Self::Nbdkit | Self::Tgt => {
+                1
+            }
+        }
+    }
+
     /// Whether it is a peer: left out where it is not installed.
     pub const fn is_peer(self) -> bool {
         !self.tools().is_empty()

@@ -36,7 +36,7 @@ pub const HDPARM: Tool = tool("hdparm", "hdparm", "hdparm", "-V");
 /// bonnie++; it has no argument for its version, but tells it with its usage.
 pub const BONNIE: Tool = tool("bonnie++", "bonnie++", "bonnie++", "-h");
 /// IOzone.
-pub const IOZONE: Tool = tool("iozone", "iozone3 (non-free)", "iozone", "-v");
+pub const IOZONE: Tool = tool("iozone", "iozone3 # in its component non-free", "iozone", "-v");
 /// qemu-nbd.
 pub const QEMU_NBD: Tool = tool("qemu-nbd", "qemu-utils", "qemu-img", "--version");
 /// nbdkit.

@@ -1,44 +1,150 @@
-//! Opens a page in a real browser: everything is there, and the browser complains about nothing.
-//! Runs where Chromium is installed.
+//! Opens pages in a real browser, wide and narrow: tables and charts are there and have a size,
+//! nothing sticks out, and the browser complains about nothing.
+//!
+//! Skipped with a note where Chromium is not installed, unless EVENKEEL_BENCH_NEEDS_BROWSER is set.
+//! EVENKEEL_BENCH_PAGE names the page of a measurement to be opened too.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use evenkeel_bench::{import, report::html};
+use evenkeel_bench::process::find_program;
+use evenkeel_bench::report::html;
+use evenkeel_bench::{import, result::Results};
+use serde_json::Value;
 
 const FIO: &str = include_str!("../src/import/tests/fio-3.33.txt");
 const BONNIE: &str = include_str!("../src/import/tests/bonnie-2.00a.txt");
+/// A run of `quick`, shortened: every part that a page can have.
+const RUN: &str = include_str!("browser/run.json");
+
+/// Put at the end of a copy of the page: looks at it when it is laid out, and writes down what it
+/// sees. The page itself has no script.
+const PROBE: &str = r#"<script>
+addEventListener("load", () => {
+  const seen = selector => [...document.querySelectorAll(selector)]
+    .filter(e => e.getBoundingClientRect().width > 20 && e.getBoundingClientRect().height > 0).length;
+  const ink = e => { const b = e.getBBox(); return b.width > 20 && getComputedStyle(e).stroke != "none"; };
+  const found = {
+    tables: seen("table"), rows: seen("tbody tr"), charts: seen("svg.chart"), summary: seen(".summary p"),
+    lines: [...document.querySelectorAll("svg .line")].filter(ink).length,
+    bars: [...document.querySelectorAll(".track i")].filter(e => e.getBoundingClientRect().height > 4).length,
+    commands: document.querySelectorAll("details pre code").length,
+    sticksOut: document.documentElement.scrollWidth - innerWidth,
+    paper: getComputedStyle(document.body).backgroundColor,
+  };
+  const pre = document.createElement("pre");
+  pre.id = "probe"; pre.textContent = JSON.stringify(found); document.body.append(pre);
+});
+</script>"#;
 
 fn browser() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()
-        .find(|name| evenkeel_bench::process::find_program(name).is_some())
+        .find(|name| find_program(name).is_some())
 }
 
-#[test]
-fn a_browser_shows_tables_and_charts_without_a_complaint() {
-    let Some(browser) = browser() else {
-        eprintln!("there is no Chromium here: apt-get install chromium");
-        return;
-    };
+/// What the probe saw on a page in a window of this width.
+fn look(browser: &str, page: &Path, width: u32, dark: bool) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page.html");
-    let all = [import::read("fio.txt", FIO), import::read("bonnie.txt", BONNIE)];
-    std::fs::write(&page, html::page(&all)).unwrap();
+    let copy = folder.path().join("page.html");
+    let text = std::fs::read_to_string(page).unwrap();
+    assert!(!text.contains("<script"), "the page has a script");
+    std::fs::write(&copy, text + PROBE).unwrap();
     let output = Command::new(browser)
         .args([
-            "--headless",
+            "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
             "--enable-logging=stderr",
             "--dump-dom",
         ])
+        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
+        .arg(format!("--window-size={width},900"))
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .arg(format!("file://{}", page.display()))
+        .arg(format!("file://{}", copy.display()))
         .output()
         .unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
-    let logged = String::from_utf8_lossy(&output.stderr);
-    assert!(shown.matches("<table").count() >= 2, "{shown}");
-    assert!(shown.contains("<polyline") && shown.contains("Latency by percentile"), "{shown}");
+    let (shown, logged) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!logged.contains("CONSOLE"), "{logged}");
+    let probe = shown.split_once("id=\"probe\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let (probe, _) = probe.unwrap_or_else(|| panic!("the page was not laid out: {logged}"));
+    serde_json::from_str(&probe.replace("&amp;", "&")).unwrap()
+}
+
+fn number(found: &Value, what: &str) -> i64 {
+    found[what].as_i64().unwrap_or_else(|| panic!("no {what} in {found}"))
+}
+
+/// Opens a page in several ways; it must have at least so many of each.
+fn check(browser: &str, page: &Path, least: &[(&str, i64)]) {
+    let mut papers = Vec::new();
+    // Chromium's window is never narrower than 500.
+    for (width, dark) in [(1200, false), (1200, true), (500, false)] {
+        let found = look(browser, page, width, dark);
+        for (what, least) in least {
+            assert!(number(&found, what) >= *least, "{what} at {width}: {found}");
+        }
+        assert!(number(&found, "sticksOut") <= 0, "it is wider than a window of {width}: {found}");
+        papers.push(found["paper"].clone());
+    }
+    assert_ne!(papers[0], papers[1], "dark is as light");
+}
+
+#[test]
+fn a_browser_shows_tables_and_charts_without_a_complaint() {
+    let Some(browser) = browser() else {
+        assert!(std::env::var_os("EVENKEEL_BENCH_NEEDS_BROWSER").is_none(), "there is no Chromium");
+        eprintln!("skipped: there is no Chromium here: apt-get install chromium");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, all: &[Results]| -> PathBuf {
+        let page = folder.path().join(name);
+        std::fs::write(&page, html::page(all)).unwrap();
+        page
+    };
+    let run = Results::from_json(RUN).unwrap();
+    let workloads = i64::try_from(run.workloads.len()).unwrap();
+    let page = write("run.html", &[run]);
+    // Each workload has a table, one of processor time, and two charts of some lines each.
+    let least = [
+        ("tables", 2 * workloads + 2),
+        ("charts", 2 * workloads),
+        ("lines", 6 * workloads),
+        ("bars", 6 * workloads),
+        ("commands", 3 * workloads),
+        ("summary", 4),
+    ];
+    check(browser, &page, &least);
+    let imported = [import::read("fio.txt", FIO), import::read("bonnie.txt", BONNIE)];
+    let page = write("imported.html", &imported);
+    check(browser, &page, &[("tables", 2), ("charts", 1), ("summary", 4)]);
+    if let Some(page) = std::env::var_os("EVENKEEL_BENCH_PAGE") {
+        check(
+            browser,
+            Path::new(&page),
+            &[("tables", 4), ("charts", 1), ("rows", 16), ("bars", 8)],
+        );
+    }
+}
+
+#[test]
+fn a_page_can_be_printed() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (page, paper) = (folder.path().join("page.html"), folder.path().join("page.pdf"));
+    std::fs::write(&page, html::page(&[Results::from_json(RUN).unwrap()])).unwrap();
+    let status = Command::new(browser)
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("--print-to-pdf={}", paper.display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap()
+        .status;
+    assert!(status.success());
+    let bytes = std::fs::read(paper).unwrap();
+    let pages = bytes.windows(10).filter(|window| *window == b"/Type /Pag").count();
+    assert!(bytes.starts_with(b"%PDF-") && pages >= 2, "{} bytes, {pages} pages", bytes.len());
 }

@@ -17,6 +17,24 @@ static HINT: LazyLock<Option<Regex>> =
 static PATTERN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"--(?:rw|readwrite)=(\w+)").ok());
 
+/// What a person has told in other words: shown to the reader, because no tool's words say what it is.
+static TOLD: [(LazyLock<Option<Regex>>, &str); 3] = [
+    (
+        LazyLock::new(|| Regex::new(r"(?m)^.*\biops\(\d+\),[^\n]*throughput\([^\n]*$").ok()),
+        "summary: figures of several commands in one line",
+    ),
+    (
+        LazyLock::new(|| Regex::new(r"(?m)^[\s*-]*[\w.-]+:[ \t]+TBD[ \t]*$").ok()),
+        "summary: figures were never filled in",
+    ),
+    (
+        LazyLock::new(|| {
+            Regex::new(r"(?m)^.*\bresults? (?:is|are):[^\n]*\d ?(?:[kMG]?B/s|s)\b[^\n]*$").ok()
+        }),
+        "dd: results told in a sentence",
+    ),
+];
+
 /// Reads every such line in a text.
 pub fn read(document: &Document) -> Reading {
     let mut reading = Reading::default();
@@ -67,6 +85,13 @@ pub fn read(document: &Document) -> Reading {
         if !ends.iter().any(|end| (hint.start()..hint.end() + 40).contains(end)) {
             reading.illegible.push((hint.start(), "summary: the line is damaged".to_owned()));
         }
+    }
+    for (told, what) in &TOLD {
+        let found = told.as_ref().map(|told| told.find_iter(text)).into_iter().flatten();
+        reading.illegible.extend(found.map(|found| {
+            let blank = found.as_str().len() - found.as_str().trim_start().len();
+            (found.start() + blank, (*what).to_owned())
+        }));
     }
     reading
 }

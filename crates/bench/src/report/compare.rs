@@ -2,32 +2,31 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 use crate::report::{figure, words};
-use crate::result::{Results, Row, Workload};
+use crate::result::{Measure, Results, Row, Workload};
 use crate::units::percent;
 
 /// One row that both runs have.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The configuration's name.
     pub configuration: String,
     /// The workload's name.
     pub workload: String,
-    /// The figure of the first run, for people.
-    pub before: String,
-    /// The figure of the second run, for people.
-    pub after: String,
+    /// The figure by which they are compared.
+    pub measure: Measure,
+    /// Median of the first run.
+    pub before: f64,
+    /// Median of the second run.
+    pub after: f64,
     /// How much faster the second is: 0.1 is ten percent. By the ratios to raw if both have them.
     pub faster: f64,
     /// From which difference on it counts.
     pub noise: f64,
-}
-
-impl Change {
     /// Whether it is more than noise.
-    pub fn counts(&self) -> bool {
-        self.faster.abs() > self.noise
-    }
+    pub counts: bool,
 }
 
 /// Compares the rows that both runs have.
@@ -58,53 +57,70 @@ fn change(
     };
     let mut spreads = vec![old.spread, new.spread];
     spreads.extend(machines.iter().flatten());
-    Some(Change {
+    let (faster, noise) = (ratio - 1.0, words::threshold(&spreads));
+    faster.is_finite().then(|| Change {
         configuration,
         workload: workload.name.clone(),
-        before: figure(old.median, workload.measure),
-        after: figure(new.median, workload.measure),
-        faster: ratio - 1.0,
-        noise: words::threshold(&spreads),
+        measure: workload.measure,
+        before: old.median,
+        after: new.median,
+        faster,
+        noise,
+        counts: faster.abs() > noise,
     })
-    .filter(|change| change.faster.is_finite())
+}
+
+/// The comparison as JSON: a list of [`Change`]s.
+pub fn json(before: &Results, after: &Results) -> String {
+    // Every field is a plain value: there is nothing that could fail.
+    serde_json::to_string_pretty(&changes(before, after))
+        .map(|text| text + "\n")
+        .unwrap_or_default()
 }
 
 /// The comparison as text.
 pub fn text(before: &Results, after: &Results) -> String {
     let changes = changes(before, after);
+    let (counted, within): (Vec<&Change>, Vec<&Change>) =
+        changes.iter().partition(|change| change.counts);
+    let mut text = match (changes.len(), counted.len()) {
+        (0, _) => "No row is in both: nothing can be compared.\n".to_owned(),
+        (all, 0) => format!("{all} rows in both; none changed by more than noise.\n"),
+        (all, some) => format!("{all} rows in both; {some} changed by more than noise:\n"),
+    };
+    text += &table(&counted);
+    if !within.is_empty() {
+        text += "\nWithin the noise:\n";
+        text += &table(&within);
+    }
+    text
+}
+
+/// A line for each change, in columns.
+fn table(changes: &[&Change]) -> String {
+    let width = |of: fn(&Change) -> &str| {
+        changes.iter().map(|change| of(change).chars().count()).max().unwrap_or(0)
+    };
+    let (names, workloads) =
+        (width(|change| &change.configuration), width(|change| &change.workload));
     let mut text = String::new();
-    let counted: Vec<&Change> = changes.iter().filter(|change| change.counts()).collect();
-    let _ = writeln!(
-        text,
-        "{} rows in both; {} changed by more than noise.",
-        changes.len(),
-        counted.len()
-    );
-    for change in counted {
-        let word = if change.faster > 0.0 { "faster" } else { "SLOWER" };
+    for change in changes {
+        let word = match (change.counts, change.faster >= 0.0) {
+            (true, true) => "faster",
+            (true, false) => "SLOWER",
+            (false, true) => "+",
+            (false, false) => "-",
+        };
+        let (before, after) =
+            (figure(change.before, change.measure), figure(change.after, change.measure));
+        // Writing into a String does not fail.
         let _ = writeln!(
             text,
-            "  {word} by {:>6} (noise {:>6})  {} → {}  {}, {}",
+            "  {word:>6} {:>7}  noise {:>6}  {:<workloads$}  {:<names$}  {before:>10} → {after}",
             percent(change.faster.abs()),
             percent(change.noise),
-            change.before,
-            change.after,
-            change.configuration,
             change.workload,
-        );
-    }
-    if changes.iter().any(|change| !change.counts()) {
-        text += "within the noise:\n";
-    }
-    for change in changes.iter().filter(|change| !change.counts()) {
-        let sign = if change.faster < 0.0 { "-" } else { "+" };
-        let _ = writeln!(
-            text,
-            "  {sign}{:>6} (noise {:>6})  {}, {}",
-            percent(change.faster.abs()),
-            percent(change.noise),
             change.configuration,
-            change.workload,
         );
     }
     text

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{figure, or_dash, rows_of, words};
-use crate::result::Results;
+use crate::result::{Durable, Origin, Results};
 use crate::units::{micros, percent};
 
 /// A page in Markdown: summary, tables, configurations, method.
@@ -34,8 +34,37 @@ pub fn page(results: &Results) -> String {
         }
         text.push('\n');
     }
+    text += &configurations(results);
     text += &circumstances(results);
     text
+}
+
+fn configurations(results: &Results) -> String {
+    if results.origin == Origin::Imported {
+        return String::new();
+    }
+    let mut text = "## Configurations\n\n".to_owned();
+    text +=
+        "| configuration | copies | way in | direct I/O is | flush durable | data read back |\n";
+    text += "|---|---:|---|---|---|---|\n";
+    for known in &results.configurations {
+        let durable = match known.durable_flush {
+            Durable::Yes => "yes",
+            Durable::No => "NO",
+            Durable::Unknown => "not known",
+        };
+        let verified = match known.verified {
+            Some(true) => "right",
+            Some(false) => "WRONG",
+            None => "not checked",
+        };
+        let [name, access, cache] =
+            [&known.name, &known.access, &known.cache].map(|text| escaped(text));
+        let copies = known.copies;
+        let _ =
+            writeln!(text, "| {name} | {copies} | {access} | {cache} | {durable} | {verified} |");
+    }
+    text + "\n"
 }
 
 fn circumstances(results: &Results) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::html::escaped;
 use crate::report::{figure, rows_of};
-use crate::result::{Family, Results, Workload};
+use crate::result::{Configuration, Family, Results, Summary, Workload};
 use crate::units::percent;
 
 const WIDTH: f64 = 760.0;
@@ -35,39 +35,56 @@ pub fn picture(results: &Results) -> String {
             write!(body, "<text class=\"h\" x=\"8\" y=\"{y}\">{}</text>", escaped(&workload.name));
         y += 10.0;
         for (known, row) in rows_of(results, workload) {
-            let Some(summary) = row.summary.as_ref().filter(|_| known.family != Family::Limit)
-            else {
-                continue;
-            };
-            let ratio = summary.to_raw.unwrap_or(0.0);
-            let class = match known.family {
-                Family::Raw => "raw",
-                Family::Evenkeel => "own",
-                _ => "peer",
-            };
-            let of_limit = summary
-                .to_limit
-                .map_or(String::new(), |limit| format!(", {} of limit", percent(limit)));
-            let _ = write!(
-                body,
-                "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-                 <rect class=\"t\" x=\"{LEFT}\" y=\"{y}\" width=\"{LONGEST}\" height=\"14\" rx=\"4\"/>\
-                 <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"4\"/>\
-                 <text class=\"s\" x=\"{}\" y=\"{}\">{}{of_limit}</text>",
-                LEFT - 10.0,
-                y + 11.5,
-                escaped(&known.name),
-                LONGEST * ratio.clamp(0.0, 1.0),
-                LEFT + LONGEST + 10.0,
-                y + 11.5,
-                figure(summary.median, workload.measure),
-            );
-            y += STEP;
+            if let Some(summary) = row.summary.as_ref().filter(|_| known.family != Family::Limit) {
+                body += &bar(workload, known, summary, y);
+                y += STEP;
+            }
         }
     }
+    y += 20.0;
+    let _ =
+        write!(body, "<text class=\"s\" x=\"8\" y=\"{y}\">{}</text>", escaped(&origin(results)));
     let height = y + 12.0;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"Speed as a part of the raw disk's\"><style>{STYLE}</style>{body}</svg>\n"
     )
+}
+
+fn bar(workload: &Workload, known: &Configuration, summary: &Summary, y: f64) -> String {
+    let class = match known.family {
+        Family::Raw => "raw",
+        Family::Evenkeel => "own",
+        _ => "peer",
+    };
+    let of_limit =
+        summary.to_limit.map_or(String::new(), |limit| format!(", {} of limit", percent(limit)));
+    format!(
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
+         <rect class=\"t\" x=\"{LEFT}\" y=\"{y}\" width=\"{LONGEST}\" height=\"14\" rx=\"4\"/>\
+         <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"4\"/>\
+         <text class=\"s\" x=\"{}\" y=\"{}\">{}{of_limit}</text>\n",
+        LEFT - 10.0,
+        y + 11.5,
+        escaped(&known.name),
+        LONGEST * summary.to_raw.unwrap_or(0.0).clamp(0.0, 1.0),
+        LEFT + LONGEST + 10.0,
+        y + 11.5,
+        figure(summary.median, workload.measure),
+    )
+}
+
+/// Where and when it was measured, and how noisy it was.
+fn origin(results: &Results) -> String {
+    let machine = &results.machine;
+    let mut facts = Vec::new();
+    if !machine.processor.is_empty() {
+        facts.push(format!("{} × {}", machine.processors, machine.processor));
+    }
+    facts.push(machine.disk.clone());
+    facts.extend(
+        machine.raw_spread.map(|spread| format!("rounds of raw {} apart", percent(spread))),
+    );
+    facts.extend(results.started.split_once('T').map(|(day, _)| day.to_owned()));
+    facts.join(" · ")
 }

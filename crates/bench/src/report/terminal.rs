@@ -5,22 +5,24 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
 use crate::report::{figure, or_dash, rows_of, words};
-use crate::result::{Family, Results, Skipped, Workload};
+use crate::result::{Configuration, Family, Results, Row, Skipped, Summary, Workload};
 use crate::runner::Observer;
 use crate::units::{micros, percent, span};
 
+/// Columns of a terminal that does not tell how many it has, and of a pipe.
+const USUAL_WIDTH: usize = 132;
 /// Width of a bar that is as fast as raw.
 const BAR: usize = 20;
 
-/// All tables of a run, with the summary.
-pub fn tables(results: &Results) -> String {
+/// All tables of a run, with the summary, for a terminal of so many columns.
+pub fn tables(results: &Results, width: usize) -> String {
     let mut text = String::new();
     for workload in &results.workloads {
-        text += &table(results, workload);
+        text += &table(results, workload, width);
         text.push('\n');
     }
     for sentence in words::summary(results) {
-        text += &format!("{}\n", wrapped(&sentence));
+        text += &format!("{}\n", wrapped(&sentence, width.min(100)));
     }
     for skipped in &results.skipped {
         text += &left_out(skipped);
@@ -28,30 +30,74 @@ pub fn tables(results: &Results) -> String {
     text
 }
 
-/// The table of one workload.
-pub fn table(results: &Results, workload: &Workload) -> String {
-    let width =
-        rows_of(results, workload).map(|(known, _)| known.name.chars().count()).max().unwrap_or(0);
-    let mut text = format!("{}\n", workload.name);
-    for (known, row) in rows_of(results, workload) {
-        let Some(summary) = &row.summary else { continue };
+/// One column right of the bars.
+struct Column {
+    name: &'static str,
+    of: fn(&Summary, &Row) -> Option<String>,
+    /// The higher, the sooner it is left out where there is no room.
+    dispensable: u8,
+}
+
+/// The columns in their order.
+const COLUMNS: [Column; 6] = [
+    Column {
+        name: "±",
+        of: |summary, row| (row.samples.len() > 1).then(|| percent(summary.spread / 2.0)),
+        dispensable: 2,
+    },
+    Column { name: "of raw", of: |summary, _| summary.to_raw.map(percent), dispensable: 0 },
+    Column { name: "of limit", of: |summary, _| summary.to_limit.map(percent), dispensable: 1 },
+    Column { name: "p50", of: |summary, _| summary.p50.map(micros), dispensable: 4 },
+    Column { name: "p99", of: |summary, _| summary.p99.map(micros), dispensable: 3 },
+    Column {
+        name: "CPU/op",
+        of: |summary, _| summary.server_cpu_per_operation.map(micros),
+        dispensable: 5,
+    },
+];
+/// Width of a column with the blanks before it.
+const CELL: usize = 10;
+/// Width of the figure's column with the blanks before it.
+const FIGURE: usize = 12;
+
+/// The table of one workload, at most so wide.
+pub fn table(results: &Results, workload: &Workload, width: usize) -> String {
+    let rows: Vec<(&Configuration, &Row, &Summary)> = rows_of(results, workload)
+        .filter_map(|(known, row)| Some((known, row, row.summary.as_ref()?)))
+        .collect();
+    let names = rows.iter().map(|(known, ..)| known.name.chars().count()).max().unwrap_or(0);
+    let before = 2 + names + 1 + BAR + 1 + FIGURE;
+    let columns = shown_columns(&rows, width.saturating_sub(before));
+    let mut text = format!("{:<before$}", workload.name);
+    for column in &columns {
+        text += &format!("{:>CELL$}", column.name);
+    }
+    text = text.trim_end().to_owned() + "\n";
+    for (known, row, summary) in rows {
         let bar = bar(summary.to_raw.filter(|_| known.family != Family::Limit));
         let value = figure(summary.median, workload.measure);
-        let spread = (row.samples.len() > 1).then_some(summary.spread / 2.0);
-        let spread = spread.map_or(String::new(), |spread| format!("±{}", percent(spread)));
         // Writing into a String does not fail.
-        let _ = writeln!(
-            text,
-            "  {:<width$} {bar} {value:>12} {spread:>7}  {:>6} raw  {:>6} limit  p50 {:>8}  p99 {:>8}  cpu {:>8}",
-            known.name,
-            or_dash(summary.to_raw, percent),
-            or_dash(summary.to_limit, percent),
-            or_dash(summary.p50, micros),
-            or_dash(summary.p99, micros),
-            or_dash(summary.server_cpu_per_operation, micros),
-        );
+        let _ = write!(text, "  {:<names$} {bar}{value:>FIGURE$}", known.name);
+        for column in &columns {
+            let cell = (column.of)(summary, row).unwrap_or_else(|| "–".to_owned());
+            text += &format!("{cell:>CELL$}");
+        }
+        text.push('\n');
     }
     text
+}
+
+/// The columns in which there is anything, as far as there is room for them.
+fn shown_columns(rows: &[(&Configuration, &Row, &Summary)], room: usize) -> Vec<&'static Column> {
+    let mut columns: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|column| rows.iter().any(|(_, row, summary)| (column.of)(summary, row).is_some()))
+        .collect();
+    while columns.len() * CELL > room {
+        let Some(least) = columns.iter().map(|column| column.dispensable).max() else { break };
+        columns.retain(|column| column.dispensable < least);
+    }
+    columns
 }
 
 /// A bar for a ratio to raw; faster than raw has a mark at its end.
@@ -75,12 +121,12 @@ fn left_out(skipped: &Skipped) -> String {
     text
 }
 
-/// Breaks a sentence at 100 columns.
-fn wrapped(text: &str) -> String {
+/// Breaks a sentence at so many columns.
+fn wrapped(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > 0 && line + 1 + word.chars().count() > 100 {
+        if line > 0 && line + 1 + word.chars().count() > width {
             lines.push(String::new());
         }
         if let Some(line) = lines.last_mut() {
@@ -91,6 +137,14 @@ fn wrapped(text: &str) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// How many columns a terminal has.
+pub fn width_of(stream: &impl std::os::fd::AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(stream) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => USUAL_WIDTH,
+    }
 }
 
 /// Shows a run as it goes, on standard error: on a terminal the table of the present workload,
@@ -112,13 +166,18 @@ impl Progress {
         Self { live, quiet, drawn: 0, stage: String::new(), begin: None, left: None }
     }
 
+    /// Draws over what was drawn before. Lines are cut at the terminal's width: those that wrap
+    /// would not be drawn over.
     fn draw(&mut self, text: &str) {
+        let width = width_of(&std::io::stderr());
+        let cut = |line: &str| line.chars().take(width).collect::<String>() + "\n";
+        let text: String = text.lines().map(cut).collect();
         let mut out = std::io::stderr().lock();
         let mut shown = String::new();
         if self.drawn > 0 {
             let _ = write!(shown, "\x1b[{}A\x1b[J", self.drawn);
         }
-        shown += text;
+        shown += &text;
         self.drawn = text.lines().count();
         // A terminal that is gone is no reason to end a measurement.
         drop(out.write_all(shown.as_bytes()));
@@ -164,7 +223,8 @@ impl Observer for Progress {
             return;
         }
         if self.live {
-            let text = table(results, workload) + &self.status();
+            let width = width_of(&std::io::stderr());
+            let text = table(results, workload, width) + &self.status();
             self.draw(&text);
         } else {
             let value = sample.figure(workload.measure);

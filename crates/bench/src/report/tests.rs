@@ -126,8 +126,12 @@ fn the_picture_has_a_bar_for_each_configuration_but_the_limit() {
 #[test]
 fn the_terminal_and_markdown_show_every_row() {
     let results = run(0.4);
-    let table = terminal::tables(&results);
+    let table = terminal::tables(&results, 132);
     assert!(table.contains("evenkeel mirror(2)") && table.contains("left out: drbd"), "{table}");
+    assert!(table.contains("of limit       p50       p99    CPU/op\n"), "{table}");
+    let narrow = terminal::tables(&results, 80);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains("of raw") && !narrow.contains("CPU/op"), "{narrow}");
     let page = markdown::page(&results);
     assert!(page.contains("| evenkeel mirror(2) | 32.6 k/s |"), "{page}");
     assert!(page.contains("a \\| b"), "{page}");
@@ -136,12 +140,16 @@ fn the_terminal_and_markdown_show_every_row() {
 #[test]
 fn only_what_is_beyond_the_noise_has_changed() {
     let same = compare::changes(&run(0.4), &run(0.41));
-    assert!(same.iter().all(|change| !change.counts()), "{same:?}");
+    assert!(same.iter().all(|change| !change.counts), "{same:?}");
     let slower = compare::changes(&run(0.4), &run(0.3));
-    let counted: Vec<_> = slower.iter().filter(|change| change.counts()).collect();
+    let counted: Vec<_> = slower.iter().filter(|change| change.counts).collect();
     assert_eq!(counted.len(), 1);
     assert!((counted[0].faster + 0.25).abs() < 1e-6);
-    assert!(compare::text(&run(0.4), &run(0.3)).contains("SLOWER by   25 %"));
+    assert!(compare::text(&run(0.4), &run(0.3)).contains("SLOWER    25 %"));
+    let json: serde_json::Value =
+        serde_json::from_str(&compare::json(&run(0.4), &run(0.3))).unwrap();
+    assert_eq!(json[2]["counts"], true, "{json}");
+    assert!(compare::text(&run(0.4), &run(0.4)).contains("none changed"));
 }
 
 #[test]

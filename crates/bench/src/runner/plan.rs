@@ -31,23 +31,9 @@ pub struct Plan {
 impl Plan {
     /// Bytes that all files of all configurations take.
     pub fn bytes(&self) -> u64 {
-        let copies = |recipe: &Recipe| match recipe {
-            Recipe::Limit(copies) | Recipe::Local(copies) | Recipe::Replicas(copies, _) => {
-                u64::from(*copies)
-            }
-            Recipe::Raw
-            | Recipe::RawLoop
-            | Recipe::Remote
-            | Recipe::QemuNbd
-            | Recipe::Nbdkit
-            | Recipe::Tgt => 1,
-            // A stripe over two has half of the volume on each, twice.
-            Recipe::MdRaid1 | Recipe::Drbd(_) | Recipe::Stripe | Recipe::RemoteStripe => 2,
-            Recipe::QuorumFiles | Recipe::QuorumNbd | Recipe::GlusterMount | Recipe::GlusterApi => {
-                3
-            }
-        };
-        self.recipes.iter().map(|recipe| copies(recipe) * (self.size + beside(self.size))).sum()
+        // A stripe of mirrors has a part of the volume on each mirror.
+        let each = self.size + beside(self.size);
+        self.recipes.iter().map(|recipe| u64::from(recipe.copies()) * each).sum()
     }
 
     /// That there is room for it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::fio::Reach;
 use crate::process::{self, command};
 use crate::result::Family;
@@ -180,15 +180,15 @@ impl Node {
             |error: std::io::Error| Failure::new(format!("cannot prepare node {name}"), error);
         let port = free_port().map_err(failed)?;
         let path = directory.join("evenkeel.toml");
-        let text = node_configuration(&directory, name, port, join);
+        let runtime = lab.scratch.sockets().join(format!("{id}-{name}"));
+        let text = node_configuration(&directory, &runtime, name, port, join);
         fs::write(&path, &text).map_err(failed)?;
         lab.said.push(format!("cat > {} << END\n{}END", path.display(), text));
         let mut daemon = command([&lab.evenkeel]);
         daemon.args(["node", "run", "--config"]).arg(&path);
         let log = format!("{id}-{name}");
         let pid = lab.serve(&log, daemon)?;
-        let node =
-            Self { name: name.to_owned(), port, pid, socket: directory.join("run/api.sock") };
+        let node = Self { name: name.to_owned(), port, pid, socket: runtime.join("api.sock") };
         lab.await_path(&log, pid, &node.socket)?;
         lab.interrupt.poll(&format!("node {name} answers"), START_PATIENCE, || {
             let words = node.words(&lab.evenkeel, &["node", "status"]);
@@ -217,7 +217,7 @@ impl Node {
 
     fn ask(&self, lab: &mut Lab<'_>, words: &[&str]) -> Result<Value, Failure> {
         let words = self.words(&lab.evenkeel.clone(), words);
-        let answer = lab.helper(&words)?;
+        let answer = lab.helper(&words).map_err(unpacked)?;
         if answer.trim().is_empty() {
             return Ok(Value::Null);
         }
@@ -226,14 +226,20 @@ impl Node {
     }
 }
 
-fn node_configuration(directory: &Path, name: &str, port: u16, join: Option<u16>) -> String {
+fn node_configuration(
+    directory: &Path,
+    runtime: &Path,
+    name: &str,
+    port: u16,
+    join: Option<u16>,
+) -> String {
     let role = match join {
         None => "here = true".to_owned(),
         Some(port) => format!("join = \"127.0.0.1:{port}\""),
     };
-    let path = directory.display();
+    let (path, runtime) = (directory.display(), runtime.display());
     format!(
-        "name = \"{name}\"\ncluster = \"bench\"\nstate = \"{path}/state\"\nruntime = \"{path}/run\"\n\n\
+        "name = \"{name}\"\ncluster = \"bench\"\nstate = \"{path}/state\"\nruntime = \"{runtime}\"\n\n\
          [peer]\nlisten = [\"127.0.0.1:{port}\"]\n\n[coordinator]\n{role}\n"
     )
 }
@@ -250,6 +256,19 @@ fn await_members(lab: &mut Lab<'_>, node: &Node, count: usize) -> Result<(), Fai
         });
         Ok((alive == count).then_some(()))
     })
+}
+
+/// A failure of the command whose JSON says what, why, and what to do.
+fn unpacked(failure: Failure) -> Failure {
+    let told = failure.why.lines().find_map(|line| {
+        let error = serde_json::from_str::<Value>(line.trim()).ok()?.get("error")?.clone();
+        let of = |key: &str| text(&error, &[key]).unwrap_or_default();
+        Some(Failure::new(of("what"), of("why")).advise(of("do")))
+    });
+    match told.filter(|told| !told.what.is_empty()) {
+        Some(told) if failure.kind == Kind::Failed => told,
+        _ => failure,
+    }
 }
 
 fn text(value: &Value, path: &[&str]) -> Option<String> {

@@ -104,7 +104,8 @@ fn start(lab: &mut Lab<'_>, tag: &str) -> Result<String, Failure> {
     daemon.arg(configuration).arg("-p").arg(root.join("glusterd.pid"));
     daemon.arg("-l").arg(root.join("glusterd.log"));
     lab.serve(&format!("glusterd-{tag}"), daemon)?;
-    let socket = root.join("run/glusterd.socket").display().to_string();
+    let socket = lab.scratch.sockets().join(format!("gluster-{tag}/glusterd.socket"));
+    let socket = socket.display().to_string();
     lab.interrupt.poll("glusterd answers", Duration::from_secs(30), || {
         let words = gluster(&namespace, &socket, "pool list");
         Ok(process::run(lab.interrupt, &mut command(words), Duration::from_secs(20)).ok())
@@ -124,17 +125,19 @@ fn start(lab: &mut Lab<'_>, tag: &str) -> Result<String, Failure> {
 
 /// Everything of glusterd lies in the scratch directory: an installed one is not touched.
 fn write_configuration(lab: &mut Lab<'_>, root: &Path, tag: &str) -> Result<PathBuf, Failure> {
-    for name in ["work", "run"] {
-        lab.scratch.directory(&format!("gluster-{tag}/{name}"))?;
-    }
+    lab.scratch.directory(&format!("gluster-{tag}/work"))?;
+    let sockets = lab.scratch.sockets().join(format!("gluster-{tag}"));
+    std::fs::create_dir_all(&sockets)
+        .map_err(|error| Failure::new(format!("cannot make {}", sockets.display()), error))?;
+    let sockets = sockets.display();
     let path = root.join("glusterd.vol");
     let place = root.display();
     let text = format!(
         "volume management\n    type mgmt/glusterd\n    option working-directory {place}/work\n    \
-         option run-directory {place}/run\n    option transport-type socket\n    \
+         option run-directory {sockets}\n    option transport-type socket\n    \
          option transport.socket.listen-port 24007\n    \
          option transport.socket.bind-address {ADDRESS}\n    \
-         option glusterd-sockfile {place}/run/glusterd.socket\nend-volume\n"
+         option glusterd-sockfile {sockets}/glusterd.socket\nend-volume\n"
     );
     lab.said.push(format!("cat > {} << END\n{text}END", path.display()));
     std::fs::write(&path, text)

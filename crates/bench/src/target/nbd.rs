@@ -20,7 +20,7 @@ pub fn qemu(lab: &mut Lab<'_>) -> Result<Target, Failure> {
 /// nbdkit with one file, through the page cache.
 pub fn nbdkit(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     let file = lab.filled_file(0, "nbdkit")?;
-    let socket = lab.scratch.path().join("nbdkit.sock");
+    let socket = lab.scratch.sockets().join("nbdkit.sock");
     let mut server = command(["nbdkit", "--foreground", "--unix"]);
     server.arg(&socket).arg("file").arg(&file);
     let pid = lab.serve("nbdkit", server)?;
@@ -88,7 +88,7 @@ fn same_content(lab: &mut Lab<'_>, socket: &Path) -> Result<(), Failure> {
 
 /// Serves a file by qemu-nbd, past the page cache.
 pub fn serve_qemu(lab: &mut Lab<'_>, name: &str, file: &Path) -> Result<(PathBuf, u32), Failure> {
-    let socket = lab.scratch.path().join(format!("{name}.sock"));
+    let socket = lab.scratch.sockets().join(format!("{name}.sock"));
     let mut server = command([
         "qemu-nbd",
         "--format=raw",
@@ -110,7 +110,7 @@ pub fn serve_image(
     name: &str,
     options: &str,
 ) -> Result<(PathBuf, u32), Failure> {
-    let socket = lab.scratch.path().join(format!("{name}.sock"));
+    let socket = lab.scratch.sockets().join(format!("{name}.sock"));
     let mut server = command(["qemu-nbd", "--persistent", "--shared=16", "--socket"]);
     server.arg(&socket).arg("--image-opts").arg(options);
     let pid = lab.serve(name, server)?;

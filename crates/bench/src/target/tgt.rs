@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::process::{self, command};
-use crate::result::{Durable, Family};
+use crate::result::Family;
 use crate::target::{Lab, Target, configuration, nbd, over_nbd};
 
 /// One file, direct I/O.
@@ -50,7 +50,6 @@ pub fn set_up(lab: &mut Lab<'_>) -> Result<Target, Failure> {
         1,
         "iSCSI over TCP, through qemu-nbd as initiator",
     );
-    configuration.durable_flush = Durable::Unknown;
     configuration.note =
         "The initiator, qemu-nbd, takes part of the time and of the processor.".to_owned();
     Ok(over_nbd(configuration, &socket, "", vec![pid, bridge]))
