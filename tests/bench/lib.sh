@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What every case uses: a scratch directory of its own, and a look at what a run has left behind.
 # Sourced by the cases; needs root.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A profile at a small scale, beside real peers; then its page in a real browser.
+# shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 peers=(qemu-nbd nbdkit tgt quorum-nbd)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What `evenkeel bench` refuses, and how it says so: wrong, mounted and non-empty devices, a full
 # disk, missing tools, an fio that is too old.
+# shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # refused STATUS WORDS COMMAND…: it ends with this status, and says these words; nothing is left.

@@ -9,11 +9,14 @@ set -u
 fail() { echo "FAILED: $*"; tail -n 40 /tmp/run.log; dmesg | tail -20; exit 1; }
 step() { echo "== $(cut -d' ' -f1 /proc/uptime) s: $*"; }
 left() {
-  grep -E 'evenkeel-bench|md_d|/dev/md' /proc/mounts
-  losetup -a | grep evenkeel-bench
-  grep '^md' /proc/mdstat
-  ls -d /sys/block/drbd*/size 2> /dev/null | xargs -r grep -lv '^0$'
-  ls /run/evenkeel-bench/*.json /scratch 2> /dev/null | grep evenkeel-bench
+  {
+    grep -E 'evenkeel-bench|/dev/md' /proc/mounts
+    losetup -a | grep evenkeel-bench
+    grep '^md' /proc/mdstat
+    grep -lv '^0$' /sys/block/drbd*/size
+    compgen -G "/run/evenkeel-bench/*"
+    compgen -G "/scratch/evenkeel-bench*"
+  } 2> /dev/null | grep .
 }
 # run ARGUMENTS…: a profile to its end; nothing may be left of it.
 run() {
