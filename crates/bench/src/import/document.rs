@@ -22,7 +22,7 @@ static ITEM: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\d+\)\.?\s
 static NOISE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x) = | ^\s*[|\#>~\[\]{}()<*+-] | : \s*\# | records\ (in|out) | ^\s*(real|user|sys|SVS)\b
-          | copied, | ^\S+\s\d | \d:\d\d | MB/sec | K/sec | ^Timing | ^Jobs?: | ^Starting | ^fio | ^/dev/
+          | copied, | ^\S+\s\d | \d:\d\d | MB/sec | K/sec | ^Timing | Performance\ Test\ of | ^Jobs?: | ^Starting | ^fio | ^/dev/
           | ^Version | ^Latency | ^Machine | ^Concurrency | ^(Writing|Rewriting|Reading|Using)\b | ^start\ 'em
           | ^(Commands?|Output):?$ | ^done | ^(for|do|dd|sudo|hdparm|bonnie|mkfs)\b | ^Run\ status | ^Disk\ stats
           | [;\\$@] | ^\.\.\. | ^\W*$ | ^Personalities | ^unused | ^bitmap | \#\s | Laying\ out | ^time\b | \#$ | ^\s*\d",

@@ -56,6 +56,12 @@ fn has_table(document: &Document, from: usize) -> bool {
         .any(|line| document.line_text(line).split_whitespace().nth(1) == Some("reclen"))
 }
 
+/// The line of the banner above a table; before it stands its title.
+fn banner(document: &Document, head: usize) -> Option<usize> {
+    let above = head.saturating_sub(60).max(1)..head;
+    above.rev().find(|line| document.line_text(*line).contains("Performance Test of File I/O"))
+}
+
 /// Reads the rows below a head. Returns the last of them.
 fn table(document: &Document, head: usize, columns: &[&str], reading: &mut Reading) -> usize {
     let Some(names) = names(document, head, columns) else {
@@ -89,7 +95,8 @@ fn table(document: &Document, head: usize, columns: &[&str], reading: &mut Readi
             true,
         );
         let command = String::new();
-        reading.found.push(Found { at, begin: at, subject: None, workload, command, parts });
+        let begin = position(document, banner(document, head).unwrap_or(head));
+        reading.found.push(Found { at, begin, subject: None, workload, command, parts });
     }
     line - 1
 }

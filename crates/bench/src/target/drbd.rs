@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::fio::Reach;
 use crate::process;
-use crate::result::Family;
+use crate::result::{Durable, Family};
 use crate::scratch::Undo;
 use crate::target::{Lab, Protocol, Servers, Target, configuration};
 
@@ -44,6 +44,11 @@ pub fn set_up(lab: &mut Lab<'_>, protocol: Protocol) -> Result<Target, Failure> 
     lab.fill(&reach, lab.size, None)?;
     let name = format!("DRBD, 2 copies, protocol {}", protocol.letter());
     let mut configuration = configuration(&name, Family::ReplicatedPeer, 2, "DRBD device");
+    // A and B answer before the other end's disk has anything; what C does is not documented.
+    configuration.durable_flush = match protocol {
+        Protocol::A | Protocol::B => Durable::No,
+        Protocol::C => Durable::Unknown,
+    };
     configuration.note = "Both ends are in this kernel, on loop devices, over loopback TCP; its work is \
                           done by kernel threads, whose processor time counts as the machine's only."
         .to_owned();
