@@ -158,7 +158,7 @@ pub fn md_raid1(choice: &Choice) -> Plan {
     ];
     // bonnie++ tells no figure of what takes less than half a second.
     let first = scaled(320 * G, scale, M).max(512 * M);
-    let second = scaled(70 * G, scale, M);
+    let second = scaled(70 * G, scale, M).max(512 * M);
     for (tag, filesystem) in [("xfs", Filesystem::Xfs), ("striped", Filesystem::XfsStriped)] {
         let name = filesystem.name();
         let fast = BonnieJob { size: first, files: 0, fast: true };
