@@ -297,13 +297,16 @@ fn end_marked(name: &str, state: &State) -> Vec<String> {
     found.into_iter().filter_map(|(pid, started)| end_process(pid, started).err()).collect()
 }
 
-/// Where the state files lie: of root in /run, of others in their own runtime directory.
+/// Where the state files lie: of root in /run, of others in their own runtime directory, or a
+/// directory of their own beside other people's.
 fn state_directory() -> PathBuf {
-    match rustix::process::geteuid().is_root() {
-        true => PathBuf::from("/run/evenkeel-bench"),
-        false => std::env::var_os("XDG_RUNTIME_DIR")
-            .map_or_else(std::env::temp_dir, PathBuf::from)
-            .join("evenkeel-bench"),
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return PathBuf::from("/run/evenkeel-bench");
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_dir()) {
+        Some(path) => PathBuf::from(path).join("evenkeel-bench"),
+        None => std::env::temp_dir().join(format!("evenkeel-bench-{}", user.as_raw())),
     }
 }
 

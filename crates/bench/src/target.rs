@@ -183,6 +183,11 @@ impl Recipe {
         }
     }
 
+    /// Whether nobody but root can set it up, also where no block devices are wanted.
+    pub const fn needs_root(self) -> bool {
+        matches!(self, Self::GlusterMount | Self::GlusterApi | Self::MdRaid1 | Self::Drbd(_))
+    }
+
     /// Whether it is a peer: left out where it is not installed.
     pub const fn is_peer(self) -> bool {
         !self.tools().is_empty()
@@ -196,6 +201,12 @@ impl Recipe {
         lab.said.clear();
         for tool in self.tools() {
             tool.require()?;
+        }
+        if self.needs_root() && !rustix::process::geteuid().is_root() {
+            let why = "it needs network namespaces, mounts or devices of the kernel";
+            return Err(
+                Failure::new(format!("{} needs root", self.id()), why).advise("run it with sudo")
+            );
         }
         let mut target = match self {
             Self::Raw => raw::file(lab),
