@@ -258,7 +258,7 @@ fn row_of(results: &mut Results, task: &Task, target: &Target) -> usize {
             configuration: configuration.clone(),
             workload: workload.clone(),
             command: String::new(),
-            cache: commands::cache(task, &target.configuration.cache),
+            cache: commands::cache(task, target),
             samples: Vec::new(),
             summary: None,
         });

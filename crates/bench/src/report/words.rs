@@ -68,6 +68,10 @@ fn costs(results: &Results, workload: &Workload) -> Option<String> {
             let of_raw = if std::mem::take(&mut first) { " of raw" } else { "" };
             match ratio {
                 ratio if ratio > 1.0 => format!("{name} is {} faster", percent(ratio - 1.0)),
+                // Nothing costs all of it.
+                ratio if ratio < 0.01 => {
+                    format!("{name} costs {:.1} %{of_raw}", 100.0 - ratio * 100.0)
+                }
                 ratio => format!("{name} costs {}{of_raw}", percent(1.0 - ratio)),
             }
         },

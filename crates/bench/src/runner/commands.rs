@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::fio::{self, FioJob, Reach};
 use crate::process;
+use crate::target::Target;
 use crate::units::short_size;
 use crate::workload::{BonnieJob, DdDirection, DdJob, Place, Task, Work};
 
@@ -107,10 +108,13 @@ fn bonnie_original(job: BonnieJob, directory: &str) -> Vec<String> {
     words
 }
 
-/// Which caches were in play. `answers` is what the configuration makes of direct I/O.
-pub fn cache(task: &Task, answers: &str) -> String {
+/// Which caches were in play when a task was run on a target.
+pub fn cache(task: &Task, target: &Target) -> String {
     if !buffered(task) {
-        return answers.to_owned();
+        return target.configuration.cache.clone();
+    }
+    if matches!(target.reach, Reach::Gfapi { .. }) {
+        return "no page cache: the client library".to_owned();
     }
     let place = match task.place {
         Place::Filesystem(_) => "page cache of the filesystem",
