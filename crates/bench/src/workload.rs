@@ -72,7 +72,7 @@ pub enum Work {
     Hdparm,
     /// bonnie++.
     Bonnie(BonnieJob),
-    /// `iozone -a` up to this file size in bytes.
+    /// iozone with all its tests, up to this file size in bytes.
     Iozone(u64),
 }
 
@@ -177,7 +177,13 @@ impl Task {
     /// A task of IOzone.
     pub fn iozone(size: u64) -> Self {
         Self {
-            workload: workload("iozone", "IOzone -a", "iozone", Measure::BytesPerSecond, true),
+            workload: workload(
+                "iozone",
+                "IOzone, all its tests; shown: the first write",
+                "iozone",
+                Measure::BytesPerSecond,
+                true,
+            ),
             place: Place::Filesystem(Filesystem::Ext4),
             work: Work::Iozone(size),
             rounds: 1,

@@ -93,7 +93,7 @@ pub fn cluster_md(choice: &Choice) -> Plan {
                 .rounds(rounds(scale)),
         );
     }
-    tasks.push(Task::iozone(scaled(8 * G, scale, 128 * K)));
+    tasks.push(Task::iozone(scaled(8 * G, scale, 2 * M)));
     let recipes = vec![Recipe::RawLoop, Recipe::Limit(2), Recipe::Local(2), Recipe::MdRaid1];
     base(scale, recipes, tasks, total.max(each).max(64 * M))
 }
