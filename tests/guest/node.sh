@@ -1,6 +1,7 @@
 #!/bin/bash
 # A node that attaches by ublk: killed under load and started again, it takes its device over, and the
 # programs that use it see a pause and no error.
+# takes: 60
 # build: -p evenkeel
 # copy: debug/evenkeel
 # disks: 1 700M
