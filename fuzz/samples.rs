@@ -16,6 +16,7 @@ pub fn view() -> View {
         since: Generation(1),
         incarnation: Incarnation(5),
         cause: Cause::None,
+        missing_since: None,
     };
     let mirror = |first: u128| MirrorView { replicas: vec![record(first), record(first + 1)] };
     View {
@@ -42,6 +43,10 @@ pub fn superblock() -> Superblock {
         mirror: 0,
         data_offset: evenkeel_format::DATA_OFFSET,
         data_length: view.replica_size(),
+        life: Incarnation(3),
+        intent_region: 4 << 20,
+        intent_capacity: 64,
+        metadata_offset: evenkeel_format::metadata_offset(view.replica_size()),
         view,
     }
 }

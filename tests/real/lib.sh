@@ -109,7 +109,7 @@ compare_replicas() {
     for mirror in $(seq 0 $((mirrors - 1))); do
         first=
         while read -r file; do
-            if [ -z "$first" ]; then first=$file; size=$(($(stat -c %s "$first") - 1048576)); continue; fi
+            if [ -z "$first" ]; then first=$file; size=$(od -An -t u8 -j 136 -N 8 "$first" | tr -d ' '); continue; fi
             cmp --ignore-initial=1048576 --bytes="$size" "$first" "$file" || die "replicas differ: $first $file"
         done < <(replica_files "$volume" "$mirror")
         [ -n "$first" ] || die "no replica of mirror $mirror of $volume found"

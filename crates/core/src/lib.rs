@@ -16,6 +16,7 @@
 //! - [`replica`]: messages in, disk actions out; adoption, fencing, flushes, the rebuild.
 //! - [`stripe`], [`range_lock`], [`policy`]: the small pure parts that both use.
 
+pub mod block_set;
 pub mod ids;
 pub mod message;
 pub mod operation;

@@ -3,6 +3,7 @@
 //! Every message that acts on data names the generation in which it was sent; a replica runs it
 //! only if it has adopted just that one (rule W3).
 
+use crate::block_set::PageBits;
 use crate::ids::*;
 use crate::operation::{Extent, RequestError};
 use crate::view::{ReplicaState, View};
@@ -32,6 +33,9 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// Its present life.
     pub incarnation: Incarnation,
+    /// The life in which its superblocks were last saved: who puts an old copy of a disk back has
+    /// an older one there than the view knows.
+    pub saved_life: Incarnation,
     /// The boot of its machine.
     pub boot: BootId,
     /// The generation that it has adopted.
@@ -248,6 +252,46 @@ pub enum Message {
         /// What the range holds.
         content: CopyContent,
     },
+    /// From a primary to a replica: every member has your writes up to this one, and has made them
+    /// durable (W6).
+    Settled {
+        /// The primary's generation.
+        generation: Generation,
+        /// The last of those writes.
+        through: Sequence,
+    },
+    /// From a replica to its primaries: my intent log fills up. See to it that writes settle.
+    LogFilling {
+        /// The generation that it has adopted.
+        generation: Generation,
+    },
+    /// From a rebuilding replica to its source: what does this replica lack?
+    AskMissing {
+        /// The rebuilding replica's generation.
+        generation: Generation,
+        /// Whose bitmap.
+        replica: ReplicaId,
+        /// The first page that is wanted.
+        page: u32,
+    },
+    /// The next page of the bitmap that holds anything.
+    MissingBlocks {
+        /// Whose bitmap.
+        replica: ReplicaId,
+        /// The page that was asked for.
+        asked: u32,
+        /// What there is from that page on.
+        content: MissingContent,
+    },
+    /// From a rebuilding replica to its source: I have this range now, durably. Cross it off.
+    CrossOff {
+        /// The rebuilding replica's generation.
+        generation: Generation,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
     /// From a rebuilding replica to its primaries: how far it is.
     RebuildProgress {
         /// Its generation.
@@ -271,6 +315,19 @@ pub enum CopyContent {
     Zeroes,
     /// The source could not read it.
     Failed(Failure),
+    /// The source is not in the generation of the question, or not a source.
+    Refused,
+}
+
+/// An answer to [`Message::AskMissing`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MissingContent {
+    /// This page.
+    Page(u32, Box<PageBits>),
+    /// Nothing more.
+    End,
+    /// No such bitmap is kept: the replica lacks everything.
+    Unknown,
     /// The source is not in the generation of the question, or not a source.
     Refused,
 }

@@ -54,6 +54,9 @@ pub struct Settings {
     pub longest_hold: Duration,
     /// How many regions a rebuilding replica copies at once.
     pub concurrent_copies: usize,
+    /// After how long without a flush of the client a primary lets its writes settle by itself, and
+    /// after how long without a write a replica closes a settled region.
+    pub settle_after: Duration,
 }
 
 impl Default for Settings {
@@ -68,6 +71,7 @@ impl Default for Settings {
             coordinator_patience: Duration::from_secs(60),
             longest_hold: Duration::from_secs(1),
             concurrent_copies: 4,
+            settle_after: Duration::from_secs(5),
         }
     }
 }

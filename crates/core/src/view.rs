@@ -80,6 +80,9 @@ pub struct ReplicaRecord {
     pub incarnation: Incarnation,
     /// Why it is not in-sync.
     pub cause: Cause,
+    /// The generation in which it ceased to be in-sync: what has changed since is in the bitmaps
+    /// that the others keep for it. `None` while it is in-sync, and for one that lacks everything.
+    pub missing_since: Option<Generation>,
 }
 
 /// One mirror of the stripe.
@@ -261,6 +264,7 @@ impl View {
             && g.chunk <= 1 << 30
             && (1..=MOST_MIRRORS).contains(&self.mirrors.len())
             && self.primaries.len() <= MOST_PRIMARIES
+            && self.generation.0 < 1 << 48
             && mirrors_are_valid
             && self.replicas_are_distinct()
     }
@@ -291,8 +295,22 @@ impl View {
     fn set_state(&mut self, id: ReplicaId, state: ReplicaState) -> Result<(), ViewError> {
         let generation = self.generation;
         let record = self.record_mut(id)?;
+        match (record.state, state) {
+            (_, ReplicaState::InSync) => record.missing_since = None,
+            (ReplicaState::InSync, _) => record.missing_since = Some(generation),
+            _ => {}
+        }
         record.state = state;
         record.since = generation;
+        Ok(())
+    }
+
+    /// What this replica has can't be relied upon: it lacks everything.
+    ///
+    /// # Errors
+    /// If the view does not hold the replica.
+    pub fn distrust(&mut self, id: ReplicaId) -> Result<(), ViewError> {
+        self.record_mut(id)?.missing_since = None;
         Ok(())
     }
 
@@ -313,6 +331,9 @@ impl View {
         }
         self.set_state(id, state)?;
         self.record_mut(id)?.cause = cause;
+        if cause == Cause::OtherLineage {
+            self.distrust(id)?;
+        }
         Ok(())
     }
 
@@ -353,12 +374,10 @@ impl View {
         cause: Cause,
         incarnation: Option<Incarnation>,
     ) {
-        let generation = self.generation;
+        if self.record_mut(id).is_ok_and(|record| record.state != state) {
+            let _ = self.set_state(id, state);
+        }
         if let Ok(record) = self.record_mut(id) {
-            if record.state != state {
-                record.since = generation;
-            }
-            record.state = state;
             record.cause = cause;
             record.incarnation = incarnation.unwrap_or(record.incarnation);
         }

@@ -273,3 +273,50 @@ fn a_rebuild_under_writes_converges() {
     assert!(cluster.data(replica(0, 1)) == cluster.data(replica(0, 0)));
     assert!(cluster.data(replica(0, 2)) == cluster.data(replica(0, 0)));
 }
+
+/// I7, by every way in which a replica can be away.
+#[test]
+fn a_replica_that_returns_gets_only_what_has_changed() {
+    for rebooted in [false, true] {
+        let mut cluster = Cluster::new(1, 3, Protocol::C);
+        let primary = cluster.attach(9);
+        for chunk in 0..64 {
+            cluster.write(primary, chunk * 131_072, chunk as u8 + 1, 131_072);
+        }
+        // All of that settles, and what was open is closed.
+        cluster.pass(A_WHILE);
+        cluster.kill(replica(0, 1));
+        let offsets = [0, 5 * 4096, 1 << 20, (1 << 20) + 3 * 4096, SIZE - 4096];
+        for (n, offset) in offsets.iter().enumerate() {
+            cluster.write(primary, *offset, n as u8 + 200, 4096);
+        }
+        cluster.restart(replica(0, 1), rebooted);
+        cluster.pass(A_WHILE);
+        assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+        assert!(cluster.data(replica(0, 1)) == cluster.data(replica(0, 0)));
+        assert_eq!(cluster.bytes_written(replica(0, 1)), 5 * 4096);
+    }
+}
+
+/// I7 after a crash of everything: what was open is copied, not more.
+#[test]
+fn after_a_takeover_only_open_regions_are_copied() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let first = cluster.attach(9);
+    for chunk in 0..64 {
+        cluster.write(first, chunk * 131_072, chunk as u8 + 1, 131_072);
+    }
+    cluster.pass(A_WHILE);
+    cluster.write(first, 3 << 20, 77, 4096);
+    for index in 0..2 {
+        cluster.kill(replica(0, index));
+        cluster.restart(replica(0, index), true);
+    }
+    let second = cluster.attach(8);
+    cluster.pass(A_WHILE);
+    let states = [0, 1].map(|index| cluster.state(replica(0, index)));
+    assert_eq!(states, [ReplicaState::InSync; 2]);
+    let written: u64 = (0..2).map(|index| cluster.bytes_written(replica(0, index))).sum();
+    assert!((4096..=1 << 20).contains(&written), "{written} bytes copied, one region was open");
+    assert_eq!(cluster.read(second, 3 << 20, 4096), Some(vec![77; 4096]));
+}

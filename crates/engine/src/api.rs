@@ -5,11 +5,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use evenkeel_core::primary::{EndReason, Note, PrimaryStatus};
-use evenkeel_core::replica::{ReplicaConfig, ReplicaStatus};
-use evenkeel_core::{CoordinatorCall, NodeId, ReplicaId, View, VolumeId};
+use evenkeel_core::replica::{IntentLayout, ReplicaConfig, ReplicaStatus};
+use evenkeel_core::{
+    BootId, CoordinatorCall, Incarnation, NodeId, ReplicaId, Settings, View, VolumeId,
+};
 use evenkeel_format::Newest;
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
+use crate::disk::{Tables, read_metadata};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -57,8 +60,42 @@ pub struct OpenReplica {
     pub file: OwnedFd,
     /// Its superblock, as found.
     pub newest: Newest,
+    /// Where its tables of open regions go, as [`crate::read_metadata`] found.
+    pub tables: Tables,
     /// What the core needs to know; its view must be that of the superblock.
     pub config: ReplicaConfig,
+}
+
+impl OpenReplica {
+    /// A replica on an opened and locked file or device. Reads its metadata, and so blocks on the
+    /// disk.
+    ///
+    /// # Errors
+    /// If the disk can't be read.
+    pub fn read(
+        file: OwnedFd,
+        newest: Newest,
+        life: (Incarnation, BootId),
+        settings: Settings,
+    ) -> std::io::Result<Self> {
+        let superblock = &newest.superblock;
+        let metadata = read_metadata(&file, superblock)?;
+        let config = ReplicaConfig {
+            id: superblock.replica,
+            incarnation: life.0,
+            boot: life.1,
+            view: superblock.view.clone(),
+            saved_life: superblock.life,
+            layout: IntentLayout {
+                region: superblock.intent_region,
+                capacity: superblock.intent_capacity as usize,
+            },
+            open_regions: metadata.open_regions,
+            missing: metadata.missing,
+            settings,
+        };
+        Ok(Self { file, newest, tables: metadata.tables, config })
+    }
 }
 
 /// Names a connection that the engine has asked for.

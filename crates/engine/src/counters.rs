@@ -58,16 +58,20 @@ pub enum Kind {
     Flush,
     Map,
     SaveView,
+    SaveIntents,
+    SaveMissing,
 }
 
 /// All kinds, in the order of the counters, with their names.
-pub const KINDS: [(Kind, &str); 6] = [
+pub const KINDS: [(Kind, &str); 8] = [
     (Kind::Read, "read"),
     (Kind::Write, "write"),
     (Kind::Zero, "zero"),
     (Kind::Flush, "flush"),
     (Kind::Map, "map"),
     (Kind::SaveView, "save_view"),
+    (Kind::SaveIntents, "save_intents"),
+    (Kind::SaveMissing, "save_missing"),
 ];
 
 /// What the clients of a volume did, by [`Kind`].

@@ -5,18 +5,22 @@
 
 mod layout;
 mod map;
+mod metadata;
 mod save;
 mod zero;
 
 use std::time::Duration;
 
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Instant, Payload, ReplicaId, VolumeId,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Incarnation, Instant, Payload, ReplicaId,
+    VolumeId,
 };
 use evenkeel_format::Newest;
 
 use self::layout::Layout;
 pub use self::layout::smallest_block;
+use self::metadata::Writes;
+pub use self::metadata::{Metadata, Tables, read_metadata};
 use self::save::Saves;
 use self::zero::Zeroing;
 use crate::api::EngineError;
@@ -52,6 +56,7 @@ pub(crate) struct Disk {
     layout: Layout,
     jobs: Slab<Job>,
     saves: Saves,
+    tables: Tables,
     /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
     without: zero::Unsupported,
     pub(crate) counters: DiskCounters,
@@ -76,6 +81,7 @@ enum Step {
     Flush,
     Zero(Zeroing),
     Save,
+    Metadata(Writes),
 }
 
 /// What a completed operation leads to.
@@ -87,7 +93,14 @@ enum Progress {
 }
 
 impl Disk {
-    pub(crate) fn open(file: SharedFile, newest: Newest) -> Result<Self, EngineError> {
+    /// A disk whose superblocks name this life from their next save on.
+    pub(crate) fn open(
+        file: SharedFile,
+        mut newest: Newest,
+        tables: Tables,
+        life: Incarnation,
+    ) -> Result<Self, EngineError> {
+        newest.superblock.life = life;
         let layout = Layout::of(&file, &newest.superblock)?;
         let volume = newest.superblock.view.geometry.block_size;
         if layout.block > volume {
@@ -98,6 +111,7 @@ impl Disk {
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
+            tables,
             without: zero::Unsupported::default(),
             counters: DiskCounters::default(),
         })
@@ -136,12 +150,26 @@ impl Disk {
                 let job = self.jobs.remove(key)?;
                 Some(self.fail(&job, Duration::ZERO, refused))
             }
+            DiskAction::SaveIntents(regions) => {
+                let writes = self.table_writes(regions);
+                self.begin_metadata(means, job, writes)
+            }
+            DiskAction::SaveMissing(pages) => {
+                let writes = self.page_writes(pages);
+                self.begin_metadata(means, job, writes)
+            }
             action => {
                 let key = self.jobs.insert(job);
                 self.submit(means, key, action);
                 None
             }
         }
+    }
+
+    fn begin_metadata(&mut self, means: &mut Means<'_>, job: Job, writes: Writes) -> Option<Ended> {
+        let key = self.jobs.insert(Job { step: Step::Metadata(writes), ..job });
+        self.write_metadata(means, key);
+        None
     }
 
     fn submit(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
@@ -160,7 +188,10 @@ impl Disk {
             DiskAction::Zero { .. } => self.zero(means, key),
             DiskAction::Flush => means.ring.flush(owner, &self.file),
             // Begun elsewhere.
-            DiskAction::Map { .. } | DiskAction::SaveView(_) => {}
+            DiskAction::Map { .. }
+            | DiskAction::SaveView(_)
+            | DiskAction::SaveIntents(_)
+            | DiskAction::SaveMissing(_) => {}
         }
     }
 
@@ -214,6 +245,7 @@ impl Disk {
             (Step::Flush, _) => Some(Progress::Done(DiskOutcome::Done)),
             (Step::Zero(_), kept) => Some(self.zero_goes_on(means, key, kept, count)),
             (Step::Save, _) => Some(self.save_goes_on(means, count.unwrap_or(0))),
+            (Step::Metadata(_), kept) => Some(self.metadata_goes_on(means, key, kept, count)),
         }
     }
 
@@ -279,6 +311,9 @@ fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
             (Kind::Map, *offset, u64::from(*length), Step::Read(0))
         }
         DiskAction::SaveView(_) => (Kind::SaveView, 0, 0, Step::Save),
+        // What is to be written is put in its place when it is known.
+        DiskAction::SaveIntents(_) => (Kind::SaveIntents, 0, 0, Step::Save),
+        DiskAction::SaveMissing(_) => (Kind::SaveMissing, 0, 0, Step::Save),
     }
 }
 

@@ -184,6 +184,23 @@ impl Ring {
         self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
     }
 
+    /// The same, and durable when it has ended.
+    pub(crate) fn write_durably(
+        &mut self,
+        owner: Owner,
+        file: &SharedFile,
+        data: Slot,
+        skip: usize,
+        offset: u64,
+    ) {
+        let rest = &data[skip..];
+        let entry = opcode::Write::new(Fd(file.raw()), rest.as_ptr(), rest.len() as u32)
+            .offset(offset)
+            .rw_flags(libc::RWF_DSYNC)
+            .build();
+        self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
+    }
+
     pub(crate) fn write_superblock(
         &mut self,
         owner: Owner,

@@ -1,16 +1,20 @@
-//! Bytes on disk, format 0: the superblock of a replica and the view in it.
+//! Bytes on disk, format 1: superblocks, the intent log, the bitmaps of missing blocks, and views.
 //!
 //! Explicit little-endian, every structure checksummed with CRC-32C, every length checked before
 //! it is used, unknown versions and features refused by name. The byte tables and the argument
 //! for each crash case are in `docs/format.md`.
 //!
 //! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two slots.
+//! - [`IntentTable`]: the intent log; [`newest_table`] picks one of its two copies.
+//! - [`encode_page`], [`decode_page`]: the bitmaps of what other replicas lack.
 //! - [`encode_view`], [`decode_view`]: a bare view, as the coordinator stores it and the wire
 //!   carries it.
 //! - [`foreign_signature`]: whose data is on a disk that is about to be formatted.
 
+mod bitmap;
 pub mod bytes;
 mod code;
+mod intents;
 mod newest;
 mod signature;
 #[cfg(any(test, feature = "proptest"))]
@@ -18,7 +22,13 @@ pub mod strategy;
 mod superblock;
 mod view;
 
+pub use bitmap::{
+    PAGE_LENGTH, bitmaps_length, decode_page, encode_page, page_offset, pages_per_bitmap,
+};
 pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_from_code};
+pub use intents::{
+    INTENT_SLOTS, IntentTable, MOST_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
+};
 pub use newest::{Newest, NewestError, Slot, newest};
 pub use signature::foreign_signature;
 pub use superblock::{
@@ -43,8 +53,24 @@ pub const SLOT_B_OFFSET: u64 = 512 << 10;
 /// says where its data starts.
 pub const DATA_OFFSET: u64 = 1 << 20;
 
+/// Bytes behind the data that are kept free for block checksums (4 bytes for each 4 KiB) and for
+/// reservations.
+#[must_use]
+const fn reserved_length(data_length: u64) -> u64 {
+    (data_length.div_ceil(1024) + RESERVATIONS_LENGTH).next_multiple_of(4096)
+}
+
+/// Bytes kept free for the reservations of clients.
+const RESERVATIONS_LENGTH: u64 = 64 << 10;
+
+/// Where the metadata behind the data of a new replica start on its disk, in bytes.
+#[must_use]
+pub const fn metadata_offset(data_length: u64) -> u64 {
+    DATA_OFFSET.saturating_add(data_length).next_multiple_of(4096)
+}
+
 /// Bytes that a disk must have to hold a replica of `data_length` bytes.
 #[must_use]
 pub const fn disk_length(data_length: u64) -> u64 {
-    DATA_OFFSET.saturating_add(data_length)
+    metadata_offset(data_length) + bitmaps_length(data_length) + reserved_length(data_length)
 }

@@ -15,7 +15,7 @@ pub fn views() -> impl Strategy<Value = View> {
     (identities, protocols, geometries(), vec(mirrors(), 1..=16), vec(primaries(), 0..=32))
         .prop_map(|(ids, protocol, geometry, mirrors, primaries)| View {
             volume: VolumeId(ids.0),
-            generation: Generation(ids.3[0]),
+            generation: Generation(ids.3[0] >> 16),
             parent: Generation(ids.3[1]),
             lineage: Lineage(ids.1),
             coordinator: CoordinatorId(ids.2),
@@ -72,6 +72,7 @@ fn records() -> impl Strategy<Value = ReplicaRecord> {
             since: Generation(ids.3),
             incarnation: Incarnation(ids.2),
             cause,
+            missing_since: Some(Generation(ids.2 >> 16)).filter(|g| g.0 % 3 == 1),
         }
     })
 }

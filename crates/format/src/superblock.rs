@@ -2,15 +2,16 @@
 
 use core::fmt;
 
-use evenkeel_core::{ReplicaId, View, VolumeId};
+use evenkeel_core::{Incarnation, ReplicaId, View, VolumeId};
 use thiserror::Error;
 
 use crate::bytes::{Put, Reader, Short, crc32c_of_parts, padded_text};
+use crate::intents::MOST_REGIONS;
 use crate::view::{LONGEST_VIEW, ViewFormatError, decode_view, encode_view};
 use crate::{DATA_OFFSET, SOFTWARE, SUPERBLOCK_LENGTH};
 
 /// The version of the format that this software writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 0;
+pub const FORMAT_VERSION: u32 = 1;
 
 /// Longest name of a volume, in bytes of UTF-8.
 pub const LONGEST_NAME: usize = 64;
@@ -45,6 +46,14 @@ pub struct Superblock {
     pub data_offset: u64,
     /// Bytes of data, at least [`View::replica_size`].
     pub data_length: u64,
+    /// The life of the replica in which this was saved.
+    pub life: Incarnation,
+    /// Bytes of one region of the intent log: a multiple of 4096.
+    pub intent_region: u64,
+    /// Most regions that its table holds: 1 to [`MOST_REGIONS`].
+    pub intent_capacity: u32,
+    /// First byte of the metadata that lie behind the data.
+    pub metadata_offset: u64,
     /// The adopted view.
     pub view: View,
 }
@@ -166,6 +175,10 @@ impl Superblock {
         self.put_head(&mut out);
         out.put_padded(self.name.as_bytes(), LONGEST_NAME);
         out.put_u32(view.len() as u32);
+        out.put_u32(self.intent_capacity);
+        out.put_u64(self.intent_region);
+        out.put_u64(self.life.0);
+        out.put_u64(self.metadata_offset);
         out.put_padded(&[], VIEW_OFFSET - out.len());
         out.put_padded(&view, SUPERBLOCK_LENGTH - VIEW_OFFSET);
         let crc = checksum(&out).to_le_bytes();
@@ -182,7 +195,7 @@ impl Superblock {
         out.put_u32(SUPERBLOCK_LENGTH as u32);
         out.put_padded(&[], 8);
         out.put_u64(self.sequence);
-        // Features: compatible, read-only-compatible, incompatible. Format 0 knows none.
+        // Features: compatible, read-only-compatible, incompatible. Format 1 knows none.
         out.put_padded(&[], 24);
         out.put_padded(SOFTWARE.as_bytes(), LONGEST_WRITER);
         out.put_u128(self.volume.0);
@@ -210,6 +223,9 @@ impl Superblock {
             .filter(|name| !name.is_empty())
             .ok_or(FormatError::Invalid("the volume's name is not text"))?;
         let view_length = reader.u32()? as usize;
+        let intent_capacity = reader.u32()?;
+        let (intent_region, life) = (reader.u64()?, Incarnation(reader.u64()?));
+        let metadata_offset = reader.u64()?;
         let view = slot[VIEW_OFFSET..]
             .get(..view_length)
             .ok_or(FormatError::Invalid("the view does not fit"))?;
@@ -221,6 +237,10 @@ impl Superblock {
             mirror,
             data_offset,
             data_length,
+            life,
+            intent_region,
+            intent_capacity,
+            metadata_offset,
             view: decode_view(view)?,
         };
         superblock.check().map_err(FormatError::Invalid)?;
@@ -237,6 +257,18 @@ impl Superblock {
             () if self.data_offset < DATA_OFFSET => Err("the data starts in the superblocks"),
             () if !self.data_offset.is_multiple_of(DATA_ALIGNMENT) => {
                 Err("the data does not start at a multiple of 4096")
+            }
+            () if !(1..=MOST_REGIONS).contains(&(self.intent_capacity as usize)) => {
+                Err("its intent log has an impossible size")
+            }
+            () if self.intent_region == 0 || !self.intent_region.is_multiple_of(4096) => {
+                Err("the regions of its intent log are no multiple of 4096")
+            }
+            () if end.is_some_and(|end| self.metadata_offset < end) => {
+                Err("its metadata start in the data")
+            }
+            () if !self.metadata_offset.is_multiple_of(DATA_ALIGNMENT) => {
+                Err("its metadata do not start at a multiple of 4096")
             }
             () if end.is_none() => Err("the data ends beyond what a disk can have"),
             () if self.data_length < self.view.replica_size() => {
@@ -262,7 +294,7 @@ fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
     }
     let (version, length) = (u32_at(slot, 16), u32_at(slot, 20) as usize);
     let writer = || written_by(slot).unwrap_or_else(|| "unknown software".to_owned());
-    // Version 0 has one length. That of a newer one may be more than was read: then the checksum
+    // This version has one length. That of a newer one may be more than was read: then the checksum
     // can't be judged.
     let whole = match version {
         FORMAT_VERSION => slot,
@@ -279,7 +311,7 @@ fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
         return Err(FormatError::UnknownVersion { version, writer: writer() });
     }
     if length != SUPERBLOCK_LENGTH {
-        return Err(FormatError::Invalid("its length is not that of format 0"));
+        return Err(FormatError::Invalid("its length is not that of format 1"));
     }
     let (read_only_compatible, incompatible) = (u64_at(slot, 48), u64_at(slot, 56));
     if read_only_compatible | incompatible != 0 {

@@ -12,7 +12,7 @@ use crate::bytes::{Put, Reader, Short, crc32c_of_parts};
 use crate::code::*;
 
 /// The version of the encoding of views that this software writes, and the only one it reads.
-pub const VIEW_VERSION: u16 = 0;
+pub const VIEW_VERSION: u16 = 1;
 
 /// Bytes before the first primary.
 const HEADER: usize = 96;
@@ -114,8 +114,11 @@ fn put_record(record: &ReplicaRecord, out: &mut Vec<u8>) {
     out.put_u128(record.node.0);
     out.put_u64(record.incarnation.0);
     out.put_u64(record.since.0);
-    let codes = [replica_state_code(record.state), cause_code(record.cause)];
-    out.put_padded(&codes, RECORD - 48);
+    out.put_u8(replica_state_code(record.state));
+    out.put_u8(cause_code(record.cause));
+    // Generations have 48 bits at most; zero is none of a view in which somebody is missing.
+    let missing_since = record.missing_since.map_or(0, |generation| generation.0);
+    out.put(&missing_since.to_le_bytes()[..RECORD - 50]);
 }
 
 /// The checksum of an encoded view: over all of it, with the checksum's own bytes taken as zero.
@@ -208,7 +211,9 @@ fn read_record(reader: &mut Reader<'_>) -> Result<ReplicaRecord, ViewFormatError
     let (id, node) = (ReplicaId(reader.u128()?), NodeId(reader.u128()?));
     let (incarnation, since) = (Incarnation(reader.u64()?), Generation(reader.u64()?));
     let (state, cause) = (reader.u8()?, reader.u8()?);
-    expect_zeroes(reader.take(RECORD - 50)?)?;
+    let mut missing_since = [0; 8];
+    missing_since[..RECORD - 50].copy_from_slice(reader.take(RECORD - 50)?);
+    let missing_since = Some(Generation(u64::from_le_bytes(missing_since)));
     Ok(ReplicaRecord {
         id,
         node,
@@ -216,6 +221,7 @@ fn read_record(reader: &mut Reader<'_>) -> Result<ReplicaRecord, ViewFormatError
         since,
         incarnation,
         cause: cause_from_code(cause).ok_or_else(|| unknown("cause", cause))?,
+        missing_since: missing_since.filter(|generation| generation.0 != 0),
     })
 }
 

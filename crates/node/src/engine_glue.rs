@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::replica::ReplicaConfig;
 use evenkeel_core::{ReplicaId, View, VolumeId};
 use evenkeel_engine::{
     Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, VolumeStatus,
@@ -65,15 +64,11 @@ impl DataPath {
         identity: &Identity,
         settings: evenkeel_core::Settings,
     ) -> Result<(), EngineError> {
-        let config = ReplicaConfig {
-            id: replica.newest.superblock.replica,
-            incarnation: crate::identity::random_incarnation(),
-            boot: identity.boot,
-            view: replica.newest.superblock.view.clone(),
-            settings,
+        let life = (crate::identity::random_incarnation(), identity.boot);
+        let read = move || {
+            evenkeel_engine::OpenReplica::read(replica.file.into(), replica.newest, life, settings)
         };
-        let file = replica.file.into();
-        let replica = evenkeel_engine::OpenReplica { file, newest: replica.newest, config };
+        let replica = tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??;
         ask(|answer| self.0.open_replica(replica, answer)).await
     }
 

@@ -15,6 +15,10 @@ pub struct Disk {
     unflushed: BTreeMap<u32, Unflushed>,
     writes: u64,
     slots: [Vec<u8>; 2],
+    /// The two copies of the intent log's table.
+    tables: [Vec<u8>; 2],
+    /// The pages of bitmaps, by place and number.
+    pages: BTreeMap<(u8, u32), Vec<u8>>,
 }
 
 /// A sector that was written since the last flush.
@@ -33,6 +37,8 @@ impl Disk {
             unflushed: BTreeMap::new(),
             writes: 0,
             slots: [superblock.to_vec(), superblock.to_vec()],
+            tables: [Vec::new(), Vec::new()],
+            pages: BTreeMap::new(),
         }
     }
 
@@ -116,12 +122,28 @@ impl Disk {
 
     /// Puts bytes into a superblock slot; with `torn`, only the first that many of them.
     pub fn write_slot(&mut self, slot: usize, bytes: &[u8], torn: Option<usize>) {
-        let length = torn.unwrap_or(bytes.len()).min(bytes.len());
-        let stored = &mut self.slots[slot];
-        if stored.len() < bytes.len() {
-            stored.resize(bytes.len(), 0);
-        }
-        stored[..length].copy_from_slice(&bytes[..length]);
+        overwrite(&mut self.slots[slot], bytes, torn);
+    }
+
+    /// Puts bytes into a copy of the intent log's table; with `torn`, only the first so many.
+    pub fn write_table(&mut self, copy: usize, bytes: &[u8], torn: Option<usize>) {
+        overwrite(&mut self.tables[copy], bytes, torn);
+    }
+
+    /// The bytes of both copies of the table.
+    #[must_use]
+    pub fn tables(&self) -> [&[u8]; 2] {
+        [&self.tables[0], &self.tables[1]]
+    }
+
+    /// Puts bytes into the place of a bitmap's page; with `torn`, only the first so many.
+    pub fn write_page(&mut self, place: (u8, u32), bytes: &[u8], torn: Option<usize>) {
+        overwrite(self.pages.entry(place).or_default(), bytes, torn);
+    }
+
+    /// All pages of bitmaps that were ever written.
+    pub fn pages(&self) -> impl Iterator<Item = ((u8, u32), &[u8])> {
+        self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice()))
     }
 
     /// The bytes of both superblock slots.
@@ -129,6 +151,14 @@ impl Disk {
     pub fn slots(&self) -> [&[u8]; 2] {
         [&self.slots[0], &self.slots[1]]
     }
+}
+
+fn overwrite(stored: &mut Vec<u8>, bytes: &[u8], torn: Option<usize>) {
+    let length = torn.unwrap_or(bytes.len()).min(bytes.len());
+    if stored.len() < bytes.len() {
+        stored.resize(bytes.len(), 0);
+    }
+    stored[..length].copy_from_slice(&bytes[..length]);
 }
 
 #[cfg(test)]

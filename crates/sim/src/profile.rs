@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::settings::REGION;
 use evenkeel_core::{Geometry, NoDataPolicy, Protocol, Settings};
 
@@ -115,6 +116,8 @@ pub struct Profile {
     pub fault_pause: Time,
     /// How far each node's clock is from the true rate, in parts per million.
     pub drift: Vec<i64>,
+    /// The size of the replicas' intent logs.
+    pub layout: IntentLayout,
 }
 
 impl Profile {
@@ -131,6 +134,8 @@ impl Profile {
         let drift_limit = settings.lease_margin.as_nanos() as i64 * 400_000 / lease as i64;
         let faults = faults(r);
         let think = r.magnitude(MICROSECOND, lease / 50);
+        let longest = r.between(1, 8) as u32;
+        let layout = layout(r, geometry, longest);
         Self {
             nodes,
             protocol: r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]),
@@ -141,7 +146,8 @@ impl Profile {
             think,
             mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
             durable: r.pick(&[0, 0, 30, 300]),
-            longest: r.between(1, 8) as u32,
+            longest,
+            layout,
             network: (r.magnitude(5, 200) * MICROSECOND, r.magnitude(10, 2000) * MICROSECOND),
             disk: r.magnitude(20, 2000) * MICROSECOND,
             coordinator: r.magnitude(1, 50) * MILLISECOND / 4,
@@ -160,6 +166,12 @@ impl Profile {
     #[must_use]
     pub fn sectors(&self) -> u32 {
         (self.geometry.size / u64::from(SECTOR)) as u32
+    }
+
+    /// Whether the intent logs have room for a request as long as the volume.
+    #[must_use]
+    pub fn is_log_large(&self) -> bool {
+        self.layout.capacity as u64 > self.geometry.size / self.layout.region + 1
     }
 
     /// A time after which every wait that has a bound must have ended several times over.
@@ -203,9 +215,18 @@ fn geometry(r: &mut Random, mirrors: usize) -> Geometry {
     // Small, so that requests overlap often; sometimes longer than what a rebuild copies at once.
     let size = match r.below(8) {
         0 => u64::from(REGION) * mirrors as u64 * 2 + u64::from(block_size) * r.between(1, 20),
+        1 | 2 => u64::from(block_size) * r.between(100, 1000),
         _ => u64::from(block_size) * r.between(1, 40),
     };
     Geometry { size, block_size, chunk }
+}
+
+/// An intent log that fills up often, or never, or is one region.
+fn layout(r: &mut Random, geometry: Geometry, longest: u32) -> IntentLayout {
+    let region = r.pick(&[4096, 4096, 8192, 65536, 1 << 40]);
+    let request = u64::from(longest) * u64::from(geometry.block_size);
+    let least = request.div_ceil(region) + 1;
+    IntentLayout { region, capacity: (least + r.pick(&[0, 1, 3, 20, 1000])) as usize }
 }
 
 /// The shipped times, all shrunk by one factor so that a run has many of them, and some changed.
@@ -228,6 +249,7 @@ fn settings(r: &mut Random) -> Settings {
         coordinator_patience: shrink(base.coordinator_patience) / r.between(1, 8) as u32,
         longest_hold: shrink(base.longest_hold),
         concurrent_copies: r.between(1, 4) as usize,
+        settle_after: shrink(base.settle_after) / r.between(1, 8) as u32,
     }
 }
 

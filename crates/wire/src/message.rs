@@ -58,6 +58,11 @@ mod kind {
     pub const COPIED: u16 = 67;
     pub const REBUILD_PROGRESS: u16 = 68;
     pub const REBUILD_DONE: u16 = 69;
+    pub const ASK_MISSING: u16 = 70;
+    pub const MISSING_BLOCKS: u16 = 71;
+    pub const CROSS_OFF: u16 = 72;
+    pub const SETTLED: u16 = 80;
+    pub const LOG_FILLING: u16 = 81;
 }
 
 /// Bit of an extent's length that says that it is allocated.
@@ -71,6 +76,11 @@ const CONTENT_ZEROES: u16 = 2;
 const CONTENT_REFUSED: u16 = 3;
 /// Plus the code of the failure.
 const CONTENT_FAILED: u16 = 16;
+
+const MISSING_PAGE: u16 = 1;
+const MISSING_END: u16 = 2;
+const MISSING_UNKNOWN: u16 = 3;
+const MISSING_REFUSED: u16 = 4;
 
 /// The header's fields for a message.
 pub(crate) fn fields_of(message: &Message) -> Fields {
@@ -99,6 +109,8 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         Message::Pong { generation, number } => numbered(kind::PONG, generation, number),
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
+        Message::Settled { generation, through } => numbered(kind::SETTLED, generation, through.0),
+        Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),
         ref message => operation_fields(message).unwrap_or_else(|| rebuild_fields(message)),
     }
 }
@@ -146,6 +158,17 @@ fn rebuild_fields(message: &Message) -> Fields {
             numbered(kind::REBUILD_PROGRESS, generation, 0)
         }
         Message::RebuildDone { generation } => numbered(kind::REBUILD_DONE, generation, 0),
+        Message::AskMissing { generation, page, .. } => {
+            numbered(kind::ASK_MISSING, generation, page.into())
+        }
+        Message::MissingBlocks { asked, ref content, .. } => {
+            let (code, page) = missing_code(content);
+            let offset = page.into();
+            Fields { code, offset, ..numbered(kind::MISSING_BLOCKS, Generation(0), asked.into()) }
+        }
+        Message::CrossOff { generation, offset, length } => {
+            Fields { offset, ..numbered(kind::CROSS_OFF, generation, length) }
+        }
         _ => Fields::default(),
     }
 }
@@ -184,6 +207,15 @@ const fn content_code(content: CopyContent) -> u16 {
     }
 }
 
+fn missing_code(content: &MissingContent) -> (u16, u32) {
+    match content {
+        MissingContent::Page(page, _) => (MISSING_PAGE, *page),
+        MissingContent::End => (MISSING_END, 0),
+        MissingContent::Unknown => (MISSING_UNKNOWN, 0),
+        MissingContent::Refused => (MISSING_REFUSED, 0),
+    }
+}
+
 fn content_from_code(code: u16) -> Option<CopyContent> {
     match code {
         CONTENT_DATA => Some(CopyContent::Data),
@@ -204,6 +236,7 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         Message::SessionOpened { report, .. } => {
             out.put_u128(report.replica.0);
             out.put_u64(report.incarnation.0);
+            out.put_u64(report.saved_life.0);
             out.put_u128(report.boot.0);
             out.put_u128(report.lineage.0);
         }
@@ -211,6 +244,13 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         Message::Extents { extents, .. } => put_extents(extents, out)?,
         Message::Drain { source, .. } => out.put_u128(source.0),
         Message::RebuildProgress { progress, .. } => put_progress(progress, out),
+        Message::AskMissing { replica, .. } => out.put_u128(replica.0),
+        Message::MissingBlocks { replica, content, .. } => {
+            out.put_u128(replica.0);
+            if let MissingContent::Page(_, bits) = content {
+                bits.iter().for_each(|word| out.put_u64(*word));
+            }
+        }
         _ => {}
     }
     Ok(())

@@ -20,8 +20,8 @@ const CALL_PAUSE: Duration = Duration::from_millis(250);
 pub(super) enum Edit {
     /// A member leaves.
     Leave { replica: ReplicaId, state: ReplicaState, cause: Cause },
-    /// A stale replica rebuilds.
-    Admit { replica: ReplicaId, incarnation: Incarnation },
+    /// A stale replica rebuilds; from nothing, if what it has is not what it had when it left.
+    Admit { replica: ReplicaId, incarnation: Incarnation, is_known: bool },
     /// A rebuilding replica has everything.
     Complete { replica: ReplicaId, incarnation: Incarnation },
     /// An in-sync replica has a new life and has lost nothing.
@@ -170,10 +170,14 @@ impl<P: Payload> Primary<P> {
     fn apply(&self, next: &mut View, edit: Edit) -> Result<(), ViewError> {
         match edit {
             Edit::Leave { replica, state, cause } => self.apply_leave(next, replica, state, cause),
-            Edit::Admit { replica, incarnation } => {
+            Edit::Admit { replica, incarnation, is_known } => {
                 let state = next.replica(replica).map(|(_, record)| record.state);
                 match state {
-                    Some(ReplicaState::Stale) => next.admit(replica, incarnation),
+                    Some(ReplicaState::Stale) if is_known => next.admit(replica, incarnation),
+                    Some(ReplicaState::Stale) => {
+                        next.distrust(replica)?;
+                        next.admit(replica, incarnation)
+                    }
                     Some(state) => Err(ViewError::WrongState(state)),
                     None => Err(ViewError::UnknownReplica),
                 }
@@ -351,6 +355,7 @@ impl<P: Payload> Primary<P> {
             }
         }
         self.drains.clear();
+        self.let_failed_writes_settle();
         self.adopting_since = cx.now;
         self.unadopted = view
             .replicas()

@@ -15,6 +15,7 @@ mod peers;
 mod rebuilds;
 mod requests;
 mod sessions;
+mod settling;
 mod start;
 mod suspension;
 
@@ -77,6 +78,7 @@ pub struct Primary<P> {
     /// Parts whose answer waits until the lease is confirmed.
     unconfirmed: Vec<Sequence>,
     drains: Vec<DrainWait>,
+    settling: settling::Settling,
     suspension: Option<Suspension>,
     /// The highest-numbered write that was acknowledged, or that failed and may be seen.
     acknowledged: Sequence,
@@ -140,6 +142,7 @@ impl<P: Payload> Primary<P> {
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
             drains: Vec::new(),
+            settling: settling::Settling::new(now),
             suspension: None,
             acknowledged: Sequence(0),
             flushed: Sequence(0),
@@ -216,6 +219,7 @@ impl<P: Payload> Primary<P> {
         }
         self.watch_obstacle(cx);
         self.give_up_commands(cx);
+        self.watch_settling(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
             && self.unadopted.is_empty()
@@ -263,6 +267,7 @@ impl<P: Payload> Primary<P> {
                 let range = offset..offset.saturating_add(u64::from(length));
                 self.drain(cx, link, replica, generation, token, range, source);
             }
+            Message::LogFilling { generation } => self.log_filling(cx, replica, generation),
             Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),
             Message::RebuildDone { generation } => self.rebuild_done(replica, generation),
             // Only a primary or a rebuilding replica says these.
@@ -277,7 +282,11 @@ impl<P: Payload> Primary<P> {
             | Message::FenceConfirmed { .. }
             | Message::Drained { .. }
             | Message::Copy { .. }
-            | Message::Copied { .. } => self.drop_link(cx, link),
+            | Message::Copied { .. }
+            | Message::Settled { .. }
+            | Message::AskMissing { .. }
+            | Message::MissingBlocks { .. }
+            | Message::CrossOff { .. } => self.drop_link(cx, link),
         }
     }
 

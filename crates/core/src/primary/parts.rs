@@ -42,12 +42,35 @@ pub(super) struct Part<P> {
 }
 
 #[derive(Debug, Clone)]
-enum PartAction<P> {
-    Write { offset: u64, payload: P, durable: bool },
-    Zero { offset: u64, length: u32, unmap: bool, durable: bool },
-    Read { offset: u64, length: u32 },
-    Map { offset: u64, length: u32 },
-    Flush { covers: Sequence },
+pub(super) enum PartAction<P> {
+    Write {
+        offset: u64,
+        payload: P,
+        durable: bool,
+    },
+    Zero {
+        offset: u64,
+        length: u32,
+        unmap: bool,
+        durable: bool,
+    },
+    Read {
+        offset: u64,
+        length: u32,
+    },
+    Map {
+        offset: u64,
+        length: u32,
+    },
+    /// `settles`: how far all writes to the mirror were finished when it was made.
+    Flush {
+        covers: Sequence,
+        settles: Sequence,
+    },
+    /// A flush for the sake of the intent logs; all writes up to here are finished.
+    Settle {
+        through: Sequence,
+    },
 }
 
 impl<P: Payload> PartAction<P> {
@@ -62,7 +85,9 @@ impl<P: Payload> PartAction<P> {
             }
             Self::Read { offset, length } => (Message::Read { id, offset, length }, None),
             Self::Map { offset, length } => (Message::Map { id, offset, length }, None),
-            Self::Flush { covers } => (Message::Flush { id, covers }, None),
+            Self::Flush { covers, .. } | Self::Settle { through: covers } => {
+                (Message::Flush { id, covers }, None)
+            }
         }
     }
 
@@ -73,7 +98,7 @@ impl<P: Payload> PartAction<P> {
     fn is_durable(&self) -> bool {
         match self {
             Self::Write { durable, .. } | Self::Zero { durable, .. } => *durable,
-            Self::Flush { .. } => true,
+            Self::Flush { .. } | Self::Settle { .. } => true,
             Self::Read { .. } | Self::Map { .. } => false,
         }
     }
@@ -85,7 +110,7 @@ impl<P: Payload> PartAction<P> {
                 Some(*offset..*offset + u64::from(payload.length()))
             }
             Self::Zero { offset, length, .. } => Some(*offset..*offset + u64::from(*length)),
-            Self::Read { .. } | Self::Map { .. } | Self::Flush { .. } => None,
+            Self::Read { .. } | Self::Map { .. } | Self::Flush { .. } | Self::Settle { .. } => None,
         }
     }
 }
@@ -94,6 +119,15 @@ impl<P: Payload> Part<P> {
     /// Whether this replica has still to answer.
     pub fn waits_for(&self, bit: ReplicaSet) -> bool {
         self.missing() & bit != 0
+    }
+
+    /// Whether it may change data.
+    pub fn changes_data(&self) -> bool {
+        matches!(self.action, PartAction::Write { .. } | PartAction::Zero { .. })
+    }
+
+    pub fn is_settling(&self) -> bool {
+        matches!(self.action, PartAction::Settle { .. })
     }
 
     /// Whether this replica has written it.

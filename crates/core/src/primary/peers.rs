@@ -23,6 +23,8 @@ pub(super) struct Peer {
     pub last_session: SessionNumber,
     /// Its life and its machine's, as it said in the last session.
     pub life: Option<(Incarnation, BootId)>,
+    /// The life in which its superblocks were last saved.
+    pub saved_life: Option<Incarnation>,
     /// The boot of its machine when operations could last be sent to it.
     pub relied_on_boot: Option<BootId>,
     /// The latest moment of asking for which it has confirmed the generation.
@@ -168,6 +170,7 @@ impl<P: Payload> Primary<P> {
                     link: PeerLink::Down,
                     last_session: SessionNumber(0),
                     life: None,
+                    saved_life: None,
                     relied_on_boot: None,
                     confirmed: None,
                     ping: None,

@@ -101,6 +101,23 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// A request of the primary itself, of so many parts.
+    pub(super) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
+        let number = self.next_number();
+        let request = Request {
+            client: None,
+            operation: None,
+            is_locked: false,
+            unanswered: parts,
+            unfinished: parts,
+            error: None,
+            data: Vec::new(),
+            extents: Vec::new(),
+        };
+        self.requests.insert(number, request);
+        number
+    }
+
     /// Sends what has its lock, if everybody has adopted the view.
     pub(super) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
         while self.can_send() {

@@ -105,6 +105,7 @@ impl<P: Payload> Primary<P> {
             return self.other_lineage(cx, replica, link);
         }
         peer.life = Some((report.incarnation, report.boot));
+        peer.saved_life = Some(report.saved_life);
         peer.link = PeerLink::Open(link);
         peer.opened_at = cx.now;
         peer.late = false;
@@ -136,9 +137,19 @@ impl<P: Payload> Primary<P> {
             }
             ReplicaState::InSync => self.restarted(cx, mirror, replica),
             ReplicaState::Rebuilding => self.wants_to_leave(replica, Cause::Restarted),
-            ReplicaState::Stale => self.edit(Edit::Admit { replica, incarnation }),
+            ReplicaState::Stale => self.admit(replica, incarnation),
             ReplicaState::Faulty | ReplicaState::Spare => self.drop_link(cx, link),
         }
+    }
+
+    /// A stale replica may return. It keeps what it has if its superblocks are of a life that the
+    /// view knows: if not, an old copy of its disk may have been put back.
+    fn admit(&mut self, replica: ReplicaId, incarnation: Incarnation) {
+        let known = self.view.as_ref().and_then(|view| view.replica(replica));
+        let known_life = known.map(|(_, record)| record.incarnation);
+        let saved_life = self.peers.get(&replica).and_then(|peer| peer.saved_life);
+        let is_known = known_life == Some(incarnation) || known_life == saved_life;
+        self.edit(Edit::Admit { replica, incarnation, is_known });
     }
 
     /// The same life of a member is back: it gets what it has not answered.
@@ -242,7 +253,7 @@ impl<P: Payload> Primary<P> {
                 if is_serving && state == Some(ReplicaState::Stale) && self.call.is_none() =>
             {
                 if let Some((incarnation, _)) = peer.life {
-                    self.edit(Edit::Admit { replica, incarnation });
+                    self.admit(replica, incarnation);
                 }
             }
             PeerLink::Down if wanted && cx.now >= peer.retry_at => self.connect(cx, replica),

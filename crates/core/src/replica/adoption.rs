@@ -79,6 +79,7 @@ impl<P: Payload> Replica<P> {
         self.adoption =
             Some(Adoption { view, adopter, reply_to, phase: Phase::Draining, next: None });
         self.pause_rebuild(cx);
+        self.refuse_waiting(cx);
     }
 
     /// Whether a view is one that this replica may adopt, or has adopted.
@@ -143,6 +144,11 @@ impl<P: Payload> Replica<P> {
         })
     }
 
+    /// Whether the superblocks are being written.
+    pub(super) fn is_saving_view(&self) -> bool {
+        self.adoption.as_ref().is_some_and(Adoption::is_being_saved)
+    }
+
     fn save_view(&mut self, cx: &mut Context<'_, P>) {
         let ticket = self.next_number();
         if let Some(adoption) = &mut self.adoption {
@@ -166,7 +172,9 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.is_unsaved = false;
+        self.config.saved_life = self.config.incarnation;
         let old = core::mem::replace(&mut self.view, adoption.view);
+        self.intents_follow(cx, &old);
         let primaries = &self.view.primaries;
         self.confirmations.retain(|primary, _| primaries.contains(primary));
         for link in adoption.reply_to {

@@ -21,6 +21,10 @@ pub(super) enum FlushWaiter {
         /// is known.
         after: Option<Sequence>,
     },
+    /// The intent log: writes are settled but for this.
+    Intents,
+    /// The rebuild, which has copied much.
+    Copies,
     /// The rebuild, which has nothing left to copy.
     Rebuild,
 }
@@ -45,9 +49,32 @@ impl FlushQueue {
         self.running.is_none() && self.waiting.is_empty()
     }
 
+    /// How a flush has failed, if one has.
+    pub fn failure(&self) -> Option<DiskError> {
+        self.broken
+    }
+
     /// Lets flushes succeed again: what a failed one may have lost does not count any more.
     pub fn forget_failure(&mut self) {
         self.broken = None;
+    }
+
+    /// Whether a flush will begin that makes the copies of the rebuild durable.
+    pub fn awaits_copies(&self) -> bool {
+        self.waiting.iter().any(|waiter| matches!(waiter, FlushWaiter::Copies))
+    }
+
+    /// Takes the flushes of primaries out that have not begun.
+    pub fn take_waiting(&mut self) -> Vec<(LinkId, OperationId)> {
+        let mut taken = Vec::new();
+        self.waiting.retain(|waiter| match *waiter {
+            FlushWaiter::Primary { link, id, after: Some(_) } => {
+                taken.push((link, id));
+                false
+            }
+            _ => true,
+        });
+        taken
     }
 
     /// Forgets those who waited over a closed link.
@@ -87,6 +114,7 @@ impl<P: Payload> Replica<P> {
         }
         let ticket = self.next_number();
         self.flushes.running = Some((ticket, ready));
+        self.rebuild_flush_begins();
         cx.disk(ticket, DiskAction::Flush);
     }
 
@@ -95,6 +123,7 @@ impl<P: Payload> Replica<P> {
         if let Err(error) = outcome {
             self.flushes.broken = Some(error);
         }
+        self.rebuild_flush_ended(cx, outcome.is_ok());
         self.answer_flush(cx, waiters, outcome);
         self.start_flush(cx);
     }
@@ -111,6 +140,8 @@ impl<P: Payload> Replica<P> {
                     let result = outcome.map_err(Into::into);
                     self.confirm(cx, link, Message::Done { id, result }, None);
                 }
+                FlushWaiter::Intents if outcome.is_ok() => self.intents.flushed(),
+                FlushWaiter::Intents | FlushWaiter::Copies => {}
                 FlushWaiter::Rebuild => self.rebuild_flushed(cx, outcome),
             }
         }

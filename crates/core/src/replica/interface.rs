@@ -1,5 +1,7 @@
 //! The types through which a driver and a replica talk.
 
+use super::intent_log::IntentLayout;
+use super::missing::{FoundPage, MissingPage};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress};
 use crate::operation::Extent;
@@ -120,6 +122,11 @@ pub enum DiskAction<P> {
     },
     /// Make this view durable in both superblocks, one after the other.
     SaveView(Box<View>),
+    /// Make this table of open regions durable. One save at a time is asked for; the last one that
+    /// succeeded must survive a crash during the next.
+    SaveIntents(Vec<u64>),
+    /// Make these pages of bitmaps durable, in any order. A crash may damage those under way.
+    SaveMissing(Vec<MissingPage>),
 }
 
 /// What a disk action that succeeded brought.
@@ -159,6 +166,10 @@ pub struct ReplicaStatus {
     pub bytes_written: u64,
     /// Disk errors met since this life began.
     pub disk_errors: u64,
+    /// Regions that are open in its intent log.
+    pub open_regions: usize,
+    /// Saves of the intent log since this life began.
+    pub intent_saves: u64,
 }
 
 /// What a replica is made of.
@@ -172,6 +183,14 @@ pub struct ReplicaConfig {
     pub boot: BootId,
     /// The view in its superblock.
     pub view: View,
+    /// The life in which the superblocks were last saved.
+    pub saved_life: Incarnation,
+    /// The size of its intent log.
+    pub layout: IntentLayout,
+    /// The regions that are open in its intent log.
+    pub open_regions: Vec<u64>,
+    /// What its places for bitmaps hold.
+    pub missing: Vec<FoundPage>,
     /// Times and limits.
     pub settings: Settings,
 }

@@ -7,17 +7,25 @@
 
 mod adoption;
 mod flush;
+mod intent_log;
+mod intents;
 mod interface;
+mod missing;
 mod operations;
 mod rebuild;
 mod sessions;
 
 use std::collections::BTreeMap;
 
+pub use intent_log::IntentLayout;
 pub use interface::*;
+pub use missing::{FoundPage, MissingPage};
 
 use self::adoption::Adoption;
 use self::flush::FlushQueue;
+use self::intent_log::IntentLog;
+use self::intents::IntentWork;
+use self::missing::Missing;
 use self::operations::DataOperation;
 use self::rebuild::Rebuild;
 use self::sessions::{Confirmation, Session};
@@ -25,6 +33,7 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::range_lock::{LockNumber, RangeLock};
+use crate::settings::BLOCK;
 use crate::time::Instant;
 use crate::view::{ReplicaRecord, ReplicaState, View};
 
@@ -42,6 +51,10 @@ pub struct Replica<P> {
     /// their disk action.
     operations: BTreeMap<LockNumber, DataOperation<P>>,
     flushes: FlushQueue,
+    intents: IntentLog,
+    intent_work: IntentWork,
+    /// What other replicas lack, and this one while it is not in-sync.
+    missing: Missing,
     adoption: Option<Adoption>,
     /// The last adoption could not be saved: only the generation of `view` is right.
     is_unsaved: bool,
@@ -81,7 +94,13 @@ impl<P: Payload> Replica<P> {
         let view = config.view.clone();
         let confirmations =
             view.primaries.iter().map(|primary| (*primary, Confirmation::at(now))).collect();
-        Self {
+        let size = view.replica_size();
+        let intents = IntentLog::new(config.layout, size, &config.open_regions, now);
+        let blocks = size.div_ceil(u64::from(BLOCK));
+        let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
+            Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
+        });
+        let mut replica = Self {
             config,
             view,
             sessions: BTreeMap::new(),
@@ -89,13 +108,18 @@ impl<P: Payload> Replica<P> {
             locks: RangeLock::default(),
             operations: BTreeMap::new(),
             flushes: FlushQueue::default(),
+            intents,
+            intent_work: IntentWork::default(),
+            missing,
             adoption: None,
             is_unsaved: false,
             rebuild: None,
             last_number: 0,
             bytes_written: 0,
             disk_errors: 0,
-        }
+        };
+        replica.distrust_open_regions();
+        replica
     }
 
     /// Handles one event; what is to be done about it is appended to `effects`.
@@ -120,15 +144,17 @@ impl<P: Payload> Replica<P> {
         }
         self.advance_adoption(cx);
         self.advance_rebuild(cx);
+        self.advance_intents(cx);
     }
 
     /// When [`ReplicaEvent::Tick`] is due, if nothing else happens before. Ask after each step.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        match &self.adoption {
+        let change = match &self.adoption {
             Some(adoption) => adoption.next_wakeup(),
             None => self.rebuild.as_ref().and_then(Rebuild::next_wakeup),
-        }
+        };
+        [change, self.intent_work.next_wakeup()].into_iter().flatten().min()
     }
 
     /// The replica's state.
@@ -142,6 +168,8 @@ impl<P: Payload> Replica<P> {
             rebuild: self.rebuild.as_ref().map(Rebuild::progress),
             bytes_written: self.bytes_written,
             disk_errors: self.disk_errors,
+            open_regions: self.intents.open_regions(),
+            intent_saves: self.intent_work.saves,
         }
     }
 
@@ -170,6 +198,16 @@ impl<P: Payload> Replica<P> {
             Message::Drained { generation, token } => self.drained(cx, link, generation, token),
             Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
             Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
+            Message::Settled { generation, through } => self.settled(link, generation, through),
+            Message::AskMissing { generation, replica, page } => {
+                self.missing_asked(cx, link, generation, replica, page);
+            }
+            Message::MissingBlocks { replica, asked, content } => {
+                self.missing_told(cx, link, replica, asked, content);
+            }
+            Message::CrossOff { generation, offset, length } => {
+                self.cross_off(link, generation, offset, length);
+            }
             // Only a replica says these; whoever says them to one is not worth listening to.
             Message::Adopted { .. }
             | Message::DiskFailed { .. }
@@ -181,6 +219,7 @@ impl<P: Payload> Replica<P> {
             | Message::Pong { .. }
             | Message::Fenced { .. }
             | Message::Drain { .. }
+            | Message::LogFilling { .. }
             | Message::RebuildProgress { .. }
             | Message::RebuildDone { .. } => self.drop_link(cx, link),
         }
@@ -197,9 +236,16 @@ impl<P: Payload> Replica<P> {
             self.flush_done(cx, outcome.map(|_| ()));
         } else if self.adoption.as_ref().is_some_and(|a| a.is_saving(ticket)) {
             self.view_saved(cx, outcome.map(|_| ()));
-        } else {
+        } else if self.intent_work.is_saving(ticket) {
+            self.intents_saved(cx, outcome.map(|_| ()));
+        } else if self.intent_work.is_saving_missing(ticket) {
+            self.missing_saved(cx, outcome.map(|_| ()));
+        } else if self.operations.contains_key(&ticket) {
             self.operation_done(cx, ticket, outcome);
+        } else {
+            self.copy_written(cx, CopyToken(ticket), outcome.map(|_| ()));
         }
+        self.answer_waiting_sessions(cx);
     }
 
     fn next_number(&mut self) -> u64 {

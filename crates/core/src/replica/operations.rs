@@ -1,6 +1,8 @@
 //! Reads, writes, zeroes and maps: accepted in the adopted generation only, kept apart by range
 //! locks, answered when the disk is done.
 
+use core::ops::Range;
+
 use super::flush::FlushWaiter;
 use super::{Context, DiskAction, DiskError, DiskOutcome, Replica};
 use crate::ids::*;
@@ -50,6 +52,23 @@ pub(super) struct DataOperation<P> {
     is_write: bool,
     /// Whether the answer waits for a device flush.
     durable: bool,
+    /// Whether it has the lock on its range.
+    is_locked: bool,
+    /// Where its regions are on their way into the intent log.
+    pub intent: Intent,
+}
+
+/// How far the intent log is for an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Intent {
+    /// It changes nothing, or what it changes is noted elsewhere.
+    None,
+    /// It waits for room to be reserved for the regions of these blocks.
+    Waiting(Range<u64>),
+    /// Room is reserved, but not all regions of these blocks are open on the disk.
+    Opening(Range<u64>),
+    /// The regions of these blocks are open.
+    Open(Range<u64>),
 }
 
 impl<P: Payload> Replica<P> {
@@ -140,6 +159,9 @@ impl<P: Payload> Replica<P> {
         self.start_operation(cx, Origin::Copier(link, copier, token), action, false);
     }
 
+    /// Accepts an operation. It begins when it has the lock on its range, and a write also not before
+    /// its regions are open in the intent log. Both are asked for here, so both are given in the
+    /// order in which operations came.
     fn start_operation(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -147,19 +169,23 @@ impl<P: Payload> Replica<P> {
         action: DiskAction<P>,
         durable: bool,
     ) {
-        let (offset, length, is_write) = match &action {
-            DiskAction::Write { offset, payload } => (*offset, payload.length(), true),
-            DiskAction::Zero { offset, length, .. } => (*offset, *length, true),
-            DiskAction::Read { offset, length } | DiskAction::Map { offset, length } => {
-                (*offset, *length, false)
-            }
-            DiskAction::Flush | DiskAction::SaveView(_) => return,
-        };
+        let Some((offset, length, is_write)) = action.range() else { return };
         let number = self.next_number();
-        let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
-        let operation =
-            DataOperation { origin, action: Some(action), begun: false, is_write, durable };
+        let blocks = self.intents.blocks(offset, length);
+        let operation = DataOperation {
+            origin,
+            action: Some(action),
+            begun: false,
+            is_write,
+            durable,
+            is_locked: false,
+            intent: if is_write { Intent::Waiting(blocks) } else { Intent::None },
+        };
         self.operations.insert(number, operation);
+        if is_write {
+            self.reserve_intent(cx, number);
+        }
+        let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
         if self.locks.acquire(number, offset..offset + u64::from(length), mode) {
             self.lock_granted(cx, number);
         }
@@ -174,9 +200,15 @@ impl<P: Payload> Replica<P> {
         length: u32,
     ) -> LockNumber {
         let number = self.next_number();
-        let origin = Origin::Rebuild(token);
-        let operation =
-            DataOperation { origin, action: None, begun: false, is_write: true, durable: false };
+        let operation = DataOperation {
+            origin: Origin::Rebuild(token),
+            action: None,
+            begun: false,
+            is_write: true,
+            durable: false,
+            is_locked: false,
+            intent: Intent::None,
+        };
         self.operations.insert(number, operation);
         if self.locks.acquire(number, offset..offset + u64::from(length), LockMode::Exclusive) {
             self.lock_granted(cx, number);
@@ -184,17 +216,18 @@ impl<P: Payload> Replica<P> {
         number
     }
 
-    /// Begins the disk action of a range held by the rebuild.
+    /// Begins a disk action in a range that is held by the rebuild.
     pub(super) fn begin_held(
         &mut self,
         cx: &mut Context<'_, P>,
         number: LockNumber,
+        ticket: u64,
         action: DiskAction<P>,
     ) {
         if let Some(operation) = self.operations.get_mut(&number) {
             operation.begun = true;
             self.count_written(&action);
-            cx.disk(number, action);
+            cx.disk(ticket, action);
         }
     }
 
@@ -206,8 +239,19 @@ impl<P: Payload> Replica<P> {
 
     fn lock_granted(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.is_locked = true;
         if let Origin::Rebuild(token) = operation.origin {
             return self.range_held(cx, token);
+        }
+        self.begin_if_ready(cx, number);
+    }
+
+    /// Begins an operation that has its lock and whose regions are open.
+    pub(super) fn begin_if_ready(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let is_open = matches!(operation.intent, Intent::None | Intent::Open(_));
+        if !operation.is_locked || !is_open {
+            return;
         }
         if let Some(action) = operation.action.take() {
             operation.begun = true;
@@ -218,8 +262,13 @@ impl<P: Payload> Replica<P> {
 
     /// Ends an operation: gives its lock back and lets those begin that waited for it.
     pub(super) fn end_operation(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
-        if self.operations.remove(&number).is_none() {
-            return;
+        let Some(operation) = self.operations.remove(&number) else { return };
+        match &operation.intent {
+            Intent::Opening(blocks) | Intent::Open(blocks) => self.intents.release(blocks),
+            Intent::None | Intent::Waiting(_) => {}
+        }
+        if matches!(operation.intent, Intent::Opening(_) | Intent::Waiting(_)) {
+            self.forget_intent_of(number);
         }
         let mut granted = Vec::new();
         self.locks.release(number, &mut granted);
@@ -237,7 +286,7 @@ impl<P: Payload> Replica<P> {
         let Some(operation) = self.operations.get(&number) else { return };
         let durable = operation.durable;
         match operation.origin {
-            Origin::Rebuild(token) => self.copy_written(cx, token, outcome.map(|_| ())),
+            Origin::Rebuild(_) => return,
             Origin::Copier(link, _, token) => self.answer_copy(cx, link, token, outcome),
             Origin::Primary(link, _, id) if durable && outcome.is_ok() => {
                 self.flush(cx, FlushWaiter::Primary { link, id, after: None });
@@ -298,6 +347,28 @@ impl<P: Payload> Replica<P> {
         self.start_flush(cx);
     }
 
+    /// A view is to be adopted: what primaries asked for and has not begun is refused, and will be
+    /// sent again. It might wait for something that comes only after the adoption.
+    pub(super) fn refuse_waiting(&mut self, cx: &mut Context<'_, P>) {
+        for (link, id) in self.flushes.take_waiting() {
+            self.refuse(cx, link, Some(id.sequence));
+        }
+        let waiting: Vec<_> = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| !operation.begun)
+            .filter_map(|(number, operation)| match operation.origin {
+                Origin::Primary(link, _, id) => Some((*number, link, id.sequence)),
+                _ => None,
+            })
+            .rev() // Newest first, so that ending one does not begin another one of them.
+            .collect();
+        for (number, link, sequence) in waiting {
+            self.refuse(cx, link, Some(sequence));
+            self.end_operation(cx, number);
+        }
+    }
+
     /// Whether a write up to `covers` that came over this link is not on the disk yet.
     pub(super) fn has_earlier_write(&self, link: LinkId, covers: Sequence) -> bool {
         self.operations.values().any(|operation| match operation.origin {
@@ -314,6 +385,20 @@ impl From<DiskError> for Failure {
         match error {
             DiskError::Medium => Self::Medium,
             DiskError::NoSpace => Self::NoSpace,
+        }
+    }
+}
+
+impl<P: Payload> DiskAction<P> {
+    /// The range of data that it is about, and whether it changes that.
+    fn range(&self) -> Option<(u64, u32, bool)> {
+        match self {
+            Self::Write { offset, payload } => Some((*offset, payload.length(), true)),
+            Self::Zero { offset, length, .. } => Some((*offset, *length, true)),
+            Self::Read { offset, length } | Self::Map { offset, length } => {
+                Some((*offset, *length, false))
+            }
+            Self::Flush | Self::SaveView(_) | Self::SaveIntents(_) | Self::SaveMissing(_) => None,
         }
     }
 }

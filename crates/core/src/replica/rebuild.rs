@@ -1,19 +1,24 @@
-//! The rebuild: the replica pulls what it lacks from an in-sync one (rules B1, B2, B4).
+//! The rebuild: the replica pulls what it lacks from an in-sync one (rules B1, B2, B4, B5).
 //!
-//! Per region: hold it, so that incoming writes wait; let every primary say that the source has
-//! answered all writes that were sent there before; copy the region from the source; let the
-//! waiting writes run. Whatever goes wrong, the region is let go and begun again later, so writes
-//! are held for [`crate::Settings::longest_hold`] at most.
+//! It asks its source what it lacks ([`learning`]), copies that region by region ([`copies`]), takes
+//! over what the source knows that others lack, makes all durable, and says so. What it has copied
+//! durably the source crosses off, so that a rebuild that is interrupted goes on where it was.
+
+mod copies;
+mod learning;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::copies::{Copy, Run};
+use self::learning::Question;
 use super::flush::FlushWaiter;
-use super::{Context, DiskAction, DiskError, Replica, ReplicaEffect};
+use super::intents::MOST_PAGES;
+use super::{Context, DiskError, Replica, ReplicaEffect};
+use crate::block_set::BlockSet;
 use crate::ids::*;
-use crate::message::{CopyContent, Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
+use crate::message::{Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
-use crate::settings::REGION;
+use crate::settings::BLOCK;
 use crate::time::Instant;
 use crate::view::{ReplicaState, View};
 use core::time::Duration;
@@ -27,13 +32,17 @@ const REPORT_PERIOD: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Rebuild {
     source: Source,
-    /// The first byte that no copy has been begun for.
-    cursor: u64,
-    /// Regions to copy again.
-    again: Vec<u64>,
-    copies: BTreeMap<CopyToken, Copy>,
-    progress: RebuildProgress,
     phase: Phase,
+    /// What is still to be copied; complete once it has been learnt.
+    lacking: BlockSet,
+    /// The first block that no copy has been begun for in this round.
+    cursor: u64,
+    copies: BTreeMap<CopyToken, Copy>,
+    runs: BTreeMap<CopyToken, Run>,
+    /// Copied since a device flush last began, and before the one that runs.
+    unflushed: BlockSet,
+    flushing: BlockSet,
+    progress: RebuildProgress,
     /// Nothing is begun before this moment.
     retry_at: Instant,
     report_at: Instant,
@@ -49,9 +58,16 @@ enum Source {
     Open(ReplicaId, LinkId),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
+    /// It asks what it lacks.
+    Learning(Option<Question>),
     Copying,
+    /// It asks what these others lack.
+    Inheriting(Vec<ReplicaId>, Option<Question>),
+    /// It saves these pages of what others lack.
+    Saving(BTreeSet<(ReplicaId, u32)>),
+    /// It makes what it has copied durable.
     Flushing,
     /// Nothing is left, all is durable; the primaries have been told.
     Complete,
@@ -59,38 +75,18 @@ enum Phase {
     Broken,
 }
 
-/// One region on its way.
-#[derive(Debug)]
-struct Copy {
-    offset: u64,
-    length: u32,
-    lock: LockNumber,
-    step: Step,
-    /// When the hold was granted.
-    since: Instant,
-}
-
-#[derive(Debug)]
-enum Step {
-    /// Waits for its hold.
-    Locking,
-    /// Waits for these primaries.
-    Draining(BTreeSet<PrimaryId>),
-    /// Waits for the source.
-    Reading,
-    /// Waits for the disk.
-    Writing,
-}
-
 impl Rebuild {
-    fn new(now: Instant, total: u64) -> Self {
+    fn new(now: Instant) -> Self {
         Self {
             source: Source::None,
+            phase: Phase::Learning(None),
+            lacking: BlockSet::default(),
             cursor: 0,
-            again: Vec::new(),
             copies: BTreeMap::new(),
-            progress: RebuildProgress { total, ..RebuildProgress::default() },
-            phase: Phase::Copying,
+            runs: BTreeMap::new(),
+            unflushed: BlockSet::default(),
+            flushing: BlockSet::default(),
+            progress: RebuildProgress::default(),
             retry_at: now,
             report_at: now,
             tries: 0,
@@ -120,44 +116,50 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.let_go_of_late_copies(cx);
-        self.begin_copies(cx);
+        self.advance_phase(cx);
         self.report_progress(cx);
     }
 
-    fn begin_copies(&mut self, cx: &mut Context<'_, P>) {
-        let everyone_connected = self.everyone_connected();
-        let most = self.config.settings.concurrent_copies;
-        loop {
-            let Some(rebuild) = &mut self.rebuild else { return };
-            if rebuild.phase != Phase::Copying || cx.now < rebuild.retry_at {
-                return;
-            }
-            if !everyone_connected {
-                rebuild.progress.waits_for = Some(RebuildWait::Drain);
-                return;
-            }
-            let nothing_left = rebuild.cursor >= rebuild.progress.total && rebuild.again.is_empty();
-            if nothing_left {
-                if rebuild.copies.is_empty() {
-                    rebuild.phase = Phase::Flushing;
-                    self.flush(cx, FlushWaiter::Rebuild);
-                }
-                return;
-            }
-            if !matches!(rebuild.source, Source::Open(..)) {
-                return self.find_source(cx);
-            }
-            if rebuild.copies.len() >= most {
-                return;
-            }
-            self.begin_copy(cx);
+    fn advance_phase(&mut self, cx: &mut Context<'_, P>) {
+        let Some(rebuild) = &self.rebuild else { return };
+        if cx.now < rebuild.retry_at {
+            return;
+        }
+        let needs_source =
+            matches!(rebuild.phase, Phase::Learning(_) | Phase::Copying | Phase::Inheriting(..));
+        if needs_source && !matches!(rebuild.source, Source::Open(..)) {
+            return self.find_source(cx);
+        }
+        match rebuild.phase {
+            Phase::Learning(None) => self.learn(cx),
+            Phase::Copying => self.begin_copies(cx),
+            Phase::Inheriting(_, None) => self.inherit(cx),
+            Phase::Saving(_) => self.finish(cx),
+            Phase::Learning(_)
+            | Phase::Inheriting(..)
+            | Phase::Flushing
+            | Phase::Complete
+            | Phase::Broken => {}
         }
     }
 
-    /// Whether every primary of the adopted view has a session here: each has to drain.
-    fn everyone_connected(&self) -> bool {
-        !self.view.primaries.is_empty()
-            && self.view.primaries.iter().all(|p| self.open_primaries().any(|(_, open)| open == *p))
+    /// All is copied and inherited: it has to be durable before the replica may be relied upon.
+    fn finish(&mut self, cx: &mut Context<'_, P>) {
+        let Some(Rebuild { phase: Phase::Saving(pages), .. }) = &mut self.rebuild else { return };
+        if self.intent_work.is_saving_bitmaps() {
+            return;
+        }
+        if pages.is_empty() {
+            if let Some(rebuild) = &mut self.rebuild {
+                rebuild.phase = Phase::Flushing;
+            }
+            return self.flush(cx, FlushWaiter::Rebuild);
+        }
+        let rest = pages.iter().nth(MOST_PAGES).copied();
+        let later = rest.map_or_else(BTreeSet::new, |first| pages.split_off(&first));
+        let now = core::mem::replace(pages, later);
+        let pages = self.missing.take_these(&now);
+        self.save_pages(cx, pages);
     }
 
     fn find_source(&mut self, cx: &mut Context<'_, P>) {
@@ -213,7 +215,7 @@ impl<P: Payload> Replica<P> {
             }
             rebuild.source = Source::Open(replica, link);
             rebuild.progress.waits_for = None;
-            self.begin_copies(cx);
+            self.advance_phase(cx);
         }
     }
 
@@ -227,6 +229,9 @@ impl<P: Payload> Replica<P> {
         rebuild.progress.waits_for = Some(why);
         rebuild.retry_at = cx.now + RETRY_PAUSE;
         rebuild.tries += 1;
+        if let Phase::Learning(question) | Phase::Inheriting(_, question) = &mut rebuild.phase {
+            *question = None;
+        }
         self.let_go(cx, |_| true);
     }
 
@@ -241,118 +246,11 @@ impl<P: Payload> Replica<P> {
         true
     }
 
-    fn begin_copy(&mut self, cx: &mut Context<'_, P>) {
-        let token = CopyToken(self.next_number());
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let offset = rebuild.again.pop().unwrap_or_else(|| {
-            let next = rebuild.cursor;
-            rebuild.cursor += u64::from(REGION);
-            next
-        });
-        let length = (rebuild.progress.total - offset).min(u64::from(REGION)) as u32;
-        let copy = Copy { offset, length, lock: 0, step: Step::Locking, since: cx.now };
-        rebuild.copies.insert(token, copy);
-        let lock = self.hold(cx, token, offset, length);
-        if let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) {
-            copy.lock = lock;
-        }
-    }
-
-    /// A hold was granted: ask all primaries to drain the range.
-    pub(super) fn range_held(&mut self, cx: &mut Context<'_, P>, token: CopyToken) {
-        let generation = self.view.generation;
-        let links: Vec<_> =
-            self.open_primaries().filter(|(_, primary)| self.view.has_primary(*primary)).collect();
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Source::Open(source, _) = rebuild.source else { return };
-        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
-        copy.since = cx.now;
-        copy.step = Step::Draining(links.iter().map(|(_, primary)| *primary).collect());
-        let (offset, length) = (copy.offset, copy.length);
-        for (link, _) in links {
-            cx.send(link, Message::Drain { generation, token, offset, length, source }, None);
-        }
-    }
-
-    pub(super) fn drained(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        generation: Generation,
-        token: CopyToken,
-    ) {
-        let Some(primary) = self.primary_of(link) else { return };
-        if !self.is_current(generation) {
-            return;
-        }
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Source::Open(_, source_link) = rebuild.source else { return };
-        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
-        let Step::Draining(primaries) = &mut copy.step else { return };
-        primaries.remove(&primary);
-        if primaries.is_empty() {
-            copy.step = Step::Reading;
-            let (offset, length) = (copy.offset, copy.length);
-            cx.send(source_link, Message::Copy { generation, token, offset, length }, None);
-        }
-    }
-
-    pub(super) fn copied(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        token: CopyToken,
-        content: CopyContent,
-        payload: Option<P>,
-    ) {
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if rebuild.source_link() != Some(link) {
-            return;
-        }
-        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
-        if !matches!(copy.step, Step::Reading) {
-            return;
-        }
-        let (offset, length, lock) = (copy.offset, copy.length, copy.lock);
-        let action = match (content, payload) {
-            (CopyContent::Data, Some(payload)) if payload.length() == length => {
-                rebuild.progress.copied += u64::from(length);
-                DiskAction::Write { offset, payload }
-            }
-            (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
-            (CopyContent::Failed(_), _) => {
-                return self.lose_source(cx, RebuildWait::SourceMedium(offset));
-            }
-            _ => return self.lose_source(cx, RebuildWait::Source),
-        };
-        copy.step = Step::Writing;
-        self.begin_held(cx, lock, action);
-    }
-
-    /// A copied region is on the disk, or could not be written. Its hold ends with this.
-    pub(super) fn copy_written(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        token: CopyToken,
-        outcome: Result<(), DiskError>,
-    ) {
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Some(copy) = rebuild.copies.remove(&token) else { return };
-        match outcome {
-            Ok(()) => {
-                rebuild.progress.done += u64::from(copy.length);
-                rebuild.progress.waits_for = None;
-            }
-            Err(error) => self.rebuild_broke(cx, error),
-        }
-    }
-
-    fn rebuild_broke(&mut self, cx: &mut Context<'_, P>, error: DiskError) {
+    pub(super) fn rebuild_broke(&mut self, cx: &mut Context<'_, P>, error: DiskError) {
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.phase = Phase::Broken;
         }
-        let generation = self.view.generation;
-        self.tell_primaries(cx, Message::DiskFailed { generation, failure: error.into() });
+        self.tell_disk_failed(cx, error.into());
     }
 
     pub(super) fn rebuild_flushed(
@@ -373,44 +271,29 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Lets go of regions that are held for too long, and of a source that does not answer.
-    fn let_go_of_late_copies(&mut self, cx: &mut Context<'_, P>) {
-        let longest = self.config.settings.longest_hold;
-        let Some(rebuild) = &self.rebuild else { return };
-        let late = |copy: &Copy| cx.now.since(copy.since) >= longest;
-        let reads_late = |copy: &Copy| matches!(copy.step, Step::Reading) && late(copy);
-        let drains_late = |copy: &Copy| matches!(copy.step, Step::Draining(_)) && late(copy);
-        let opening_late = matches!(rebuild.source, Source::Opening(_, _, since)
-            if cx.now.since(since) >= self.config.settings.deadline);
-        if opening_late || rebuild.copies.values().any(reads_late) {
-            return self.lose_source(cx, RebuildWait::Source);
-        }
-        if rebuild.copies.values().any(drains_late) {
-            let now = cx.now;
-            self.let_go(cx, |copy| now.since(copy.since) >= longest);
-            if let Some(rebuild) = &mut self.rebuild {
-                rebuild.progress.waits_for = Some(RebuildWait::Drain);
-                rebuild.retry_at = now + RETRY_PAUSE;
-            }
+    /// A device flush begins: it makes durable what was copied before.
+    pub(super) fn rebuild_flush_begins(&mut self) {
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.flushing = core::mem::take(&mut rebuild.unflushed);
         }
     }
 
-    /// Lets go of the chosen regions, but for those that are being written; they are copied again
-    /// later.
-    fn let_go(&mut self, cx: &mut Context<'_, P>, chosen: impl Fn(&Copy) -> bool) {
+    /// A device flush has ended: the source need not remember that this replica lacked these blocks.
+    pub(super) fn rebuild_flush_ended(&mut self, cx: &mut Context<'_, P>, succeeded: bool) {
+        let me = self.config.id;
+        let (generation, is_current) = (self.view.generation, self.adoption.is_none());
         let Some(rebuild) = &mut self.rebuild else { return };
-        let mut locks = Vec::new();
-        let again = &mut rebuild.again;
-        rebuild.copies.retain(|_, copy| {
-            let goes = chosen(copy) && !matches!(copy.step, Step::Writing);
-            if goes {
-                again.push(copy.offset);
-                locks.push(copy.lock);
+        let durable = core::mem::take(&mut rebuild.flushing);
+        let link = rebuild.source_link().filter(|_| is_current);
+        let mut at = 0;
+        while let Some(run) = durable.first_run(at..u64::MAX).filter(|_| succeeded) {
+            at = run.end;
+            self.missing.cross_off(me, run.clone());
+            let bytes = self.bytes_of(&run);
+            let (offset, length) = (bytes.start, bytes.end - bytes.start);
+            if let Some(link) = link {
+                cx.send(link, Message::CrossOff { generation, offset, length }, None);
             }
-            !goes
-        });
-        for lock in locks.into_iter().rev() {
-            self.end_operation(cx, lock);
         }
     }
 
@@ -422,7 +305,6 @@ impl<P: Payload> Replica<P> {
     /// A view has been adopted: go on, begin, or end, as it says.
     pub(super) fn resume_rebuild(&mut self, cx: &mut Context<'_, P>, old: &View) {
         let id = self.config.id;
-        let total = self.size();
         let is_rebuilding = self.state() == Some(ReplicaState::Rebuilding);
         let since = |view: &View| view.replica(id).map(|(_, record)| record.since);
         let never_left = since(old) == since(&self.view);
@@ -444,10 +326,10 @@ impl<P: Payload> Replica<P> {
             cx.disconnect(link);
         }
         if is_rebuilding {
-            // Everything is written anew, so nothing that a failed flush may have lost counts.
+            // What a failed flush may have lost has not settled, so others note it as missing here.
             self.flushes.forget_failure();
         }
-        self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now, total));
+        self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now));
     }
 
     fn report_progress(&mut self, cx: &mut Context<'_, P>) {
@@ -465,7 +347,7 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    fn tell_primaries(&mut self, cx: &mut Context<'_, P>, message: Message) {
+    pub(super) fn tell_primaries(&mut self, cx: &mut Context<'_, P>, message: Message) {
         let links: Vec<_> = self.open_primaries().map(|(link, _)| link).collect();
         for link in links {
             cx.send(link, message.clone(), None);

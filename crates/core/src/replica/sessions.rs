@@ -56,8 +56,12 @@ impl<P: Payload> Replica<P> {
         self.answer_waiting_sessions(cx);
     }
 
-    /// Answers sessions whose opener has no work of an older session left.
+    /// Answers sessions whose opener has no work of an older session left. A disk that does not end
+    /// what it has begun is not offered to anybody.
     pub(super) fn answer_waiting_sessions(&mut self, cx: &mut Context<'_, P>) {
+        if self.intent_work.is_saving_any() || self.is_saving_view() {
+            return;
+        }
         let ready: Vec<_> = self
             .sessions
             .iter()
@@ -82,6 +86,7 @@ impl<P: Payload> Replica<P> {
         ReplicaReport {
             replica: self.config.id,
             incarnation: self.config.incarnation,
+            saved_life: self.config.saved_life,
             boot: self.config.boot,
             generation: self.view.generation,
             lineage: self.view.lineage,

@@ -11,6 +11,7 @@ fn view(mirrors: usize, replicas: usize) -> View {
                 since: Generation(1),
                 incarnation: Incarnation(1),
                 cause: Cause::None,
+                missing_since: None,
             })
             .collect(),
     };

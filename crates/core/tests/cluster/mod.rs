@@ -9,7 +9,7 @@ use std::time::Duration;
 use evenkeel_core::primary::{
     Command, CommandError, CoordinatorAnswer, EndReason, Note, PrimaryConfig,
 };
-use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::replica::{FoundPage, IntentLayout, MissingPage, ReplicaConfig};
 use evenkeel_core::*;
 
 /// Shared bytes.
@@ -39,12 +39,19 @@ impl Payload for Bytes {
 
 struct Host {
     replica: Replica<Bytes>,
-    data: Vec<u8>,
-    /// The view in its superblocks.
-    saved: View,
+    disk: HostDisk,
     lives: u64,
     boot: u128,
     up: bool,
+}
+
+/// What lasts from one life to the next.
+struct HostDisk {
+    data: Vec<u8>,
+    /// The view in its superblocks.
+    saved: View,
+    open_regions: Vec<u64>,
+    pages: BTreeMap<(u8, u32), MissingPage>,
 }
 
 /// Who is at the ends of a link: a primary or a rebuilding replica, and the replica it reached.
@@ -98,6 +105,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         since: Generation(1),
         incarnation: Incarnation(0),
         cause: view::Cause::None,
+        missing_since: None,
     };
     let mirror = |m| MirrorView { replicas: (0..replicas).map(|r| record(m, r)).collect() };
     View {
@@ -135,22 +143,31 @@ impl Cluster {
             newest: newest.clone(),
         };
         for (_, record) in newest.replicas() {
-            let data = vec![0; newest.replica_size() as usize];
-            let host = cluster.host(record.id, newest.clone(), data, 1, 1);
+            let disk = HostDisk {
+                data: vec![0; newest.replica_size() as usize],
+                saved: newest.clone(),
+                open_regions: Vec::new(),
+                pages: BTreeMap::new(),
+            };
+            let host = cluster.host(record.id, disk, 1, 1);
             cluster.hosts.insert(record.id, host);
         }
         cluster
     }
 
-    fn host(&self, id: ReplicaId, saved: View, data: Vec<u8>, lives: u64, boot: u128) -> Host {
+    fn host(&self, id: ReplicaId, disk: HostDisk, lives: u64, boot: u128) -> Host {
         let config = ReplicaConfig {
             id,
             incarnation: Incarnation(lives),
             boot: BootId(boot),
-            view: saved.clone(),
+            view: disk.saved.clone(),
+            saved_life: Incarnation(lives - 1),
+            layout: IntentLayout::for_size(SIZE),
+            open_regions: disk.open_regions.clone(),
+            missing: disk.pages.values().cloned().map(FoundPage::Whole).collect(),
             settings: Settings::default(),
         };
-        Host { replica: Replica::new(config, self.now), data, saved, lives, boot, up: true }
+        Host { replica: Replica::new(config, self.now), disk, lives, boot, up: true }
     }
 
     fn number(&mut self) -> u64 {
@@ -209,8 +226,13 @@ impl Cluster {
         self.newest.replica(id).unwrap().1.state
     }
 
+    /// Bytes written to a replica's data in its present life.
+    pub fn bytes_written(&self, id: ReplicaId) -> u64 {
+        self.hosts[&id].replica.status().bytes_written
+    }
+
     pub fn data(&self, id: ReplicaId) -> &[u8] {
-        &self.hosts[&id].data
+        &self.hosts[&id].disk.data
     }
 
     /// Ends a replica's process.
@@ -233,7 +255,7 @@ impl Cluster {
     pub fn restart(&mut self, id: ReplicaId, rebooted: bool) {
         let host = self.hosts.remove(&id).unwrap();
         let boot = host.boot + u128::from(rebooted);
-        let host = self.host(id, host.saved, host.data, host.lives + 1, boot);
+        let host = self.host(id, host.disk, host.lives + 1, boot);
         self.hosts.insert(id, host);
     }
 
@@ -439,18 +461,26 @@ impl Cluster {
                 return Err(DiskError::Medium);
             }
             DiskAction::Write { offset, payload } => {
-                host.data[range(offset, payload.length())].copy_from_slice(&payload.0);
+                host.disk.data[range(offset, payload.length())].copy_from_slice(&payload.0);
             }
-            DiskAction::Zero { offset, length, .. } => host.data[range(offset, length)].fill(0),
+            DiskAction::Zero { offset, length, .. } => {
+                host.disk.data[range(offset, length)].fill(0)
+            }
             DiskAction::Read { offset, length } => {
-                return Ok(DiskOutcome::Data(Bytes(host.data[range(offset, length)].into())));
+                return Ok(DiskOutcome::Data(Bytes(host.disk.data[range(offset, length)].into())));
             }
             DiskAction::Map { length, .. } => {
                 let extent = Extent { length: u64::from(length), allocated: true };
                 return Ok(DiskOutcome::Extents(vec![extent]));
             }
             DiskAction::Flush => {}
-            DiskAction::SaveView(view) => host.saved = *view,
+            DiskAction::SaveView(view) => host.disk.saved = *view,
+            DiskAction::SaveIntents(regions) => host.disk.open_regions = regions,
+            DiskAction::SaveMissing(pages) => {
+                for page in pages {
+                    host.disk.pages.insert((page.slot, page.page), page);
+                }
+            }
         }
         Ok(DiskOutcome::Done)
     }

@@ -13,10 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::primary::{CoordinatorAnswer, Note, PrimaryConfig};
-use evenkeel_core::replica::ReplicaConfig;
 use evenkeel_core::*;
 use evenkeel_engine::*;
-use evenkeel_format::{DATA_OFFSET, Superblock, newest};
+use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset, newest};
 
 /// What a test's volume looks like.
 #[derive(Clone)]
@@ -80,6 +79,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         since: Generation(1),
         incarnation: Incarnation(0),
         cause: view::Cause::None,
+        missing_since: None,
     };
     let mirrors = shape.mirrors.iter().enumerate().map(|(mirror, nodes)| MirrorView {
         replicas: nodes.iter().enumerate().map(|(i, node)| record(mirror, i, *node)).collect(),
@@ -174,7 +174,7 @@ impl Cluster {
                 let path = self.path(mirror, index);
                 if self.device.is_none() {
                     let file = File::create(&path).expect("created");
-                    file.set_len(DATA_OFFSET + view.replica_size()).expect("sized");
+                    file.set_len(disk_length(view.replica_size())).expect("sized");
                 }
                 let superblock = Superblock {
                     sequence: 1,
@@ -184,6 +184,10 @@ impl Cluster {
                     mirror: mirror as u32,
                     data_offset: DATA_OFFSET,
                     data_length: view.replica_size(),
+                    life: Incarnation(0),
+                    intent_region: 1 << 20,
+                    intent_capacity: 200,
+                    metadata_offset: metadata_offset(view.replica_size()),
                     view: view.clone(),
                 };
                 let bytes = superblock.encode().expect("encodes");
@@ -221,15 +225,9 @@ impl Cluster {
         index: usize,
         incarnation: u64,
     ) -> Result<(), EngineError> {
-        let config = ReplicaConfig {
-            id: replica_id(mirror, index),
-            incarnation: Incarnation(incarnation * 1000 + index as u64),
-            boot: BootId(1),
-            view: newest.superblock.view.clone(),
-            settings: self.shape.settings,
-        };
+        let life = (Incarnation(incarnation * 1000 + index as u64), BootId(1));
         let file = OwnedFd::from(open_direct(&self.path(mirror, index)));
-        let replica = OpenReplica { file, newest, config };
+        let replica = OpenReplica::read(file, newest, life, self.shape.settings).expect("readable");
         ask(|answer| self.engines[node].open_replica(replica, answer))
     }
 
@@ -298,6 +296,8 @@ impl Cluster {
     /// The data of a replica, as it is in its file.
     pub fn data(&self, mirror: usize, index: usize) -> Vec<u8> {
         let mut bytes = std::fs::read(self.path(mirror, index)).expect("readable");
+        let end = DATA_OFFSET + self.view.lock().unwrap().replica_size();
+        bytes.truncate(end as usize);
         bytes.split_off(DATA_OFFSET as usize)
     }
 }

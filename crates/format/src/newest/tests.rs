@@ -50,7 +50,7 @@ fn no_slot_is_an_error_that_names_both() {
 #[test]
 fn a_slot_of_newer_software_forbids_the_other() {
     let mut newer = saved(2);
-    newer.0[16] = 1;
+    newer.0[16] = 2;
     seal(&mut newer.0);
     for other in [&saved(9).0[..], &[]] {
         let error = newest(&newer.0, other);

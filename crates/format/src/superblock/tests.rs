@@ -13,6 +13,7 @@ pub(crate) fn sample() -> Superblock {
         since: Generation(1),
         incarnation: Incarnation(5),
         cause: evenkeel_core::view::Cause::None,
+        missing_since: None,
     };
     let view = View {
         volume: VolumeId(7),
@@ -33,6 +34,10 @@ pub(crate) fn sample() -> Superblock {
         mirror: 0,
         data_offset: DATA_OFFSET,
         data_length: 4 << 30,
+        life: Incarnation(77),
+        intent_region: 4 << 20,
+        intent_capacity: 1024,
+        metadata_offset: crate::metadata_offset(4 << 30),
         view,
     }
 }
@@ -53,6 +58,11 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
             mirror: mirror % view.mirrors.len() as u32,
             data_offset: DATA_OFFSET + beyond / 4096 * 4096,
             data_length: view.replica_size() + beyond,
+            life: Incarnation(sequence),
+            intent_region: 4096 + beyond / 4096 * 4096,
+            intent_capacity: 1 + mirror % 2000,
+            metadata_offset: (DATA_OFFSET + view.replica_size() + 2 * beyond)
+                .next_multiple_of(4096),
             view,
         },
     )
@@ -62,7 +72,7 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
 fn the_bytes_are_where_the_manual_says() {
     let slot = sample().encode().unwrap();
     assert_eq!(&slot.0[..16], b"evenkeel replica");
-    assert_eq!(u32_at(&slot.0, 16), 0);
+    assert_eq!(u32_at(&slot.0, 16), 1);
     assert_eq!(u32_at(&slot.0, 20), 16384);
     assert_eq!(u64_at(&slot.0, 32), 9);
     assert_eq!(written_by(&slot.0).as_deref(), Some(SOFTWARE));
@@ -72,21 +82,31 @@ fn the_bytes_are_where_the_manual_says() {
     assert_eq!(u64_at(&slot.0, 136), 4 << 30);
     assert_eq!(&slot.0[152..155], b"db\0");
     assert_eq!(u32_at(&slot.0, 216) as usize, 96 + 8 + 3 * 56);
+    assert_eq!(u32_at(&slot.0, 220), 1024);
+    assert_eq!(u64_at(&slot.0, 224), 4 << 20);
+    assert_eq!(u64_at(&slot.0, 232), 77);
+    assert_eq!(u64_at(&slot.0, 240), (4 << 30) + (1 << 20));
     assert_eq!(slot.0.as_ptr().align_offset(4096), 0);
 }
 
 #[test]
 fn the_largest_view_fits() {
     let view = crate::view::tests::largest();
-    let superblock =
-        Superblock { volume: view.volume, data_length: view.replica_size(), view, ..sample() };
+    let data_length = view.replica_size();
+    let superblock = Superblock {
+        volume: view.volume,
+        data_length,
+        metadata_offset: crate::metadata_offset(data_length),
+        view,
+        ..sample()
+    };
     let slot = superblock.encode().unwrap();
     assert_eq!(Superblock::decode(&slot.0), Ok(superblock));
 }
 
 #[test]
 fn what_contradicts_itself_is_not_written() {
-    let broken: [fn(&mut Superblock); 7] = [
+    let broken: [fn(&mut Superblock); 12] = [
         |s| s.volume = VolumeId(8),
         |s| s.mirror = 1,
         |s| s.data_offset = 4096,
@@ -94,6 +114,11 @@ fn what_contradicts_itself_is_not_written() {
         |s| s.data_offset = u64::MAX - 4095,
         |s| s.data_length -= 1,
         |s| s.view.mirrors.clear(),
+        |s| s.intent_capacity = 0,
+        |s| s.intent_capacity = MOST_REGIONS as u32 + 1,
+        |s| s.intent_region = 512,
+        |s| s.metadata_offset -= 4096,
+        |s| s.metadata_offset += 512,
     ];
     for (number, spoil) in broken.iter().enumerate() {
         let mut superblock = sample();
@@ -116,16 +141,16 @@ fn another_version_is_refused_by_name() {
     seal(&mut slot.0);
     let message = Superblock::decode(&slot.0).unwrap_err().to_string();
     assert!(message.starts_with("written by evenkeel 4.2 in format 3, and this is evenkeel "));
-    assert!(message.ends_with("reads format 0: upgrade this node"), "{message}");
+    assert!(message.ends_with("reads format 1: upgrade this node"), "{message}");
 }
 
 #[test]
 fn a_version_with_longer_superblocks_is_refused_by_name() {
     let mut slot = sample().encode().unwrap();
-    slot.0[16] = 1;
+    slot.0[16] = 2;
     slot.0[20..24].copy_from_slice(&65536u32.to_le_bytes());
     let error = Superblock::decode(&slot.0).unwrap_err();
-    assert!(matches!(error, FormatError::UnknownVersion { version: 1, .. }));
+    assert!(matches!(error, FormatError::UnknownVersion { version: 2, .. }));
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) fn inspect(
         tracing::warn!(path = %path.display(), %slot, %error, "one superblock is damaged; the other is used, and the next save repairs it");
     }
     let length = probe::length(&file).unwrap_or(0);
-    let end = superblock.data_offset + superblock.data_length;
+    let end = length_of(superblock);
     let problem = if length < end {
         Some(format!("it has {length} bytes and its superblock says {end}: it was cut off"))
     } else if superblock.view.geometry.block_size < block_size {

@@ -19,6 +19,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         since: Generation(1),
         incarnation: Incarnation(0),
         cause: view::Cause::None,
+        missing_since: None,
     };
     let view = View {
         volume,
@@ -39,6 +40,10 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         mirror: 0,
         data_offset: DATA_OFFSET,
         data_length: size,
+        life: Incarnation(0),
+        intent_region: 1 << 20,
+        intent_capacity: 64,
+        metadata_offset: evenkeel_format::metadata_offset(size),
         view,
     }
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
     CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, Protocol,
     ReplicaId, ReplicaRecord, ReplicaState, View, VolumeId, settings, stripe,
 };
-use evenkeel_format::{DATA_OFFSET, Superblock, disk_length};
+use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 
 use super::make;
 use super::place::{self, Placement};
@@ -169,6 +170,7 @@ fn first_view(
             since: Generation(1),
             incarnation: Incarnation(0),
             cause: Cause::None,
+            missing_since: None,
         })
     };
     let mirror = |disks: &Vec<Disk>| {
@@ -200,6 +202,8 @@ impl Draft {
     }
 
     pub(super) fn superblock(&self, mirror: usize, replica: ReplicaId) -> Superblock {
+        let size = self.view.replica_size();
+        let layout = IntentLayout::for_size(size);
         Superblock {
             sequence: 1,
             volume: self.view.volume,
@@ -207,7 +211,11 @@ impl Draft {
             replica,
             mirror: mirror as u32,
             data_offset: DATA_OFFSET,
-            data_length: self.view.replica_size(),
+            data_length: size,
+            life: Incarnation(0),
+            intent_region: layout.region,
+            intent_capacity: layout.capacity as u32,
+            metadata_offset: metadata_offset(size),
             view: self.view.clone(),
         }
     }

@@ -92,8 +92,8 @@ impl Cluster {
 
     fn issue_zero(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
         let write = self.registers.next_number();
-        let (first, count) =
-            if self.random.chance(50) { (0, self.profile.sectors()) } else { (first, count) };
+        let all = self.random.chance(50) && self.profile.is_log_large();
+        let (first, count) = if all { (0, self.profile.sectors()) } else { (first, count) };
         let (offset, length) = bytes(first, count);
         self.registers.begin(first, count, true, primary, self.moment + 1);
         let unmap = self.random.chance(500);

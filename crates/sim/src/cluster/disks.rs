@@ -2,7 +2,7 @@
 //! under way when a process ends may have been carried out or not; it never is afterwards (the next
 //! process gets the disk's lock only when all is over).
 
-use evenkeel_core::replica::{DiskAction, DiskError, DiskOutcome};
+use evenkeel_core::replica::{DiskAction, DiskError, DiskOutcome, MissingPage};
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
@@ -10,7 +10,7 @@ use crate::marks::Mark;
 use crate::payload::{Cell, HOLE, SECTOR, Sectors, ZERO, stamped};
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
 use crate::sabotage::Sabotage;
-use crate::store::Save;
+use crate::store::{Save, TableSave, interrupt_pages, write_pages};
 
 /// How a disk is.
 #[derive(Debug, Default)]
@@ -43,6 +43,8 @@ enum Work {
     Flush { mark: u64 },
     Map { first: u32, count: u32 },
     Save { save: Save, generation: Generation },
+    SaveTable(TableSave, Vec<u64>),
+    SavePages(Vec<MissingPage>),
 }
 
 impl Work {
@@ -73,7 +75,7 @@ impl Cluster {
         let slot = &mut self.replicas[replica];
         let is_full = slot.health.full_until > self.now;
         let needs_space = match &action {
-            DiskAction::Write { .. } | DiskAction::SaveView(_) => true,
+            DiskAction::Write { .. } | DiskAction::SaveView(_) | DiskAction::SaveMissing(_) => true,
             DiskAction::Zero { unmap, .. } => !unmap,
             _ => false,
         };
@@ -129,6 +131,12 @@ impl Cluster {
                 let save = self.replicas[replica].store.begin(view);
                 Some(Work::Save { save, generation })
             }
+            DiskAction::SaveIntents(regions) => {
+                self.log(|| format!("replica {replica} saves its open regions: {regions:?}"));
+                let save = self.replicas[replica].store.begin_table(regions.clone());
+                Some(Work::SaveTable(save, regions.clone()))
+            }
+            DiskAction::SaveMissing(pages) => Some(Work::SavePages(pages.clone())),
         };
         if work.is_none() {
             self.fail(
@@ -220,6 +228,14 @@ impl Cluster {
                 }
             }
             Work::Save { save, .. } => save.interrupt(&mut slot.disk, &mut self.random),
+            Work::SaveTable(save, _) if fails.is_some() => {
+                save.interrupt(&mut slot.disk, &mut self.random);
+            }
+            Work::SaveTable(save, _) => save.write(&mut slot.disk, None),
+            Work::SavePages(pages) if fails.is_some() => {
+                interrupt_pages(&mut slot.disk, pages, &mut self.random);
+            }
+            Work::SavePages(pages) => write_pages(&mut slot.disk, pages),
         }
         pending.result = Some(fails.map_or(Ok(outcome), Err));
         for (sector, cell) in taken {
@@ -245,6 +261,9 @@ impl Cluster {
                     slot.store.advance(save, &mut slot.disk);
                 }
                 slot.adopted = *generation;
+            }
+            Work::SaveTable(_, regions) if succeeds => {
+                slot.open_regions = regions.iter().copied().collect();
             }
             _ => {}
         }
@@ -272,9 +291,16 @@ impl Cluster {
                 }
                 self.carry_out(replica, &mut pending);
             }
-            if let Work::Save { save, .. } = &pending.work {
-                let slot = &mut self.replicas[replica];
-                save.interrupt(&mut slot.disk, &mut self.random);
+            let disk = &mut self.replicas[replica].disk;
+            match &pending.work {
+                Work::Save { save, .. } => save.interrupt(disk, &mut self.random),
+                Work::SaveTable(save, _) if pending.result.is_none() => {
+                    save.interrupt(disk, &mut self.random);
+                }
+                Work::SavePages(pages) if pending.result.is_none() => {
+                    interrupt_pages(disk, pages, &mut self.random);
+                }
+                _ => {}
             }
         }
     }

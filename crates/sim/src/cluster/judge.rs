@@ -43,6 +43,24 @@ impl Cluster {
             let slot = &self.replicas[replica];
             let verdict = slot.fence.changes(replica, sent, slot.adopted);
             self.judge(verdict);
+            self.judge_intent(replica, action);
+        }
+    }
+
+    /// I5: a write begins only when all regions that it touches are open on the disk.
+    fn judge_intent(&mut self, replica: usize, action: &DiskAction<Sectors>) {
+        let DiskAction::Write { offset, payload } = action else { return };
+        let region = self.profile.layout.region;
+        let end = offset + u64::from(payload.length());
+        let open = &self.replicas[replica].open_regions;
+        let closed = (offset / region..end.div_ceil(region)).find(|region| !open.contains(region));
+        if let Some(closed) = closed {
+            self.fail(
+                "I5",
+                format!(
+                    "replica {replica} writes to region {closed}, which is not open on its disk"
+                ),
+            );
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) struct ReplicaSlot {
     pub ended: Moment,
     /// The generation that is saved in the superblocks.
     pub adopted: Generation,
+    /// The regions that are open in the intent log on its disk.
+    pub open_regions: BTreeSet<u64>,
     /// Disk actions under way.
     pub pending: BTreeMap<u64, Pending>,
     pub last_action: u64,
@@ -66,6 +68,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
             since: Generation(1),
             incarnation: Incarnation(0),
             cause: Cause::None,
+            missing_since: None,
         }
     };
     let mirrors = profile.placement.iter();
@@ -91,7 +94,7 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
     let replicas = view.replicas().zip(nodes);
     replicas
         .map(|((mirror, record), node)| {
-            let (store, superblock) = Store::create(record.id, mirror as u32, view);
+            let (store, superblock) = Store::create(record.id, mirror as u32, view, profile.layout);
             ReplicaSlot {
                 id: record.id,
                 node: *node,
@@ -104,6 +107,7 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
                 incarnation: Incarnation(0),
                 ended: 0,
                 adopted: view.generation,
+                open_regions: BTreeSet::new(),
                 pending: BTreeMap::new(),
                 last_action: 0,
                 fence: Fence::default(),
@@ -125,22 +129,29 @@ impl Cluster {
         if slot.life != life || slot.core.is_some() || !self.nodes[node].up {
             return;
         }
-        let (store, view, damaged) = match Store::open(&slot.disk) {
+        let life = Incarnation(self.random.bits() | 1);
+        let (store, found) = match Store::open(&slot.disk, life) {
             Ok(found) => found,
             Err(error) => {
                 return self.fail("I1", format!("replica {replica} can't start: {error}"));
             }
         };
-        if damaged {
+        if found.damaged {
             self.marks.reach(Mark::TornSuperblock);
         }
-        let verdict = slot.fence.starts(replica, view.generation);
-        let generation = view.generation;
+        let generation = found.view.generation;
+        let open_regions = found.open_regions.clone();
+        slot.open_regions = open_regions.iter().copied().collect();
+        let verdict = slot.fence.starts(replica, generation);
         let config = ReplicaConfig {
             id: slot.id,
-            incarnation: Incarnation(self.random.bits() | 1),
+            incarnation: life,
             boot: self.nodes[node].boot,
-            view,
+            view: found.view,
+            saved_life: found.saved_life,
+            layout: found.layout,
+            open_regions: found.open_regions,
+            missing: found.missing,
             settings: self.profile.settings,
         };
         slot.store = store;
@@ -148,7 +159,11 @@ impl Cluster {
         slot.adopted = generation;
         slot.core = Some(Replica::new(config, self.nodes[node].clock(self.now)));
         self.judge(verdict);
-        self.log(|| format!("replica {replica} starts on node {node} in generation {generation}"));
+        self.log(|| {
+            format!(
+                "replica {replica} starts on node {node} in generation {generation}, with open regions {open_regions:?}"
+            )
+        });
         self.plan_replica_tick(replica);
     }
 

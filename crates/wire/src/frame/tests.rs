@@ -75,6 +75,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 report: ReplicaReport {
                     replica: ReplicaId(ids[0]),
                     incarnation: Incarnation(numbers[1]),
+                    saved_life: Incarnation(!numbers[1]),
                     boot: BootId(ids[1]),
                     generation: Generation(numbers[2]),
                     lineage: Lineage(ids[2]),
@@ -83,13 +84,15 @@ fn adoptions() -> impl Strategy<Value = Message> {
             }
         ),
         views().prop_map(|view| Message::Adopt { view: Box::new(view) }),
-        (generation, failures(), any::<u64>(), 0..6).prop_map(
+        (generation, failures(), any::<u64>(), 0..8).prop_map(
             |(generation, failure, number, which)| match which {
                 0 => Message::Adopted { generation },
                 1 => Message::DiskFailed { generation, failure },
                 2 => Message::Ping { generation, number },
                 3 => Message::Pong { generation, number },
                 4 => Message::Fenced { generation },
+                5 => Message::Settled { generation, through: Sequence(number) },
+                6 => Message::LogFilling { generation },
                 _ => Message::FenceConfirmed { generation },
             }
         ),
@@ -103,7 +106,7 @@ fn rebuilds() -> impl Strategy<Value = Message> {
         failures().prop_map(CopyContent::Failed),
     ];
     let ranges = (0..1u64 << 60, 1..=LONGEST_PAYLOAD);
-    (numbers, contents, progress(), ranges, any::<u128>(), 0..6).prop_map(
+    (numbers, contents, progress(), ranges, any::<u128>(), 0..9).prop_map(
         |((generation, token), content, progress, (offset, length), source, which)| match which {
             0 => {
                 let source = ReplicaId(source);
@@ -113,9 +116,24 @@ fn rebuilds() -> impl Strategy<Value = Message> {
             2 => Message::Copy { generation, token, offset, length },
             3 => Message::Copied { token, content },
             4 => Message::RebuildProgress { generation, progress },
+            5 => Message::CrossOff { generation, offset, length: token.0 },
+            6 => Message::AskMissing { generation, replica: ReplicaId(source), page: length },
+            7 => {
+                let content = missing(token.0);
+                Message::MissingBlocks { replica: ReplicaId(source), asked: length, content }
+            }
             _ => Message::RebuildDone { generation },
         },
     )
+}
+
+fn missing(number: u64) -> MissingContent {
+    match number % 4 {
+        0 => MissingContent::Page(7, Box::new([number; evenkeel_core::block_set::PAGE_WORDS])),
+        1 => MissingContent::End,
+        2 => MissingContent::Unknown,
+        _ => MissingContent::Refused,
+    }
 }
 
 fn progress() -> impl Strategy<Value = RebuildProgress> {

@@ -1,5 +1,6 @@
 //! Messages out of fields and bodies.
 
+use evenkeel_core::block_set::PAGE_WORDS;
 use evenkeel_core::message::*;
 use evenkeel_core::settings::{LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
 use evenkeel_core::*;
@@ -67,6 +68,9 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
         }
         kind::REBUILD_DONE => Message::RebuildDone { generation },
+        kind::SETTLED => Message::Settled { generation, through: id.sequence },
+        kind::LOG_FILLING => Message::LogFilling { generation },
+        kind::CROSS_OFF => Message::CrossOff { generation, offset, length: number },
         _ => return Ok(None),
     }))
 }
@@ -117,7 +121,38 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         kind::REBUILD_PROGRESS => {
             Message::RebuildProgress { generation, progress: read_progress(body)? }
         }
+        kind::ASK_MISSING => Message::AskMissing {
+            generation,
+            replica: ReplicaId(body.u128()?),
+            page: page(fields.number)?,
+        },
+        kind::MISSING_BLOCKS => Message::MissingBlocks {
+            replica: ReplicaId(body.u128()?),
+            asked: page(fields.number)?,
+            content: read_missing(fields, body)?,
+        },
         unknown => return Err(FrameError::Type(unknown)),
+    })
+}
+
+/// The number of a page of a bitmap.
+fn page(number: u64) -> Result<u32, FrameError> {
+    u32::try_from(number).map_err(|_| FrameError::Field(kind::MISSING_BLOCKS))
+}
+
+fn read_missing(fields: &Fields, body: &mut Reader<'_>) -> Result<MissingContent, FrameError> {
+    Ok(match fields.code {
+        MISSING_PAGE => {
+            let mut bits = Box::new([0; PAGE_WORDS]);
+            for word in bits.iter_mut() {
+                *word = body.u64()?;
+            }
+            MissingContent::Page(page(fields.offset)?, bits)
+        }
+        MISSING_END => MissingContent::End,
+        MISSING_UNKNOWN => MissingContent::Unknown,
+        MISSING_REFUSED => MissingContent::Refused,
+        _ => return Err(FrameError::Field(fields.kind)),
     })
 }
 
@@ -143,6 +178,7 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
     Ok(ReplicaReport {
         replica: ReplicaId(body.u128()?),
         incarnation: Incarnation(body.u64()?),
+        saved_life: Incarnation(body.u64()?),
         boot: BootId(body.u128()?),
         generation: Generation(fields.generation),
         lineage: Lineage(body.u128()?),

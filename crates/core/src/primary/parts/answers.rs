@@ -54,6 +54,10 @@ impl<P: Payload> Primary<P> {
             Err(failure) => {
                 part.failed |= bit;
                 part.failure = Some(failure);
+                let (mirror, changes_data) = (part.mirror, part.changes_data());
+                if changes_data {
+                    self.write_failed(mirror, sequence, cx.now);
+                }
                 self.disk_failed(replica, failure);
             }
         }
@@ -173,7 +177,7 @@ impl<P: Payload> Primary<P> {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
             return settled && mirror.in_sync & part.targets & !part.failed == 0;
         }
-        if let PartAction::Flush { covers } = part.action
+        if let PartAction::Flush { covers, .. } = part.action
             && self.lacks_covered(part.mirror, covers)
         {
             return false;
@@ -209,19 +213,25 @@ impl<P: Payload> Primary<P> {
         let error = part.failure.filter(|_| failed).map(RequestError::from);
         part.is_acknowledged = error.is_none();
         match part.action {
-            PartAction::Flush { .. } => {}
+            PartAction::Flush { .. } | PartAction::Settle { .. } => {}
             // One that failed counts too: it may be on the disk, and be read from there.
             _ => self.acknowledged = self.acknowledged.max(sequence),
         }
-        let (number, mirror) = (part.request, part.mirror);
-        let covers = match part.action {
-            PartAction::Flush { covers } if error.is_none() => Some(covers),
+        let (number, mirror, is_settling) = (part.request, part.mirror, part.is_settling());
+        let flushed = match part.action {
+            PartAction::Flush { covers, settles } if error.is_none() => Some((covers, settles)),
             _ => None,
         };
-        if let Some(covers) = covers {
-            self.flush_part_done(number, covers);
+        if let PartAction::Settle { through } = part.action
+            && error.is_none()
+        {
+            self.settled(cx, mirror, through);
         }
-        if error.is_some() {
+        if let Some((covers, settles)) = flushed {
+            self.flush_part_done(number, covers);
+            self.settled(cx, mirror, settles);
+        }
+        if error.is_some() && !is_settling {
             self.rebuilds_lack_a_source(mirror);
         }
         self.part_answered(cx, number, error);

@@ -57,7 +57,9 @@ impl<P: Payload> Primary<P> {
                     .collect()
             }
             Operation::Flush => {
-                (0..mirrors).map(|mirror| (mirror, 0, PartAction::Flush { covers })).collect()
+                let flush =
+                    |mirror| PartAction::Flush { covers, settles: self.finished_through(mirror) };
+                (0..mirrors).map(|mirror| (mirror, 0, flush(mirror))).collect()
             }
         };
         if let Some(request) = self.requests.get_mut(&number) {
@@ -69,7 +71,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn send_part(
+    pub(in crate::primary) fn send_part(
         &mut self,
         cx: &mut Context<'_, P>,
         request: RequestNumber,
@@ -80,6 +82,9 @@ impl<P: Payload> Primary<P> {
         self.last_sequence = self.last_sequence.next();
         let sequence = self.last_sequence;
         let is_read = action.is_read();
+        if action.written_range().is_some() {
+            self.write_begins(mirror, sequence, cx.now);
+        }
         let targets = if is_read { 0 } else { self.mirrors[mirror].members };
         let part = Part {
             request,
@@ -187,15 +192,27 @@ impl<P: Payload> Primary<P> {
         for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
             if !part.action.is_read() {
                 part.targets &= !bit;
+                part.failed &= !bit;
             }
         }
     }
 
-    /// The view has changed: what was sent to nobody yet goes to its members.
+    /// The view has changed: what was sent to nobody yet goes to its members. A write that is not
+    /// finished goes to those that have joined, too: it may not have reached their source yet, so the
+    /// source could not tell them of it.
     pub(in crate::primary) fn retarget_parts(&mut self) {
-        let waiting = self.parts.values_mut().filter(|part| !part.begun && !part.action.is_read());
-        for part in waiting {
-            part.targets = self.mirrors[part.mirror].members;
+        for part in self.parts.values_mut().filter(|part| !part.action.is_read()) {
+            let members = self.mirrors[part.mirror].members;
+            if !part.begun {
+                part.targets = members;
+            } else if part.changes_data() {
+                let joined = members & !part.targets;
+                part.targets |= joined;
+                for set in [&mut part.sent, &mut part.received, &mut part.written, &mut part.failed]
+                {
+                    *set &= !joined;
+                }
+            }
         }
     }
 

@@ -11,6 +11,7 @@ fn view() -> View {
         since: Generation(1),
         incarnation: Incarnation(7),
         cause: Cause::None,
+        missing_since: None,
     };
     View {
         volume: VolumeId(1),

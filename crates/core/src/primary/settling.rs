@@ -1,0 +1,167 @@
+//! Settling: writes that every member has, and has made durable, need no open region in anybody's
+//! intent log. A primary sees to it that writes settle, and tells its replicas how far that is, by
+//! one number per mirror (rule W6).
+//!
+//! Any flush tells it: all parts that were finished when it began are durable when every member has
+//! answered it. If the client sends none, the primary does, when a replica's log fills up or after
+//! [`crate::Settings::settle_after`].
+
+use std::collections::BTreeMap;
+
+use super::parts::{Part, PartAction};
+use super::{Context, Phase, Primary};
+use crate::ids::*;
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::time::Instant;
+use core::time::Duration;
+
+/// How often replicas are told how far writes have settled, if they do not ask.
+const TELL_PERIOD: Duration = Duration::from_secs(1);
+
+/// How far writes have settled.
+#[derive(Debug)]
+pub(super) struct Settling {
+    mirrors: BTreeMap<usize, MirrorSettling>,
+    /// When a flush for its sake was last begun.
+    flushed_at: Instant,
+    /// Whether a replica's log fills up.
+    is_wanted: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct MirrorSettling {
+    /// All writes up to here have settled.
+    through: Sequence,
+    /// What the replicas were told last, and when.
+    told: Sequence,
+    told_at: Instant,
+    /// The last write that was sent.
+    last: Sequence,
+    /// The first write that somebody failed and that must not settle yet.
+    held: Option<Sequence>,
+}
+
+impl Settling {
+    pub fn new(now: Instant) -> Self {
+        Self { mirrors: BTreeMap::new(), flushed_at: now, is_wanted: false }
+    }
+
+    fn mirror(&mut self, mirror: usize, now: Instant) -> &mut MirrorSettling {
+        self.mirrors.entry(mirror).or_insert(MirrorSettling {
+            through: Sequence(0),
+            told: Sequence(0),
+            told_at: now,
+            last: Sequence(0),
+            held: None,
+        })
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    /// A part that changes data begins.
+    pub(super) fn write_begins(&mut self, mirror: usize, sequence: Sequence, now: Instant) {
+        self.settling.mirror(mirror, now).last = sequence;
+    }
+
+    /// A replica has failed a write that other members may have: what they have and it lacks is noted
+    /// when it leaves, or they do. Until then the write does not settle.
+    pub(super) fn write_failed(&mut self, mirror: usize, sequence: Sequence, now: Instant) {
+        if self.mirrors[mirror].members.count_ones() > 1 {
+            let held = &mut self.settling.mirror(mirror, now).held;
+            *held = Some(held.map_or(sequence, |first| first.min(sequence)));
+        }
+    }
+
+    /// A view has been committed: before members adopt it, they note what those lack that left.
+    pub(super) fn let_failed_writes_settle(&mut self) {
+        self.settling.mirrors.values_mut().for_each(|mirror| mirror.held = None);
+    }
+
+    /// How far all writes to a mirror are finished: what a flush that begins now lets settle.
+    pub(super) fn finished_through(&self, mirror: usize) -> Sequence {
+        let is_unfinished = |part: &Part<P>| part.mirror == mirror && part.changes_data();
+        let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
+        let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
+        let first = unfinished.map(|(sequence, _)| *sequence).into_iter().chain(held).min();
+        first.map_or(self.last_sequence, |first| Sequence(first.0.saturating_sub(1)))
+    }
+
+    /// Every member of a mirror has answered a flush that began when all writes up to here were
+    /// finished.
+    pub(super) fn settled(&mut self, cx: &mut Context<'_, P>, mirror: usize, through: Sequence) {
+        let is_wanted = core::mem::take(&mut self.settling.is_wanted);
+        let settling = self.settling.mirror(mirror, cx.now);
+        settling.through = settling.through.max(through);
+        let is_time = is_wanted || cx.now.since(settling.told_at) >= TELL_PERIOD;
+        if is_time && settling.told < settling.through {
+            self.tell_settled(cx, mirror);
+        }
+    }
+
+    fn tell_settled(&mut self, cx: &mut Context<'_, P>, mirror: usize) {
+        let generation = self.generation();
+        let settling = self.settling.mirror(mirror, cx.now);
+        let through = settling.through;
+        (settling.told, settling.told_at) = (through, cx.now);
+        let peers = &self.mirrors[mirror];
+        for id in peers.ids(peers.members) {
+            if let Some(link) = self.peers.get(&id).and_then(|peer| peer.ready_link()) {
+                cx.send(link, Message::Settled { generation, through }, None);
+            }
+        }
+    }
+
+    /// A replica's intent log fills up.
+    pub(super) fn log_filling(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+    ) {
+        if generation != self.generation() || !self.is_member(replica) {
+            return;
+        }
+        // Whoever asks may have missed what was told.
+        if let Some(mirror) = self.peers.get(&replica).map(|peer| peer.mirror) {
+            self.tell_settled(cx, mirror);
+        }
+        self.settling.is_wanted = true;
+        self.flush_to_settle(cx);
+    }
+
+    /// Lets what has not settled do so after a while, though the client does not flush.
+    pub(super) fn watch_settling(&mut self, cx: &mut Context<'_, P>) {
+        let period = self.config.settings.settle_after;
+        let untold: Vec<_> = self
+            .settling
+            .mirrors
+            .iter()
+            .filter(|(_, m)| m.told < m.through && cx.now.since(m.told_at) >= TELL_PERIOD)
+            .map(|(mirror, _)| *mirror)
+            .collect();
+        for mirror in untold {
+            self.tell_settled(cx, mirror);
+        }
+        let is_unsettled = self.settling.mirrors.values().any(|m| m.through < m.last);
+        if is_unsettled && cx.now.since(self.settling.flushed_at) >= period {
+            self.flush_to_settle(cx);
+        }
+    }
+
+    /// Has all members flush what is finished. Apart from the client's flushes: those may wait for
+    /// writes that wait for room in an intent log.
+    fn flush_to_settle(&mut self, cx: &mut Context<'_, P>) {
+        let is_settling = self.parts.values().any(Part::is_settling);
+        if !matches!(self.phase, Phase::Serving) || is_settling || !self.can_send() {
+            return;
+        }
+        self.settling.flushed_at = cx.now;
+        let mirrors = self.mirrors.len();
+        let number = self.accept_internal(mirrors);
+        for mirror in 0..mirrors {
+            let through = self.finished_through(mirror);
+            self.send_part(cx, number, mirror, 0, PartAction::Settle { through });
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The intent log: which regions of a replica's data may differ from the other replicas'.
+//!
+//! A region is open from before its data are touched (invariant I5) until all members have written
+//! what was written there, and a device flush has followed on each of them (rule W6). The table of
+//! open regions is saved as a whole, so opening many costs as much as opening one, and writing to an
+//! open region costs nothing.
+//!
+//! A primary tells by one number how far its writes have settled, so a region remembers only the
+//! last write that came to it. A settled region stays open until its place is needed, or nothing
+//! has been written there for some time.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::block_set::BlockSet;
+use crate::ids::*;
+use crate::settings::{BLOCK, LONGEST_ZERO};
+use crate::time::Instant;
+
+/// The size of an intent log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntentLayout {
+    /// Bytes of one region, a multiple of [`BLOCK`]. If it is not less than the replica's size, the
+    /// whole replica is one region, and after a crash all of it has to be compared or copied.
+    pub region: u64,
+    /// Most regions that are open at once. At least as many as the longest request touches.
+    pub capacity: usize,
+}
+
+impl IntentLayout {
+    /// The layout of a new replica of so many bytes: regions of 4 MiB (1 MiB below 4 GiB), and room
+    /// for a sixteenth of them, within limits. A crash costs at most a copy of what they cover, 4 GiB.
+    #[must_use]
+    pub fn for_size(size: u64) -> Self {
+        let region = if size < SMALL { 1 << 20 } else { 4 << 20 };
+        let least = (u64::from(LONGEST_ZERO).min(size).div_ceil(region) + 1) as usize;
+        let capacity = ((size / 16 / region) as usize).clamp(least, MOST_OPEN.max(least));
+        Self { region, capacity }
+    }
+}
+
+/// Replicas below this size have smaller regions, in bytes.
+const SMALL: u64 = 4 << 30;
+/// Most regions that are open at once by default.
+const MOST_OPEN: usize = 1024;
+
+/// One open region.
+#[derive(Debug)]
+struct Region {
+    state: Settled,
+    /// Operations that will write there or are writing there.
+    operations: u32,
+    /// Whether the saved table holds it.
+    is_saved: bool,
+    used_at: Instant,
+}
+
+/// How far the writes to a region are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// All members have them, durably.
+    Yes,
+    /// Not known to be: this is the last one.
+    UpTo(PrimaryId, Sequence),
+    /// Their primary is not asked any more, or they came in an earlier life.
+    Orphaned,
+    /// Whoever may lack them is known, but this disk has not been flushed since.
+    Unflushed,
+}
+
+/// What came of a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reservation {
+    /// All its regions are open: write.
+    Open,
+    /// They will be when the table has been saved.
+    Opening,
+    /// There is no place for them.
+    Full,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct IntentLog {
+    layout: IntentLayout,
+    /// Blocks of the replica.
+    blocks: u64,
+    regions: BTreeMap<u64, Region>,
+    unsaved: usize,
+    /// Blocks that were written and have not settled.
+    touched: BlockSet,
+    /// Whether the saved table holds regions that are open no more.
+    is_outdated: bool,
+}
+
+impl IntentLog {
+    /// The log as it was found on the disk: what was open then stays open until something is known
+    /// of it.
+    pub fn new(layout: IntentLayout, size: u64, open: &[u64], now: Instant) -> Self {
+        let blocks = size.div_ceil(u64::from(BLOCK));
+        let mut log = Self {
+            layout,
+            blocks,
+            regions: BTreeMap::new(),
+            unsaved: 0,
+            touched: BlockSet::default(),
+            is_outdated: false,
+        };
+        for region in open {
+            let state = Settled::Orphaned;
+            let found = Region { state, operations: 0, is_saved: true, used_at: now };
+            log.regions.insert(*region, found);
+            log.touched.insert(log.blocks_of(*region));
+        }
+        log
+    }
+
+    /// The blocks of a range of bytes.
+    pub fn blocks(&self, offset: u64, length: u32) -> Range<u64> {
+        let block = u64::from(BLOCK);
+        offset / block..(offset + u64::from(length)).div_ceil(block).min(self.blocks)
+    }
+
+    fn blocks_of(&self, region: u64) -> Range<u64> {
+        let first = region * self.blocks_per_region();
+        first..(first + self.blocks_per_region()).min(self.blocks)
+    }
+
+    fn blocks_per_region(&self) -> u64 {
+        self.layout.region / u64::from(BLOCK)
+    }
+
+    fn regions_of(&self, blocks: &Range<u64>) -> Range<u64> {
+        blocks.start / self.blocks_per_region()..blocks.end.div_ceil(self.blocks_per_region())
+    }
+
+    /// Makes sure that the regions of these blocks are open before they are written.
+    pub fn reserve(
+        &mut self,
+        now: Instant,
+        blocks: &Range<u64>,
+        by: (PrimaryId, Sequence),
+    ) -> Reservation {
+        let regions = self.regions_of(blocks);
+        let new = regions.clone().filter(|region| !self.regions.contains_key(region)).count();
+        if self.regions.len() + new > self.layout.capacity {
+            return Reservation::Full;
+        }
+        let mut all_saved = true;
+        for region in regions {
+            let unsaved = &mut self.unsaved;
+            let entry = self.regions.entry(region).or_insert_with(|| {
+                *unsaved += 1;
+                let state = Settled::Yes;
+                Region { state, operations: 0, is_saved: false, used_at: now }
+            });
+            entry.used_at = now;
+            entry.operations += 1;
+            entry.write_comes(by);
+            all_saved &= entry.is_saved;
+        }
+        self.touched.insert(blocks.clone());
+        if all_saved { Reservation::Open } else { Reservation::Opening }
+    }
+
+    /// Whether the regions of these blocks are open on the disk.
+    pub fn is_open(&self, blocks: &Range<u64>) -> bool {
+        self.regions_of(blocks).all(|region| self.regions.get(&region).is_some_and(|r| r.is_saved))
+    }
+
+    /// An operation for which regions were reserved has ended.
+    pub fn release(&mut self, blocks: &Range<u64>) {
+        for region in self.regions_of(blocks) {
+            if let Some(entry) = self.regions.get_mut(&region) {
+                entry.operations -= 1;
+            }
+        }
+    }
+
+    /// All members have written this primary's writes up to `through`, and flushed since. Tells
+    /// whether that settles any region.
+    pub fn settled(&mut self, by: PrimaryId, through: Sequence) -> bool {
+        let is_settled =
+            |state| matches!(state, Settled::UpTo(p, last) if p == by && last <= through);
+        self.settle_those(is_settled)
+    }
+
+    /// All that is open is known to be the same on all members, or known to be missing elsewhere.
+    pub fn settle_orphans(&mut self) {
+        self.settle_those(|state| state == Settled::Orphaned);
+    }
+
+    /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed, which
+    /// [`Self::flushed`] is to be told.
+    pub fn adopt_orphans(&mut self) -> bool {
+        let touched = self.orphaned();
+        self.touched_removed(&touched);
+        let orphans = self.regions.values_mut().filter(|r| r.state == Settled::Orphaned);
+        orphans.map(|entry| entry.state = Settled::Unflushed).count() > 0
+    }
+
+    /// The disk was flushed after [`Self::adopt_orphans`].
+    pub fn flushed(&mut self) {
+        self.settle_those(|state| state == Settled::Unflushed);
+    }
+
+    fn touched_removed(&mut self, blocks: &BlockSet) {
+        let mut at = 0;
+        while let Some(run) = blocks.first_run(at..u64::MAX) {
+            at = run.end;
+            self.touched.remove(run);
+        }
+    }
+
+    /// The volume was detached cleanly.
+    pub fn settle_all(&mut self) {
+        self.settle_those(|_| true);
+    }
+
+    fn settle_those(&mut self, is_settled: impl Fn(Settled) -> bool) -> bool {
+        let found: Vec<_> = self
+            .regions
+            .iter_mut()
+            .filter(|(_, entry)| entry.state != Settled::Yes && is_settled(entry.state))
+            .map(|(region, entry)| {
+                entry.state = Settled::Yes;
+                *region
+            })
+            .collect();
+        for region in &found {
+            self.touched.remove(self.blocks_of(*region));
+        }
+        !found.is_empty()
+    }
+
+    /// Nobody will tell any more how far the writes of these primaries are.
+    pub fn orphan(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
+        for entry in self.regions.values_mut() {
+            if matches!(entry.state, Settled::UpTo(primary, _) if is_gone(primary)) {
+                entry.state = Settled::Orphaned;
+            }
+        }
+    }
+
+    /// Blocks that were written and that some other replica may lack.
+    pub fn touched(&self) -> &BlockSet {
+        &self.touched
+    }
+
+    /// Of those, the ones whose primary is not asked any more.
+    pub fn orphaned(&self) -> BlockSet {
+        let mut orphaned = BlockSet::default();
+        for (region, _) in self.regions.iter().filter(|(_, r)| r.state == Settled::Orphaned) {
+            let blocks = self.blocks_of(*region);
+            let mut at = blocks.start;
+            while let Some(run) = self.touched.first_run(at..blocks.end) {
+                at = run.end;
+                orphaned.insert(run);
+            }
+        }
+        orphaned
+    }
+
+    /// Closes settled regions, those first that have been unused for longest, until there is room
+    /// for the regions of these blocks and a fourth of the log. `may_close` tells whether the
+    /// bitmaps of these blocks are durable. Returns whether there is room.
+    pub fn make_room(
+        &mut self,
+        blocks: &Range<u64>,
+        may_close: impl Fn(&Range<u64>) -> bool,
+    ) -> bool {
+        let wanted = self.regions_of(blocks);
+        let new = wanted.clone().filter(|region| !self.regions.contains_key(region)).count();
+        let is_idle = |entry: &Region| entry.state == Settled::Yes && entry.operations == 0;
+        let mut idle: Vec<_> = self
+            .regions
+            .iter()
+            .filter(|(region, entry)| !wanted.contains(*region) && is_idle(entry))
+            .filter(|(region, _)| may_close(&self.blocks_of(**region)))
+            .map(|(region, entry)| (entry.used_at, *region))
+            .collect();
+        idle.sort_unstable();
+        idle.truncate(new.max(self.layout.capacity / 4));
+        idle.into_iter().for_each(|(_, region)| self.close(region));
+        self.regions.len() + new <= self.layout.capacity
+    }
+
+    /// Closes settled regions that nobody has written to for so long.
+    pub fn close_unused(
+        &mut self,
+        now: Instant,
+        unused_for: Duration,
+        may_close: impl Fn(&Range<u64>) -> bool,
+    ) {
+        let unused: Vec<_> = self
+            .regions
+            .iter()
+            .filter(|(_, r)| r.state == Settled::Yes && r.operations == 0)
+            .filter(|(_, r)| now.since(r.used_at) >= unused_for)
+            .map(|(region, _)| *region)
+            .filter(|region| may_close(&self.blocks_of(*region)))
+            .collect();
+        unused.into_iter().for_each(|region| self.close(region));
+    }
+
+    fn close(&mut self, region: u64) {
+        if let Some(entry) = self.regions.remove(&region) {
+            if entry.is_saved {
+                self.is_outdated = true;
+            } else {
+                self.unsaved -= 1;
+            }
+        }
+    }
+
+    /// Whether operations wait for the table to be saved.
+    pub fn must_save(&self) -> bool {
+        self.unsaved > 0
+    }
+
+    /// Whether the saved table holds too much.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated
+    }
+
+    /// The table to save. What is opened or closed from now on is left to the next one.
+    pub fn table(&mut self) -> Vec<u64> {
+        self.is_outdated = false;
+        self.regions.keys().copied().collect()
+    }
+
+    /// This table is on the disk.
+    pub fn saved(&mut self, table: &[u64]) {
+        for region in table {
+            match self.regions.get_mut(region) {
+                Some(entry) if !entry.is_saved => {
+                    entry.is_saved = true;
+                    self.unsaved -= 1;
+                }
+                Some(_) => {}
+                None => self.is_outdated = true,
+            }
+        }
+    }
+
+    /// Whether so much has not settled that the primary should see to it.
+    pub fn is_filling(&self) -> bool {
+        let unsettled = self.regions.values().filter(|r| r.state != Settled::Yes).count();
+        unsettled * 4 >= self.layout.capacity * 3
+    }
+
+    /// How many regions are open.
+    pub fn open_regions(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Whether so many regions are open that it is worth asking whether the log is filling.
+    pub fn may_be_filling(&self) -> bool {
+        self.regions.len() * 4 >= self.layout.capacity * 3
+    }
+}
+
+impl Region {
+    fn write_comes(&mut self, (primary, sequence): (PrimaryId, Sequence)) {
+        self.state = match self.state {
+            Settled::Orphaned => Settled::Orphaned,
+            Settled::UpTo(p, last) if p == primary => Settled::UpTo(p, last.max(sequence)),
+            // With several primaries the region waits until the volume's orphans are resolved.
+            Settled::UpTo(..) => Settled::Orphaned,
+            // The flush that lets this write settle covers the older ones.
+            Settled::Yes | Settled::Unflushed => Settled::UpTo(primary, sequence),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! The intent log and the bitmaps at work: regions are opened before writes, bitmaps saved before
+//! regions are closed, and both follow the view (rules W6, W7).
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::flush::FlushWaiter;
+use super::intent_log::Reservation;
+use super::missing::MissingPage;
+use super::operations::{Intent, Origin};
+use super::{Context, DiskAction, DiskError, Replica};
+use crate::ids::*;
+use crate::message::{Failure, Message};
+use crate::payload::Payload;
+use crate::range_lock::LockNumber;
+use crate::settings::BLOCK;
+use crate::time::Instant;
+use crate::view::{ReplicaRecord, ReplicaState, View};
+
+/// How often primaries are asked to let writes settle.
+const ASK_PERIOD: Duration = Duration::from_millis(100);
+/// Most pages of bitmaps that are saved at once.
+pub(super) const MOST_PAGES: usize = 256;
+
+/// What is under way, and who waits.
+#[derive(Debug, Default)]
+pub(super) struct IntentWork {
+    /// The table that is being saved.
+    saving: Option<(u64, Vec<u64>)>,
+    /// The pages of bitmaps that are being saved.
+    saving_missing: Option<u64>,
+    /// Operations for which there is no room in the log, in their order.
+    waiting: Vec<LockNumber>,
+    /// Operations whose regions are being opened.
+    opening: Vec<LockNumber>,
+    asked_at: Option<Instant>,
+    /// When unused regions are looked for next.
+    look_at: Option<Instant>,
+    pub saves: u64,
+}
+
+impl IntentWork {
+    pub fn is_saving(&self, ticket: u64) -> bool {
+        self.saving.as_ref().is_some_and(|(saving, _)| *saving == ticket)
+    }
+
+    pub fn is_saving_missing(&self, ticket: u64) -> bool {
+        self.saving_missing == Some(ticket)
+    }
+
+    pub fn is_saving_any(&self) -> bool {
+        self.saving.is_some() || self.saving_missing.is_some()
+    }
+
+    pub fn is_saving_bitmaps(&self) -> bool {
+        self.saving_missing.is_some()
+    }
+
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let ask_again =
+            self.asked_at.filter(|_| !self.waiting.is_empty()).map(|at| at + ASK_PERIOD);
+        [self.look_at, ask_again].into_iter().flatten().min()
+    }
+}
+
+impl<P: Payload> Replica<P> {
+    /// A write has come: its regions have to be open before it begins. Whoever gets no writes at
+    /// present lacks it from now on, whatever becomes of it.
+    pub(super) fn reserve_intent(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
+        if self.intent_work.waiting.is_empty() && self.try_reserve(cx, number) {
+            return;
+        }
+        self.intent_work.waiting.push(number);
+    }
+
+    fn try_reserve(&mut self, cx: &mut Context<'_, P>, number: LockNumber) -> bool {
+        let Some(operation) = self.operations.get_mut(&number) else { return true };
+        let Origin::Primary(_, primary, id) = operation.origin else { return true };
+        let Intent::Waiting(blocks) = operation.intent.clone() else { return true };
+        let reservation = match self.intents.reserve(cx.now, &blocks, (primary, id.sequence)) {
+            Reservation::Full => {
+                let missing = &self.missing;
+                self.intents.make_room(&blocks, |region| !missing.has_unsaved(region));
+                self.intents.reserve(cx.now, &blocks, (primary, id.sequence))
+            }
+            reservation => reservation,
+        };
+        if reservation == Reservation::Full {
+            return false;
+        }
+        self.missing.note(&blocks);
+        if reservation == Reservation::Open {
+            operation.intent = Intent::Open(blocks);
+            self.begin_if_ready(cx, number);
+        } else {
+            operation.intent = Intent::Opening(blocks);
+            self.intent_work.opening.push(number);
+        }
+        true
+    }
+
+    /// Takes the intent log and the bitmaps as far as they go now.
+    pub(super) fn advance_intents(&mut self, cx: &mut Context<'_, P>) {
+        while let Some(number) = self.intent_work.waiting.first().copied() {
+            if !self.try_reserve(cx, number) {
+                break;
+            }
+            self.intent_work.waiting.remove(0);
+        }
+        let is_full = !self.intent_work.waiting.is_empty();
+        if is_full {
+            self.save_missing(cx);
+            self.fail_what_cannot_settle(cx);
+        }
+        if is_full || (self.intents.may_be_filling() && self.intents.is_filling()) {
+            self.ask_to_settle(cx);
+        }
+        if self.intents.must_save() {
+            self.save_intents(cx);
+        }
+        self.close_unused(cx);
+    }
+
+    /// On a disk that has failed a flush nothing settles any more, so a full log stays full.
+    fn fail_what_cannot_settle(&mut self, cx: &mut Context<'_, P>) {
+        let Some(error) = self.flushes.failure() else { return };
+        for number in core::mem::take(&mut self.intent_work.waiting) {
+            self.operation_done(cx, number, Err(error));
+        }
+    }
+
+    /// Lets go of what has not been used for a while, so that a crash finds little open.
+    fn close_unused(&mut self, cx: &mut Context<'_, P>) {
+        let unused_for = self.config.settings.settle_after;
+        if self.intents.open_regions() == 0 && self.missing.is_saved() {
+            self.intent_work.look_at = None;
+        } else {
+            self.intent_work.look_at.get_or_insert(cx.now + unused_for);
+        }
+        if self.intent_work.look_at.is_none_or(|at| cx.now < at) {
+            if self.intents.is_outdated() && self.intents.open_regions() == 0 {
+                self.save_intents(cx);
+            }
+            return;
+        }
+        self.intent_work.look_at = Some(cx.now + unused_for);
+        self.save_missing(cx);
+        let missing = &self.missing;
+        self.intents.close_unused(cx.now, unused_for, |region| !missing.has_unsaved(region));
+        if self.intents.is_outdated() {
+            self.save_intents(cx);
+        }
+    }
+
+    fn ask_to_settle(&mut self, cx: &mut Context<'_, P>) {
+        if self.intent_work.asked_at.is_some_and(|at| cx.now.since(at) < ASK_PERIOD) {
+            return;
+        }
+        self.intent_work.asked_at = Some(cx.now);
+        let generation = self.view.generation;
+        self.tell_primaries(cx, Message::LogFilling { generation });
+    }
+
+    fn save_intents(&mut self, cx: &mut Context<'_, P>) {
+        if self.intent_work.saving.is_some() {
+            return;
+        }
+        let table = self.intents.table();
+        let ticket = self.next_number();
+        self.intent_work.saving = Some((ticket, table.clone()));
+        self.intent_work.saves += 1;
+        cx.disk(ticket, DiskAction::SaveIntents(table));
+    }
+
+    pub(super) fn intents_saved(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        outcome: Result<(), DiskError>,
+    ) {
+        let Some((_, table)) = self.intent_work.saving.take() else { return };
+        if outcome.is_ok() {
+            self.intents.saved(&table);
+        }
+        for number in core::mem::take(&mut self.intent_work.opening) {
+            let Some(operation) = self.operations.get_mut(&number) else { continue };
+            let Intent::Opening(blocks) = operation.intent.clone() else { continue };
+            if self.intents.is_open(&blocks) {
+                operation.intent = Intent::Open(blocks);
+                self.begin_if_ready(cx, number);
+            } else if let Err(error) = outcome {
+                self.operation_done(cx, number, Err(error));
+            } else {
+                self.intent_work.opening.push(number);
+            }
+        }
+        if let Err(error) = outcome {
+            self.tell_disk_failed(cx, error.into());
+        }
+    }
+
+    /// Saves pages of bitmaps that are not on the disk.
+    pub(super) fn save_missing(&mut self, cx: &mut Context<'_, P>) {
+        if self.intent_work.saving_missing.is_some() || self.missing.is_saved() {
+            return;
+        }
+        let pages = self.missing.take_unsaved(MOST_PAGES);
+        self.save_pages(cx, pages);
+    }
+
+    pub(super) fn save_pages(&mut self, cx: &mut Context<'_, P>, pages: Vec<MissingPage>) {
+        if pages.is_empty() {
+            return;
+        }
+        let ticket = self.next_number();
+        self.intent_work.saving_missing = Some(ticket);
+        cx.disk(ticket, DiskAction::SaveMissing(pages));
+    }
+
+    pub(super) fn missing_saved(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        outcome: Result<(), DiskError>,
+    ) {
+        self.intent_work.saving_missing = None;
+        self.missing.saved(outcome.is_ok());
+        if let Err(error) = outcome {
+            return self.tell_disk_failed(cx, error.into());
+        }
+        if !self.intent_work.waiting.is_empty() {
+            self.save_missing(cx);
+        }
+    }
+
+    pub(super) fn tell_disk_failed(&mut self, cx: &mut Context<'_, P>, failure: Failure) {
+        let generation = self.view.generation;
+        self.tell_primaries(cx, Message::DiskFailed { generation, failure });
+    }
+
+    /// A primary says how far its writes have settled.
+    pub(super) fn settled(&mut self, link: LinkId, generation: Generation, through: Sequence) {
+        let Some(primary) = self.primary_of(link) else { return };
+        if self.is_current(generation) && self.view.has_primary(primary) {
+            let has_progressed = self.intents.settled(primary, through);
+            self.intent_work.asked_at.take_if(|_| has_progressed);
+        }
+    }
+
+    /// An operation that had not begun is over.
+    pub(super) fn forget_intent_of(&mut self, number: LockNumber) {
+        self.intent_work.waiting.retain(|waiting| *waiting != number);
+        self.intent_work.opening.retain(|opening| *opening != number);
+    }
+
+    /// A view has been adopted: notes what is missing on whom from now on, and what is settled by
+    /// it (rule W7).
+    pub(super) fn intents_follow(&mut self, cx: &mut Context<'_, P>, old: &View) {
+        let me = self.config.id;
+        let Some((mirror, record)) = self.view.replica(me).map(|(m, r)| (m, *r)) else { return };
+        self.missing.follow(&self.view.mirrors[mirror], me);
+        let before = old.replica(me).map(|(_, record)| *record);
+        let begins_anew = record.state != ReplicaState::InSync
+            && before.is_none_or(|before| before.since != record.since);
+        let view = &self.view;
+        self.intents.orphan(|primary| begins_anew || !view.has_primary(primary));
+        let left: Vec<_> = self.view.mirrors[mirror]
+            .replicas
+            .iter()
+            .filter(|after| after.id != me && after.state != ReplicaState::InSync)
+            .filter(|after| left_between(old, after))
+            .map(|after| after.id)
+            .collect();
+        for replica in left {
+            self.missing.add(replica, self.intents.touched());
+        }
+        let became_in_sync = record.state == ReplicaState::InSync
+            && before.is_some_and(|before| before.state != ReplicaState::InSync);
+        let was_in_sync = record.state == ReplicaState::InSync && !became_in_sync;
+        if was_in_sync && self.view.primaries.is_empty() {
+            self.intents.settle_all();
+        } else if became_in_sync {
+            self.intents.settle_orphans();
+        } else {
+            self.resolve_orphans(cx);
+        }
+    }
+
+    /// Writes of which no primary will tell any more whether they have settled: those that may lack
+    /// them are known, if there is only one truth.
+    fn resolve_orphans(&mut self, cx: &mut Context<'_, P>) {
+        let me = self.config.id;
+        let Some((mirror, record)) = self.view.replica(me) else { return };
+        let is_in_sync = record.state == ReplicaState::InSync;
+        let others: Vec<ReplicaRecord> =
+            self.view.mirrors[mirror].replicas.iter().filter(|r| r.id != me).copied().collect();
+        if is_in_sync && others.iter().any(|r| r.state == ReplicaState::InSync) {
+            return;
+        }
+        let orphaned = self.intents.orphaned();
+        if !orphaned.is_empty() {
+            let lacking = if is_in_sync { others.iter().map(|r| r.id).collect() } else { vec![me] };
+            for replica in lacking {
+                self.missing.add(replica, &orphaned);
+            }
+        }
+        if !is_in_sync {
+            // It will get these blocks anew.
+            self.intents.settle_orphans();
+        } else if self.intents.adopt_orphans() {
+            self.flush(cx, FlushWaiter::Intents);
+        }
+    }
+
+    /// After a crash: any write to an open region may lack on any other replica. The regions stay
+    /// open until a view is adopted: the one in the superblocks may not be the newest, so those that
+    /// it says are missing may have been in-sync since, and have left again.
+    pub(super) fn distrust_open_regions(&mut self) {
+        let lacking: Vec<_> =
+            self.missing.replicas().filter(|replica| *replica != self.config.id).collect();
+        for replica in lacking {
+            self.missing.add(replica, self.intents.touched());
+        }
+        if self.view.primaries.is_empty() && self.state() == Some(ReplicaState::InSync) {
+            // Detached cleanly: the others that are in-sync have all.
+            self.intents.settle_all();
+        }
+    }
+
+    /// The bytes of a run of blocks, cut at the replica's end.
+    pub(super) fn bytes_of(&self, blocks: &Range<u64>) -> Range<u64> {
+        let block = u64::from(BLOCK);
+        blocks.start * block..(blocks.end * block).min(self.size())
+    }
+}
+
+/// Whether a replica that is not in-sync now was a member in an older view, and not without a break.
+fn left_between(old: &View, after: &ReplicaRecord) -> bool {
+    let Some((_, before)) = old.replica(after.id) else { return false };
+    let stayed = after.state.takes_writes() && before.since == after.since;
+    before.state.takes_writes() && !stayed
+}

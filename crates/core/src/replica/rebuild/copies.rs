@@ -1,0 +1,342 @@
+//! Copying: per region, hold it, so that incoming writes wait; let every primary say that the source
+//! has answered all writes that were sent there before; copy what is lacking there, run by run; let
+//! the waiting writes go.
+//!
+//! Whatever goes wrong, the region is let go and begun again later, so writes are held for
+//! [`crate::Settings::longest_hold`] and one disk action at most.
+
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+use super::super::{DiskAction, DiskError, Replica};
+use super::{Context, Phase, RETRY_PAUSE, Source};
+use crate::ids::*;
+use crate::message::{CopyContent, Message, RebuildWait};
+use crate::payload::Payload;
+use crate::range_lock::LockNumber;
+use crate::replica::flush::FlushWaiter;
+use crate::settings::{BLOCK, REGION};
+use crate::time::Instant;
+
+/// Blocks of the unit that is held and drained at once.
+const UNIT: u64 = (REGION / BLOCK) as u64;
+/// Runs of one region that are copied at once.
+const MOST_RUNS: usize = 16;
+/// Units after which what was copied is made durable, so that it can be crossed off.
+const FLUSH_AFTER: u64 = 64;
+
+/// One region on its way.
+#[derive(Debug)]
+pub(super) struct Copy {
+    /// From the first lacking block to the last one.
+    blocks: Range<u64>,
+    /// The first block that no run has been begun for.
+    next: u64,
+    lock: LockNumber,
+    step: Step,
+    /// When the hold was granted.
+    since: Instant,
+    /// Whether any run was answered since.
+    is_alive: bool,
+    /// Runs whose data are being written.
+    writing: usize,
+    /// Given up, but for what is being written.
+    is_let_go: bool,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Waits for its hold.
+    Locking,
+    /// Waits for these primaries.
+    Draining(BTreeSet<PrimaryId>),
+    /// Its runs are read and written.
+    Copying,
+}
+
+/// A run of lacking blocks that is being copied.
+#[derive(Debug)]
+pub(super) struct Run {
+    region: CopyToken,
+    blocks: Range<u64>,
+    is_writing: bool,
+}
+
+impl<P: Payload> Replica<P> {
+    pub(super) fn begin_copies(&mut self, cx: &mut Context<'_, P>) {
+        let most = self.config.settings.concurrent_copies;
+        if !self.everyone_connected() {
+            if let Some(rebuild) = &mut self.rebuild {
+                rebuild.progress.waits_for = Some(RebuildWait::Drain);
+            }
+            return;
+        }
+        while let Some(rebuild) = &self.rebuild
+            && rebuild.phase == Phase::Copying
+            && rebuild.copies.len() < most
+        {
+            let Some(blocks) = self.next_region() else { break };
+            self.begin_copy(cx, blocks);
+        }
+        let Some(rebuild) = &mut self.rebuild else { return };
+        if rebuild.phase == Phase::Copying
+            && rebuild.lacking.is_empty()
+            && rebuild.copies.is_empty()
+        {
+            let me = self.config.id;
+            let others = self.missing.replicas().filter(|replica| *replica != me).collect();
+            rebuild.phase = Phase::Inheriting(others, None);
+            self.inherit(cx);
+        }
+    }
+
+    /// Whether every primary of the adopted view has a session here: each has to drain.
+    fn everyone_connected(&self) -> bool {
+        !self.view.primaries.is_empty()
+            && self.view.primaries.iter().all(|p| self.open_primaries().any(|(_, open)| open == *p))
+    }
+
+    /// From the first lacking block to the last one in the next region that is not under way.
+    fn next_region(&mut self) -> Option<Range<u64>> {
+        let rebuild = self.rebuild.as_mut()?;
+        for from in [rebuild.cursor, 0] {
+            rebuild.cursor = from;
+            while let Some(run) = rebuild.lacking.first_run(rebuild.cursor..u64::MAX) {
+                let unit = run.start / UNIT;
+                let end = (unit + 1) * UNIT;
+                rebuild.cursor = end;
+                if rebuild.copies.values().any(|copy| copy.blocks.start / UNIT == unit) {
+                    continue;
+                }
+                let mut last = run.end.min(end);
+                while let Some(run) = rebuild.lacking.first_run(last..end) {
+                    last = run.end;
+                }
+                return Some(run.start..last);
+            }
+        }
+        None
+    }
+
+    fn begin_copy(&mut self, cx: &mut Context<'_, P>, blocks: Range<u64>) {
+        let token = CopyToken(self.next_number());
+        let bytes = self.bytes_of(&blocks);
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let copy = Copy {
+            next: blocks.start,
+            blocks,
+            lock: 0,
+            step: Step::Locking,
+            since: cx.now,
+            is_alive: false,
+            writing: 0,
+            is_let_go: false,
+        };
+        rebuild.copies.insert(token, copy);
+        let lock = self.hold(cx, token, bytes.start, (bytes.end - bytes.start) as u32);
+        if let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) {
+            copy.lock = lock;
+        }
+    }
+
+    /// A hold was granted: ask all primaries to drain the range.
+    pub(in crate::replica) fn range_held(&mut self, cx: &mut Context<'_, P>, token: CopyToken) {
+        let generation = self.view.generation;
+        let links: Vec<_> =
+            self.open_primaries().filter(|(_, primary)| self.view.has_primary(*primary)).collect();
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let Source::Open(source, _) = rebuild.source else { return };
+        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
+        copy.since = cx.now;
+        copy.step = Step::Draining(links.iter().map(|(_, primary)| *primary).collect());
+        let blocks = copy.blocks.clone();
+        let bytes = self.bytes_of(&blocks);
+        let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
+        for (link, _) in links {
+            cx.send(link, Message::Drain { generation, token, offset, length, source }, None);
+        }
+    }
+
+    pub(in crate::replica) fn drained(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        generation: Generation,
+        token: CopyToken,
+    ) {
+        let Some(primary) = self.primary_of(link) else { return };
+        if !self.is_current(generation) {
+            return;
+        }
+        let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) else {
+            return;
+        };
+        let Step::Draining(primaries) = &mut copy.step else { return };
+        primaries.remove(&primary);
+        if primaries.is_empty() {
+            copy.step = Step::Copying;
+            self.read_runs(cx, token);
+        }
+    }
+
+    /// Asks the source for the next lacking runs of a region; ends the hold if there are none left.
+    fn read_runs(&mut self, cx: &mut Context<'_, P>, region: CopyToken) {
+        let generation = self.view.generation;
+        loop {
+            let token = CopyToken(self.next_number());
+            let Some(rebuild) = &mut self.rebuild else { return };
+            let Some(copy) = rebuild.copies.get_mut(&region) else { return };
+            let under_way = rebuild.runs.values().filter(|run| run.region == region).count();
+            let next = rebuild.lacking.first_run(copy.next..copy.blocks.end);
+            let Some(blocks) = next.filter(|_| !copy.is_let_go) else {
+                if under_way == 0 {
+                    self.region_over(cx, region);
+                }
+                return;
+            };
+            let Source::Open(_, link) = rebuild.source else { return };
+            if under_way >= MOST_RUNS {
+                return;
+            }
+            copy.next = blocks.end;
+            rebuild.runs.insert(token, Run { region, blocks: blocks.clone(), is_writing: false });
+            let bytes = self.bytes_of(&blocks);
+            let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
+            cx.send(link, Message::Copy { generation, token, offset, length }, None);
+        }
+    }
+
+    pub(in crate::replica) fn copied(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        token: CopyToken,
+        content: CopyContent,
+        payload: Option<P>,
+    ) {
+        let Some(rebuild) = &self.rebuild else { return };
+        let Some(run) = rebuild.runs.get(&token).filter(|run| !run.is_writing) else { return };
+        if rebuild.source_link() != Some(link) {
+            return;
+        }
+        let (region, bytes) = (run.region, self.bytes_of(&run.blocks));
+        let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
+        let action = match (content, payload) {
+            (CopyContent::Data, Some(payload)) if payload.length() == length => {
+                DiskAction::Write { offset, payload }
+            }
+            (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
+            (CopyContent::Failed(_), _) => {
+                return self.lose_source(cx, RebuildWait::SourceMedium(offset));
+            }
+            _ => return self.lose_source(cx, RebuildWait::Source),
+        };
+        let Some(rebuild) = &mut self.rebuild else { return };
+        if let DiskAction::Write { .. } = action {
+            rebuild.progress.copied += u64::from(length);
+        }
+        if let Some(run) = rebuild.runs.get_mut(&token) {
+            run.is_writing = true;
+        }
+        let Some(copy) = rebuild.copies.get_mut(&region) else { return };
+        copy.writing += 1;
+        copy.is_alive = true;
+        let lock = copy.lock;
+        self.begin_held(cx, lock, token.0, action);
+    }
+
+    /// A copied run is on the disk, or could not be written.
+    pub(in crate::replica) fn copy_written(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        token: CopyToken,
+        outcome: Result<(), DiskError>,
+    ) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(run) = rebuild.runs.remove(&token) else { return };
+        if let Some(copy) = rebuild.copies.get_mut(&run.region) {
+            copy.writing -= 1;
+        }
+        match outcome {
+            Ok(()) => {
+                let blocks = run.blocks.end - run.blocks.start;
+                rebuild.progress.done += blocks * u64::from(BLOCK);
+                rebuild.progress.done = rebuild.progress.done.min(rebuild.progress.total);
+                rebuild.progress.waits_for = None;
+                rebuild.lacking.remove(run.blocks);
+            }
+            Err(error) => {
+                self.rebuild_broke(cx, error);
+                self.let_go(cx, |_| true);
+            }
+        }
+        self.read_runs(cx, run.region);
+    }
+
+    /// Nothing of a region is under way any more: lets the waiting writes go.
+    fn region_over(&mut self, cx: &mut Context<'_, P>, region: CopyToken) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(copy) = rebuild.copies.remove(&region) else { return };
+        let unit = copy.blocks.start / UNIT * UNIT;
+        if rebuild.lacking.first_run(unit..unit + UNIT).is_none() {
+            rebuild.unflushed.insert(unit..unit + UNIT);
+        }
+        let flush_due = rebuild.unflushed.count() >= FLUSH_AFTER * UNIT;
+        self.end_operation(cx, copy.lock);
+        if flush_due && !self.flushes.awaits_copies() {
+            self.flush(cx, FlushWaiter::Copies);
+        }
+        self.start_flush(cx);
+    }
+
+    /// Lets go of regions that are held for too long, and of a source that does not answer.
+    pub(super) fn let_go_of_late_copies(&mut self, cx: &mut Context<'_, P>) {
+        let (now, longest) = (cx.now, self.config.settings.longest_hold);
+        let deadline = self.config.settings.deadline;
+        let Some(rebuild) = &self.rebuild else { return };
+        let late = |copy: &Copy| now.since(copy.since) >= longest;
+        let is_reading = |copy: &Copy| matches!(copy.step, Step::Copying) && !copy.is_let_go;
+        let is_silent =
+            |copy: &Copy| is_reading(copy) && late(copy) && !copy.is_alive && copy.writing == 0;
+        let opening_late = matches!(rebuild.source, Source::Opening(_, _, since)
+            if now.since(since) >= deadline);
+        let question_late = match &rebuild.phase {
+            Phase::Learning(Some(question)) | Phase::Inheriting(_, Some(question)) => {
+                now.since(question.asked_at) >= deadline
+            }
+            _ => false,
+        };
+        if opening_late || question_late || rebuild.copies.values().any(is_silent) {
+            return self.lose_source(cx, RebuildWait::Source);
+        }
+        let is_draining = |copy: &Copy| matches!(copy.step, Step::Draining(_));
+        if rebuild.copies.values().any(|copy| is_draining(copy) && late(copy)) {
+            self.let_go(cx, |copy| late(copy));
+            if let Some(rebuild) = &mut self.rebuild {
+                rebuild.progress.waits_for = Some(RebuildWait::Drain);
+                rebuild.retry_at = now + RETRY_PAUSE;
+            }
+        } else if rebuild.copies.values().any(|copy| is_reading(copy) && late(copy)) {
+            self.let_go(cx, |copy| is_reading(copy) && late(copy));
+        }
+    }
+
+    /// Lets go of the chosen regions, but for what is being written; the rest is copied later.
+    pub(super) fn let_go(&mut self, cx: &mut Context<'_, P>, chosen: impl Fn(&Copy) -> bool) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let mut regions = Vec::new();
+        for (token, copy) in rebuild.copies.iter_mut().filter(|(_, copy)| chosen(copy)) {
+            copy.is_let_go = true;
+            if copy.writing == 0 {
+                regions.push(*token);
+            }
+        }
+        let copies = &rebuild.copies;
+        rebuild.runs.retain(|_, run| {
+            run.is_writing || copies.get(&run.region).is_some_and(|copy| !copy.is_let_go)
+        });
+        for region in regions.into_iter().rev() {
+            self.region_over(cx, region);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use super::*;
+
+const ME: ReplicaId = ReplicaId(7);
+
+fn table(sequence: u64) -> IntentTable {
+    IntentTable { sequence, replica: ME, regions: (0..sequence * 3).collect() }
+}
+
+#[test]
+fn a_table_survives_the_trip() {
+    let full =
+        IntentTable { sequence: 9, replica: ME, regions: (0..MOST_REGIONS as u64).collect() };
+    for table in [table(0), table(5), full] {
+        assert_eq!(IntentTable::decode(&table.encode(), ME), Some(table));
+    }
+}
+
+#[test]
+fn every_changed_byte_is_noticed() {
+    let bytes = table(5).encode();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert_eq!(IntentTable::decode(&damaged, ME), None, "byte {at}");
+    }
+    assert_eq!(IntentTable::decode(&bytes, ReplicaId(8)), None, "another replica's");
+}
+
+#[test]
+fn a_save_cut_off_anywhere_leaves_the_table_before() {
+    let mut copies = [table(1).encode(), table(2).encode()];
+    for sequence in 3..6 {
+        let found = newest_table(&copies[0], &copies[1], ME);
+        let before = found.table.clone();
+        assert_eq!(before.as_ref().map(|table| table.sequence), Some(sequence - 1));
+        let target = usize::from(found.write_next == TableCopy::B);
+        let new = table(sequence).encode();
+        for cut in (0..TABLE_LENGTH).step_by(512) {
+            let mut torn = copies.clone();
+            torn[target][..cut].copy_from_slice(&new[..cut]);
+            let found = newest_table(&torn[0], &torn[1], ME).table;
+            assert!(found == before || found == Some(table(sequence)), "cut at {cut}");
+        }
+        copies[target] = new;
+    }
+}
+
+#[test]
+fn the_copies_of_all_slots_fit_beside_the_superblocks() {
+    let end = |copy: TableCopy| copy.offset(INTENT_SLOTS - 1) + TABLE_LENGTH as u64;
+    assert!(TableCopy::A.offset(0) >= crate::SLOT_A_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
+    assert!(end(TableCopy::A) <= crate::SLOT_B_OFFSET);
+    assert!(TableCopy::B.offset(0) >= crate::SLOT_B_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
+    assert!(end(TableCopy::B) <= crate::DATA_OFFSET);
+}
