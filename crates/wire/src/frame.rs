@@ -20,7 +20,7 @@ pub const HEADER_LENGTH: usize = 64;
 pub const LONGEST_BODY: u32 = LONGEST_VIEW as u32;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"EKfr");
-const VERSION: u16 = 0;
+const VERSION: u16 = 1;
 const CRC_OFFSET: usize = HEADER_LENGTH - 4;
 
 /// Why bytes are not a frame. The connection carries nothing that can be relied on any more and

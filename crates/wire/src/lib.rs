@@ -1,4 +1,4 @@
-//! Bytes on the network: what the two ends of a link say to each other, version 0.
+//! Bytes on the network: what the two ends of a link say to each other, version 1.
 //!
 //! Sans-I/O: bytes in, bytes out, every length bounded before anything is allocated for it. The
 //! byte tables and the rules of order are in `docs/protocol.md`.
@@ -18,4 +18,4 @@ pub use frame::{
 };
 
 /// The versions of the frames that this software speaks.
-pub const VERSIONS: hello::VersionRange = hello::VersionRange { oldest: 0, newest: 0 };
+pub const VERSIONS: hello::VersionRange = hello::VersionRange { oldest: 1, newest: 1 };

@@ -151,12 +151,10 @@ fn definition(text: &str, at: usize, captures: &regex::Captures<'_>) -> Group {
     }
 }
 
-/// The command line just above a position.
+/// The command line just above a position, which may lie inside a character.
 fn command_before(text: &str, at: usize) -> Option<(usize, String)> {
-    let mut begin = at.saturating_sub(600);
-    while !text.is_char_boundary(begin) {
-        begin += 1;
-    }
+    let at = text.floor_char_boundary(at);
+    let begin = text.ceil_char_boundary(at.saturating_sub(600));
     let found = COMMAND.as_ref()?.find_iter(&text[begin..at]).last()?;
     // It stands directly above: nothing but blanks between.
     let between = &text[begin + found.end()..at];

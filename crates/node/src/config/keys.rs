@@ -37,6 +37,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "reconnect_grace_ms",
             "coordinator_patience_seconds",
             "concurrent_copies",
+            "settle_after_ms",
         ],
     ),
     ("nbd", &["listen", "most_clients", "insecure", "tls"]),

@@ -192,7 +192,7 @@ fn the_bytes_are_where_the_manual_says() {
     let bytes = encoded(&sample_write());
     assert_eq!(bytes.len(), HEADER_LENGTH);
     assert_eq!(&bytes[..4], b"EKfr");
-    assert_eq!(&bytes[4..8], &[0, 0, 16, 0]);
+    assert_eq!(&bytes[4..8], &[1, 0, 16, 0]);
     assert_eq!(&bytes[8..16], &[0, 2, 0, 0, 0x78, 0x56, 0x34, 0x12]);
     assert_eq!(&bytes[16..24], &[0; 8]);
     assert_eq!(&bytes[24..32], &[3, 0, 0, 0, 0, 0, 0, 0]);
@@ -242,7 +242,7 @@ fn strangers_are_told_apart() {
         receive(&bytes).unwrap_err()
     };
     assert_eq!(error(0, b'G'), FrameError::Magic);
-    assert_eq!(error(4, 1), FrameError::Version(1));
+    assert_eq!(error(4, 2), FrameError::Version(2));
     assert_eq!(error(6, 15), FrameError::Type(15));
     assert_eq!(error(52, 0x84), FrameError::Field(16));
     assert_eq!(error(54, 1), FrameError::Field(16));
