@@ -177,10 +177,7 @@ impl Ring {
         skip: usize,
         offset: u64,
     ) {
-        let rest = &data[skip..];
-        let entry = opcode::Write::new(Fd(file.raw()), rest.as_ptr(), rest.len() as u32)
-            .offset(offset)
-            .build();
+        let entry = write_entry(file, &data[skip..], offset).build();
         self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
     }
 
@@ -193,11 +190,7 @@ impl Ring {
         skip: usize,
         offset: u64,
     ) {
-        let rest = &data[skip..];
-        let entry = opcode::Write::new(Fd(file.raw()), rest.as_ptr(), rest.len() as u32)
-            .offset(offset)
-            .rw_flags(libc::RWF_DSYNC)
-            .build();
+        let entry = write_entry(file, &data[skip..], offset).rw_flags(libc::RWF_DSYNC).build();
         self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
     }
 
@@ -362,6 +355,10 @@ impl Drop for Ring {
             unsafe { ManuallyDrop::drop(&mut self.inflight) };
         }
     }
+}
+
+fn write_entry(file: &SharedFile, data: &[u8], offset: u64) -> opcode::Write {
+    opcode::Write::new(Fd(file.raw()), data.as_ptr(), data.len() as u32).offset(offset)
 }
 
 fn destination(memory: &SlotMut, range: &Range<usize>) -> (*mut u8, u32) {

@@ -30,19 +30,20 @@ pub struct IntentLayout {
 
 impl IntentLayout {
     /// The layout of a new replica of so many bytes: regions of 4 MiB (1 MiB below 4 GiB), and room
-    /// for a sixteenth of them, within limits. A crash costs at most a copy of what they cover, 4 GiB.
+    /// for 1024 of them. Only what was written lately is open, so a crash costs at most a copy of
+    /// that, and never more than 4 GiB.
     #[must_use]
     pub fn for_size(size: u64) -> Self {
         let region = if size < SMALL { 1 << 20 } else { 4 << 20 };
         let least = (u64::from(LONGEST_ZERO).min(size).div_ceil(region) + 1) as usize;
-        let capacity = ((size / 16 / region) as usize).clamp(least, MOST_OPEN.max(least));
+        let capacity = MOST_OPEN.max(least);
         Self { region, capacity }
     }
 }
 
 /// Replicas below this size have smaller regions, in bytes.
 const SMALL: u64 = 4 << 30;
-/// Most regions that are open at once by default.
+/// Regions that a new log has room for.
 const MOST_OPEN: usize = 1024;
 
 /// One open region.
