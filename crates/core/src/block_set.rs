@@ -50,6 +50,11 @@ impl BlockSet {
         }
     }
 
+    /// Takes all blocks of another set out.
+    pub fn remove_all(&mut self, other: &Self) {
+        other.runs(0..u64::MAX).for_each(|run| self.remove(run));
+    }
+
     /// Adds all blocks of another set.
     pub fn insert_all(&mut self, other: &Self) {
         for (page, bits) in &other.pages {
@@ -89,6 +94,16 @@ impl BlockSet {
         let start = self.next(within.clone(), true)?;
         let end = self.next(start..within.end, false).unwrap_or(within.end);
         Some(start..end)
+    }
+
+    /// The runs of blocks of the set inside a range, in ascending order.
+    pub fn runs(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let mut rest = within;
+        core::iter::from_fn(move || {
+            let run = self.first_run(rest.clone())?;
+            rest.start = run.end;
+            Some(run)
+        })
     }
 
     /// The first block inside a range that is in the set, or that is not.

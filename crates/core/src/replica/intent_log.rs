@@ -88,7 +88,10 @@ pub(super) struct IntentLog {
     /// Blocks of the replica.
     blocks: u64,
     regions: BTreeMap<u64, Region>,
+    /// Regions that the saved table lacks.
     unsaved: usize,
+    /// Regions that have not settled.
+    unsettled: usize,
     /// Blocks that were written and have not settled.
     touched: BlockSet,
     /// Whether the saved table holds regions that are open no more.
@@ -105,6 +108,7 @@ impl IntentLog {
             blocks,
             regions: BTreeMap::new(),
             unsaved: 0,
+            unsettled: 0,
             touched: BlockSet::default(),
             is_outdated: false,
         };
@@ -114,6 +118,7 @@ impl IntentLog {
             log.regions.insert(*region, found);
             log.touched.insert(log.blocks_of(*region));
         }
+        log.unsettled = log.regions.len();
         log
     }
 
@@ -158,6 +163,7 @@ impl IntentLog {
             });
             entry.used_at = now;
             entry.operations += 1;
+            self.unsettled += usize::from(entry.state == Settled::Yes);
             entry.write_comes(by);
             all_saved &= entry.is_saved;
         }
@@ -195,8 +201,8 @@ impl IntentLog {
     /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed, which
     /// [`Self::flushed`] is to be told.
     pub fn adopt_orphans(&mut self) -> bool {
-        let touched = self.orphaned();
-        self.touched_removed(&touched);
+        let orphaned = self.orphaned();
+        self.touched.remove_all(&orphaned);
         let orphans = self.regions.values_mut().filter(|r| r.state == Settled::Orphaned);
         orphans.map(|entry| entry.state = Settled::Unflushed).count() > 0
     }
@@ -204,14 +210,6 @@ impl IntentLog {
     /// The disk was flushed after [`Self::adopt_orphans`].
     pub fn flushed(&mut self) {
         self.settle_those(|state| state == Settled::Unflushed);
-    }
-
-    fn touched_removed(&mut self, blocks: &BlockSet) {
-        let mut at = 0;
-        while let Some(run) = blocks.first_run(at..u64::MAX) {
-            at = run.end;
-            self.touched.remove(run);
-        }
     }
 
     /// The volume was detached cleanly.
@@ -229,6 +227,7 @@ impl IntentLog {
                 *region
             })
             .collect();
+        self.unsettled -= found.len();
         for region in &found {
             self.touched.remove(self.blocks_of(*region));
         }
@@ -253,12 +252,7 @@ impl IntentLog {
     pub fn orphaned(&self) -> BlockSet {
         let mut orphaned = BlockSet::default();
         for (region, _) in self.regions.iter().filter(|(_, r)| r.state == Settled::Orphaned) {
-            let blocks = self.blocks_of(*region);
-            let mut at = blocks.start;
-            while let Some(run) = self.touched.first_run(at..blocks.end) {
-                at = run.end;
-                orphaned.insert(run);
-            }
+            self.touched.runs(self.blocks_of(*region)).for_each(|run| orphaned.insert(run));
         }
         orphaned
     }
@@ -347,18 +341,12 @@ impl IntentLog {
 
     /// Whether so much has not settled that the primary should see to it.
     pub fn is_filling(&self) -> bool {
-        let unsettled = self.regions.values().filter(|r| r.state != Settled::Yes).count();
-        unsettled * 4 >= self.layout.capacity * 3
+        self.unsettled * 4 >= self.layout.capacity * 3
     }
 
     /// How many regions are open.
     pub fn open_regions(&self) -> usize {
         self.regions.len()
-    }
-
-    /// Whether so many regions are open that it is worth asking whether the log is filling.
-    pub fn may_be_filling(&self) -> bool {
-        self.regions.len() * 4 >= self.layout.capacity * 3
     }
 }
 

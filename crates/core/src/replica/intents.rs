@@ -112,7 +112,7 @@ impl<P: Payload> Replica<P> {
             self.save_missing(cx);
             self.fail_what_cannot_settle(cx);
         }
-        if is_full || (self.intents.may_be_filling() && self.intents.is_filling()) {
+        if is_full || self.intents.is_filling() {
             self.ask_to_settle(cx);
         }
         if self.intents.must_save() {

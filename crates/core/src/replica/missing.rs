@@ -159,9 +159,9 @@ impl Missing {
         }
     }
 
-    /// What a replica lacks, if that is known: since which generation, and which blocks.
-    pub fn of(&self, replica: ReplicaId) -> Option<(Generation, &BlockSet)> {
-        self.bitmaps.get(&replica).map(|bitmap| (bitmap.since, &bitmap.blocks))
+    /// The blocks that a replica lacks, if that is known.
+    pub fn of(&self, replica: ReplicaId) -> Option<&BlockSet> {
+        self.bitmaps.get(&replica).map(|bitmap| &bitmap.blocks)
     }
 
     /// The replicas that lack something.

@@ -285,9 +285,10 @@ impl<P: Payload> Replica<P> {
         let Some(rebuild) = &mut self.rebuild else { return };
         let durable = core::mem::take(&mut rebuild.flushing);
         let link = rebuild.source_link().filter(|_| is_current);
-        let mut at = 0;
-        while let Some(run) = durable.first_run(at..u64::MAX).filter(|_| succeeded) {
-            at = run.end;
+        if !succeeded {
+            return;
+        }
+        for run in durable.runs(0..u64::MAX) {
             self.missing.cross_off(me, run.clone());
             let bytes = self.bytes_of(&run);
             let (offset, length) = (bytes.start, bytes.end - bytes.start);

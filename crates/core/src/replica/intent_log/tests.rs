@@ -79,6 +79,24 @@ fn what_was_open_before_a_crash_counts_as_touched_until_it_is_resolved() {
 }
 
 #[test]
+fn a_log_fills_with_what_has_not_settled_and_with_nothing_else() {
+    let mut log = log(4);
+    for (region, sequence) in [(1, 1), (2, 2), (2, 3)] {
+        write(&mut log, region, sequence);
+    }
+    assert!(!log.is_filling());
+    write(&mut log, 3, 4);
+    assert!(log.is_filling(), "three of four");
+    log.settled(PRIMARY, Sequence(3));
+    assert!(!log.is_filling());
+    log.orphan(|_| true);
+    log.adopt_orphans();
+    write(&mut log, 3, 5);
+    log.settle_all();
+    assert!(!log.is_filling());
+}
+
+#[test]
 fn the_last_region_may_be_short() {
     let layout = IntentLayout { region: REGION * u64::from(BLOCK), capacity: 4 };
     let log = IntentLog::new(layout, 5 * u64::from(BLOCK) - 512, &[1], NOW);

@@ -108,11 +108,8 @@ impl<P: Payload> Replica<P> {
                 if rebuild.copies.values().any(|copy| copy.blocks.start / UNIT == unit) {
                     continue;
                 }
-                let mut last = run.end.min(end);
-                while let Some(run) = rebuild.lacking.first_run(last..end) {
-                    last = run.end;
-                }
-                return Some(run.start..last);
+                let last = rebuild.lacking.runs(run.start..end).last();
+                return last.map(|last| run.start..last.end);
             }
         }
         None

@@ -109,10 +109,10 @@ impl<P: Payload> Replica<P> {
     /// The source has told everything: what this replica may have that others lack is added.
     fn learnt(&mut self, cx: &mut Context<'_, P>) {
         let end = self.size().div_ceil(u64::from(BLOCK));
-        let own = self.missing.of(self.config.id).map(|(_, blocks)| blocks.clone());
+        let own = self.missing.of(self.config.id);
         let Some(rebuild) = &mut self.rebuild else { return };
         if let Some(own) = own {
-            rebuild.lacking.insert_all(&own);
+            rebuild.lacking.insert_all(own);
         }
         rebuild.lacking.remove(end..u64::from(u32::MAX) * 64);
         self.begin_copying(cx);
@@ -155,7 +155,7 @@ impl<P: Payload> Replica<P> {
         let is_source = self.state() == Some(ReplicaState::InSync);
         let content = if !is_source || !self.is_current(generation) {
             MissingContent::Refused
-        } else if let Some((_, blocks)) = self.missing.of(replica) {
+        } else if let Some(blocks) = self.missing.of(replica) {
             match blocks.page_from(page) {
                 Some(page) => MissingContent::Page(page, Box::new(blocks.page(page))),
                 None => MissingContent::End,
