@@ -102,6 +102,20 @@ pub struct Target {
     pub servers: Servers,
 }
 
+impl Target {
+    /// A block device that the kernel serves by itself, and that fio reaches as it is.
+    fn kernel_device(configuration: Configuration, device: PathBuf) -> Self {
+        Self {
+            configuration,
+            reach: Reach::File(device.clone()),
+            device: Some(device),
+            directory: None,
+            namespace: None,
+            servers: Servers::Kernel,
+        }
+    }
+}
+
 /// Which processes serve a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Servers {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{figure, or_dash, rows_of, words};
-use crate::result::{Durable, Origin, Results};
+use crate::result::{Origin, Results};
 use crate::units::{micros, percent};
 
 /// A page in Markdown: summary, tables, configurations, method.
@@ -48,16 +48,8 @@ fn configurations(results: &Results) -> String {
         "| configuration | copies | way in | direct I/O is | flush durable | data read back |\n";
     text += "|---|---:|---|---|---|---|\n";
     for known in &results.configurations {
-        let durable = match known.durable_flush {
-            Durable::Yes => "yes",
-            Durable::No => "NO",
-            Durable::Unknown => "not known",
-        };
-        let verified = match known.verified {
-            Some(true) => "right",
-            Some(false) => "WRONG",
-            None => "not checked",
-        };
+        let durable = words::flush_durable(known.durable_flush);
+        let verified = words::read_back(known.verified);
         let [name, access, cache] =
             [&known.name, &known.access, &known.cache].map(|text| escaped(text));
         let copies = known.copies;

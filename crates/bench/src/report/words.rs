@@ -1,7 +1,7 @@
 //! The summary in words.
 
 use crate::report::{figure, rows_of};
-use crate::result::{Family, Origin, Results, Summary, Workload};
+use crate::result::{Durable, Family, Origin, Results, Summary, Workload};
 use crate::stats;
 use crate::units::{percent, span};
 
@@ -13,6 +13,24 @@ pub fn summary(results: &Results) -> Vec<String> {
     match results.origin {
         Origin::Imported => imported(results),
         Origin::Measured => measured(results),
+    }
+}
+
+/// Whether an answered flush is on every disk.
+pub fn flush_durable(durable: Durable) -> &'static str {
+    match durable {
+        Durable::Yes => "yes",
+        Durable::No => "NO",
+        Durable::Unknown => "not known",
+    }
+}
+
+/// What came of reading the data back.
+pub fn read_back(verified: Option<bool>) -> &'static str {
+    match verified {
+        Some(true) => "right",
+        Some(false) => "WRONG",
+        None => "not checked",
     }
 }
 

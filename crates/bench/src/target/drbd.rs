@@ -11,7 +11,7 @@ use crate::fio::Reach;
 use crate::process;
 use crate::result::{Durable, Family};
 use crate::scratch::Undo;
-use crate::target::{Lab, Protocol, Servers, Target, configuration};
+use crate::target::{Lab, Protocol, Target, configuration};
 
 /// How long the two ends may take to meet.
 const MEETING: Duration = Duration::from_secs(30);
@@ -52,14 +52,7 @@ pub fn set_up(lab: &mut Lab<'_>, protocol: Protocol) -> Result<Target, Failure> 
     configuration.note = "Both ends are in this kernel, on loop devices, over loopback TCP; its work is \
                           done by kernel threads, whose processor time counts as the machine's only."
         .to_owned();
-    Ok(Target {
-        configuration,
-        reach,
-        device: Some(device),
-        directory: None,
-        namespace: None,
-        servers: Servers::Kernel,
-    })
+    Ok(Target::kernel_device(configuration, device))
 }
 
 /// That this kernel has DRBD, and the version of it that the commands here are for.

@@ -7,7 +7,7 @@ use crate::fio::Reach;
 use crate::process;
 use crate::result::Family;
 use crate::scratch::Undo;
-use crate::target::{Lab, Servers, Target, configuration};
+use crate::target::{Lab, Target, configuration};
 
 /// md RAID1 of two loop devices, with an internal bitmap.
 pub fn raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
@@ -45,13 +45,5 @@ pub fn raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
         "Legs are loop devices; its work is done by kernel threads, whose processor \
                           time counts as the machine's only."
             .to_owned();
-    let device = Some(device.into());
-    Ok(Target {
-        configuration,
-        reach,
-        device,
-        directory: None,
-        namespace: None,
-        servers: Servers::Kernel,
-    })
+    Ok(Target::kernel_device(configuration, device.into()))
 }

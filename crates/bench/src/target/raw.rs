@@ -31,16 +31,7 @@ pub fn loop_device(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     let path = lab.filled_file(0, "raw-loop")?;
     let device = lab.loop_over(&path)?;
     let configuration = configuration("raw loop device", Family::Raw, 1, "loop device over a file");
-    let reach = Reach::File(device.clone());
-    let device = Some(device);
-    Ok(Target {
-        configuration,
-        reach,
-        device,
-        directory: None,
-        namespace: None,
-        servers: Servers::Kernel,
-    })
+    Ok(Target::kernel_device(configuration, device))
 }
 
 /// N files at once: what N copies can reach together on this disk.

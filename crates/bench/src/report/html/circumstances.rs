@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::html::escaped;
+use crate::report::words;
 use crate::result::{Configuration, Durable, Origin, Results};
 use crate::units::span;
 
@@ -26,15 +27,16 @@ pub fn configurations(results: &Results) -> String {
 }
 
 fn row(known: &Configuration) -> String {
+    let coloured = |class, text| format!("<span class=\"{class}\">{text}</span>");
+    let durable = words::flush_durable(known.durable_flush);
     let durable = match known.durable_flush {
-        Durable::Yes => "yes",
-        Durable::No => "<span class=\"bad\">NO</span>",
-        Durable::Unknown => "not known",
+        Durable::No => coloured("bad", durable),
+        Durable::Yes | Durable::Unknown => durable.to_owned(),
     };
+    let verified = words::read_back(known.verified);
     let verified = match known.verified {
-        Some(true) => "<span class=\"good\">right</span>",
-        Some(false) => "<span class=\"bad\">WRONG</span>",
-        None => "not checked",
+        Some(right) => coloured(if right { "good" } else { "bad" }, verified),
+        None => verified.to_owned(),
     };
     format!(
         "<tr><td><span class=\"what\">{}</span><br><small>{}</small></td><td>{}</td><td>{}</td><td>{}</td><td>{durable}</td><td>{verified}</td></tr>\n",
