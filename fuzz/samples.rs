@@ -27,6 +27,8 @@ pub fn view() -> View {
         coordinator: CoordinatorId(12),
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
         protocol: Protocol::C,
+        bitmap: Bitmap::Internal,
+        rebuild_limit: RebuildLimit::BytesPerSecond(1 << 20),
         mirrors: vec![mirror(1), mirror(3)],
         primaries: vec![PrimaryId { node: NodeId(9), incarnation: Incarnation(8) }],
     }

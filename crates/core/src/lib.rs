@@ -20,6 +20,7 @@ pub mod block_set;
 pub mod ids;
 pub mod message;
 pub mod operation;
+mod pace;
 pub mod payload;
 pub mod policy;
 pub mod primary;
@@ -38,4 +39,6 @@ pub use primary::{Primary, PrimaryEffect, PrimaryEvent};
 pub use replica::{DiskAction, DiskError, DiskOutcome, Replica, ReplicaEffect, ReplicaEvent};
 pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
-pub use view::{Geometry, MirrorView, Protocol, ReplicaRecord, ReplicaState, View};
+pub use view::{
+    Bitmap, Geometry, MirrorView, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, View,
+};

@@ -147,6 +147,15 @@ pub enum Message {
         /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
         length: u32,
     },
+    /// Tell what a range holds, by a digest of each block: to compare replicas.
+    Digest {
+        /// Which operation.
+        id: OperationId,
+        /// First byte in the replica.
+        offset: u64,
+        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
+        length: u32,
+    },
     /// Make all writes up to `covers` durable (W4).
     Flush {
         /// Which operation.
@@ -179,6 +188,13 @@ pub enum Message {
     Data {
         /// Which operation.
         id: OperationId,
+    },
+    /// The digests asked for: 64-bit xxHash3 of each block.
+    Digests {
+        /// Which operation.
+        id: OperationId,
+        /// In ascending order of the blocks.
+        digests: Vec<u64>,
     },
     /// The map asked for: at most [`crate::settings::MOST_EXTENTS`] extents, which may cover less
     /// than the range, but cover its start.
@@ -233,6 +249,8 @@ pub enum Message {
         generation: Generation,
         /// The token of the question.
         token: CopyToken,
+        /// Whether clients ask for anything at present.
+        is_busy: bool,
     },
     /// From a rebuilding replica to its source: read this range.
     Copy {
@@ -356,4 +374,6 @@ pub enum RebuildWait {
     Drain,
     /// The source has an unreadable range, at this byte.
     SourceMedium(u64),
+    /// An operator, who paused it.
+    Operator,
 }

@@ -15,6 +15,12 @@ pub trait Payload: Clone + Debug {
     #[must_use]
     fn slice(&self, from: u32, length: u32) -> Self;
 
+    /// The digest of a part, for comparisons between replicas: 64-bit xxHash3 where bytes are real.
+    ///
+    /// # Panics
+    /// If the part is not inside the payload.
+    fn digest(&self, from: u32, length: u32) -> u64;
+
     /// Whether every byte is zero.
     fn is_zero(&self) -> bool;
 }

@@ -54,6 +54,9 @@ pub struct Settings {
     pub longest_hold: Duration,
     /// How many regions a rebuilding replica copies at once.
     pub concurrent_copies: usize,
+    /// While clients are busy a rebuild copies one region at a time, for this share of the time, in
+    /// percent.
+    pub rebuild_share: u32,
     /// After how long without a flush of the client a primary lets its writes settle by itself, and
     /// after how long without a write a replica closes a settled region.
     pub settle_after: Duration,
@@ -71,6 +74,7 @@ impl Default for Settings {
             coordinator_patience: Duration::from_secs(60),
             longest_hold: Duration::from_secs(1),
             concurrent_copies: 4,
+            rebuild_share: 50,
             settle_after: Duration::from_secs(5),
         }
     }

@@ -69,6 +69,16 @@ fn share_below(geometry: Geometry, mirrors: usize, mirror: usize, bytes: u64) ->
     row * chunk + in_row.saturating_sub(mirror * chunk).min(chunk)
 }
 
+/// Where in the volume this byte of a mirror lies.
+#[must_use]
+pub fn volume_offset(geometry: Geometry, mirrors: usize, mirror: usize, offset: u64) -> u64 {
+    if mirrors <= 1 {
+        return offset;
+    }
+    let chunk = u64::from(geometry.chunk);
+    (offset / chunk * mirrors as u64 + mirror as u64) * chunk + offset % chunk
+}
+
 fn piece_at(
     geometry: Geometry,
     mirrors: usize,

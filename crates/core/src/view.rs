@@ -22,6 +22,39 @@ pub enum Protocol {
     C,
 }
 
+/// How closely replicas remember, across a crash, where they may differ from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bitmap {
+    /// Not at all: after a crash of a replica all of it counts as different.
+    None,
+    /// By regions, in the intent log of each replica.
+    #[default]
+    Internal,
+}
+
+/// How fast rebuilds of a volume may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RebuildLimit {
+    /// As fast as the clients' requests leave room for.
+    #[default]
+    None,
+    /// At most so many bytes per second and rebuilding replica; not zero.
+    BytesPerSecond(u64),
+    /// Not at all, until that is changed.
+    Paused,
+}
+
+/// A change of a volume as a whole that its next view brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// When a write is acknowledged.
+    Protocol(Protocol),
+    /// Where replicas may differ after a crash.
+    Bitmap(Bitmap),
+    /// How fast rebuilds may go.
+    RebuildLimit(RebuildLimit),
+}
+
 /// What a replica is to its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplicaState {
@@ -120,6 +153,10 @@ pub struct View {
     pub geometry: Geometry,
     /// When a write is acknowledged.
     pub protocol: Protocol,
+    /// Where replicas may differ after a crash.
+    pub bitmap: Bitmap,
+    /// How fast rebuilds may go.
+    pub rebuild_limit: RebuildLimit,
     /// 1 to [`MOST_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
     /// The primaries, each in its slot. None: detached cleanly, and all in-sync replicas of a
@@ -186,6 +223,15 @@ impl fmt::Display for Cause {
             Self::Operator => "an operator failed it",
             Self::OtherLineage => "its data belongs to another lineage",
             Self::SourceFailed => "its source failed a write that it has itself",
+        })
+    }
+}
+
+impl fmt::Display for Bitmap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Internal => "internal",
         })
     }
 }
@@ -265,6 +311,7 @@ impl View {
             && (1..=MOST_MIRRORS).contains(&self.mirrors.len())
             && self.primaries.len() <= MOST_PRIMARIES
             && self.generation.0 < 1 << 48
+            && self.rebuild_limit != RebuildLimit::BytesPerSecond(0)
             && mirrors_are_valid
             && self.replicas_are_distinct()
     }
@@ -390,6 +437,15 @@ impl View {
     pub fn renew(&mut self, id: ReplicaId, incarnation: Incarnation) -> Result<(), ViewError> {
         self.record_mut(id)?.incarnation = incarnation;
         Ok(())
+    }
+
+    /// Changes something of the volume as a whole.
+    pub fn change(&mut self, change: Change) {
+        match change {
+            Change::Protocol(protocol) => self.protocol = protocol,
+            Change::Bitmap(bitmap) => self.bitmap = bitmap,
+            Change::RebuildLimit(limit) => self.rebuild_limit = limit,
+        }
     }
 
     /// Takes a replica out of the volume for good.

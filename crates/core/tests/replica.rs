@@ -21,6 +21,10 @@ impl Payload for Data {
         Self(length)
     }
 
+    fn digest(&self, _from: u32, length: u32) -> u64 {
+        length.into()
+    }
+
     fn is_zero(&self) -> bool {
         false
     }
@@ -49,6 +53,8 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         coordinator: CoordinatorId(1),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
         primaries: vec![primary],
     }

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use evenkeel_core::Payload;
+use twox_hash::XxHash3_64;
 
 use crate::pool::{Memory, Reservation};
 
@@ -141,6 +142,10 @@ impl Payload for Slot {
         let inside = from.checked_add(length).is_some_and(|end| end <= self.length);
         assert!(inside, "the part is inside the payload");
         Self { shared: self.shared.clone(), start: self.start + from, length }
+    }
+
+    fn digest(&self, from: u32, length: u32) -> u64 {
+        XxHash3_64::oneshot(&self[from as usize..(from + length) as usize])
     }
 
     fn is_zero(&self) -> bool {

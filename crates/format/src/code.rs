@@ -2,7 +2,7 @@
 //! once given is never given to something else.
 
 use evenkeel_core::view::Cause;
-use evenkeel_core::{Protocol, ReplicaState};
+use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaState};
 
 /// Defines both directions of a table of codes, so that they cannot disagree; a value without a
 /// code does not compile.
@@ -28,6 +28,28 @@ macro_rules! codes {
 }
 
 codes!(Protocol, protocol_code, protocol_from_code, { A = 1, B = 2, C = 3 });
+
+codes!(Bitmap, bitmap_code, bitmap_from_code, { None = 1, Internal = 2 });
+
+/// A limit as bytes per second; zero is none, and the greatest number a pause.
+#[must_use]
+pub const fn rebuild_limit_code(limit: RebuildLimit) -> u64 {
+    match limit {
+        RebuildLimit::None => 0,
+        RebuildLimit::BytesPerSecond(rate) => rate,
+        RebuildLimit::Paused => u64::MAX,
+    }
+}
+
+/// The limit with this code.
+#[must_use]
+pub const fn rebuild_limit_from_code(code: u64) -> RebuildLimit {
+    match code {
+        0 => RebuildLimit::None,
+        u64::MAX => RebuildLimit::Paused,
+        rate => RebuildLimit::BytesPerSecond(rate),
+    }
+}
 
 codes!(ReplicaState, replica_state_code, replica_state_from_code, {
     InSync = 1,

@@ -12,8 +12,9 @@ use crate::code::cause_from_code;
 pub fn views() -> impl Strategy<Value = View> {
     let identities = (any::<u128>(), any::<u128>(), any::<u128>(), any::<[u64; 2]>());
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
-    (identities, protocols, geometries(), vec(mirrors(), 1..=16), vec(primaries(), 0..=32))
-        .prop_map(|(ids, protocol, geometry, mirrors, primaries)| View {
+    let options = (protocols, select(vec![Bitmap::None, Bitmap::Internal]), rebuild_limits());
+    (identities, options, geometries(), vec(mirrors(), 1..=16), vec(primaries(), 0..=32))
+        .prop_map(|(ids, (protocol, bitmap, rebuild_limit), geometry, mirrors, primaries)| View {
             volume: VolumeId(ids.0),
             generation: Generation(ids.3[0] >> 16),
             parent: Generation(ids.3[1]),
@@ -21,6 +22,8 @@ pub fn views() -> impl Strategy<Value = View> {
             coordinator: CoordinatorId(ids.2),
             geometry,
             protocol,
+            bitmap,
+            rebuild_limit,
             mirrors,
             primaries,
         })
@@ -36,6 +39,11 @@ pub fn replica_states() -> impl Strategy<Value = ReplicaState> {
 /// Any cause.
 pub fn causes() -> impl Strategy<Value = Cause> {
     (0..=10u8).prop_map(|code| cause_from_code(code).unwrap_or(Cause::None))
+}
+
+fn rebuild_limits() -> impl Strategy<Value = RebuildLimit> {
+    let rates = (1..u64::MAX).prop_map(RebuildLimit::BytesPerSecond);
+    prop_oneof![Just(RebuildLimit::None), Just(RebuildLimit::Paused), rates]
 }
 
 fn geometries() -> impl Strategy<Value = Geometry> {

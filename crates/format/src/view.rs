@@ -15,7 +15,7 @@ use crate::code::*;
 pub const VIEW_VERSION: u16 = 1;
 
 /// Bytes before the first primary.
-const HEADER: usize = 96;
+const HEADER: usize = 104;
 const CRC_OFFSET: usize = 12;
 const PRIMARY: usize = 24;
 const MIRROR: usize = 8;
@@ -98,7 +98,8 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u8(protocol_code(view.protocol));
     out.put_u8(view.mirrors.len() as u8);
     out.put_u8(view.primaries.len() as u8);
-    out.put_padded(&[], 3 + 4 + 4);
+    out.put_u8(bitmap_code(view.bitmap));
+    out.put_padded(&[], 2 + 4 + 4);
     out.put_u128(view.volume.0);
     out.put_u128(view.lineage.0);
     out.put_u128(view.coordinator.0);
@@ -107,6 +108,7 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u64(view.geometry.size);
     out.put_u32(view.geometry.block_size);
     out.put_u32(view.geometry.chunk);
+    out.put_u64(rebuild_limit_code(view.rebuild_limit));
 }
 
 fn put_record(record: &ReplicaRecord, out: &mut Vec<u8>) {
@@ -162,7 +164,8 @@ struct Counts {
     protocol: u8,
     mirrors: u8,
     primaries: u8,
-    reserved: [u8; 3],
+    bitmap: u8,
+    reserved: [u8; 2],
 }
 
 impl Counts {
@@ -171,6 +174,7 @@ impl Counts {
             protocol: reader.u8()?,
             mirrors: reader.u8()?,
             primaries: reader.u8()?,
+            bitmap: reader.u8()?,
             reserved: reader.array()?,
         })
     }
@@ -181,12 +185,14 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
     Ok(View {
         protocol: protocol_from_code(counts.protocol)
             .ok_or_else(|| unknown("protocol", counts.protocol))?,
+        bitmap: bitmap_from_code(counts.bitmap).ok_or_else(|| unknown("bitmap", counts.bitmap))?,
         volume: VolumeId(reader.u128()?),
         lineage: Lineage(reader.u128()?),
         coordinator: CoordinatorId(reader.u128()?),
         generation: Generation(reader.u64()?),
         parent: Generation(reader.u64()?),
         geometry: Geometry { size: reader.u64()?, block_size: reader.u32()?, chunk: reader.u32()? },
+        rebuild_limit: rebuild_limit_from_code(reader.u64()?),
         primaries: (0..counts.primaries)
             .map(|_| read_primary(reader))
             .collect::<Result<_, Short>>()?,

@@ -156,6 +156,8 @@ pub struct TimesConfig {
     pub coordinator_patience_seconds: u64,
     /// How many regions a rebuilding replica copies at once.
     pub concurrent_copies: usize,
+    /// Percent of the time that a rebuild takes while clients are busy.
+    pub rebuild_share: u32,
     /// After how long writes settle without a flush of the client, and unused regions of the intent
     /// log are closed, in milliseconds.
     pub settle_after_ms: u64,
@@ -280,6 +282,7 @@ impl Default for TimesConfig {
             reconnect_grace_ms: ms(settings.reconnect_grace),
             coordinator_patience_seconds: settings.coordinator_patience.as_secs(),
             concurrent_copies: settings.concurrent_copies,
+            rebuild_share: settings.rebuild_share,
             settle_after_ms: ms(settings.settle_after),
         }
     }
@@ -351,6 +354,7 @@ impl Config {
             reconnect_grace: Duration::from_millis(times.reconnect_grace_ms),
             coordinator_patience: Duration::from_secs(times.coordinator_patience_seconds),
             concurrent_copies: times.concurrent_copies,
+            rebuild_share: times.rebuild_share,
             settle_after: Duration::from_millis(times.settle_after_ms),
             ..Settings::default()
         }

@@ -42,6 +42,8 @@ marks! {
     FailedRequest => "a request was answered with an error",
     DirtyRead => "a read found what an unanswered write of an ended primary had left",
     SourceChanged => "a rebuilding replica connected to another source",
+    Verified => "a verify went through a whole volume",
+    Rewritten => "a range that a replica could not read was rewritten there",
     Survived => "part of the nodes stayed dead in the liveness phase",
 }
 

@@ -1,5 +1,6 @@
 //! Data as the simulator holds it: one number for each sector instead of 512 bytes.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use evenkeel_core::{Generation, Payload};
@@ -102,6 +103,12 @@ impl Payload for Sectors {
             count: (length / SECTOR) as usize,
             arrived: self.arrived,
         }
+    }
+
+    fn digest(&self, from: u32, length: u32) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.slice(from, length).cells().hash(&mut hasher);
+        hasher.finish()
     }
 
     fn is_zero(&self) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::settings::REGION;
-use evenkeel_core::{Geometry, NoDataPolicy, Protocol, Settings};
+use evenkeel_core::{Bitmap, Geometry, NoDataPolicy, Protocol, Settings};
 
 use crate::payload::SECTOR;
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
@@ -118,6 +118,8 @@ pub struct Profile {
     pub drift: Vec<i64>,
     /// The size of the replicas' intent logs.
     pub layout: IntentLayout,
+    /// Whether they are kept at first.
+    pub bitmap: Bitmap,
 }
 
 impl Profile {
@@ -148,6 +150,7 @@ impl Profile {
             durable: r.pick(&[0, 0, 30, 300]),
             longest,
             layout,
+            bitmap: r.pick(&[Bitmap::None, Bitmap::Internal, Bitmap::Internal]),
             network: (r.magnitude(5, 200) * MICROSECOND, r.magnitude(10, 2000) * MICROSECOND),
             disk: r.magnitude(20, 2000) * MICROSECOND,
             coordinator: r.magnitude(1, 50) * MILLISECOND / 4,
@@ -249,6 +252,7 @@ fn settings(r: &mut Random) -> Settings {
         coordinator_patience: shrink(base.coordinator_patience) / r.between(1, 8) as u32,
         longest_hold: shrink(base.longest_hold),
         concurrent_copies: r.between(1, 4) as usize,
+        rebuild_share: r.between(20, 100) as u32,
         settle_after: shrink(base.settle_after) / r.between(1, 8) as u32,
     }
 }

@@ -1,6 +1,6 @@
 //! A replica's superblocks, intent log and bitmaps on its simulated disk, in the shipped format.
 
-use evenkeel_core::replica::{FoundPage, IntentLayout, MissingPage};
+use evenkeel_core::replica::{ALL_OPEN, FoundPage, IntentLayout, MissingPage};
 use evenkeel_core::{Incarnation, ReplicaId, View};
 use evenkeel_format::{
     DATA_OFFSET, IntentTable, NewestError, Slot, Superblock, TableCopy, decode_page, encode_page,
@@ -98,11 +98,10 @@ impl Store {
         let tables = newest_table(a, b, superblock.replica);
         let is_new = disk.tables().iter().all(|table| table.is_empty());
         let table_sequence = tables.table.as_ref().map_or(0, |table| table.sequence);
-        let all = || (0..superblock.data_length.div_ceil(layout.region)).collect();
         let open_regions = match tables.table {
             Some(table) => table.regions,
             None if is_new => Vec::new(),
-            None => all(),
+            None => vec![ALL_OPEN],
         };
         let store = Self {
             replica: superblock.replica,

@@ -3,7 +3,7 @@
 mod read;
 
 use evenkeel_core::message::*;
-use evenkeel_core::settings::{LONGEST_ZERO, MOST_EXTENTS};
+use evenkeel_core::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
 use evenkeel_core::*;
 use evenkeel_format::bytes::Put;
 use evenkeel_format::{encode_view, replica_state_code};
@@ -30,6 +30,7 @@ const DURABLE: u16 = 1;
 const RECEIPT: u16 = 2;
 const UNMAP: u16 = 4;
 const HAS_NUMBER: u16 = 8;
+const BUSY: u16 = 16;
 
 /// The numbers of the message types; a number once given is never given to another message.
 mod kind {
@@ -44,10 +45,12 @@ mod kind {
     pub const READ: u16 = 18;
     pub const FLUSH: u16 = 19;
     pub const MAP: u16 = 20;
+    pub const DIGEST: u16 = 21;
     pub const RECEIVED: u16 = 32;
     pub const DONE: u16 = 33;
     pub const DATA: u16 = 34;
     pub const EXTENTS: u16 = 35;
+    pub const DIGESTS: u16 = 36;
     pub const PING: u16 = 48;
     pub const PONG: u16 = 49;
     pub const FENCED: u16 = 50;
@@ -67,6 +70,9 @@ mod kind {
 
 /// Bit of an extent's length that says that it is allocated.
 const ALLOCATED: u64 = 1 << 63;
+
+/// Most digests in one answer: those of the longest range that is asked for.
+const MOST_DIGESTS: usize = (LONGEST_PAYLOAD / BLOCK) as usize;
 
 const OPENER_PRIMARY: u16 = 1;
 const OPENER_COPIER: u16 = 2;
@@ -129,12 +135,14 @@ fn operation_fields(message: &Message) -> Option<Fields> {
         }
         Message::Read { id, offset, length } => Fields { offset, length, ..of(kind::READ, id) },
         Message::Flush { id, covers } => Fields { offset: covers.0, ..of(kind::FLUSH, id) },
+        Message::Digest { id, offset, length } => Fields { offset, length, ..of(kind::DIGEST, id) },
         Message::Map { id, offset, length } => Fields { offset, length, ..of(kind::MAP, id) },
         Message::Received { id } => of(kind::RECEIVED, id),
         Message::Done { id, result } => {
             Fields { code: result.err().map_or(0, failure_code), ..of(kind::DONE, id) }
         }
         Message::Data { id } => of(kind::DATA, id),
+        Message::Digests { id, .. } => of(kind::DIGESTS, id),
         Message::Extents { id, .. } => of(kind::EXTENTS, id),
         _ => return None,
     })
@@ -146,7 +154,9 @@ fn rebuild_fields(message: &Message) -> Fields {
         Message::Drain { generation, token, offset, length, .. } => {
             Fields { offset, length, ..numbered(kind::DRAIN, generation, token.0) }
         }
-        Message::Drained { generation, token } => numbered(kind::DRAINED, generation, token.0),
+        Message::Drained { generation, token, is_busy } => {
+            Fields { flags: flag(BUSY, is_busy), ..numbered(kind::DRAINED, generation, token.0) }
+        }
         Message::Copy { generation, token, offset, length } => {
             Fields { offset, length, ..numbered(kind::COPY, generation, token.0) }
         }
@@ -241,6 +251,10 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
             out.put_u128(report.lineage.0);
         }
         Message::Adopt { view } => out.put(&encode_view(view)?),
+        Message::Digests { digests, .. } if digests.len() > MOST_DIGESTS => {
+            return Err(FrameError::Length(kind::DIGESTS));
+        }
+        Message::Digests { digests, .. } => digests.iter().for_each(|d| out.put_u64(*d)),
         Message::Extents { extents, .. } => put_extents(extents, out)?,
         Message::Drain { source, .. } => out.put_u128(source.0),
         Message::RebuildProgress { progress, .. } => put_progress(progress, out),
@@ -281,6 +295,7 @@ fn put_progress(progress: &RebuildProgress, out: &mut Vec<u8>) {
         Some(RebuildWait::Source) => (1, 0),
         Some(RebuildWait::Drain) => (2, 0),
         Some(RebuildWait::SourceMedium(at)) => (3, at),
+        Some(RebuildWait::Operator) => (4, 0),
     };
     out.put_u64(progress.done);
     out.put_u64(progress.total);

@@ -9,7 +9,7 @@ use crate::ids::*;
 use crate::message::{Failure, Message};
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{Cause, ReplicaRecord, ReplicaState, View, ViewError};
+use crate::view::{Cause, Change, ReplicaRecord, ReplicaState, View, ViewError};
 use core::time::Duration;
 
 /// Pause before the coordinator is asked again.
@@ -30,6 +30,8 @@ pub(super) enum Edit {
     Remove(ReplicaId),
     /// A faulty replica may return.
     ReAdd(ReplicaId),
+    /// Something of the volume as a whole.
+    Change(Change),
     /// This primary leaves.
     Detach,
 }
@@ -111,6 +113,15 @@ impl<P: Payload> Primary<P> {
             Command::Fail(replica) => Edit::Leave { replica, state: ReplicaState::Faulty, cause },
             Command::Remove(replica) => Edit::Remove(replica),
             Command::ReAdd(replica) => Edit::ReAdd(replica),
+            Command::Change(change) => Edit::Change(change),
+            Command::Verify { repair } => {
+                self.begin_verify(cx.now, repair);
+                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
+            }
+            Command::StopVerify => {
+                self.stop_verify(cx.now);
+                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
+            }
             Command::Detach => return self.begin_detach(cx, id),
         };
         self.edits.push(PendingEdit { edit, command: Some((id, cx.now)) });
@@ -190,6 +201,10 @@ impl<P: Payload> Primary<P> {
             Edit::Renew { replica, incarnation } => next.renew(replica, incarnation),
             Edit::Remove(replica) => next.remove(replica),
             Edit::ReAdd(replica) => next.readmit(replica),
+            Edit::Change(change) => {
+                next.change(change);
+                Ok(())
+            }
             Edit::Detach => {
                 let me = self.config.id;
                 next.primaries.retain(|primary| *primary != me);
@@ -409,6 +424,7 @@ impl<P: Payload> Primary<P> {
         peer.ready = false;
         peer.ping = None;
         peer.failing = None;
+        peer.failed_reads = 0;
         peer.lacks_writes = false;
         peer.late = false;
         peer.lost = false;

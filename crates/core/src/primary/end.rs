@@ -35,6 +35,8 @@ impl<P: Payload> Primary<P> {
     pub(super) fn begin_detach(&mut self, cx: &mut Context<'_, P>, command: CommandId) {
         match &self.phase {
             Phase::Serving => {
+                self.stop_verify(cx.now);
+                self.bad_ranges.clear();
                 self.phase =
                     Phase::Detaching(Detaching { command, since: cx.now, step: Step::Draining });
             }
@@ -127,6 +129,7 @@ impl<P: Payload> Primary<P> {
         for link in core::mem::take(&mut self.links).into_keys() {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
+        self.stop_verify(cx.now);
         self.phase = Phase::Ended;
         cx.effects.push(PrimaryEffect::Ended { reason });
     }
@@ -142,6 +145,8 @@ impl<P: Payload> Primary<P> {
         self.edits.clear();
         self.unadopted.clear();
         self.peers.clear();
+        self.bad_ranges.clear();
+        self.check = None;
         self.call = None;
     }
 }

@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
+use super::verify::VerifyStatus;
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress};
 use crate::operation::{Operation, Reply, RequestError};
 use crate::settings::Settings;
 use crate::time::Instant;
-use crate::view::{Cause, View, ViewError};
+use crate::view::{Cause, Change, View, ViewError};
 
 /// What happens to a primary.
 #[derive(Debug)]
@@ -84,6 +85,16 @@ pub enum Command {
     Remove(ReplicaId),
     /// Bring a replica back that is out of use.
     ReAdd(ReplicaId),
+    /// Change something of the volume as a whole.
+    Change(Change),
+    /// Compare all in-sync replicas with each other, and rewrite what differs if that is wanted. Done
+    /// when it has begun.
+    Verify {
+        /// Whether to rewrite what differs.
+        repair: bool,
+    },
+    /// End a verify.
+    StopVerify,
     /// End: finish what is under way, flush, give up the volume.
     Detach,
 }
@@ -200,6 +211,20 @@ pub enum Note {
     Resumed,
     /// A replica was reached that holds data of another lineage; it is left alone.
     OtherLineage(ReplicaId),
+    /// A replica could not read this range of the volume: it was read from another one, and rewritten.
+    Rewritten {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// A verify has been through the whole volume.
+    Verified {
+        /// Bytes that differed between replicas.
+        different: u64,
+        /// Other bytes that some replica could not read.
+        unreadable: u64,
+    },
 }
 
 /// What requests wait for.
@@ -228,6 +253,10 @@ pub struct PrimaryStatus {
     pub requests: usize,
     /// Whether writes were acknowledged that no flush covers yet.
     pub unflushed: bool,
+    /// The last verify, under way or over.
+    pub verify: Option<VerifyStatus>,
+    /// Ranges that a replica could not read and that were rewritten there.
+    pub rewritten: u64,
 }
 
 /// One replica as its primary sees it.

@@ -8,6 +8,7 @@
 //! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach.
 
 mod change;
+mod check;
 mod end;
 mod interface;
 mod parts;
@@ -18,18 +19,22 @@ mod sessions;
 mod settling;
 mod start;
 mod suspension;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use interface::*;
+pub use verify::{VerifyState, VerifyStatus};
 
 use self::change::{Call, PendingEdit};
+use self::check::{BadRange, Check};
 use self::parts::Part;
 use self::peers::{MirrorPeers, Peer};
 use self::rebuilds::DrainWait;
 use self::requests::{Request, RequestNumber};
 use self::start::Gathering;
 use self::suspension::Suspension;
+use self::verify::Verify;
 use crate::ids::*;
 use crate::message::Message;
 use crate::operation::{Operation, RequestError};
@@ -69,6 +74,8 @@ pub struct Primary<P> {
     /// Requests that came before the view was known.
     early: Vec<(RequestId, Operation<P>)>,
     requests: BTreeMap<RequestNumber, Request<P>>,
+    /// When a client last asked for anything.
+    requested_at: Option<Instant>,
     /// Requests that have their lock and are not sent yet.
     ready: VecDeque<RequestNumber>,
     locks: RangeLock,
@@ -79,6 +86,13 @@ pub struct Primary<P> {
     unconfirmed: Vec<Sequence>,
     drains: Vec<DrainWait>,
     settling: settling::Settling,
+    /// The range that is being compared or rewritten.
+    check: Option<Check>,
+    /// Ranges that some replica could not read, to be rewritten there.
+    bad_ranges: VecDeque<BadRange>,
+    /// How many of them were.
+    rewritten: u64,
+    verify: Option<Verify>,
     suspension: Option<Suspension>,
     /// The highest-numbered write that was acknowledged, or that failed and may be seen.
     acknowledged: Sequence,
@@ -136,6 +150,7 @@ impl<P: Payload> Primary<P> {
             fence_notices: Vec::new(),
             early: Vec::new(),
             requests: BTreeMap::new(),
+            requested_at: None,
             ready: VecDeque::new(),
             locks: RangeLock::default(),
             parts: BTreeMap::new(),
@@ -143,6 +158,10 @@ impl<P: Payload> Primary<P> {
             unconfirmed: Vec::new(),
             drains: Vec::new(),
             settling: settling::Settling::new(now),
+            check: None,
+            bad_ranges: VecDeque::new(),
+            rewritten: 0,
+            verify: None,
             suspension: None,
             acknowledged: Sequence(0),
             flushed: Sequence(0),
@@ -205,6 +224,7 @@ impl<P: Payload> Primary<P> {
         self.advance_change(cx);
         self.place_reads(cx);
         self.dispatch_ready(cx);
+        self.advance_check(cx);
         self.advance_detach(cx);
         if matches!(self.phase, Phase::Ended) {
             self.release_everything();
@@ -236,7 +256,10 @@ impl<P: Payload> Primary<P> {
     pub fn next_wakeup(&self) -> Option<Instant> {
         match self.phase {
             Phase::Idle | Phase::Ended => None,
-            _ => Some(self.tick_at),
+            _ => {
+                let verify = self.verify.as_ref().filter(|_| self.check.is_none());
+                verify.and_then(Verify::next_wakeup).into_iter().chain([self.tick_at]).min()
+            }
         }
     }
 
@@ -260,6 +283,9 @@ impl<P: Payload> Primary<P> {
             Message::Received { id } => self.received(cx, replica, id.sequence),
             Message::Done { id, result } => self.done(cx, replica, id.sequence, result),
             Message::Data { id } => self.data(cx, replica, id.sequence, payload),
+            Message::Digests { id, digests } => {
+                self.digests(cx, replica, id.sequence, digests);
+            }
             Message::Extents { id, extents } => self.extents(cx, replica, id.sequence, extents),
             Message::Pong { generation, number } => self.pong(cx, replica, generation, number),
             Message::Fenced { generation } => self.fenced(link, generation),
@@ -276,6 +302,7 @@ impl<P: Payload> Primary<P> {
             | Message::Write { .. }
             | Message::Zero { .. }
             | Message::Read { .. }
+            | Message::Digest { .. }
             | Message::Flush { .. }
             | Message::Map { .. }
             | Message::Ping { .. }

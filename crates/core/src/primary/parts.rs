@@ -5,6 +5,7 @@
 mod answers;
 mod sending;
 
+use super::peers::MirrorPeers;
 use super::requests::RequestNumber;
 use crate::ids::*;
 use crate::message::{Failure, Message, OperationId};
@@ -62,6 +63,11 @@ pub(super) enum PartAction<P> {
         offset: u64,
         length: u32,
     },
+    /// What every in-sync replica holds.
+    Digest {
+        offset: u64,
+        length: u32,
+    },
     /// `settles`: how far all writes to the mirror were finished when it was made.
     Flush {
         covers: Sequence,
@@ -85,9 +91,19 @@ impl<P: Payload> PartAction<P> {
             }
             Self::Read { offset, length } => (Message::Read { id, offset, length }, None),
             Self::Map { offset, length } => (Message::Map { id, offset, length }, None),
+            Self::Digest { offset, length } => (Message::Digest { id, offset, length }, None),
             Self::Flush { covers, .. } | Self::Settle { through: covers } => {
                 (Message::Flush { id, covers }, None)
             }
+        }
+    }
+
+    /// Who has to carry it out, of a mirror's replicas; of a read, nobody in particular.
+    fn targets(&self, mirror: &MirrorPeers) -> ReplicaSet {
+        match self {
+            Self::Read { .. } | Self::Map { .. } => 0,
+            Self::Digest { .. } => mirror.in_sync,
+            _ => mirror.members,
         }
     }
 
@@ -98,8 +114,19 @@ impl<P: Payload> PartAction<P> {
     fn is_durable(&self) -> bool {
         match self {
             Self::Write { durable, .. } | Self::Zero { durable, .. } => *durable,
-            Self::Flush { .. } | Self::Settle { .. } => true,
+            // Every one of its targets has to answer.
+            Self::Flush { .. } | Self::Settle { .. } | Self::Digest { .. } => true,
             Self::Read { .. } | Self::Map { .. } => false,
+        }
+    }
+
+    /// The range that it reads or compares.
+    fn read_range(&self) -> Option<core::ops::Range<u64>> {
+        match self {
+            Self::Read { offset, length } | Self::Digest { offset, length } => {
+                Some(*offset..*offset + u64::from(*length))
+            }
+            _ => None,
         }
     }
 
@@ -110,7 +137,11 @@ impl<P: Payload> PartAction<P> {
                 Some(*offset..*offset + u64::from(payload.length()))
             }
             Self::Zero { offset, length, .. } => Some(*offset..*offset + u64::from(*length)),
-            Self::Read { .. } | Self::Map { .. } | Self::Flush { .. } | Self::Settle { .. } => None,
+            Self::Read { .. }
+            | Self::Map { .. }
+            | Self::Digest { .. }
+            | Self::Flush { .. }
+            | Self::Settle { .. } => None,
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Peer {
     pub retry_at: Instant,
     pub retry_pause: Duration,
     pub progress: Option<RebuildProgress>,
+    /// Reads that it has failed since it was last admitted.
+    pub failed_reads: u32,
 }
 
 /// The connection to a replica.
@@ -185,6 +187,7 @@ impl<P: Payload> Primary<P> {
                     retry_at: now,
                     retry_pause: self.config.settings.retry_pause.0,
                     progress: None,
+                    failed_reads: 0,
                 });
             }
         }
@@ -205,6 +208,8 @@ impl<P: Payload> Primary<P> {
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
             requests: self.requests.values().filter(|r| r.client.is_some()).count(),
             unflushed: self.acknowledged > self.flushed,
+            verify: self.verify.as_ref().map(|verify| verify.status().clone()),
+            rewritten: self.rewritten,
         }
     }
 

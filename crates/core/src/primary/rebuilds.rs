@@ -2,6 +2,7 @@
 //! become in-sync when it has everything (rules B1, B4).
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::change::Edit;
@@ -9,7 +10,11 @@ use super::{Context, Primary};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress};
 use crate::payload::Payload;
+use crate::time::Instant;
 use crate::view::ReplicaState;
+
+/// How long a request keeps rebuilds slow.
+const BUSY_FOR: Duration = Duration::from_millis(100);
 
 /// A rebuilding replica waits until its source has these parts.
 #[derive(Debug)]
@@ -46,7 +51,8 @@ impl<P: Payload> Primary<P> {
             .map(|(sequence, _)| *sequence)
             .collect();
         if parts.is_empty() {
-            return cx.send(link, Message::Drained { generation, token }, None);
+            let is_busy = self.is_busy(cx.now);
+            return cx.send(link, Message::Drained { generation, token, is_busy }, None);
         }
         self.drains.push(DrainWait { link, token, parts, source });
     }
@@ -56,16 +62,21 @@ impl<P: Payload> Primary<P> {
         if self.drains.is_empty() {
             return;
         }
-        let generation = self.generation();
+        let (generation, is_busy) = (self.generation(), self.is_busy(cx.now));
         let Some(part) = self.parts.get(&sequence) else { return };
         for wait in &mut self.drains {
             let has_it = self.peers.get(&wait.source).is_some_and(|p| part.was_written_by(p.bit()));
             if has_it && wait.parts.remove(&sequence) && wait.parts.is_empty() {
                 let token = wait.token;
-                cx.send(wait.link, Message::Drained { generation, token }, None);
+                cx.send(wait.link, Message::Drained { generation, token, is_busy }, None);
             }
         }
         self.drains.retain(|wait| !wait.parts.is_empty());
+    }
+
+    /// Whether clients have asked for anything lately.
+    pub(super) fn is_busy(&self, now: Instant) -> bool {
+        self.requested_at.is_some_and(|at| now.since(at) < BUSY_FOR)
     }
 
     pub(super) fn rebuild_progress(&mut self, replica: ReplicaId, progress: RebuildProgress) {

@@ -1,5 +1,7 @@
 //! Requests of clients: accepted, locked, sent, answered once.
 
+use core::ops::Range;
+
 use super::{Context, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::operation::{Extent, Operation, Reply, RequestError};
@@ -19,6 +21,8 @@ pub(super) struct Request<P> {
     /// What is asked; taken when it is sent.
     pub operation: Option<Operation<P>>,
     is_locked: bool,
+    /// Whether its owner ends it, and not its last part: a check has several rounds of parts.
+    is_kept: bool,
     /// Parts that do not permit the answer yet.
     pub unanswered: usize,
     /// Parts that some replica has not carried out yet.
@@ -42,6 +46,7 @@ impl<P: Payload> Primary<P> {
         if let Some(error) = self.refusal(&operation) {
             return cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
         }
+        self.requested_at = Some(cx.now);
         self.accept(Some(client), operation);
     }
 
@@ -82,16 +87,8 @@ impl<P: Payload> Primary<P> {
             Operation::Zero { offset, length, .. } => Some((*offset, *length, LockMode::Exclusive)),
             Operation::Flush => None,
         };
-        let request = Request {
-            client,
-            operation: Some(operation),
-            is_locked: lock.is_some(),
-            unanswered: 0,
-            unfinished: 0,
-            error: None,
-            data: Vec::new(),
-            extents: Vec::new(),
-        };
+        let is_locked = lock.is_some();
+        let request = Request { client, operation: Some(operation), is_locked, ..Request::new() };
         self.requests.insert(number, request);
         let granted = lock.is_none_or(|(offset, length, mode)| {
             self.locks.acquire(number, offset..offset + length, mode)
@@ -104,24 +101,47 @@ impl<P: Payload> Primary<P> {
     /// A request of the primary itself, of so many parts.
     pub(super) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
         let number = self.next_number();
-        let request = Request {
-            client: None,
-            operation: None,
-            is_locked: false,
-            unanswered: parts,
-            unfinished: parts,
-            error: None,
-            data: Vec::new(),
-            extents: Vec::new(),
-        };
+        let request = Request { unanswered: parts, unfinished: parts, ..Request::new() };
         self.requests.insert(number, request);
         number
+    }
+
+    /// A request of the primary itself that holds a range for several rounds of parts, until
+    /// [`Self::end_check`].
+    pub(super) fn accept_check(&mut self, range: Range<u64>) -> RequestNumber {
+        let number = self.next_number();
+        let request = Request { is_locked: true, is_kept: true, ..Request::new() };
+        self.requests.insert(number, request);
+        if self.locks.acquire(number, range, LockMode::Exclusive) {
+            self.ready.push_back(number);
+        }
+        number
+    }
+
+    /// The next round of parts of a check.
+    pub(super) fn expect_parts(&mut self, number: RequestNumber, parts: usize) {
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.unanswered = parts;
+            request.unfinished = parts;
+        }
+    }
+
+    /// A check is over: gives its range back.
+    pub(super) fn end_check(&mut self, number: RequestNumber) {
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.is_kept = false;
+        }
+        self.forget_if_over(number);
     }
 
     /// Sends what has its lock, if everybody has adopted the view.
     pub(super) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
         while self.can_send() {
             let Some(number) = self.ready.pop_front() else { return };
+            if self.is_check(number) {
+                self.check_locked(cx);
+                continue;
+            }
             let operation = self.requests.get_mut(&number).and_then(|r| r.operation.take());
             if let Some(operation) = operation {
                 self.dispatch(cx, number, operation);
@@ -161,7 +181,7 @@ impl<P: Payload> Primary<P> {
             let result = request.outcome();
             cx.effects.push(PrimaryEffect::Reply { request: client, result });
         }
-        if succeeded {
+        if succeeded && !self.is_check(number) {
             self.let_readers_pass(number);
         }
         self.forget_if_over(number);
@@ -188,7 +208,8 @@ impl<P: Payload> Primary<P> {
 
     fn forget_if_over(&mut self, number: RequestNumber) {
         let is_over = self.requests.get(&number).is_some_and(|request| {
-            request.unanswered == 0 && request.unfinished == 0 && request.operation.is_none()
+            let has_parts = request.unanswered > 0 || request.unfinished > 0;
+            !has_parts && !request.is_kept && request.operation.is_none()
         });
         if is_over {
             self.unlock(number);
@@ -225,6 +246,20 @@ impl<P: Payload> Primary<P> {
 }
 
 impl<P> Request<P> {
+    fn new() -> Self {
+        Self {
+            client: None,
+            operation: None,
+            is_locked: false,
+            is_kept: false,
+            unanswered: 0,
+            unfinished: 0,
+            error: None,
+            data: Vec::new(),
+            extents: Vec::new(),
+        }
+    }
+
     fn outcome(&mut self) -> Result<Reply<P>, RequestError> {
         if let Some(error) = self.error {
             return Err(error);

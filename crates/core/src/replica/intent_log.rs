@@ -5,6 +5,10 @@
 //! open regions is saved as a whole, so opening many costs as much as opening one, and writing to an
 //! open region costs nothing.
 //!
+//! With [`Bitmap::None`] the table says only that all is open, or nothing: one save when writing
+//! begins, one after it has ended. Regions are kept in memory all the same, so that what a replica
+//! lacks that leaves is known.
+//!
 //! A primary tells by one number how far its writes have settled, so a region remembers only the
 //! last write that came to it. A settled region stays open until its place is needed, or nothing
 //! has been written there for some time.
@@ -17,6 +21,10 @@ use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::settings::{BLOCK, LONGEST_ZERO};
 use crate::time::Instant;
+use crate::view::Bitmap;
+
+/// In a table instead of a region: all of the replica is open.
+pub const ALL_OPEN: u64 = u32::MAX as u64;
 
 /// The size of an intent log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +53,8 @@ impl IntentLayout {
 const SMALL: u64 = 4 << 30;
 /// Regions that a new log has room for.
 const MOST_OPEN: usize = 1024;
+/// Regions that a log remembers that does not save them: 6 MiB of memory.
+const MOST_REMEMBERED: usize = 1 << 16;
 
 /// One open region.
 #[derive(Debug)]
@@ -85,41 +95,72 @@ pub(super) enum Reservation {
 #[derive(Debug)]
 pub(super) struct IntentLog {
     layout: IntentLayout,
+    bitmap: Bitmap,
     /// Blocks of the replica.
     blocks: u64,
     regions: BTreeMap<u64, Region>,
-    /// Regions that the saved table lacks.
+    /// All was open when the replica started, and has not settled.
+    remnant: Option<Settled>,
+    /// Whether the saved table says that all is open, whatever replaces it.
+    covers_all: bool,
+    /// Regions that no saved table names.
     unsaved: usize,
-    /// Regions that have not settled.
+    /// Regions that have not settled, and the remnant.
     unsettled: usize,
     /// Blocks that were written and have not settled.
     touched: BlockSet,
-    /// Whether the saved table holds regions that are open no more.
+    /// Whether the saved table names regions that are open no more.
     is_outdated: bool,
 }
 
 impl IntentLog {
     /// The log as it was found on the disk: what was open then stays open until something is known
     /// of it.
-    pub fn new(layout: IntentLayout, size: u64, open: &[u64], now: Instant) -> Self {
+    pub fn new(
+        layout: IntentLayout,
+        bitmap: Bitmap,
+        size: u64,
+        open: &[u64],
+        now: Instant,
+    ) -> Self {
         let blocks = size.div_ceil(u64::from(BLOCK));
+        let covers_all = open.contains(&ALL_OPEN);
         let mut log = Self {
             layout,
+            bitmap,
             blocks,
             regions: BTreeMap::new(),
+            remnant: covers_all.then_some(Settled::Orphaned),
+            covers_all,
             unsaved: 0,
             unsettled: 0,
             touched: BlockSet::default(),
             is_outdated: false,
         };
-        for region in open {
+        for region in open.iter().filter(|region| **region != ALL_OPEN) {
             let state = Settled::Orphaned;
             let found = Region { state, operations: 0, is_saved: true, used_at: now };
             log.regions.insert(*region, found);
             log.touched.insert(log.blocks_of(*region));
         }
-        log.unsettled = log.regions.len();
+        log.unsettled = log.regions.len() + usize::from(covers_all);
+        if covers_all {
+            log.touched.insert(0..blocks);
+        }
         log
+    }
+
+    /// The view says how closely to remember from now on.
+    pub fn set_bitmap(&mut self, bitmap: Bitmap) {
+        self.bitmap = bitmap;
+    }
+
+    /// Most regions that are open at once.
+    fn capacity(&self) -> usize {
+        match self.bitmap {
+            Bitmap::Internal => self.layout.capacity,
+            Bitmap::None => self.layout.capacity.max(MOST_REMEMBERED),
+        }
     }
 
     /// The blocks of a range of bytes.
@@ -150,10 +191,11 @@ impl IntentLog {
     ) -> Reservation {
         let regions = self.regions_of(blocks);
         let new = regions.clone().filter(|region| !self.regions.contains_key(region)).count();
-        if self.regions.len() + new > self.layout.capacity {
+        if self.regions.len() + new > self.capacity() {
             return Reservation::Full;
         }
         let mut all_saved = true;
+        let covers_all = self.covers_all;
         for region in regions {
             let unsaved = &mut self.unsaved;
             let entry = self.regions.entry(region).or_insert_with(|| {
@@ -165,7 +207,7 @@ impl IntentLog {
             entry.operations += 1;
             self.unsettled += usize::from(entry.state == Settled::Yes);
             entry.write_comes(by);
-            all_saved &= entry.is_saved;
+            all_saved &= entry.is_saved || covers_all;
         }
         self.touched.insert(blocks.clone());
         if all_saved { Reservation::Open } else { Reservation::Opening }
@@ -173,7 +215,8 @@ impl IntentLog {
 
     /// Whether the regions of these blocks are open on the disk.
     pub fn is_open(&self, blocks: &Range<u64>) -> bool {
-        self.regions_of(blocks).all(|region| self.regions.get(&region).is_some_and(|r| r.is_saved))
+        let is_named = |region| self.regions.get(&region).is_some_and(|r| r.is_saved);
+        self.covers_all || self.regions_of(blocks).all(is_named)
     }
 
     /// An operation for which regions were reserved has ended.
@@ -202,9 +245,16 @@ impl IntentLog {
     /// [`Self::flushed`] is to be told.
     pub fn adopt_orphans(&mut self) -> bool {
         let orphaned = self.orphaned();
-        self.touched.remove_all(&orphaned);
+        let remnant = self.remnant.iter_mut().filter(|state| **state == Settled::Orphaned);
+        let had_remnant = remnant.map(|state| *state = Settled::Unflushed).count() > 0;
         let orphans = self.regions.values_mut().filter(|r| r.state == Settled::Orphaned);
-        orphans.map(|entry| entry.state = Settled::Unflushed).count() > 0
+        let any = orphans.map(|entry| entry.state = Settled::Unflushed).count() > 0;
+        if had_remnant {
+            self.touch_unsettled_regions();
+        } else {
+            self.touched.remove_all(&orphaned);
+        }
+        any || had_remnant
     }
 
     /// The disk was flushed after [`Self::adopt_orphans`].
@@ -228,10 +278,25 @@ impl IntentLog {
             })
             .collect();
         self.unsettled -= found.len();
-        for region in &found {
-            self.touched.remove(self.blocks_of(*region));
+        let remnant = self.remnant.take_if(|state| is_settled(*state));
+        self.unsettled -= usize::from(remnant.is_some());
+        if remnant == Some(Settled::Orphaned) {
+            self.touch_unsettled_regions();
+        } else if self.remnant != Some(Settled::Orphaned) {
+            for region in &found {
+                self.touched.remove(self.blocks_of(*region));
+            }
         }
-        !found.is_empty()
+        !found.is_empty() || remnant.is_some()
+    }
+
+    /// Not everything is touched any more; which blocks of the unsettled regions are, is not known.
+    fn touch_unsettled_regions(&mut self) {
+        let known = |state| matches!(state, Settled::UpTo(..) | Settled::Orphaned);
+        let unsettled = self.regions.iter().filter(|(_, r)| known(r.state)).map(|(n, _)| *n);
+        let mut touched = BlockSet::default();
+        unsettled.for_each(|region| touched.insert(self.blocks_of(region)));
+        self.touched = touched;
     }
 
     /// Nobody will tell any more how far the writes of these primaries are.
@@ -250,6 +315,9 @@ impl IntentLog {
 
     /// Of those, the ones whose primary is not asked any more.
     pub fn orphaned(&self) -> BlockSet {
+        if self.remnant == Some(Settled::Orphaned) {
+            return self.touched.clone();
+        }
         let mut orphaned = BlockSet::default();
         for (region, _) in self.regions.iter().filter(|(_, r)| r.state == Settled::Orphaned) {
             self.touched.runs(self.blocks_of(*region)).for_each(|run| orphaned.insert(run));
@@ -276,9 +344,10 @@ impl IntentLog {
             .map(|(region, entry)| (entry.used_at, *region))
             .collect();
         idle.sort_unstable();
-        idle.truncate(new.max(self.layout.capacity / 4));
+        let excess = (self.regions.len() + new).saturating_sub(self.capacity());
+        idle.truncate(excess.max(self.capacity() / 4));
         idle.into_iter().for_each(|(_, region)| self.close(region));
-        self.regions.len() + new <= self.layout.capacity
+        self.regions.len() + new <= self.capacity()
     }
 
     /// Closes settled regions that nobody has written to for so long.
@@ -311,22 +380,42 @@ impl IntentLog {
 
     /// Whether operations wait for the table to be saved.
     pub fn must_save(&self) -> bool {
-        self.unsaved > 0
+        self.unsaved > 0 && !self.covers_all
     }
 
     /// Whether the saved table holds too much.
     pub fn is_outdated(&self) -> bool {
-        self.is_outdated
+        (self.is_outdated || self.covers_all) && !self.must_cover_all()
+    }
+
+    /// Whether the next table has to say that all is open.
+    fn must_cover_all(&self) -> bool {
+        let is_unnamed = match self.bitmap {
+            Bitmap::None => !self.regions.is_empty(),
+            Bitmap::Internal => self.regions.len() > self.layout.capacity,
+        };
+        is_unnamed || self.remnant.is_some()
     }
 
     /// The table to save. What is opened or closed from now on is left to the next one.
     pub fn table(&mut self) -> Vec<u64> {
         self.is_outdated = false;
+        if self.must_cover_all() {
+            return vec![ALL_OPEN];
+        }
+        // From now on the disk may hold this table, so what is opened later waits for the next one.
+        self.covers_all = false;
         self.regions.keys().copied().collect()
     }
 
     /// This table is on the disk.
     pub fn saved(&mut self, table: &[u64]) {
+        if *table == [ALL_OPEN] {
+            self.covers_all = true;
+            self.regions.values_mut().for_each(|entry| entry.is_saved = false);
+            self.unsaved = self.regions.len();
+            return;
+        }
         for region in table {
             match self.regions.get_mut(region) {
                 Some(entry) if !entry.is_saved => {
@@ -341,12 +430,17 @@ impl IntentLog {
 
     /// Whether so much has not settled that the primary should see to it.
     pub fn is_filling(&self) -> bool {
-        self.unsettled * 4 >= self.layout.capacity * 3
+        self.unsettled * 4 >= self.capacity() * 3
     }
 
-    /// How many regions are open.
+    /// How many regions are open, as far as they are known one by one.
     pub fn open_regions(&self) -> usize {
         self.regions.len()
+    }
+
+    /// Whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty() && self.remnant.is_none()
     }
 }
 

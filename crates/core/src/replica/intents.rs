@@ -132,13 +132,13 @@ impl<P: Payload> Replica<P> {
     /// Lets go of what has not been used for a while, so that a crash finds little open.
     fn close_unused(&mut self, cx: &mut Context<'_, P>) {
         let unused_for = self.config.settings.settle_after;
-        if self.intents.open_regions() == 0 && self.missing.is_saved() {
+        if self.intents.is_empty() && self.missing.is_saved() {
             self.intent_work.look_at = None;
         } else {
             self.intent_work.look_at.get_or_insert(cx.now + unused_for);
         }
         if self.intent_work.look_at.is_none_or(|at| cx.now < at) {
-            if self.intents.is_outdated() && self.intents.open_regions() == 0 {
+            if self.intents.is_outdated() && self.intents.is_empty() {
                 self.save_intents(cx);
             }
             return;
@@ -257,6 +257,7 @@ impl<P: Payload> Replica<P> {
         let me = self.config.id;
         let Some((mirror, record)) = self.view.replica(me).map(|(m, r)| (m, *r)) else { return };
         self.missing.follow(&self.view.mirrors[mirror], me);
+        self.intents.set_bitmap(self.view.bitmap);
         let before = old.replica(me).map(|(_, record)| *record);
         let begins_anew = record.state != ReplicaState::InSync
             && before.is_none_or(|before| before.since != record.since);

@@ -17,7 +17,7 @@ mod sessions;
 
 use std::collections::BTreeMap;
 
-pub use intent_log::IntentLayout;
+pub use intent_log::{ALL_OPEN, IntentLayout};
 pub use interface::*;
 pub use missing::{FoundPage, MissingPage};
 
@@ -95,7 +95,7 @@ impl<P: Payload> Replica<P> {
         let confirmations =
             view.primaries.iter().map(|primary| (*primary, Confirmation::at(now))).collect();
         let size = view.replica_size();
-        let intents = IntentLog::new(config.layout, size, &config.open_regions, now);
+        let intents = IntentLog::new(config.layout, view.bitmap, size, &config.open_regions, now);
         let blocks = size.div_ceil(u64::from(BLOCK));
         let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
             Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
@@ -188,6 +188,7 @@ impl<P: Payload> Replica<P> {
             Message::Write { .. }
             | Message::Zero { .. }
             | Message::Read { .. }
+            | Message::Digest { .. }
             | Message::Map { .. }
             | Message::Flush { .. } => self.operation(cx, link, message, payload),
             Message::Copy { generation, token, offset, length } => {
@@ -195,7 +196,9 @@ impl<P: Payload> Replica<P> {
             }
             Message::Ping { generation, number } => self.ping(cx, link, generation, number),
             Message::FenceConfirmed { generation } => self.fence_confirmed(link, generation),
-            Message::Drained { generation, token } => self.drained(cx, link, generation, token),
+            Message::Drained { generation, token, is_busy } => {
+                self.drained(cx, link, generation, token, is_busy);
+            }
             Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
             Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
             Message::Settled { generation, through } => self.settled(link, generation, through),
@@ -215,6 +218,7 @@ impl<P: Payload> Replica<P> {
             | Message::Received { .. }
             | Message::Done { .. }
             | Message::Data { .. }
+            | Message::Digests { .. }
             | Message::Extents { .. }
             | Message::Pong { .. }
             | Message::Fenced { .. }

@@ -9,7 +9,7 @@ use crate::ids::*;
 use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
 use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber};
-use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
+use crate::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO};
 use crate::view::ReplicaState;
 
 /// Who wants an operation.
@@ -50,12 +50,20 @@ pub(super) struct DataOperation<P> {
     pub begun: bool,
     /// Whether it changes data.
     is_write: bool,
-    /// Whether the answer waits for a device flush.
-    durable: bool,
+    answer: Answer,
     /// Whether it has the lock on its range.
     is_locked: bool,
     /// Where its regions are on their way into the intent log.
     pub intent: Intent,
+}
+
+/// What the answer to an operation is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Answer {
+    /// It waits for a device flush.
+    durable: bool,
+    /// It tells digests of the blocks that were read, not what they hold.
+    digests: bool,
 }
 
 /// How far the intent log is for an operation.
@@ -83,7 +91,7 @@ impl<P: Payload> Replica<P> {
         let Some(id) = operation_id(&message) else { return };
         let Some(primary) = self.primary_of(link) else { return self.drop_link(cx, link) };
         let wanted = match message {
-            Message::Read { .. } | Message::Map { .. } => {
+            Message::Read { .. } | Message::Map { .. } | Message::Digest { .. } => {
                 self.state() == Some(ReplicaState::InSync)
             }
             _ => self.state().is_some_and(ReplicaState::takes_writes),
@@ -94,36 +102,41 @@ impl<P: Payload> Replica<P> {
         if let Message::Flush { id, covers } = message {
             return self.flush(cx, FlushWaiter::Primary { link, id, after: Some(covers) });
         }
-        let Some((action, durable, receipt)) = self.parse(message, payload) else {
+        let Some((action, answer, receipt)) = self.parse(message, payload) else {
             let result = Err(Failure::Invalid);
             return self.confirm(cx, link, Message::Done { id, result }, None);
         };
         if receipt {
             self.confirm(cx, link, Message::Received { id }, None);
         }
-        self.start_operation(cx, Origin::Primary(link, primary, id), action, durable);
+        self.start_operation(cx, Origin::Primary(link, primary, id), action, answer);
     }
 
     /// Turns a message into a disk action, if it is inside the replica.
-    fn parse(&self, message: Message, payload: Option<P>) -> Option<(DiskAction<P>, bool, bool)> {
+    fn parse(&self, message: Message, payload: Option<P>) -> Option<(DiskAction<P>, Answer, bool)> {
+        let written = |durable| Answer { durable, digests: false };
         let (offset, length, most, parsed) = match message {
             Message::Write { offset, length, durable, receipt, .. } => {
                 let payload = payload.filter(|p| p.length() == length)?;
                 let action = DiskAction::Write { offset, payload };
-                (offset, length, LONGEST_PAYLOAD, (action, durable, receipt))
+                (offset, length, LONGEST_PAYLOAD, (action, written(durable), receipt))
             }
             Message::Zero { offset, length, unmap, durable, receipt, .. } => {
                 let action = DiskAction::Zero { offset, length, unmap };
-                (offset, length, LONGEST_ZERO, (action, durable, receipt))
+                (offset, length, LONGEST_ZERO, (action, written(durable), receipt))
             }
-            Message::Read { offset, length, .. } => (
-                offset,
-                length,
-                LONGEST_PAYLOAD,
-                (DiskAction::Read { offset, length }, false, false),
-            ),
+            Message::Read { offset, length, .. } => {
+                let action = DiskAction::Read { offset, length };
+                (offset, length, LONGEST_PAYLOAD, (action, Answer::default(), false))
+            }
+            Message::Digest { offset, length, .. } => {
+                let action = DiskAction::Read { offset, length };
+                let answer = Answer { durable: false, digests: true };
+                (offset, length, LONGEST_PAYLOAD, (action, answer, false))
+            }
             Message::Map { offset, length, .. } => {
-                (offset, length, LONGEST_ZERO, (DiskAction::Map { offset, length }, false, false))
+                let action = DiskAction::Map { offset, length };
+                (offset, length, LONGEST_ZERO, (action, Answer::default(), false))
             }
             _ => return None,
         };
@@ -156,7 +169,7 @@ impl<P: Payload> Replica<P> {
             return cx.send(link, Message::Copied { token, content: CopyContent::Refused }, None);
         }
         let action = DiskAction::Read { offset, length };
-        self.start_operation(cx, Origin::Copier(link, copier, token), action, false);
+        self.start_operation(cx, Origin::Copier(link, copier, token), action, Answer::default());
     }
 
     /// Accepts an operation. It begins when it has the lock on its range, and a write also not before
@@ -167,7 +180,7 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         origin: Origin,
         action: DiskAction<P>,
-        durable: bool,
+        answer: Answer,
     ) {
         let Some((offset, length, is_write)) = action.range() else { return };
         let number = self.next_number();
@@ -177,7 +190,7 @@ impl<P: Payload> Replica<P> {
             action: Some(action),
             begun: false,
             is_write,
-            durable,
+            answer,
             is_locked: false,
             intent: if is_write { Intent::Waiting(blocks) } else { Intent::None },
         };
@@ -205,7 +218,7 @@ impl<P: Payload> Replica<P> {
             action: None,
             begun: false,
             is_write: true,
-            durable: false,
+            answer: Answer::default(),
             is_locked: false,
             intent: Intent::None,
         };
@@ -284,14 +297,16 @@ impl<P: Payload> Replica<P> {
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let Some(operation) = self.operations.get(&number) else { return };
-        let durable = operation.durable;
+        let answer = operation.answer;
         match operation.origin {
             Origin::Rebuild(_) => return,
             Origin::Copier(link, _, token) => self.answer_copy(cx, link, token, outcome),
-            Origin::Primary(link, _, id) if durable && outcome.is_ok() => {
+            Origin::Primary(link, _, id) if answer.durable && outcome.is_ok() => {
                 self.flush(cx, FlushWaiter::Primary { link, id, after: None });
             }
-            Origin::Primary(link, _, id) => self.answer_operation(cx, link, id, outcome),
+            Origin::Primary(link, _, id) => {
+                self.answer_operation(cx, link, id, answer, outcome);
+            }
         }
         self.end_operation(cx, number);
         self.start_flush(cx);
@@ -303,9 +318,13 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         link: LinkId,
         id: OperationId,
+        answer: Answer,
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let (message, payload) = match outcome {
+            Ok(DiskOutcome::Data(payload)) if answer.digests => {
+                (Message::Digests { id, digests: digests(&payload) }, None)
+            }
             Ok(DiskOutcome::Done) => (Message::Done { id, result: Ok(()) }, None),
             Ok(DiskOutcome::Data(payload)) => (Message::Data { id }, Some(payload)),
             Ok(DiskOutcome::Extents(extents)) => (Message::Extents { id, extents }, None),
@@ -403,11 +422,18 @@ impl<P: Payload> DiskAction<P> {
     }
 }
 
+/// A digest of each block.
+fn digests<P: Payload>(payload: &P) -> Vec<u64> {
+    let blocks = (0..payload.length()).step_by(BLOCK as usize);
+    blocks.map(|from| payload.digest(from, BLOCK.min(payload.length() - from))).collect()
+}
+
 fn operation_id(message: &Message) -> Option<OperationId> {
     match message {
         Message::Write { id, .. }
         | Message::Zero { id, .. }
         | Message::Read { id, .. }
+        | Message::Digest { id, .. }
         | Message::Map { id, .. }
         | Message::Flush { id, .. } => Some(*id),
         _ => None,

@@ -17,10 +17,11 @@ use super::{Context, DiskError, Replica, ReplicaEffect};
 use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::message::{Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
+use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::settings::BLOCK;
 use crate::time::Instant;
-use crate::view::{ReplicaState, View};
+use crate::view::{RebuildLimit, ReplicaState, View};
 use core::time::Duration;
 
 /// Pause before a region or a source is tried again.
@@ -43,6 +44,7 @@ pub(super) struct Rebuild {
     unflushed: BlockSet,
     flushing: BlockSet,
     progress: RebuildProgress,
+    pace: Pace,
     /// Nothing is begun before this moment.
     retry_at: Instant,
     report_at: Instant,
@@ -87,6 +89,7 @@ impl Rebuild {
             unflushed: BlockSet::default(),
             flushing: BlockSet::default(),
             progress: RebuildProgress::default(),
+            pace: Pace::new(now),
             retry_at: now,
             report_at: now,
             tries: 0,
@@ -98,7 +101,9 @@ impl Rebuild {
     }
 
     pub fn next_wakeup(&self) -> Option<Instant> {
-        (self.phase != Phase::Broken).then_some(self.report_at)
+        let copy = self.pace.next_wakeup().filter(|_| self.phase == Phase::Copying);
+        let report = (self.phase != Phase::Broken).then_some(self.report_at);
+        [copy, report].into_iter().flatten().min()
     }
 
     fn source_link(&self) -> Option<LinkId> {
@@ -116,6 +121,9 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.let_go_of_late_copies(cx);
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.pace.advance(cx.now);
+        }
         self.advance_phase(cx);
         self.report_progress(cx);
     }
@@ -340,7 +348,12 @@ impl<P: Payload> Replica<P> {
             return;
         }
         rebuild.report_at = cx.now + REPORT_PERIOD;
-        let progress = rebuild.progress;
+        let is_paused =
+            self.view.rebuild_limit == RebuildLimit::Paused && rebuild.phase == Phase::Copying;
+        let mut progress = rebuild.progress;
+        if is_paused {
+            progress.waits_for = Some(RebuildWait::Operator);
+        }
         let complete = rebuild.phase == Phase::Complete;
         self.tell_primaries(cx, Message::RebuildProgress { generation, progress });
         if complete {

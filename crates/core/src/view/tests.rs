@@ -23,6 +23,8 @@ fn view(mirrors: usize, replicas: usize) -> View {
         coordinator: CoordinatorId(4),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),
     }

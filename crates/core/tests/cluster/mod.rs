@@ -2,12 +2,16 @@
 //! are told, time moves when a test says so. The simulator is where time and faults are hostile;
 //! here a scenario is a story that a person reads.
 
+// Each file of tests uses a part of it.
+#![allow(dead_code)]
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
 use evenkeel_core::primary::{
-    Command, CommandError, CoordinatorAnswer, EndReason, Note, PrimaryConfig,
+    Command, CommandError, CoordinatorAnswer, EndReason, Note, PrimaryConfig, VerifyStatus,
 };
 use evenkeel_core::replica::{FoundPage, IntentLayout, MissingPage, ReplicaConfig};
 use evenkeel_core::*;
@@ -30,6 +34,12 @@ impl Payload for Bytes {
 
     fn slice(&self, from: u32, length: u32) -> Self {
         Self(self.0[from as usize..(from + length) as usize].into())
+    }
+
+    fn digest(&self, from: u32, length: u32) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0[from as usize..(from + length) as usize].hash(&mut hasher);
+        hasher.finish()
     }
 
     fn is_zero(&self) -> bool {
@@ -82,6 +92,8 @@ pub struct Cluster {
     owed: Vec<(ReplicaId, ReplicaEvent<Bytes>)>,
     /// Replicas whose disks fail every write.
     pub failing: BTreeSet<ReplicaId>,
+    /// Bytes of disks that can't be read until they are written.
+    pub unreadable: BTreeSet<(ReplicaId, u64)>,
     /// Primaries whose messages are lost, in both directions.
     pub cut_off: BTreeSet<usize>,
     pub replies: BTreeMap<RequestId, Result<Reply<Bytes>, RequestError>>,
@@ -116,6 +128,8 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         coordinator: CoordinatorId(1),
         geometry: Geometry { size: SIZE, block_size: 512, chunk: 65536 },
         protocol,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),
     }
@@ -135,6 +149,7 @@ impl Cluster {
             frozen: BTreeSet::new(),
             owed: Vec::new(),
             failing: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             replies: BTreeMap::new(),
             commands: BTreeMap::new(),
@@ -233,6 +248,16 @@ impl Cluster {
 
     pub fn data(&self, id: ReplicaId) -> &[u8] {
         &self.hosts[&id].disk.data
+    }
+
+    /// Rot on a disk that it does not notice.
+    pub fn corrupt(&mut self, id: ReplicaId, offset: usize) {
+        self.hosts.get_mut(&id).unwrap().disk.data[offset] ^= 0x40;
+    }
+
+    /// The last verify of this primary.
+    pub fn verify(&self, primary: usize) -> VerifyStatus {
+        self.primaries[primary].status(self.now).verify.expect("a verify")
     }
 
     /// Ends a replica's process.
@@ -460,7 +485,18 @@ impl Cluster {
             DiskAction::Write { .. } | DiskAction::Zero { .. } if fails => {
                 return Err(DiskError::Medium);
             }
+            DiskAction::Read { offset, length }
+                if self
+                    .unreadable
+                    .range((id, offset)..(id, offset + u64::from(length)))
+                    .count()
+                    > 0 =>
+            {
+                return Err(DiskError::Medium);
+            }
             DiskAction::Write { offset, payload } => {
+                let end = offset + u64::from(payload.length());
+                self.unreadable.retain(|(on, at)| *on != id || !(offset..end).contains(at));
                 host.disk.data[range(offset, payload.length())].copy_from_slice(&payload.0);
             }
             DiskAction::Zero { offset, length, .. } => {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use evenkeel_core::DiskOutcome;
-use evenkeel_core::replica::{FoundPage, MissingPage};
+use evenkeel_core::replica::{ALL_OPEN, FoundPage, MissingPage};
 use evenkeel_core::settings::MOST_REPLICAS;
 use evenkeel_format::{
     IntentTable, PAGE_LENGTH, Superblock, TABLE_LENGTH, TableCopy, decode_page, encode_page,
@@ -59,11 +59,10 @@ pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Met
     let found = newest_table(&a, &b, superblock.replica);
     let is_new = a.iter().chain(&b).all(|byte| *byte == 0);
     let sequence = found.table.as_ref().map_or(0, |table| table.sequence);
-    let regions = superblock.data_length.div_ceil(superblock.intent_region);
     let open_regions = match found.table {
         Some(table) => table.regions,
         None if is_new => Vec::new(),
-        None => (0..regions).collect(),
+        None => vec![ALL_OPEN],
     };
     Ok(Metadata {
         open_regions,

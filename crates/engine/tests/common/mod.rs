@@ -92,6 +92,8 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         coordinator: CoordinatorId(8),
         geometry: Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },
         protocol: shape.protocol,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: mirrors.collect(),
         primaries: Vec::new(),
     }

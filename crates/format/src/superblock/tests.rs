@@ -23,6 +23,8 @@ pub(crate) fn sample() -> Superblock {
         coordinator: CoordinatorId(12),
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
         protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: (1..=3).map(record).collect() }],
         primaries: Vec::new(),
     };
@@ -81,7 +83,7 @@ fn the_bytes_are_where_the_manual_says() {
     assert_eq!(u64_at(&slot.0, 128), 1 << 20);
     assert_eq!(u64_at(&slot.0, 136), 4 << 30);
     assert_eq!(&slot.0[152..155], b"db\0");
-    assert_eq!(u32_at(&slot.0, 216) as usize, 96 + 8 + 3 * 56);
+    assert_eq!(u32_at(&slot.0, 216) as usize, 104 + 8 + 3 * 56);
     assert_eq!(u32_at(&slot.0, 220), 1024);
     assert_eq!(u64_at(&slot.0, 224), 4 << 20);
     assert_eq!(u64_at(&slot.0, 232), 77);

@@ -27,6 +27,8 @@ pub(crate) fn largest() -> View {
         coordinator: CoordinatorId(4),
         geometry: Geometry { size: 1 << 40, block_size: 512, chunk: 1 << 20 },
         protocol: evenkeel_core::Protocol::C,
+        bitmap: evenkeel_core::Bitmap::Internal,
+        rebuild_limit: evenkeel_core::RebuildLimit::Paused,
         mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
         primaries: vec![primary; MOST_PRIMARIES],
     }
@@ -64,7 +66,8 @@ fn unknown_values_are_refused_by_name() {
     for (offset, name) in [
         (0, "version 255"),
         (2, "\"protocol\""),
-        (5, "\"reserved\""),
+        (5, "\"bitmap\""),
+        (6, "\"reserved\""),
         (first_record + 48, "\"replica state\""),
         (first_record + 49, "\"cause\""),
     ] {

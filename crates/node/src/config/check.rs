@@ -145,6 +145,7 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("times.reconnect_grace_ms", times.reconnect_grace_ms, 0, 60_000)?;
     within("times.coordinator_patience_seconds", times.coordinator_patience_seconds, 1, 86_400)?;
     within("times.concurrent_copies", times.concurrent_copies as u64, 1, 64)?;
+    within("times.rebuild_share", times.rebuild_share.into(), 1, 100)?;
     within("times.settle_after_ms", times.settle_after_ms, 100, 600_000)?;
     match config.data.memory_per_worker < config.data.memory_per_volume {
         true => Err("data.memory_per_worker is less than data.memory_per_volume: raise it".into()),

@@ -37,6 +37,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "reconnect_grace_ms",
             "coordinator_patience_seconds",
             "concurrent_copies",
+            "rebuild_share",
             "settle_after_ms",
         ],
     ),

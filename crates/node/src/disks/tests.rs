@@ -29,6 +29,8 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         coordinator: CoordinatorId(9),
         geometry: Geometry { size, block_size: 4096, chunk: 65536 },
         protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: vec![record] }],
         primaries: Vec::new(),
     };

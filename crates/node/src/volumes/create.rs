@@ -6,8 +6,9 @@ use std::sync::Arc;
 use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, Protocol,
-    ReplicaId, ReplicaRecord, ReplicaState, View, VolumeId, settings, stripe,
+    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId,
+    Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, View, VolumeId, settings,
+    stripe,
 };
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 
@@ -189,6 +190,8 @@ fn first_view(
             VolumeProtocol::B => Protocol::B,
             VolumeProtocol::C => Protocol::C,
         },
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),
     })

@@ -373,6 +373,7 @@ fn rebuild(
     let waits_for = progress.waits_for.map(|wait| match wait {
         RebuildWait::Source => "a connection to its source".to_owned(),
         RebuildWait::Drain => "the primary, to drain a region".to_owned(),
+        RebuildWait::Operator => "an operator paused it".to_owned(),
         RebuildWait::SourceMedium(offset) => format!("its source cannot read byte {offset}"),
     });
     Rebuild {

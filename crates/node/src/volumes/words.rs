@@ -23,6 +23,15 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
         Note::Suspended(Waiting::Coordinator) => {
             "requests wait for the coordinator: a view has to change".into()
         }
+        Note::Rewritten { offset, length } => format!(
+            "{length} bytes at {offset} could not be read from one replica; they were read from another one, and rewritten"
+        ),
+        Note::Verified { different: 0, unreadable: 0 } => {
+            "a verify found all in-sync replicas identical".into()
+        }
+        Note::Verified { different, unreadable } => format!(
+            "a verify found {different} bytes that differ between replicas, and {unreadable} that could not be read"
+        ),
         Note::Resumed => "requests go on".into(),
         Note::OtherLineage(replica) => format!(
             "the replica on {} holds data of another lineage and is left alone",

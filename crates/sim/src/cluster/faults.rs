@@ -1,6 +1,8 @@
 //! Faults, drawn from what the profile holds.
 
 use evenkeel_core::primary::Command;
+use evenkeel_core::view::Change;
+use evenkeel_core::{Bitmap, RebuildLimit};
 
 use super::{Cluster, Event};
 use crate::marks::Mark;
@@ -154,7 +156,26 @@ impl Cluster {
         let id = self.replicas[replica].id;
         let mirror = self.replicas[replica].mirror;
         let left = self.coordinator.newest().mirrors[mirror].replicas.len();
-        match self.random.below(8) {
+        match self.random.below(12) {
+            10 => {
+                let repair = self.random.chance(700);
+                self.command_somewhere(Command::Verify { repair });
+            }
+            11 => self.command_somewhere(Command::StopVerify),
+            8 => {
+                let bitmap = self.random.pick(&[Bitmap::None, Bitmap::Internal]);
+                self.command_somewhere(Command::Change(Change::Bitmap(bitmap)));
+            }
+            9 => {
+                let rate = self.random.magnitude(1 << 12, 1 << 26);
+                let limits = [RebuildLimit::None, RebuildLimit::BytesPerSecond(rate)];
+                let limit = if self.random.chance(300) {
+                    RebuildLimit::Paused
+                } else {
+                    self.random.pick(&limits)
+                };
+                self.command_somewhere(Command::Change(Change::RebuildLimit(limit)));
+            }
             0 if left > 2 => {
                 self.command_somewhere(Command::Fail(id));
                 self.command_somewhere(Command::Remove(id));

@@ -7,6 +7,7 @@
 //! was decided who dies), the volume can't serve: then only the answers are demanded.
 
 use evenkeel_core::primary::{Command, PeerStatus};
+use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
 use super::Cluster;
@@ -99,6 +100,10 @@ impl Cluster {
             // Another one had itself committed and died unheard; this one serves, rightly, until
             // it needs another view. An operator who sees that attaches anew.
             return self.command(primary, Command::Detach);
+        }
+        if view.rebuild_limit != RebuildLimit::None {
+            let change = Change::RebuildLimit(RebuildLimit::None);
+            return self.command(primary, Command::Change(change));
         }
         let faulty =
             view.replicas().find(|(_, r)| r.state == ReplicaState::Faulty && !self.is_dead(r.id));

@@ -197,7 +197,11 @@ impl Cluster {
             {
                 self.marks.reach(Mark::Resent);
             }
-            let verdict = self.order.sends(primary, id.sequence, payload.cells());
+            let is_over = |write| {
+                let change = self.registers.change(write);
+                change.is_none_or(|c| c.primary != primary || c.failed || c.acknowledged.is_some())
+            };
+            let verdict = self.order.sends(primary, id.sequence, payload.cells(), is_over);
             self.judge(verdict);
             if self.sabotage == Some(Sabotage::AcknowledgeEarly) {
                 self.acknowledge_early(primary, payload.cells()[0]);
@@ -254,6 +258,13 @@ impl Cluster {
             Note::OtherLineage(replica) => {
                 self.fail("internal", format!("replica {replica} is of another lineage"));
             }
+            Note::Verified { different, .. } => {
+                self.marks.reach(Mark::Verified);
+                if different > 0 {
+                    self.fail("I6", format!("a verify found {different} bytes that differ"));
+                }
+            }
+            Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
             Note::Left(..) | Note::Admitted(_) | Note::Completed(_) => {}
         }
     }

@@ -80,6 +80,8 @@ pub(super) fn first_view(profile: &Profile) -> View {
         coordinator: CoordinatorId(1),
         geometry: profile.geometry,
         protocol: profile.protocol,
+        bitmap: profile.bitmap,
+        rebuild_limit: RebuildLimit::None,
         mirrors: mirrors
             .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
             .collect(),

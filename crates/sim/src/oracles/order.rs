@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use evenkeel_core::Sequence;
 
 use super::Violation;
-use crate::payload::{Cell, stamped};
+use crate::payload::{Cell, HOLE, ZERO, stamped};
 
 /// What was sent in which order, and what each disk took last.
 #[derive(Debug, Default)]
@@ -20,7 +20,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// A primary sends these stamps as one operation.
+    /// A primary sends these stamps as one operation. `is_over` says of a write whether nobody waits
+    /// for it any more: then the primary may rewrite what it has left on disks.
     ///
     /// # Errors
     /// If it has sent one of them under another number before.
@@ -29,10 +30,13 @@ impl Order {
         primary: usize,
         sequence: Sequence,
         cells: &[Cell],
+        is_over: impl Fn(u32) -> bool,
     ) -> Result<(), Violation> {
-        for cell in cells {
+        for cell in cells.iter().filter(|cell| **cell != ZERO && **cell != HOLE) {
             let (_, known) = *self.sent.entry(*cell).or_insert((primary, sequence));
-            if known != sequence {
+            if known != sequence && is_over(stamped(*cell).0) {
+                self.sent.insert(*cell, (primary, sequence));
+            } else if known != sequence {
                 return Err(Violation::new(
                     "I10",
                     format!(

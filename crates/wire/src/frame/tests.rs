@@ -31,12 +31,13 @@ fn failures() -> impl Strategy<Value = Failure> {
 
 fn operations() -> impl Strategy<Value = Message> {
     let ranges = (0..1u64 << 60, 1..=LONGEST_PAYLOAD, 0..=LONGEST_ZERO);
-    (ids(), ranges, any::<[bool; 3]>(), any::<u64>(), 0..5).prop_map(
+    (ids(), ranges, any::<[bool; 3]>(), any::<u64>(), 0..6).prop_map(
         |(id, (offset, short, long), [durable, receipt, unmap], covers, which)| match which {
             0 => Message::Write { id, offset, length: short, durable, receipt },
             1 => Message::Zero { id, offset, length: long, unmap, durable, receipt },
             2 => Message::Read { id, offset, length: short },
-            3 => Message::Flush { id, covers: Sequence(covers) },
+            3 => Message::Digest { id, offset, length: short },
+            4 => Message::Flush { id, covers: Sequence(covers) },
             _ => Message::Map { id, offset, length: long },
         },
     )
@@ -49,6 +50,8 @@ fn answers() -> impl Strategy<Value = Message> {
         ids().prop_map(|id| Message::Done { id, result: Ok(()) }),
         (ids(), failures()).prop_map(|(id, f)| Message::Done { id, result: Err(f) }),
         ids().prop_map(|id| Message::Data { id }),
+        (ids(), vec(any::<u64>(), 0..=256))
+            .prop_map(|(id, digests)| Message::Digests { id, digests }),
         (ids(), extents).prop_map(|(id, extents)| {
             let extent = |(length, allocated)| Extent { length, allocated };
             Message::Extents { id, extents: extents.into_iter().map(extent).collect() }
@@ -112,7 +115,7 @@ fn rebuilds() -> impl Strategy<Value = Message> {
                 let source = ReplicaId(source);
                 Message::Drain { generation, token, offset, length, source }
             }
-            1 => Message::Drained { generation, token },
+            1 => Message::Drained { generation, token, is_busy: offset % 2 == 0 },
             2 => Message::Copy { generation, token, offset, length },
             3 => Message::Copied { token, content },
             4 => Message::RebuildProgress { generation, progress },
@@ -138,7 +141,7 @@ fn missing(number: u64) -> MissingContent {
 
 fn progress() -> impl Strategy<Value = RebuildProgress> {
     let waits = prop_oneof![
-        select(vec![RebuildWait::Source, RebuildWait::Drain]),
+        select(vec![RebuildWait::Source, RebuildWait::Drain, RebuildWait::Operator]),
         any::<u64>().prop_map(RebuildWait::SourceMedium),
     ];
     (any::<[u64; 3]>(), any::<Option<u128>>(), prop::option::of(waits)).prop_map(

@@ -45,6 +45,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         kind::READ => Message::Read { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
         kind::FLUSH => Message::Flush { id, covers: Sequence(offset) },
         kind::MAP => Message::Map { id, offset, length: no_longer_than(LONGEST_ZERO)? },
+        kind::DIGEST => Message::Digest { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
         kind::RECEIVED => Message::Received { id },
         kind::DONE => Message::Done { id, result: result(fields)? },
         kind::DATA => Message::Data { id },
@@ -58,7 +59,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         kind::PONG => Message::Pong { generation, number },
         kind::FENCED => Message::Fenced { generation },
         kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
-        kind::DRAINED => Message::Drained { generation, token },
+        kind::DRAINED => Message::Drained { generation, token, is_busy: has(BUSY) },
         kind::COPY => {
             let length = no_longer_than(LONGEST_PAYLOAD)?;
             Message::Copy { generation, token, offset, length }
@@ -110,6 +111,14 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         kind::EXTENTS => {
             let id = OperationId { generation, sequence: Sequence(fields.number) };
             Message::Extents { id, extents: read_extents(body)? }
+        }
+        kind::DIGESTS => {
+            let id = OperationId { generation, sequence: Sequence(fields.number) };
+            if body.left() / 8 > MOST_DIGESTS {
+                return Err(FrameError::Length(kind::DIGESTS));
+            }
+            let digests = (0..body.left() / 8).map(|_| body.u64()).collect::<Result<_, _>>()?;
+            Message::Digests { id, digests }
         }
         kind::DRAIN => Message::Drain {
             generation,
@@ -209,6 +218,7 @@ fn read_progress(body: &mut Reader<'_>) -> Result<RebuildProgress, FrameError> {
         (1, 0) => Some(RebuildWait::Source),
         (2, 0) => Some(RebuildWait::Drain),
         (3, at) => Some(RebuildWait::SourceMedium(at)),
+        (4, 0) => Some(RebuildWait::Operator),
         _ => return Err(wrong()),
     };
     let source = match (has_source, source) {

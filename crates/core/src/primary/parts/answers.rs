@@ -8,7 +8,11 @@ use crate::payload::Payload;
 use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
 use crate::primary::requests::RequestNumber;
 use crate::primary::{Context, EndReason, Primary};
+use crate::settings::BLOCK;
 use crate::view::{Cause, Protocol};
+
+/// Reads that a replica may fail before it leaves.
+const MOST_FAILED_READS: u32 = 32;
 
 impl<P: Payload> Primary<P> {
     /// Finds the part that a replica's answer is for, and takes the answer as its confirmation.
@@ -49,23 +53,70 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
         match result {
-            Ok(()) if part.action.is_read() => return,
+            Ok(()) if part.action.read_range().is_some() => return,
             Ok(()) => part.written |= bit,
-            Err(failure) => {
-                part.failed |= bit;
-                part.failure = Some(failure);
-                let (mirror, changes_data) = (part.mirror, part.changes_data());
-                if changes_data {
-                    self.write_failed(mirror, sequence, cx.now);
-                }
-                self.disk_failed(replica, failure);
-            }
+            Err(failure) => self.part_failed(cx, replica, sequence, failure),
         }
         if result.is_ok() {
             self.drain_progressed(cx, sequence);
         }
         self.confirmations_changed(cx);
         self.check_part(cx, sequence);
+    }
+
+    fn part_failed(
+        &mut self,
+        cx: &Context<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        failure: Failure,
+    ) {
+        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
+        let mirror = part.mirror;
+        if let PartAction::Digest { .. } = part.action {
+            part.targets &= !bit;
+            return self.could_not_digest(sequence, bit);
+        }
+        part.failed |= bit;
+        part.failure = Some(failure);
+        match part.action.read_range() {
+            Some(range) if failure == Failure::Medium => self.read_failed(replica, range),
+            _ => self.disk_failed(replica, failure),
+        }
+        if self.parts.get(&sequence).is_some_and(Part::changes_data) {
+            self.write_failed(mirror, sequence, cx.now);
+        }
+    }
+
+    /// A replica could not read a range. If another one has it, it is rewritten here, which makes a
+    /// disk put a good sector in the place of the bad one; a replica that fails too often leaves.
+    fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.failed_reads += 1;
+        let (mirror, bit, is_often) =
+            (peer.mirror, peer.bit(), peer.failed_reads > MOST_FAILED_READS);
+        if is_often || self.mirrors[mirror].in_sync & !bit == 0 {
+            return self.disk_failed(replica, Failure::Medium);
+        }
+        self.must_rewrite(mirror, range, bit);
+    }
+
+    /// A replica tells what it holds.
+    pub(in crate::primary) fn digests(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        digests: Vec<u64>,
+    ) {
+        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
+        let PartAction::Digest { length, .. } = part.action else { return };
+        if part.written & bit == 0 && digests.len() == length.div_ceil(BLOCK) as usize {
+            part.written |= bit;
+            self.digested(sequence, bit, digests);
+            self.confirmations_changed(cx);
+            self.check_part(cx, sequence);
+        }
     }
 
     pub(in crate::primary) fn data(
@@ -213,7 +264,7 @@ impl<P: Payload> Primary<P> {
         let error = part.failure.filter(|_| failed).map(RequestError::from);
         part.is_acknowledged = error.is_none();
         match part.action {
-            PartAction::Flush { .. } | PartAction::Settle { .. } => {}
+            PartAction::Flush { .. } | PartAction::Settle { .. } | PartAction::Digest { .. } => {}
             // One that failed counts too: it may be on the disk, and be read from there.
             _ => self.acknowledged = self.acknowledged.max(sequence),
         }

@@ -79,13 +79,45 @@ impl<P: Payload> Primary<P> {
         from: u64,
         action: PartAction<P>,
     ) {
-        self.last_sequence = self.last_sequence.next();
-        let sequence = self.last_sequence;
-        let is_read = action.is_read();
-        if action.written_range().is_some() {
+        let (is_read, changes_data) = (action.is_read(), action.written_range().is_some());
+        let (sequence, targets) = self.add_part(cx, request, mirror, from, action);
+        if changes_data {
             self.write_begins(mirror, sequence, cx.now);
         }
-        let targets = if is_read { 0 } else { self.mirrors[mirror].members };
+        if is_read {
+            self.place_read(cx, sequence);
+        } else {
+            self.send_unsent(cx, sequence, targets);
+        }
+    }
+
+    /// Sends a read to a replica that is not one of `avoided`.
+    pub(in crate::primary) fn send_read_elsewhere(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        request: RequestNumber,
+        (mirror, avoided): (usize, ReplicaSet),
+        from: u64,
+        action: PartAction<P>,
+    ) {
+        let (sequence, _) = self.add_part(cx, request, mirror, from, action);
+        if let Some(part) = self.parts.get_mut(&sequence) {
+            part.failed = avoided;
+        }
+        self.place_read(cx, sequence);
+    }
+
+    fn add_part(
+        &mut self,
+        cx: &Context<'_, P>,
+        request: RequestNumber,
+        mirror: usize,
+        from: u64,
+        action: PartAction<P>,
+    ) -> (Sequence, ReplicaSet) {
+        self.last_sequence = self.last_sequence.next();
+        let sequence = self.last_sequence;
+        let targets = action.targets(&self.mirrors[mirror]);
         let part = Part {
             request,
             mirror,
@@ -104,11 +136,7 @@ impl<P: Payload> Primary<P> {
             was_refused: false,
         };
         self.parts.insert(sequence, part);
-        if is_read {
-            self.place_read(cx, sequence);
-        } else {
-            self.send_unsent(cx, sequence, targets);
-        }
+        (sequence, targets)
     }
 
     /// Sends a part to those of `targets` that have an open session and have not got it there.
@@ -204,7 +232,7 @@ impl<P: Payload> Primary<P> {
         for part in self.parts.values_mut().filter(|part| !part.action.is_read()) {
             let members = self.mirrors[part.mirror].members;
             if !part.begun {
-                part.targets = members;
+                part.targets = part.action.targets(&self.mirrors[part.mirror]);
             } else if part.changes_data() {
                 let joined = members & !part.targets;
                 part.targets |= joined;

@@ -7,7 +7,7 @@ const NOW: Instant = Instant(0);
 
 fn log(capacity: usize) -> IntentLog {
     let layout = IntentLayout { region: REGION * u64::from(BLOCK), capacity };
-    IntentLog::new(layout, 1 << 20, &[], NOW)
+    IntentLog::new(layout, Bitmap::Internal, 1 << 20, &[], NOW)
 }
 
 fn write(log: &mut IntentLog, region: u64, sequence: u64) -> Reservation {
@@ -69,7 +69,7 @@ fn a_later_write_keeps_a_region_unsettled() {
 #[test]
 fn what_was_open_before_a_crash_counts_as_touched_until_it_is_resolved() {
     let layout = IntentLayout { region: REGION * u64::from(BLOCK), capacity: 4 };
-    let mut log = IntentLog::new(layout, 1 << 20, &[2, 3], NOW);
+    let mut log = IntentLog::new(layout, Bitmap::Internal, 1 << 20, &[2, 3], NOW);
     assert_eq!(log.touched().count(), 2 * REGION);
     assert_eq!(write(&mut log, 2, 9), Reservation::Open);
     assert!(!log.settled(PRIMARY, Sequence(9)), "older writes there may differ");
@@ -99,7 +99,63 @@ fn a_log_fills_with_what_has_not_settled_and_with_nothing_else() {
 #[test]
 fn the_last_region_may_be_short() {
     let layout = IntentLayout { region: REGION * u64::from(BLOCK), capacity: 4 };
-    let log = IntentLog::new(layout, 5 * u64::from(BLOCK) - 512, &[1], NOW);
+    let log = IntentLog::new(layout, Bitmap::Internal, 5 * u64::from(BLOCK) - 512, &[1], NOW);
     assert_eq!(log.touched().first_run(0..u64::MAX), Some(4..5));
     assert_eq!(log.blocks(4 * u64::from(BLOCK), 512), 4..5);
+}
+
+#[test]
+fn without_a_bitmap_one_save_opens_everything() {
+    let mut log = log(1);
+    log.set_bitmap(Bitmap::None);
+    assert_eq!(write(&mut log, 1, 1), Reservation::Opening);
+    assert_eq!(log.table(), [ALL_OPEN]);
+    log.saved(&[ALL_OPEN]);
+    assert_eq!(write(&mut log, 1, 2), Reservation::Open);
+    assert_eq!(write(&mut log, 7, 3), Reservation::Open, "whatever the log's capacity");
+    assert!(!log.must_save() && !log.is_outdated());
+    assert_eq!(log.touched().count(), 2, "what was written is known all the same");
+    for region in [1, 1, 7] {
+        end(&mut log, region);
+    }
+    log.settled(PRIMARY, Sequence(3));
+    log.close_unused(NOW, Duration::ZERO, |_| true);
+    assert!(log.is_outdated(), "it says that all is open, and nothing is");
+    assert_eq!(log.table(), [0; 0]);
+}
+
+#[test]
+fn a_table_that_takes_the_place_of_all_covers_only_what_it_names() {
+    let mut log = log(4);
+    log.set_bitmap(Bitmap::None);
+    write(&mut log, 1, 1);
+    save(&mut log);
+    log.set_bitmap(Bitmap::Internal);
+    assert!(log.is_outdated(), "the log can be named region by region");
+    let table = log.table();
+    assert_eq!(table, [1]);
+    assert_eq!(write(&mut log, 2, 2), Reservation::Opening, "it may replace the other any moment");
+    assert!(!log.is_open(&(2 * REGION..3 * REGION)));
+    log.saved(&table);
+    assert!(log.is_open(&(REGION..2 * REGION)) && log.must_save());
+    save(&mut log);
+    assert!(log.is_open(&(2 * REGION..3 * REGION)));
+}
+
+#[test]
+fn a_replica_that_was_all_open_stays_so_until_it_is_known_who_lacks_what() {
+    let layout = IntentLayout { region: REGION * u64::from(BLOCK), capacity: 4 };
+    let mut log = IntentLog::new(layout, Bitmap::Internal, 1 << 20, &[ALL_OPEN], NOW);
+    assert_eq!((log.touched().count(), log.orphaned().count()), (256, 256));
+    assert_eq!(write(&mut log, 3, 9), Reservation::Open);
+    log.settled(PRIMARY, Sequence(9));
+    assert_eq!(log.touched().count(), 256, "the older writes there have not settled");
+    assert_eq!(log.table(), [ALL_OPEN]);
+    assert!(log.adopt_orphans());
+    assert_eq!(log.touched().count(), 0, "it is noted elsewhere who lacks it");
+    assert_eq!(log.table(), [ALL_OPEN], "but this disk was not flushed");
+    write(&mut log, 5, 10);
+    log.flushed();
+    assert_eq!(log.table(), [3, 5]);
+    assert_eq!(log.touched().count(), 1);
 }

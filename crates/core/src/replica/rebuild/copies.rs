@@ -17,6 +17,7 @@ use crate::range_lock::LockNumber;
 use crate::replica::flush::FlushWaiter;
 use crate::settings::{BLOCK, REGION};
 use crate::time::Instant;
+use crate::view::RebuildLimit;
 
 /// Blocks of the unit that is held and drained at once.
 const UNIT: u64 = (REGION / BLOCK) as u64;
@@ -73,7 +74,9 @@ impl<P: Payload> Replica<P> {
         }
         while let Some(rebuild) = &self.rebuild
             && rebuild.phase == Phase::Copying
-            && rebuild.copies.len() < most
+            && rebuild.copies.len() < rebuild.pace.most_copies(cx.now, most)
+            && rebuild.pace.may_begin(cx.now)
+            && self.view.rebuild_limit != RebuildLimit::Paused
         {
             let Some(blocks) = self.next_region() else { break };
             self.begin_copy(cx, blocks);
@@ -118,7 +121,10 @@ impl<P: Payload> Replica<P> {
     fn begin_copy(&mut self, cx: &mut Context<'_, P>, blocks: Range<u64>) {
         let token = CopyToken(self.next_number());
         let bytes = self.bytes_of(&blocks);
+        let limit = self.view.rebuild_limit;
         let Some(rebuild) = &mut self.rebuild else { return };
+        let runs = rebuild.lacking.runs(blocks.clone());
+        let lacking = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
         let copy = Copy {
             next: blocks.start,
             blocks,
@@ -129,6 +135,7 @@ impl<P: Payload> Replica<P> {
             writing: 0,
             is_let_go: false,
         };
+        rebuild.pace.began(cx.now, lacking, limit);
         rebuild.copies.insert(token, copy);
         let lock = self.hold(cx, token, bytes.start, (bytes.end - bytes.start) as u32);
         if let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) {
@@ -160,14 +167,15 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         generation: Generation,
         token: CopyToken,
+        is_busy: bool,
     ) {
         let Some(primary) = self.primary_of(link) else { return };
         if !self.is_current(generation) {
             return;
         }
-        let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) else {
-            return;
-        };
+        let Some(rebuild) = &mut self.rebuild else { return };
+        rebuild.pace.clients_are(cx.now, is_busy);
+        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
         let Step::Draining(primaries) = &mut copy.step else { return };
         primaries.remove(&primary);
         if primaries.is_empty() {
@@ -272,8 +280,10 @@ impl<P: Payload> Replica<P> {
 
     /// Nothing of a region is under way any more: lets the waiting writes go.
     fn region_over(&mut self, cx: &mut Context<'_, P>, region: CopyToken) {
+        let share = self.config.settings.rebuild_share;
         let Some(rebuild) = &mut self.rebuild else { return };
         let Some(copy) = rebuild.copies.remove(&region) else { return };
+        rebuild.pace.ended(cx.now, cx.now.since(copy.since), share);
         let unit = copy.blocks.start / UNIT * UNIT;
         if rebuild.lacking.first_run(unit..unit + UNIT).is_none() {
             rebuild.unflushed.insert(unit..unit + UNIT);

@@ -3,8 +3,8 @@ use crate::payload::stamp;
 
 fn sent() -> Order {
     let mut order = Order::default();
-    order.sends(0, Sequence(1), &[stamp(1, 5)]).expect("first");
-    order.sends(0, Sequence(2), &[stamp(2, 5)]).expect("second");
+    order.sends(0, Sequence(1), &[stamp(1, 5)], |_| false).expect("first");
+    order.sends(0, Sequence(2), &[stamp(2, 5)], |_| false).expect("second");
     order
 }
 
@@ -38,6 +38,7 @@ fn writes_that_were_held_run_after_the_copy_that_has_them() {
 #[test]
 fn a_resend_keeps_its_number() {
     let mut order = sent();
-    assert!(order.sends(0, Sequence(1), &[stamp(1, 5)]).is_ok());
-    assert!(order.sends(0, Sequence(3), &[stamp(1, 5)]).is_err());
+    assert!(order.sends(0, Sequence(1), &[stamp(1, 5)], |_| false).is_ok());
+    assert!(order.sends(0, Sequence(3), &[stamp(1, 5)], |_| false).is_err());
+    assert!(order.sends(0, Sequence(3), &[stamp(1, 5)], |_| true).is_ok(), "it is rewritten");
 }

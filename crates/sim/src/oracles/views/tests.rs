@@ -21,6 +21,8 @@ fn view() -> View {
         coordinator: CoordinatorId(1),
         geometry: Geometry { size: 4096, block_size: 512, chunk: 4096 },
         protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: vec![replica(1), replica(2)] }],
         primaries: Vec::new(),
     }

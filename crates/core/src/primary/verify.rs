@@ -1,0 +1,166 @@
+//! Verify: walks through the whole volume and has each range checked ([`super::check`]), at the pace
+//! of a rebuild. Its verdict counts what was compared, and what was not.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::check::Checked;
+use super::{Context, Note, Primary};
+use crate::pace::Pace;
+use crate::payload::Payload;
+use crate::settings::LONGEST_PAYLOAD;
+use crate::time::Instant;
+use crate::view::RebuildLimit;
+
+/// Ranges that differ and are told one by one.
+const MOST_TOLD: usize = 16;
+
+/// Whether a verify goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerifyState {
+    /// It goes on.
+    Running,
+    /// It has been through the whole volume.
+    Done,
+    /// It was stopped by a command, or its primary ended.
+    Stopped,
+}
+
+/// How far a verify is, and what it found. Bytes count from the start of the volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifyStatus {
+    /// Whether it goes on.
+    pub state: VerifyState,
+    /// Whether it rewrites what differs.
+    pub repairs: bool,
+    /// Bytes that it has been through.
+    pub checked: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// Of those that were checked, bytes that had only one in-sync replica: nothing to compare.
+    pub alone: u64,
+    /// Bytes that differed between replicas.
+    pub different: u64,
+    /// Other bytes that some replica could not read.
+    pub unreadable: u64,
+    /// Of both, bytes that were rewritten on all replicas.
+    pub repaired: u64,
+    /// The first ranges that differed.
+    pub ranges: Vec<Range<u64>>,
+    /// When it began.
+    pub began: Instant,
+    /// When it ended.
+    pub ended: Option<Instant>,
+}
+
+/// A verify, under way or over.
+#[derive(Debug)]
+pub(super) struct Verify {
+    status: VerifyStatus,
+    pace: Pace,
+}
+
+impl Verify {
+    fn is_running(&self) -> bool {
+        self.status.state == VerifyState::Running
+    }
+
+    pub fn status(&self) -> &VerifyStatus {
+        &self.status
+    }
+
+    /// When the next range may begin, as far as that has been put off.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.pace.next_wakeup().filter(|_| self.is_running())
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    /// Begins a verify. One that runs goes on.
+    pub(super) fn begin_verify(&mut self, now: Instant, repairs: bool) {
+        if let Some(verify) = self.verify.as_mut().filter(|verify| verify.is_running()) {
+            verify.status.repairs = repairs;
+            return;
+        }
+        let total = self.view.as_ref().map_or(0, |view| view.geometry.size);
+        let status = VerifyStatus {
+            state: VerifyState::Running,
+            repairs,
+            checked: 0,
+            total,
+            alone: 0,
+            different: 0,
+            unreadable: 0,
+            repaired: 0,
+            ranges: Vec::new(),
+            began: now,
+            ended: None,
+        };
+        self.verify = Some(Verify { status, pace: Pace::new(now) });
+    }
+
+    /// Ends a verify, if one runs.
+    pub(super) fn stop_verify(&mut self, now: Instant) {
+        if let Some(verify) = self.verify.as_mut().filter(|verify| verify.is_running()) {
+            verify.status.state = VerifyState::Stopped;
+            verify.status.ended = Some(now);
+        }
+    }
+
+    pub(super) fn verify_repairs(&self) -> bool {
+        self.verify.as_ref().is_some_and(|verify| verify.status.repairs)
+    }
+
+    /// The next range of the volume to check, if it is time for one.
+    pub(super) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
+        let is_busy = self.is_busy(now);
+        let limit = self.view.as_ref().map(|view| view.rebuild_limit)?;
+        let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
+        verify.pace.advance(now);
+        verify.pace.clients_are(now, is_busy);
+        if limit == RebuildLimit::Paused || !verify.pace.may_begin(now) {
+            return None;
+        }
+        let start = verify.status.checked;
+        let end = (start + u64::from(LONGEST_PAYLOAD)).min(verify.status.total);
+        verify.pace.began(now, end - start, limit);
+        Some(start..end)
+    }
+
+    /// The range that was begun last is over.
+    pub(super) fn range_verified(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        checked: Checked,
+        held: Duration,
+    ) {
+        let share = self.config.settings.rebuild_share;
+        let Some(view) = &self.view else { return };
+        let (geometry, mirrors) = (view.geometry, view.mirrors.len());
+        let Some(verify) = &mut self.verify else { return };
+        verify.pace.ended(cx.now, held, share);
+        let status = &mut verify.status;
+        let end = (status.checked + u64::from(LONGEST_PAYLOAD)).min(status.total);
+        status.alone += if checked.was_compared { 0 } else { end - status.checked };
+        for difference in &checked.differences {
+            let length = difference.bytes.end - difference.bytes.start;
+            if difference.has_contents {
+                status.different += length;
+            } else {
+                status.unreadable += length;
+            }
+            status.repaired += if checked.is_repaired { length } else { 0 };
+            if status.ranges.len() < MOST_TOLD {
+                let at = difference.volume_offset(geometry, mirrors);
+                status.ranges.push(at..at + length);
+            }
+        }
+        status.checked = end;
+        if verify.is_running() && end == verify.status.total {
+            verify.status.state = VerifyState::Done;
+            verify.status.ended = Some(cx.now);
+            let (different, unreadable) = (verify.status.different, verify.status.unreadable);
+            cx.note(Note::Verified { different, unreadable });
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Stories of a volume that is looked after: verified, repaired, rebuilt at an operator's pace, with
+//! and without intent logs.
+
+#![allow(missing_docs)]
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::{Cluster, SIZE, replica};
+use evenkeel_core::primary::{Command, VerifyState};
+use evenkeel_core::view::Change;
+use evenkeel_core::*;
+
+const A_WHILE: Duration = Duration::from_secs(30);
+
+/// A volume of 8 MiB, all of it written.
+fn full(mirrors: usize, replicas: usize) -> (Cluster, usize) {
+    let mut cluster = Cluster::new(mirrors, replicas, Protocol::C);
+    let primary = cluster.attach(9);
+    for chunk in 0..64 {
+        cluster.write(primary, chunk * 131_072, chunk as u8 + 1, 131_072);
+    }
+    cluster.pass(A_WHILE);
+    (cluster, primary)
+}
+
+fn verify(cluster: &mut Cluster, primary: usize, repair: bool) {
+    let command = cluster.command(primary, Command::Verify { repair });
+    assert_eq!(cluster.commands[&command], Ok(()));
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.verify(primary).state, VerifyState::Done);
+}
+
+#[test]
+fn a_verify_of_equal_replicas_finds_nothing() {
+    let (mut cluster, primary) = full(2, 2);
+    verify(&mut cluster, primary, true);
+    let found = cluster.verify(primary);
+    assert_eq!((found.checked, found.alone), (SIZE, 0));
+    assert_eq!((found.different, found.unreadable, found.repaired), (0, 0, 0));
+}
+
+#[test]
+fn a_verify_tells_where_replicas_differ_and_changes_nothing_unless_asked() {
+    let (mut cluster, primary) = full(1, 3);
+    cluster.corrupt(replica(0, 0), 5 << 20);
+    verify(&mut cluster, primary, false);
+    let found = cluster.verify(primary);
+    assert_eq!((found.different, found.repaired), (4096, 0));
+    assert_eq!(found.ranges, [5 << 20..(5 << 20) + 4096]);
+    assert!(cluster.data(replica(0, 0)) != cluster.data(replica(0, 1)));
+
+    verify(&mut cluster, primary, true);
+    assert_eq!(cluster.verify(primary).repaired, 4096);
+    assert!(cluster.data(replica(0, 0)) == cluster.data(replica(0, 1)), "two were right");
+    assert_eq!(cluster.read(primary, 5 << 20, 4096), Some(vec![41; 4096]));
+}
+
+#[test]
+fn a_verify_of_a_stripe_tells_the_volumes_offsets() {
+    let (mut cluster, primary) = full(2, 2);
+    // Chunk 1 of mirror 1 is chunk 3 of the volume.
+    cluster.corrupt(replica(1, 1), 65536 + 4096);
+    verify(&mut cluster, primary, true);
+    let at = 3 * 65536 + 4096;
+    assert_eq!(cluster.verify(primary).ranges, [at..at + 4096]);
+    assert!(cluster.data(replica(1, 0)) == cluster.data(replica(1, 1)));
+}
+
+#[test]
+fn what_a_replica_cannot_read_comes_from_another_one_and_is_rewritten() {
+    let (mut cluster, primary) = full(1, 2);
+    for r in 0..2 {
+        cluster.unreadable.insert((replica(0, r), (r as u64 + 1) << 20));
+    }
+    for block in 0..SIZE / 4096 {
+        let value = (block / 32) as u8 + 1;
+        assert_eq!(cluster.read(primary, block * 4096, 4096), Some(vec![value; 4096]));
+        assert_eq!(cluster.read(primary, block * 4096, 4096), Some(vec![value; 4096]));
+    }
+    cluster.pass(A_WHILE);
+    assert!(cluster.unreadable.is_empty(), "both were rewritten: {:?}", cluster.unreadable);
+    let states = [0, 1].map(|r| cluster.state(replica(0, r)));
+    assert_eq!(states, [ReplicaState::InSync; 2], "nobody left for that");
+}
+
+#[test]
+fn a_verify_finds_what_nobody_has_read() {
+    let (mut cluster, primary) = full(1, 2);
+    cluster.unreadable.insert((replica(0, 1), 3 << 20));
+    verify(&mut cluster, primary, true);
+    let found = cluster.verify(primary);
+    assert_eq!((found.different, found.unreadable), (0, 1 << 20));
+    assert_eq!(found.repaired, 1 << 20);
+    assert!(cluster.unreadable.is_empty());
+}
+
+#[test]
+fn a_replica_that_fails_read_after_read_leaves() {
+    let (mut cluster, primary) = full(1, 2);
+    let bad = replica(0, 1);
+    cluster.failing.insert(bad);
+    cluster.unreadable.insert((bad, 1 << 20));
+    for _ in 0..4 {
+        assert!(cluster.read(primary, 1 << 20, 4096).is_some());
+    }
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(bad), ReplicaState::Faulty, "it can't be rewritten there");
+}
+
+#[test]
+fn a_rebuild_waits_while_it_is_paused_and_keeps_to_its_limit() {
+    let (mut cluster, primary) = full(1, 2);
+    let limit = |limit| Command::Change(Change::RebuildLimit(limit));
+    let generation = cluster.newest.generation;
+    cluster.command(primary, limit(RebuildLimit::Paused));
+    assert_eq!(cluster.newest.generation, generation.next(), "by exactly one");
+    cluster.kill(replica(0, 1));
+    for chunk in 0..32 {
+        cluster.write(primary, chunk * 131_072, 99, 131_072);
+    }
+    cluster.restart(replica(0, 1), true);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::Rebuilding);
+    assert_eq!(cluster.bytes_written(replica(0, 1)), 0);
+
+    // 4 MiB at 256 KiB per second.
+    cluster.command(primary, limit(RebuildLimit::BytesPerSecond(256 << 10)));
+    cluster.pass(Duration::from_secs(8));
+    let copied = cluster.bytes_written(replica(0, 1));
+    assert!((1 << 20..=3 << 20).contains(&copied), "{copied} bytes after 8 seconds");
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+    assert!(cluster.data(replica(0, 1)) == cluster.data(replica(0, 0)));
+}
+
+/// With a bitmap a crash leaves one region to copy, without one everything. It is switched online.
+#[test]
+fn without_a_bitmap_a_crash_leaves_everything_open() {
+    let (mut cluster, primary) = full(1, 2);
+    for (bitmap, copied) in [
+        (Bitmap::None, SIZE..=SIZE),
+        (Bitmap::Internal, 4096..=1 << 20),
+        (Bitmap::None, SIZE..=SIZE),
+    ] {
+        let generation = cluster.newest.generation;
+        cluster.command(primary, Command::Change(Change::Bitmap(bitmap)));
+        let changed = u64::from(cluster.newest.generation != generation);
+        assert_eq!(cluster.newest.generation.0, generation.0 + changed, "by exactly one");
+        cluster.pass(A_WHILE);
+        let before = cluster.bytes_written(replica(0, 1));
+        cluster.write(primary, 3 << 20, 7, 4096);
+        let written = cluster.bytes_written(replica(0, 1)) - before;
+        assert_eq!(written, 4096);
+        cluster.kill(replica(0, 1));
+        cluster.restart(replica(0, 1), true);
+        cluster.pass(A_WHILE);
+        let rebuilt = cluster.bytes_written(replica(0, 1));
+        assert!(copied.contains(&rebuilt), "{bitmap}: {rebuilt} bytes copied");
+        assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+    }
+}
