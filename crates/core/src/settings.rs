@@ -31,6 +31,19 @@ pub enum NoDataPolicy {
     Error,
 }
 
+/// When a replica is too slow for its mirror.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LagSettings {
+    /// Medians are taken over so long; three slow windows in a row are too many.
+    pub window: Duration,
+    /// How many times the fastest in-sync peer's median is slow; zero: nobody ever is.
+    pub times: u32,
+    /// A median below this is never slow.
+    pub least: Duration,
+    /// How long a slow replica stays away: the first time, and at most. Doubled each time.
+    pub pause: (Duration, Duration),
+}
+
 /// The times by which a primary and its replicas work. One cluster uses one set: a replica's
 /// margin is computed from the same lease as the primary's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +73,8 @@ pub struct Settings {
     /// After how long without a flush of the client a primary lets its writes settle by itself, and
     /// after how long without a write a replica closes a settled region.
     pub settle_after: Duration,
+    /// When a replica is too slow for its mirror.
+    pub lag: LagSettings,
 }
 
 impl Default for Settings {
@@ -76,6 +91,12 @@ impl Default for Settings {
             concurrent_copies: 4,
             rebuild_share: 50,
             settle_after: Duration::from_secs(5),
+            lag: LagSettings {
+                window: Duration::from_secs(5),
+                times: 16,
+                least: Duration::from_millis(100),
+                pause: (Duration::from_secs(30), Duration::from_secs(600)),
+            },
         }
     }
 }

@@ -95,6 +95,8 @@ pub enum Cause {
     OtherLineage,
     /// Its source could not take a write that it has itself.
     SourceFailed,
+    /// Its writes took far longer than those of the other replicas.
+    Lagging,
 }
 
 /// One replica in a view.
@@ -222,6 +224,7 @@ impl fmt::Display for Cause {
             Self::NoSpace => "its disk is full",
             Self::Operator => "an operator failed it",
             Self::OtherLineage => "its data belongs to another lineage",
+            Self::Lagging => "its writes took far longer than those of the other replicas",
             Self::SourceFailed => "its source failed a write that it has itself",
         })
     }

@@ -71,4 +71,5 @@ codes!(Cause, cause_code, cause_from_code, {
     Operator = 8,
     OtherLineage = 9,
     SourceFailed = 10,
+    Lagging = 11,
 });

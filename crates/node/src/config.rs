@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel_core::Settings;
+use evenkeel_core::settings::LagSettings;
 use serde::{Deserialize, Serialize};
 
 pub mod check;
@@ -161,6 +162,16 @@ pub struct TimesConfig {
     /// After how long writes settle without a flush of the client, and unused regions of the intent
     /// log are closed, in milliseconds.
     pub settle_after_ms: u64,
+    /// Medians of writes are taken over so long, to find slow replicas.
+    pub lag_window_ms: u64,
+    /// How many times the fastest peer's median is slow; 0: nobody ever is.
+    pub lag_times: u32,
+    /// A median below this is never slow.
+    pub lag_least_ms: u64,
+    /// How long a slow replica stays away at first.
+    pub lag_pause_seconds: u64,
+    /// How long at most.
+    pub lag_longest_pause_seconds: u64,
 }
 
 /// NBD clients.
@@ -284,6 +295,11 @@ impl Default for TimesConfig {
             concurrent_copies: settings.concurrent_copies,
             rebuild_share: settings.rebuild_share,
             settle_after_ms: ms(settings.settle_after),
+            lag_window_ms: ms(settings.lag.window),
+            lag_times: settings.lag.times,
+            lag_least_ms: ms(settings.lag.least),
+            lag_pause_seconds: settings.lag.pause.0.as_secs(),
+            lag_longest_pause_seconds: settings.lag.pause.1.as_secs(),
         }
     }
 }
@@ -356,6 +372,15 @@ impl Config {
             concurrent_copies: times.concurrent_copies,
             rebuild_share: times.rebuild_share,
             settle_after: Duration::from_millis(times.settle_after_ms),
+            lag: LagSettings {
+                window: Duration::from_millis(times.lag_window_ms),
+                times: times.lag_times,
+                least: Duration::from_millis(times.lag_least_ms),
+                pause: (
+                    Duration::from_secs(times.lag_pause_seconds),
+                    Duration::from_secs(times.lag_longest_pause_seconds),
+                ),
+            },
             ..Settings::default()
         }
     }

@@ -24,6 +24,7 @@ marks! {
     Resumed => "requests that had waited went on",
     LeftDisconnected => "a replica left because its connection was lost",
     LeftLate => "a replica left because it was late",
+    LeftLagging => "a replica left because it was slower than the others",
     LeftRestarted => "a replica left because it had restarted",
     LeftMedium => "a replica left because of an input/output error",
     LeftNoSpace => "a replica left because its disk was full",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use evenkeel_core::replica::IntentLayout;
-use evenkeel_core::settings::REGION;
+use evenkeel_core::settings::{LagSettings, REGION};
 use evenkeel_core::{Bitmap, Geometry, NoDataPolicy, Protocol, Settings};
 
 use crate::payload::SECTOR;
@@ -254,6 +254,12 @@ fn settings(r: &mut Random) -> Settings {
         concurrent_copies: r.between(1, 4) as usize,
         rebuild_share: r.between(20, 100) as u32,
         settle_after: shrink(base.settle_after) / r.between(1, 8) as u32,
+        lag: LagSettings {
+            window: shrink(base.lag.window) / r.between(1, 40) as u32,
+            times: r.pick(&[0, 2, 4, 16]),
+            least: shrink(base.lag.least) / r.between(1, 100) as u32,
+            pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
+        },
     }
 }
 

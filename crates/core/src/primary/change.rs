@@ -369,6 +369,7 @@ impl<P: Payload> Primary<P> {
                 _ => {}
             }
         }
+        self.keep_completed(&view);
         self.drains.clear();
         self.let_failed_writes_settle();
         self.adopting_since = cx.now;
@@ -378,6 +379,21 @@ impl<P: Payload> Primary<P> {
             .map(|(_, record)| record.id)
             .collect();
         self.make_ready(cx, &view);
+    }
+
+    /// A replica has become in-sync although its source had failed a write meanwhile that it has. From
+    /// now on it is read, so it stays, and the source leaves.
+    fn keep_completed(&mut self, view: &View) {
+        for (mirror, record) in view.replicas() {
+            let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
+            let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
+            if is_new && !self.has_failed(record.id) && others.any(|r| self.has_failed(r.id)) {
+                self.edits.retain(|pending| {
+                    !matches!(pending.edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
+                        if replica == record.id)
+                });
+            }
+        }
     }
 
     /// Sends the view to the members with which a session is open.
@@ -411,7 +427,7 @@ impl<P: Payload> Primary<P> {
     /// A replica is no member any more, or none of the volume.
     fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
         let state = self.state_of(replica);
-        let longest = self.config.settings.retry_pause.1;
+        let (longest, lag) = (self.config.settings.retry_pause.1, self.config.settings.lag);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let (mirror, bit) = (peer.mirror, peer.bit());
         if let Some(link) = peer.any_link()
@@ -431,7 +447,11 @@ impl<P: Payload> Primary<P> {
         peer.confirmed = None;
         peer.progress = None;
         peer.unanswered_sessions = 0;
-        peer.retry_at = cx.now + peer.retry_pause;
+        peer.retry_at = cx.now
+            + match cause {
+                Cause::Lagging => peer.speed.pause(&lag),
+                _ => peer.retry_pause,
+            };
         peer.retry_pause = (peer.retry_pause * 2).min(longest);
         self.session_ended(replica);
         self.forget_target(mirror, bit);

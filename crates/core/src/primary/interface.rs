@@ -211,6 +211,15 @@ pub enum Note {
     Resumed,
     /// A replica was reached that holds data of another lineage; it is left alone.
     OtherLineage(ReplicaId),
+    /// A replica is too slow, and leaves if the others can go on without it.
+    Lagging {
+        /// Which.
+        replica: ReplicaId,
+        /// The median of its writes, at most twice too high.
+        took: Duration,
+        /// That of the fastest other one.
+        others: Duration,
+    },
     /// A replica could not read this range of the volume: it was read from another one, and rewritten.
     Rewritten {
         /// First byte.

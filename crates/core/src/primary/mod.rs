@@ -11,6 +11,7 @@ mod change;
 mod check;
 mod end;
 mod interface;
+mod lag;
 mod parts;
 mod peers;
 mod rebuilds;
@@ -86,6 +87,8 @@ pub struct Primary<P> {
     unconfirmed: Vec<Sequence>,
     drains: Vec<DrainWait>,
     settling: settling::Settling,
+    /// When the replicas' speed was compared last.
+    speed_judged_at: Instant,
     /// The range that is being compared or rewritten.
     check: Option<Check>,
     /// Ranges that some replica could not read, to be rewritten there.
@@ -158,6 +161,7 @@ impl<P: Payload> Primary<P> {
             unconfirmed: Vec::new(),
             drains: Vec::new(),
             settling: settling::Settling::new(now),
+            speed_judged_at: now,
             check: None,
             bad_ranges: VecDeque::new(),
             rewritten: 0,
@@ -240,6 +244,7 @@ impl<P: Payload> Primary<P> {
         self.watch_obstacle(cx);
         self.give_up_commands(cx);
         self.watch_settling(cx);
+        self.watch_speed(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
             && self.unadopted.is_empty()

@@ -166,6 +166,11 @@ impl<P: Payload> Part<P> {
         self.written & bit != 0
     }
 
+    /// To whom it was sent and who has not answered.
+    pub fn unanswered(&self) -> ReplicaSet {
+        self.sent & self.missing()
+    }
+
     fn missing(&self) -> ReplicaSet {
         self.targets & !self.written & !self.failed
     }

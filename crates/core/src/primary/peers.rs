@@ -8,6 +8,7 @@ use crate::policy::ReplicaSet;
 use crate::time::Instant;
 use crate::view::{Cause, MirrorView, ReplicaState};
 
+use super::lag::Speed;
 use super::{PeerStatus, Phase, Primary, PrimaryStatus};
 use crate::payload::Payload;
 
@@ -49,6 +50,8 @@ pub(super) struct Peer {
     pub retry_at: Instant,
     pub retry_pause: Duration,
     pub progress: Option<RebuildProgress>,
+    /// How long its writes take.
+    pub speed: Speed,
     /// Reads that it has failed since it was last admitted.
     pub failed_reads: u32,
 }
@@ -187,6 +190,7 @@ impl<P: Payload> Primary<P> {
                     retry_at: now,
                     retry_pause: self.config.settings.retry_pause.0,
                     progress: None,
+                    speed: Speed::default(),
                     failed_reads: 0,
                 });
             }

@@ -99,7 +99,7 @@ pub(super) struct IntentLog {
     /// Blocks of the replica.
     blocks: u64,
     regions: BTreeMap<u64, Region>,
-    /// All was open when the replica started, and has not settled.
+    /// All was open when the replica started, and has not been closed since.
     remnant: Option<Settled>,
     /// Whether the saved table says that all is open, whatever replaces it.
     covers_all: bool,
@@ -278,16 +278,19 @@ impl IntentLog {
             })
             .collect();
         self.unsettled -= found.len();
-        let remnant = self.remnant.take_if(|state| is_settled(*state));
-        self.unsettled -= usize::from(remnant.is_some());
-        if remnant == Some(Settled::Orphaned) {
+        let before = self.remnant;
+        let remnant =
+            self.remnant.iter_mut().filter(|state| **state != Settled::Yes && is_settled(**state));
+        let remnant_settles = remnant.map(|state| *state = Settled::Yes).count() > 0;
+        self.unsettled -= usize::from(remnant_settles);
+        if remnant_settles && before == Some(Settled::Orphaned) {
             self.touch_unsettled_regions();
         } else if self.remnant != Some(Settled::Orphaned) {
             for region in &found {
                 self.touched.remove(self.blocks_of(*region));
             }
         }
-        !found.is_empty() || remnant.is_some()
+        !found.is_empty() || remnant_settles
     }
 
     /// Not everything is touched any more; which blocks of the unsettled regions are, is not known.
@@ -333,6 +336,7 @@ impl IntentLog {
         blocks: &Range<u64>,
         may_close: impl Fn(&Range<u64>) -> bool,
     ) -> bool {
+        self.close_remnant(&may_close);
         let wanted = self.regions_of(blocks);
         let new = wanted.clone().filter(|region| !self.regions.contains_key(region)).count();
         let is_idle = |entry: &Region| entry.state == Settled::Yes && entry.operations == 0;
@@ -357,6 +361,7 @@ impl IntentLog {
         unused_for: Duration,
         may_close: impl Fn(&Range<u64>) -> bool,
     ) {
+        self.close_remnant(&may_close);
         let unused: Vec<_> = self
             .regions
             .iter()
@@ -366,6 +371,11 @@ impl IntentLog {
             .filter(|region| may_close(&self.blocks_of(*region)))
             .collect();
         unused.into_iter().for_each(|region| self.close(region));
+    }
+
+    fn close_remnant(&mut self, may_close: &impl Fn(&Range<u64>) -> bool) {
+        let all = 0..self.blocks;
+        self.remnant.take_if(|state| *state == Settled::Yes && may_close(&all));
     }
 
     fn close(&mut self, region: u64) {

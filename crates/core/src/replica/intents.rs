@@ -34,6 +34,8 @@ pub(super) struct IntentWork {
     /// Operations whose regions are being opened.
     opening: Vec<LockNumber>,
     asked_at: Option<Instant>,
+    /// The disk failed a save: it is not asked for another one before this moment.
+    save_again_at: Option<Instant>,
     /// When unused regions are looked for next.
     look_at: Option<Instant>,
     pub saves: u64,
@@ -59,7 +61,7 @@ impl IntentWork {
     pub fn next_wakeup(&self) -> Option<Instant> {
         let ask_again =
             self.asked_at.filter(|_| !self.waiting.is_empty()).map(|at| at + ASK_PERIOD);
-        [self.look_at, ask_again].into_iter().flatten().min()
+        [self.look_at, ask_again, self.save_again_at].into_iter().flatten().min()
     }
 }
 
@@ -162,7 +164,8 @@ impl<P: Payload> Replica<P> {
     }
 
     fn save_intents(&mut self, cx: &mut Context<'_, P>) {
-        if self.intent_work.saving.is_some() {
+        self.intent_work.save_again_at.take_if(|at| *at <= cx.now);
+        if self.intent_work.saving.is_some() || self.intent_work.save_again_at.is_some() {
             return;
         }
         let table = self.intents.table();
@@ -194,6 +197,7 @@ impl<P: Payload> Replica<P> {
             }
         }
         if let Err(error) = outcome {
+            self.intent_work.save_again_at = Some(cx.now + ASK_PERIOD);
             self.tell_disk_failed(cx, error.into());
         }
     }

@@ -147,6 +147,12 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("times.concurrent_copies", times.concurrent_copies as u64, 1, 64)?;
     within("times.rebuild_share", times.rebuild_share.into(), 1, 100)?;
     within("times.settle_after_ms", times.settle_after_ms, 100, 600_000)?;
+    within("times.lag_window_ms", times.lag_window_ms, 100, 600_000)?;
+    within("times.lag_times", times.lag_times.into(), 0, 10_000)?;
+    within("times.lag_least_ms", times.lag_least_ms, 1, 600_000)?;
+    let longest = times.lag_longest_pause_seconds;
+    within("times.lag_pause_seconds", times.lag_pause_seconds, 1, longest.max(1))?;
+    within("times.lag_longest_pause_seconds", longest, 1, 86_400)?;
     match config.data.memory_per_worker < config.data.memory_per_volume {
         true => Err("data.memory_per_worker is less than data.memory_per_volume: raise it".into()),
         false => Ok(()),

@@ -26,6 +26,12 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
         Note::Rewritten { offset, length } => format!(
             "{length} bytes at {offset} could not be read from one replica; they were read from another one, and rewritten"
         ),
+        Note::Lagging { replica, took, others } => format!(
+            "writes of the replica on {} took {} ms in the median, those of the others {} ms: it leaves for a while",
+            place(*replica),
+            took.as_millis(),
+            others.as_millis().max(1),
+        ),
         Note::Verified { different: 0, unreadable: 0 } => {
             "a verify found all in-sync replicas identical".into()
         }
@@ -119,6 +125,7 @@ pub(super) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
         Cause::NoSpace => types::ReplicaCause::NoSpace,
         Cause::Operator => types::ReplicaCause::Operator,
         Cause::OtherLineage => types::ReplicaCause::OtherLineage,
+        Cause::Lagging => types::ReplicaCause::Lagging,
         Cause::SourceFailed => types::ReplicaCause::SourceFailed,
     })
 }

@@ -119,6 +119,7 @@ impl Cluster {
             (Some(InSync | Rebuilding), Stale | Faulty, cause) => match cause {
                 Cause::Disconnected => Mark::LeftDisconnected,
                 Cause::Late => Mark::LeftLate,
+                Cause::Lagging => Mark::LeftLagging,
                 Cause::Restarted => Mark::LeftRestarted,
                 Cause::Medium => Mark::LeftMedium,
                 Cause::NoSpace => Mark::LeftNoSpace,

@@ -265,7 +265,7 @@ impl Cluster {
                 }
             }
             Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
-            Note::Left(..) | Note::Admitted(_) | Note::Completed(_) => {}
+            Note::Lagging { .. } | Note::Left(..) | Note::Admitted(_) | Note::Completed(_) => {}
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::message::Failure;
 use crate::operation::{Extent, RequestError};
 use crate::payload::Payload;
 use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
+use crate::primary::peers::Peer;
 use crate::primary::requests::RequestNumber;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
@@ -21,6 +22,15 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         sequence: Sequence,
     ) -> Option<(&mut Part<P>, ReplicaSet)> {
+        let (part, peer) = self.answer_of(replica, sequence)?;
+        Some((part, peer.bit()))
+    }
+
+    fn answer_of(
+        &mut self,
+        replica: ReplicaId,
+        sequence: Sequence,
+    ) -> Option<(&mut Part<P>, &mut Peer)> {
         let peer = self.peers.get_mut(&replica)?;
         let part = self.parts.get_mut(&sequence)?;
         let bit = peer.bit();
@@ -29,7 +39,7 @@ impl<P: Payload> Primary<P> {
             return None;
         }
         peer.confirm(part.sent_at);
-        Some((part, bit))
+        Some((part, peer))
     }
 
     pub(in crate::primary) fn received(
@@ -51,10 +61,15 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
         result: Result<(), Failure>,
     ) {
-        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
+        let Some((part, peer)) = self.answer_of(replica, sequence) else { return };
         match result {
             Ok(()) if part.action.read_range().is_some() => return,
-            Ok(()) => part.written |= bit,
+            Ok(()) => {
+                part.written |= peer.bit();
+                if part.changes_data() {
+                    peer.speed.wrote(cx.now.since(part.sent_at));
+                }
+            }
             Err(failure) => self.part_failed(cx, replica, sequence, failure),
         }
         if result.is_ok() {

@@ -156,6 +156,10 @@ fn a_replica_that_was_all_open_stays_so_until_it_is_known_who_lacks_what() {
     assert_eq!(log.table(), [ALL_OPEN], "but this disk was not flushed");
     write(&mut log, 5, 10);
     log.flushed();
+    assert_eq!(log.table(), [ALL_OPEN], "the bitmaps have to be durable first");
+    log.close_unused(NOW, Duration::from_secs(1), |_| false);
+    assert_eq!(log.table(), [ALL_OPEN]);
+    log.close_unused(NOW, Duration::from_secs(1), |_| true);
     assert_eq!(log.table(), [3, 5]);
     assert_eq!(log.touched().count(), 1);
 }

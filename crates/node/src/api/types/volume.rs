@@ -387,6 +387,8 @@ pub enum ReplicaCause {
     OtherLineage,
     /// Its source failed a write that it has itself.
     SourceFailed,
+    /// Its writes took far longer than those of the other replicas.
+    Lagging,
 }
 
 /// One replica.

@@ -1,0 +1,133 @@
+//! Slow disks: a replica whose writes take far longer than those of its peers, and far longer than
+//! its own used to, leaves the mirror, so that the volume is as fast as the others. It returns after
+//! a pause, which grows each time.
+//!
+//! Judged are medians over a window of time, and several windows in a row: one slow request, or a
+//! disk that all replicas share, moves nothing. The deadline ([`super::sessions`]) is for a replica
+//! that does not answer at all.
+
+use core::time::Duration;
+
+use super::{Context, Note, Primary};
+use crate::ids::*;
+use crate::payload::Payload;
+use crate::settings::LagSettings;
+use crate::time::Instant;
+use crate::view::Cause;
+
+/// Windows in a row that must be slow.
+const SLOW_WINDOWS: u32 = 3;
+/// Writes of a window below which it tells nothing.
+const LEAST_WRITES: u32 = 8;
+/// How many times its own best median a replica must take.
+const TIMES_OWN: u32 = 8;
+/// Powers of two of a microsecond that are told apart: up to 9 minutes.
+const BUCKETS: usize = 30;
+
+/// How long writes took, by powers of two of a microsecond.
+#[derive(Debug, Clone, Default)]
+struct Latencies([u32; BUCKETS]);
+
+impl Latencies {
+    fn note(&mut self, took: Duration) {
+        let bits = 128 - took.as_micros().leading_zeros() as usize;
+        self.0[bits.min(BUCKETS - 1)] += 1;
+    }
+
+    /// The median, at most twice too high; `None` if there are too few writes.
+    fn median(&self) -> Option<Duration> {
+        let count: u32 = self.0.iter().sum();
+        let mut below = 0;
+        let bucket = self.0.iter().position(|writes| {
+            below += writes;
+            below * 2 >= count
+        });
+        bucket.filter(|_| count >= LEAST_WRITES).map(|bits| Duration::from_micros(1 << bits))
+    }
+}
+
+/// How fast one replica is.
+#[derive(Debug, Default)]
+pub(super) struct Speed {
+    window: Latencies,
+    /// The median of its fastest window.
+    best: Option<Duration>,
+    slow_windows: u32,
+    /// How long it stays away the next time that it is too slow.
+    next_pause: Option<Duration>,
+}
+
+impl Speed {
+    /// It has carried out a write.
+    pub fn wrote(&mut self, took: Duration) {
+        self.window.note(took);
+    }
+
+    /// It leaves because it is slow: how long it stays away.
+    pub fn pause(&mut self, settings: &LagSettings) -> Duration {
+        let pause = self.next_pause.unwrap_or(settings.pause.0);
+        self.next_pause = Some((pause * 2).min(settings.pause.1));
+        self.slow_windows = 0;
+        pause
+    }
+
+    /// Takes the window's median in; tells whether this was one window of several that are too slow.
+    fn judge(&mut self, others: Option<Duration>, settings: &LagSettings) -> Option<Duration> {
+        let own = core::mem::take(&mut self.window).median()?;
+        let best = *self.best.get_or_insert(own);
+        self.best = Some(best.min(own));
+        let is_slow = own >= settings.least
+            && own >= best * TIMES_OWN
+            && others.is_some_and(|others| own >= others * settings.times);
+        self.slow_windows = if is_slow { self.slow_windows + 1 } else { 0 };
+        (self.slow_windows >= SLOW_WINDOWS).then_some(own)
+    }
+}
+
+impl<P: Payload> Primary<P> {
+    /// At the end of each window: lets those leave that hold the others up.
+    pub(super) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
+        let settings = self.config.settings.lag;
+        if settings.times == 0 || cx.now.since(self.speed_judged_at) < settings.window {
+            return;
+        }
+        self.speed_judged_at = cx.now;
+        self.note_unanswered(cx.now, &settings);
+        for mirror in 0..self.mirrors.len() {
+            let peers = &self.mirrors[mirror];
+            let members: Vec<_> = peers.ids(peers.members).collect();
+            let in_sync: Vec<_> = peers.ids(peers.in_sync).collect();
+            let medians: Vec<(ReplicaId, Option<Duration>)> = in_sync
+                .iter()
+                .map(|id| (*id, self.peers.get(id).and_then(|peer| peer.speed.window.median())))
+                .collect();
+            for replica in members {
+                let others = medians.iter().filter(|(id, _)| *id != replica);
+                let fastest = others.filter_map(|(_, median)| *median).min();
+                let Some(peer) = self.peers.get_mut(&replica) else { continue };
+                if let Some(took) = peer.speed.judge(fastest, &settings) {
+                    let others = fastest.unwrap_or_default();
+                    cx.note(Note::Lagging { replica, took, others });
+                    self.wants_to_leave(replica, Cause::Lagging);
+                }
+            }
+        }
+    }
+
+    /// Writes that have taken long already count, although they are not answered.
+    fn note_unanswered(&mut self, now: Instant, settings: &LagSettings) {
+        let parts = self.parts.values().filter(|part| part.changes_data());
+        let late: Vec<_> = parts
+            .map(|part| (part.mirror, part.unanswered(), now.since(part.sent_at)))
+            .filter(|(_, unanswered, age)| *unanswered != 0 && *age >= settings.least)
+            .collect();
+        for peer in self.peers.values_mut() {
+            let bit = peer.bit();
+            let own = late.iter().filter(|(m, set, _)| *m == peer.mirror && set & bit != 0);
+            own.for_each(|(_, _, age)| peer.speed.wrote(*age));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
