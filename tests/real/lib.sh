@@ -48,6 +48,8 @@ listen = ["${ports[$n]}"]
 [coordinator]
 $role
 TOML
+    # TIMES: other times than the defaults, as in 'settle_after_ms = 200'.
+    [ -z "${TIMES:-}" ] || printf '[times]\n%s\n' "$TIMES" >> "$work/n$n/evenkeel.toml"
 }
 
 # start_node N: its process; returns when it answers.

@@ -98,6 +98,17 @@ Examples:
     /// Fail, remove and re-add replicas
     #[command(subcommand)]
     Replica(ReplicaCommand),
+    /// Show what superblocks, intent logs and bitmaps on disks say, without a running node
+    #[command(after_help = "\
+Examples:
+  evenkeel examine /dev/sdb1                     a device or partition
+  evenkeel examine /srv/evenkeel                 a directory of replica files
+  evenkeel examine --scan                        every disk that was given to this node
+  evenkeel examine --scan --json | jq '.replicas[].replica.view.generation'
+
+Only reads: a node may run meanwhile. Exit codes: 0 all is whole, 6 something is damaged and the
+replica can be used all the same, 1 a replica cannot be used, 3 there is no replica at a path.")]
+    Examine(ExamineArgs),
     /// Check and show a node's configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -238,6 +249,27 @@ Examples:
   evenkeel volume status music --wait in-sync --timeout 10m
   evenkeel volume status --check || echo degraded         exit code 6 if degraded")]
     Status(StatusArgs),
+    /// Detach a volume and close its replicas, until it is assembled
+    #[command(after_help = "\
+Examples:
+  evenkeel volume stop music
+
+A mounted volume, or one whose export has clients, is not stopped: unmount it first. Afterwards the
+disks of its replicas can be taken out; `evenkeel volume assemble music` opens them again.")]
+    Stop(VolumeName),
+    /// Put a volume together from its disks: a stopped one, one on disks from elsewhere, or one
+    /// whose replicas were written apart
+    #[command(after_help = "\
+Examples:
+  evenkeel volume assemble music                   after `volume stop`
+  evenkeel volume assemble --scan                  everything that is on the cluster's disks
+  evenkeel volume assemble music /dev/sdb1 /mnt/d  with disks that no node has yet
+  evenkeel volume assemble music --keep n2:fast --save-differing /root/lost.img
+
+Only with every replica that the newest view found calls in-sync. --force goes on without: what only
+the missing ones have is lost. Replicas that were written apart from each other (split brain) are
+shown, with all that differs, and refused until --keep chooses one. Exit code 4: refused as unsafe.")]
+    Assemble(AssembleArgs),
     /// Delete a volume and the data on all its replicas
     #[command(after_help = "\
 Examples:
@@ -316,6 +348,27 @@ pub enum WaitFor {
     InSync,
     /// Some replica is not in-sync.
     Degraded,
+}
+
+/// Arguments of `volume assemble`.
+#[derive(Debug, Args)]
+pub struct AssembleArgs {
+    /// The volume, then devices, directories or replica files to look at besides the disks of all
+    /// nodes; with --scan only those
+    #[arg(value_name = "NAME|PATH", required_unless_present = "scan")]
+    pub names: Vec<String>,
+    /// All volumes that are found
+    #[arg(long)]
+    pub scan: bool,
+    /// Go on without in-sync replicas that are not found: what only they have is lost
+    #[arg(long, conflicts_with = "scan")]
+    pub force: bool,
+    /// After a split brain: keep the side of this replica, and rebuild the others from it
+    #[arg(long, value_name = "REPLICA", conflicts_with = "scan")]
+    pub keep: Option<String>,
+    /// Save the blocks of the other side that differ in this file, before they are overwritten
+    #[arg(long, value_name = "FILE", requires = "keep")]
+    pub save_differing: Option<PathBuf>,
 }
 
 /// Arguments of `volume delete`.
@@ -485,6 +538,20 @@ pub struct ReplicaReAddArgs {
     /// How long to wait: 30s, 5m, 2h
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
     pub timeout: Duration,
+}
+
+/// Arguments of `examine`.
+#[derive(Debug, Args)]
+pub struct ExamineArgs {
+    /// Devices, partitions, replica files, or directories of replica files
+    #[arg(required_unless_present = "scan")]
+    pub paths: Vec<PathBuf>,
+    /// Every disk that was given to this node, whether it runs or not, and the paths
+    #[arg(long)]
+    pub scan: bool,
+    /// Where a node that does not run has its state: its configuration file
+    #[arg(long, value_name = "PATH", requires = "scan")]
+    pub config: Option<PathBuf>,
 }
 
 /// `evenkeel config …`

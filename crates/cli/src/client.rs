@@ -22,6 +22,8 @@ use crate::failure::Failure;
 const LONGEST_ANSWER: usize = 64 << 20;
 /// How long an answer may take when the caller does not say.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// The same for what reads whole replicas.
+const LONG_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the node may take to accept the connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -100,6 +102,16 @@ impl Client {
         let body = serde_json::to_vec(body)
             .map_err(|error| Failure::new("cannot write the request", error))?;
         self.call(Method::POST, path, Some(body), PATIENCE)
+    }
+
+    /// Asks for a change that may take long, as when data are compared.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no.
+    pub fn post_patiently<T: Serialize>(&self, path: &str, body: &T) -> Result<Answer, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::new("cannot write the request", error))?;
+        self.call(Method::POST, path, Some(body), LONG_PATIENCE)
     }
 
     /// Asks to take something away.
@@ -207,7 +219,7 @@ fn refusal(status: StatusCode, body: &Bytes) -> Failure {
 }
 
 /// The exit code that tells a script what kind of refusal it is.
-const fn exit_code(code: ErrorCode) -> Exit {
+pub const fn exit_code(code: ErrorCode) -> Exit {
     match code {
         ErrorCode::NoSuchNode
         | ErrorCode::NoSuchDisk
@@ -220,7 +232,9 @@ const fn exit_code(code: ErrorCode) -> Exit {
         | ErrorCode::Attached
         | ErrorCode::AttachedElsewhere
         | ErrorCode::DeviceBusy
-        | ErrorCode::LastInSync => Exit::Unsafe,
+        | ErrorCode::LastInSync
+        | ErrorCode::Incomplete
+        | ErrorCode::SplitBrain => Exit::Unsafe,
         ErrorCode::NodeUnreachable => Exit::Unreachable,
         ErrorCode::TimedOut => Exit::TimedOut,
         _ => Exit::Failed,

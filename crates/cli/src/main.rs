@@ -15,7 +15,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::args::{Cli, Command, NodeCommand};
-use crate::commands::{Context, attach, bench, config, disk, mount, node, pages, replica, volume};
+use crate::commands::{
+    Context, attach, bench, config, disk, examine, mount, node, pages, replica, volume,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::say;
@@ -53,6 +55,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Export(command) => attach::export(&context, &command)?,
         Command::Unexport(args) => attach::unexport(&context, &args)?,
         Command::Replica(command) => replica::run(&context, &command)?,
+        Command::Examine(args) => return examine::run(&context, &args),
         Command::Config(command) => config::run(&context, &command)?,
         Command::Quickstart(args) => return quickstart::run(&args),
         Command::Bench(command) => bench::run(&context, &command)?,

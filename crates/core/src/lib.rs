@@ -40,5 +40,5 @@ pub use replica::{DiskAction, DiskError, DiskOutcome, Replica, ReplicaEffect, Re
 pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
 pub use view::{
-    Bitmap, Geometry, MirrorView, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, View,
+    Bitmap, Era, Geometry, MirrorView, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, View,
 };

@@ -8,6 +8,9 @@ pub const MOST_REPLICAS: usize = 16;
 pub const MOST_MIRRORS: usize = 16;
 /// Most primaries that a volume may have at once.
 pub const MOST_PRIMARIES: usize = 32;
+
+/// Most eras that a view remembers; of more, the oldest are forgotten.
+pub const MOST_ERAS: usize = 8;
 /// Longest client request, in bytes (the customary limit of NBD clients).
 pub const LONGEST_REQUEST: u32 = 32 << 20;
 /// Longest payload of one message, in bytes. Longer requests are sent in pieces.

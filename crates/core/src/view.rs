@@ -8,7 +8,7 @@
 use core::fmt;
 
 use crate::ids::*;
-use crate::settings::{MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
 
 /// When a write is acknowledged, in DRBD's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,20 @@ pub struct Geometry {
     pub chunk: u32,
 }
 
+/// A run of views that one coordinator identity committed, and that has ended: the volume was
+/// assembled from its disks alone, and views go on under another identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Era {
+    /// Who committed its views.
+    pub coordinator: CoordinatorId,
+    /// The line of descent of the data then.
+    pub lineage: Lineage,
+    /// The last of its views that is superseded. Who has adopted a later one has gone another way.
+    pub last: Generation,
+    /// When it ended, in seconds since 1970; zero: not known.
+    pub ended: u64,
+}
+
 /// The record of who is who.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
@@ -151,6 +165,8 @@ pub struct View {
     pub lineage: Lineage,
     /// Who committed it.
     pub coordinator: CoordinatorId,
+    /// The eras that it supersedes, the newest first; at most [`MOST_ERAS`].
+    pub history: Vec<Era>,
     /// Size and layout.
     pub geometry: Geometry,
     /// When a write is acknowledged.
@@ -315,8 +331,49 @@ impl View {
             && self.primaries.len() <= MOST_PRIMARIES
             && self.generation.0 < 1 << 48
             && self.rebuild_limit != RebuildLimit::BytesPerSecond(0)
+            && self.history.len() <= MOST_ERAS
             && mirrors_are_valid
             && self.replicas_are_distinct()
+    }
+
+    /// Whether who has adopted `older` may adopt this view: it was committed in the same era, or in
+    /// one that this view supersedes, not later than that era's end.
+    #[must_use]
+    pub fn continues(&self, older: &Self) -> bool {
+        let supersedes = |era: &Era| {
+            (era.coordinator, era.lineage) == (older.coordinator, older.lineage)
+                && older.generation <= era.last
+        };
+        let is_same_era = (self.coordinator, self.lineage) == (older.coordinator, older.lineage);
+        self.volume == older.volume && (is_same_era || self.history.iter().any(supersedes))
+    }
+
+    /// Whether data of this lineage, in this generation, is what this view's data descends from.
+    #[must_use]
+    pub fn descends_from(&self, lineage: Lineage, generation: Generation) -> bool {
+        let supersedes = |era: &Era| era.lineage == lineage && generation <= era.last;
+        self.lineage == lineage || self.history.iter().any(supersedes)
+    }
+
+    /// The next view, the first of a new era: it supersedes this one and all before it.
+    #[must_use]
+    pub fn next_era(&self, coordinator: CoordinatorId, lineage: Lineage, now: u64) -> Self {
+        let mut next = self.successor();
+        next.supersede(self.coordinator, self.lineage, self.generation, now);
+        (next.coordinator, next.lineage) = (coordinator, lineage);
+        next
+    }
+
+    /// Supersedes an era up to one of its generations, by which its replicas may adopt this view.
+    pub fn supersede(
+        &mut self,
+        coordinator: CoordinatorId,
+        lineage: Lineage,
+        last: Generation,
+        now: u64,
+    ) {
+        self.history.insert(0, Era { coordinator, lineage, last, ended: now });
+        self.history.truncate(MOST_ERAS);
     }
 
     fn replicas_are_distinct(&self) -> bool {
@@ -431,6 +488,15 @@ impl View {
             record.cause = cause;
             record.incarnation = incarnation.unwrap_or(record.incarnation);
         }
+    }
+
+    /// Notes that a replica lives on this node now: its disk was moved there.
+    ///
+    /// # Errors
+    /// If the view does not hold the replica.
+    pub fn relocate(&mut self, id: ReplicaId, node: NodeId) -> Result<(), ViewError> {
+        self.record_mut(id)?.node = node;
+        Ok(())
     }
 
     /// Records the life that a member has now, where that is known to have lost nothing.

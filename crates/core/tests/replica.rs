@@ -51,6 +51,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         parent: Generation(generation - 1),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
+        history: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
@@ -306,6 +307,34 @@ fn a_view_of_another_lineage_or_of_an_older_generation_is_refused() {
     }
     let same = bench.adopt(1, view(1, OLD));
     assert_eq!(said(&same), [Message::Adopted { generation: Generation(1) }]);
+}
+
+#[test]
+fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
+    let now = 1_800_000_000;
+    let began = |from: View| {
+        let next = from.next_era(CoordinatorId(2), Lineage(2), now);
+        View { primaries: vec![NEW], ..next }
+    };
+    let refused = |view: View| {
+        let mut bench = Bench::new();
+        bench.open(1, 1, Opener::Primary(NEW));
+        assert!(matches!(said(&bench.adopt(1, view))[..], [Message::Refused { .. }]));
+    };
+    // The same lineage is not enough: the old coordinator and the new one must not both be obeyed.
+    refused(View { coordinator: CoordinatorId(2), ..view(2, NEW) });
+    // It began from an older view than the one adopted here: this replica has gone another way.
+    refused(began(View { generation: Generation(0), ..view(1, OLD) }));
+    let mut late = began(view(1, OLD));
+    late.generation = Generation(9);
+    late.history[0].last = Generation(0);
+    refused(late);
+
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(NEW));
+    let next = began(view(1, OLD));
+    assert_eq!(next.generation, Generation(2));
+    assert!(said(&bench.adopt(1, next)).iter().all(|m| !matches!(m, Message::Refused { .. })));
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub use intents::{
 pub use newest::{Newest, NewestError, Slot, newest};
 pub use signature::foreign_signature;
 pub use superblock::{
-    EncodeError, FORMAT_VERSION, FormatError, LONGEST_NAME, LONGEST_WRITER, Superblock,
-    SuperblockBytes, written_by,
+    EncodeError, Envelope, FORMAT_VERSION, FormatError, LONGEST_NAME, LONGEST_WRITER, Superblock,
+    SuperblockBytes, envelope, written_by,
 };
 pub use view::{LONGEST_VIEW, VIEW_VERSION, ViewFormatError, decode_view, encode_view};
 

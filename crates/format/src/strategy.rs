@@ -11,21 +11,26 @@ use crate::code::cause_from_code;
 /// Any valid view.
 pub fn views() -> impl Strategy<Value = View> {
     let identities = (any::<u128>(), any::<u128>(), any::<u128>(), any::<[u64; 2]>());
+    let members = (vec(primaries(), 0..=32), vec(eras(), 0..=8));
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
     let options = (protocols, select(vec![Bitmap::None, Bitmap::Internal]), rebuild_limits());
-    (identities, options, geometries(), vec(mirrors(), 1..=16), vec(primaries(), 0..=32))
-        .prop_map(|(ids, (protocol, bitmap, rebuild_limit), geometry, mirrors, primaries)| View {
-            volume: VolumeId(ids.0),
-            generation: Generation(ids.3[0] >> 16),
-            parent: Generation(ids.3[1]),
-            lineage: Lineage(ids.1),
-            coordinator: CoordinatorId(ids.2),
-            geometry,
-            protocol,
-            bitmap,
-            rebuild_limit,
-            mirrors,
-            primaries,
+    (identities, options, geometries(), vec(mirrors(), 1..=16), members)
+        .prop_map(|(ids, options, geometry, mirrors, (primaries, history))| {
+            let (protocol, bitmap, rebuild_limit) = options;
+            View {
+                volume: VolumeId(ids.0),
+                generation: Generation(ids.3[0] >> 16),
+                parent: Generation(ids.3[1]),
+                lineage: Lineage(ids.1),
+                coordinator: CoordinatorId(ids.2),
+                history,
+                geometry,
+                protocol,
+                bitmap,
+                rebuild_limit,
+                mirrors,
+                primaries,
+            }
         })
         .prop_filter("replica identities must differ", View::is_valid)
 }
@@ -54,6 +59,15 @@ fn geometries() -> impl Strategy<Value = Geometry> {
             chunk: 1 << chunk,
         },
     )
+}
+
+fn eras() -> impl Strategy<Value = Era> {
+    any::<(u128, u128, u64, u64)>().prop_map(|(coordinator, lineage, last, ended)| Era {
+        coordinator: CoordinatorId(coordinator),
+        lineage: Lineage(lineage),
+        last: Generation(last),
+        ended,
+    })
 }
 
 fn primaries() -> impl Strategy<Value = PrimaryId> {

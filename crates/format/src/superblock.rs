@@ -48,6 +48,8 @@ pub struct Superblock {
     pub data_length: u64,
     /// The life of the replica in which this was saved.
     pub life: Incarnation,
+    /// When this was saved, in seconds since 1970; zero: not known.
+    pub saved: u64,
     /// Bytes of one region of the intent log: a multiple of 4096.
     pub intent_region: u64,
     /// Most regions that its table holds: 1 to [`MOST_REGIONS`].
@@ -179,6 +181,7 @@ impl Superblock {
         out.put_u64(self.intent_region);
         out.put_u64(self.life.0);
         out.put_u64(self.metadata_offset);
+        out.put_u64(self.saved);
         out.put_padded(&[], VIEW_OFFSET - out.len());
         out.put_padded(&view, SUPERBLOCK_LENGTH - VIEW_OFFSET);
         let crc = checksum(&out).to_le_bytes();
@@ -225,7 +228,7 @@ impl Superblock {
         let view_length = reader.u32()? as usize;
         let intent_capacity = reader.u32()?;
         let (intent_region, life) = (reader.u64()?, Incarnation(reader.u64()?));
-        let metadata_offset = reader.u64()?;
+        let (metadata_offset, saved) = (reader.u64()?, reader.u64()?);
         let view = slot[VIEW_OFFSET..]
             .get(..view_length)
             .ok_or(FormatError::Invalid("the view does not fit"))?;
@@ -238,6 +241,7 @@ impl Superblock {
             data_offset,
             data_length,
             life,
+            saved,
             intent_region,
             intent_capacity,
             metadata_offset,
@@ -284,6 +288,41 @@ impl Superblock {
 pub fn written_by(slot: &[u8]) -> Option<String> {
     let field = slot.get(WRITER_OFFSET..WRITER_OFFSET + LONGEST_WRITER)?;
     padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// What every version of the format says at the start of a slot. It is told even of a slot that fails
+/// its checksum: then none of it is certain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// The version of the format.
+    pub version: u32,
+    /// Its checksum, as stored.
+    pub checksum: u32,
+    /// Counts the saves.
+    pub sequence: u64,
+    /// Feature bits that may be ignored.
+    pub compatible: u64,
+    /// Feature bits without which the replica must not be written.
+    pub read_only_compatible: u64,
+    /// Feature bits without which the replica must not even be read.
+    pub incompatible: u64,
+    /// The software that wrote it.
+    pub writer: Option<String>,
+}
+
+/// The start of a slot; `None` if it does not begin as a superblock does.
+#[must_use]
+pub fn envelope(slot: &[u8]) -> Option<Envelope> {
+    let slot = slot.get(..SUPERBLOCK_LENGTH).filter(|slot| slot.starts_with(MAGIC))?;
+    Some(Envelope {
+        version: u32_at(slot, 16),
+        checksum: u32_at(slot, CRC_OFFSET),
+        sequence: u64_at(slot, 32),
+        compatible: u64_at(slot, 40),
+        read_only_compatible: u64_at(slot, 48),
+        incompatible: u64_at(slot, 56),
+        writer: written_by(slot),
+    })
 }
 
 /// Checks the part that all versions of the format share: magic, length, checksum, version,

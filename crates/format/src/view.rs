@@ -1,8 +1,8 @@
 //! A view as bytes: in superblocks, in the coordinator's database, in the message `Adopt`.
 
-use evenkeel_core::settings::{MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+use evenkeel_core::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
 use evenkeel_core::{
-    CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, PrimaryId,
+    CoordinatorId, Era, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, PrimaryId,
     ReplicaId, ReplicaRecord, View, VolumeId,
 };
 use thiserror::Error;
@@ -20,10 +20,13 @@ const CRC_OFFSET: usize = 12;
 const PRIMARY: usize = 24;
 const MIRROR: usize = 8;
 const RECORD: usize = 56;
+const ERA: usize = 48;
 
 /// Most bytes that an encoded view has.
-pub const LONGEST_VIEW: usize =
-    HEADER + MOST_PRIMARIES * PRIMARY + MOST_MIRRORS * (MIRROR + MOST_REPLICAS * RECORD);
+pub const LONGEST_VIEW: usize = HEADER
+    + MOST_PRIMARIES * PRIMARY
+    + MOST_MIRRORS * (MIRROR + MOST_REPLICAS * RECORD)
+    + MOST_ERAS * ERA;
 
 /// Why bytes are not a view that can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -85,6 +88,7 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
         out.put_padded(&[mirror.replicas.len() as u8], MIRROR);
         mirror.replicas.iter().for_each(|record| put_record(record, &mut out));
     }
+    view.history.iter().for_each(|era| put_era(era, &mut out));
     let length = (out.len() as u32).to_le_bytes();
     out[8..CRC_OFFSET].copy_from_slice(&length);
     let crc = checksum(&out).to_le_bytes();
@@ -99,7 +103,8 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u8(view.mirrors.len() as u8);
     out.put_u8(view.primaries.len() as u8);
     out.put_u8(bitmap_code(view.bitmap));
-    out.put_padded(&[], 2 + 4 + 4);
+    out.put_u8(view.history.len() as u8);
+    out.put_padded(&[], 1 + 4 + 4);
     out.put_u128(view.volume.0);
     out.put_u128(view.lineage.0);
     out.put_u128(view.coordinator.0);
@@ -109,6 +114,13 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u32(view.geometry.block_size);
     out.put_u32(view.geometry.chunk);
     out.put_u64(rebuild_limit_code(view.rebuild_limit));
+}
+
+fn put_era(era: &Era, out: &mut Vec<u8>) {
+    out.put_u128(era.coordinator.0);
+    out.put_u128(era.lineage.0);
+    out.put_u64(era.last.0);
+    out.put_u64(era.ended);
 }
 
 fn put_record(record: &ReplicaRecord, out: &mut Vec<u8>) {
@@ -165,7 +177,8 @@ struct Counts {
     mirrors: u8,
     primaries: u8,
     bitmap: u8,
-    reserved: [u8; 2],
+    eras: u8,
+    reserved: [u8; 1],
 }
 
 impl Counts {
@@ -175,6 +188,7 @@ impl Counts {
             mirrors: reader.u8()?,
             primaries: reader.u8()?,
             bitmap: reader.u8()?,
+            eras: reader.u8()?,
             reserved: reader.array()?,
         })
     }
@@ -199,6 +213,16 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
         mirrors: (0..counts.mirrors)
             .map(|_| read_mirror(reader))
             .collect::<Result<_, ViewFormatError>>()?,
+        history: (0..counts.eras).map(|_| read_era(reader)).collect::<Result<_, Short>>()?,
+    })
+}
+
+fn read_era(reader: &mut Reader<'_>) -> Result<Era, Short> {
+    Ok(Era {
+        coordinator: CoordinatorId(reader.u128()?),
+        lineage: Lineage(reader.u128()?),
+        last: Generation(reader.u64()?),
+        ended: reader.u64()?,
     })
 }
 

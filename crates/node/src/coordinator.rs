@@ -81,6 +81,9 @@ pub struct VolumeRecord {
     pub no_data: NoData,
     /// Where its replicas were placed, also those that have been removed since.
     pub replicas: Vec<PlacedReplica>,
+    /// Whether it was stopped: nodes keep its replicas closed, and it cannot be attached.
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 /// Where a replica was placed.
@@ -202,6 +205,24 @@ pub enum Request {
         /// The replica.
         replica: String,
     },
+    /// Stop a volume that is attached nowhere, or let it be used again. Answer: `Done`, `Newest` if
+    /// it is attached, `NoVolume`.
+    Stop {
+        /// The volume's identity.
+        volume: String,
+        /// Whether it is to be stopped.
+        stopped: bool,
+    },
+    /// Take a volume over that was put together from its disks. Answer: `Done`, `NameInUse`,
+    /// `Newest` if another view is known here than the one that was expected, or it is attached.
+    Assemble {
+        /// The volume, with the first view of a new era.
+        volume: Box<StoredVolume>,
+        /// The generation known here that it replaces; `None`: the volume is not known here.
+        replaces: Option<u64>,
+        /// Who asks. It says that the volume is not attached there.
+        node: String,
+    },
     /// Delete a volume that is not attached, or on a dead node only. Answer: `Done`, `Newest`,
     /// `NoVolume`.
     Delete {
@@ -231,6 +252,8 @@ pub struct FoundReplica {
 pub enum Fate {
     /// Its volume has it, or is about to be made.
     Belongs,
+    /// Its volume has it and is stopped: the replica is kept closed.
+    Stopped,
     /// Its volume was deleted, or it was taken out: its space may be given back.
     Deleted,
     /// Its volume was given up before it was made: its space may be given back if it has never

@@ -3,6 +3,7 @@
 //! A disk is a block device, which holds one replica, or a directory, which holds one file for
 //! each. All calls block on the disks: they belong on a thread that may.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +21,11 @@ mod device;
 mod directory;
 mod probe;
 mod replica_file;
+mod stopped;
 
-pub use probe::{device_number, mount_point};
+pub use probe::{device_number, length, mount_point};
+pub(crate) use replica_file::{length_of, open_to_read, read_slot};
+pub use stopped::ReplicaPlace;
 
 const FILE: &str = "disks.json";
 
@@ -102,12 +106,27 @@ struct Site {
     device: Option<File>,
 }
 
+/// The paths of the disks that a state directory remembers, whether its node runs or not.
+///
+/// # Errors
+/// If the list cannot be read.
+pub fn remembered(state: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let text = match std::fs::read(state.join(FILE)) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text?,
+    };
+    let records: Vec<Record> = serde_json::from_slice(&text)?;
+    Ok(records.into_iter().map(|record| record.path).collect())
+}
+
 /// The disks of this node.
 #[derive(Debug)]
 pub struct Disks {
     state: Arc<StateDirectory>,
     node: NodeRef,
     entries: Mutex<Vec<Entry>>,
+    /// Volumes whose replicas are kept closed.
+    stopped: Mutex<BTreeSet<VolumeId>>,
 }
 
 impl Disks {
@@ -122,8 +141,14 @@ impl Disks {
     ) -> Result<(Self, Vec<OpenReplica>), crate::state::StateError> {
         let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
         let mut opened = Vec::new();
+        let stopped = stopped::load(&state)?;
         let entries = records.into_iter().map(|record| open_entry(record, &mut opened)).collect();
-        Ok((Self { state, node, entries: Mutex::new(entries) }, opened))
+        let disks = Self { state, node, entries: Mutex::new(entries), stopped: Mutex::default() };
+        for volume in stopped {
+            opened.retain(|replica| replica.newest.superblock.volume != volume);
+            disks.close(volume)?;
+        }
+        Ok((disks, opened))
     }
 
     /// Gives a disk to evenkeel. Replicas that it already holds are opened.
@@ -303,9 +328,13 @@ impl Disks {
         let mut entries = self.lock();
         let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
         let Some((entry, position)) = found else { return Ok(false) };
-        match &entry.hold {
-            Some(Hold::Device { file }) => replica_file::erase(file),
-            _ => directory::delete(&entry.replicas[position].path),
+        match (&entry.hold, entry.record.kind) {
+            (Some(Hold::Device { file }), _) => replica_file::erase(file),
+            (_, DiskKind::Directory) => directory::delete(&entry.replicas[position].path),
+            (_, DiskKind::Device) => {
+                let problem = entry.problem.as_deref().unwrap_or("the disk is not open");
+                Err(std::io::Error::other(problem.to_owned()))
+            }
         }
         .map_err(|e| system(&what, &e))?;
         entry.replicas.remove(position);

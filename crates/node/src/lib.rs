@@ -9,6 +9,7 @@
 //! - [`config`]: the configuration file.
 //! - [`api`]: paths and JSON; what the command codes against.
 //! - [`disks`], [`state`], [`identity`]: what a node keeps.
+//! - [`examine`]: what a replica's disk says, read without a node.
 //! - [`coordinator`], [`membership`], [`peer`], [`cluster`]: other nodes.
 //! - [`volumes`], [`nbd`], [`engine_glue`]: what it does.
 
@@ -19,6 +20,7 @@ pub mod coordinator;
 pub mod daemon;
 pub mod disks;
 pub mod engine_glue;
+pub mod examine;
 mod http;
 pub mod identity;
 mod log;

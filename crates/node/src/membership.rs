@@ -162,6 +162,9 @@ impl Member {
         }
         if let Ok(Answer::Nodes(nodes)) = node.coordinator.call_once(Request::Nodes).await {
             self.revision = revision;
+            let here = node.identity.node.to_string();
+            // The coordinator was restarted with another database, within a heartbeat.
+            self.registered = nodes.iter().any(|life| life.node.id == here);
             if node.coordinator.set_nodes(nodes)
                 && let Err(why) = save(node)
             {

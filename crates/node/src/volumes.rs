@@ -15,6 +15,7 @@ use crate::api::types::VolumeEvent;
 use crate::coordinator::{VolumeRecord, unix_seconds};
 use crate::node::Node;
 
+pub mod assemble;
 pub mod attach;
 pub mod create;
 pub mod delete;
@@ -26,8 +27,9 @@ mod place;
 mod rate;
 pub mod replica;
 pub mod status;
+pub mod stop;
 pub mod sweep;
-mod words;
+pub(crate) mod words;
 
 use rate::Rate;
 

@@ -150,6 +150,7 @@ impl Store {
             data_offset: DATA_OFFSET,
             data_length: view.replica_size(),
             life: self.life,
+            saved: 0,
             intent_region: self.layout.region,
             intent_capacity: self.layout.capacity as u32,
             metadata_offset: metadata_offset(view.replica_size()),

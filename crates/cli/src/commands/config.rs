@@ -1,6 +1,6 @@
 //! `evenkeel config …`, `evenkeel node run`: what needs the configuration file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evenkeel_node::Config;
 use evenkeel_node::config::DEFAULT_PATH;
@@ -18,7 +18,7 @@ use crate::output::say;
 pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Check(args) => {
-            let (_, origin) = load(args)?;
+            let (_, origin) = load(args.config.as_deref())?;
             if !context.global.quiet {
                 say(&format!("{origin}: good\n"));
             }
@@ -33,7 +33,7 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
 /// # Errors
 /// If it cannot start.
 pub fn run_node(args: &RunArgs) -> Result<(), Failure> {
-    let (config, origin) = load(args)?;
+    let (config, origin) = load(args.config.as_deref())?;
     evenkeel_node::run(config).map_err(|error| {
         Failure::new("the node does not start", error)
             .advise(format!("mend that, or the configuration ({origin}), then start it again"))
@@ -41,15 +41,18 @@ pub fn run_node(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// The configuration, and where it comes from.
-fn load(args: &RunArgs) -> Result<(Config, String), Failure> {
-    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_PATH));
-    if args.config.is_none() && !Path::new(DEFAULT_PATH).exists() {
+///
+/// # Errors
+/// If it cannot be used.
+pub(super) fn load(config: Option<&Path>) -> Result<(Config, String), Failure> {
+    let path = config.unwrap_or(Path::new(DEFAULT_PATH));
+    if config.is_none() && !Path::new(DEFAULT_PATH).exists() {
         return Ok((
             Config::default(),
             format!("built-in defaults ({DEFAULT_PATH} does not exist)"),
         ));
     }
-    let config = Config::load(&path).map_err(|error| {
+    let config = Config::load(path).map_err(|error| {
         Failure::new("the configuration cannot be used", error)
             .advise("mend it, then check it: evenkeel config check --config PATH")
             .exit(Exit::Failed)
@@ -59,7 +62,7 @@ fn load(args: &RunArgs) -> Result<(Config, String), Failure> {
 
 /// Every setting with its value.
 fn show(context: &Context, args: &RunArgs) -> Result<(), Failure> {
-    let (config, origin) = load(args)?;
+    let (config, origin) = load(args.config.as_deref())?;
     let failed = |why: String| Failure::new("cannot write the configuration", why);
     if context.global.json {
         let config = serde_json::to_value(&config).map_err(|error| failed(error.to_string()))?;

@@ -1,9 +1,11 @@
 //! What each command does: one file for each group.
 
+pub mod assemble;
 pub mod attach;
 pub mod bench;
 pub mod config;
 pub mod disk;
+pub mod examine;
 pub mod mount;
 pub mod node;
 pub mod pages;

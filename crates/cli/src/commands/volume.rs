@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
-    CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer, VolumeAnswer, VolumeHealth,
-    VolumeProtocol, VolumeStatus, VolumesAnswer,
+    CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer, StopAnswer, VolumeAnswer,
+    VolumeHealth, VolumeProtocol, VolumeStatus, VolumesAnswer,
 };
 
-use super::{Context, wait};
-use crate::args::{CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand};
+use super::{Context, assemble, wait};
+use crate::args::{CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand, VolumeName};
 use crate::client::Answer;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -25,6 +25,8 @@ pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> 
         VolumeCommand::Create(args) => create(context, args)?,
         VolumeCommand::List => list(context)?,
         VolumeCommand::Status(args) => return status(context, args),
+        VolumeCommand::Stop(args) => stop(context, args)?,
+        VolumeCommand::Assemble(args) => return assemble::run(context, args),
         VolumeCommand::Delete(args) => delete(context, args)?,
     }
     Ok(Exit::Done)
@@ -126,6 +128,14 @@ fn watch(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
         }
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+fn stop(context: &Context, args: &VolumeName) -> Result<(), Failure> {
+    let path = routes::fill(routes::STOP, &[&args.name]);
+    let answer = context.client.post(&path, &serde_json::json!({}))?;
+    context.show(&answer, |answer: &StopAnswer| {
+        format!("{}\n", answer.message) + &output::volume::warnings(&answer.warnings)
+    })
 }
 
 fn delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {

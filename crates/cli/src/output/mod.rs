@@ -1,6 +1,8 @@
 //! What people see: tables, sizes, colours, progress, and the pages of each kind of thing.
 
+pub mod assemble;
 mod colour;
+pub mod examine;
 pub mod node;
 mod size;
 mod table;

@@ -281,7 +281,8 @@ pub fn rebuild_line(rebuild: &Rebuild) -> String {
     text
 }
 
-fn replica_state(state: ReplicaState) -> String {
+/// The word for what a replica is to its mirror.
+pub fn replica_state(state: ReplicaState) -> String {
     match state {
         ReplicaState::InSync => "in-sync".good(),
         ReplicaState::Rebuilding => "rebuilding".warning(),
@@ -310,6 +311,7 @@ fn painted(text: &str, health: VolumeHealth) -> String {
 
 fn state(state: VolumeState) -> String {
     match state {
+        VolumeState::Stopped => "stopped".dim(),
         VolumeState::Detached => "detached".dim(),
         VolumeState::Starting => "starting".warning(),
         VolumeState::Serving => "serving".good(),

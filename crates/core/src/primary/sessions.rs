@@ -95,7 +95,7 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some(&replica) = self.links.get(&link) else { return };
         let Some(view) = &self.view else { return };
-        let is_other_lineage = report.lineage != view.lineage;
+        let is_other_lineage = !view.descends_from(report.lineage, report.generation);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let expected = matches!(peer.link, PeerLink::Opening(l, _) if l == link);
         if !expected || peer.last_session != session || report.replica != replica {

@@ -84,12 +84,11 @@ impl<P: Payload> Replica<P> {
 
     /// Whether a view is one that this replica may adopt, or has adopted.
     fn is_successor(&self, view: &View) -> bool {
-        let is_same_data = view.volume == self.view.volume && view.lineage == self.view.lineage;
         let is_same = view.generation == self.view.generation;
         let is_newer = view.generation > self.view.generation
             || *view == self.view
             || (is_same && self.is_unsaved);
-        is_same_data
+        view.continues(&self.view)
             && is_newer
             && view.is_valid()
             && view.geometry == self.view.geometry

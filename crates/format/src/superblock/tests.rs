@@ -21,6 +21,7 @@ pub(crate) fn sample() -> Superblock {
         parent: Generation(2),
         lineage: Lineage(11),
         coordinator: CoordinatorId(12),
+        history: Vec::new(),
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
@@ -37,6 +38,7 @@ pub(crate) fn sample() -> Superblock {
         data_offset: DATA_OFFSET,
         data_length: 4 << 30,
         life: Incarnation(77),
+        saved: 1_800_000_000,
         intent_region: 4 << 20,
         intent_capacity: 1024,
         metadata_offset: crate::metadata_offset(4 << 30),
@@ -61,6 +63,7 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
             data_offset: DATA_OFFSET + beyond / 4096 * 4096,
             data_length: view.replica_size() + beyond,
             life: Incarnation(sequence),
+            saved: sequence,
             intent_region: 4096 + beyond / 4096 * 4096,
             intent_capacity: 1 + mirror % 2000,
             metadata_offset: (DATA_OFFSET + view.replica_size() + 2 * beyond)
@@ -88,6 +91,7 @@ fn the_bytes_are_where_the_manual_says() {
     assert_eq!(u64_at(&slot.0, 224), 4 << 20);
     assert_eq!(u64_at(&slot.0, 232), 77);
     assert_eq!(u64_at(&slot.0, 240), (4 << 30) + (1 << 20));
+    assert_eq!(u64_at(&slot.0, 248), 1_800_000_000);
     assert_eq!(slot.0.as_ptr().align_offset(4096), 0);
 }
 

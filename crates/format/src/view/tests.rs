@@ -25,6 +25,15 @@ pub(crate) fn largest() -> View {
         parent: Generation(1),
         lineage: Lineage(3),
         coordinator: CoordinatorId(4),
+        history: vec![
+            Era {
+                coordinator: CoordinatorId(5),
+                lineage: Lineage(6),
+                last: Generation(1),
+                ended: 1,
+            };
+            MOST_ERAS
+        ],
         geometry: Geometry { size: 1 << 40, block_size: 512, chunk: 1 << 20 },
         protocol: evenkeel_core::Protocol::C,
         bitmap: evenkeel_core::Bitmap::Internal,
@@ -67,7 +76,7 @@ fn unknown_values_are_refused_by_name() {
         (0, "version 255"),
         (2, "\"protocol\""),
         (5, "\"bitmap\""),
-        (6, "\"reserved\""),
+        (7, "\"reserved\""),
         (first_record + 48, "\"replica state\""),
         (first_record + 49, "\"cause\""),
     ] {
@@ -82,7 +91,7 @@ fn unknown_values_are_refused_by_name() {
 #[test]
 fn counts_that_do_not_fit_the_length_are_refused() {
     let good = encode_view(&largest()).unwrap();
-    for (offset, count) in [(3, 15), (3, 17), (4, 31), (4, 255)] {
+    for (offset, count) in [(3, 15), (3, 17), (4, 31), (4, 255), (6, 7), (6, 9)] {
         let mut bytes = good.clone();
         bytes[offset] = count;
         seal(&mut bytes);

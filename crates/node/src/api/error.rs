@@ -48,6 +48,10 @@ pub enum ErrorCode {
     WrongState,
     /// 409: it is the last in-sync replica of its mirror.
     LastInSync,
+    /// 409: not all replicas were found that the newest view calls in-sync.
+    Incomplete,
+    /// 409: replicas were written apart from each other; one side has to be chosen.
+    SplitBrain,
     /// 409: this node already belongs to a cluster.
     AlreadyJoined,
     /// 409: the node that was asked belongs to another cluster, or is no coordinator.

@@ -25,6 +25,8 @@ use super::handlers::{disk, node, volume};
         volume::create,
         volume::status,
         volume::delete,
+        volume::stop,
+        volume::assemble,
         volume::attach,
         volume::detach,
         volume::export_nbd,

@@ -14,6 +14,8 @@
 //! | POST | [`VOLUMES`] | `CreateVolumeRequest` | | `CreateVolumeAnswer` |
 //! | GET | [`VOLUME`] | | `VolumeQuery` | `VolumeAnswer` |
 //! | DELETE | [`VOLUME`] | | | `DeleteVolumeAnswer` |
+//! | POST | [`STOP`] | | | `StopAnswer` |
+//! | POST | [`ASSEMBLE`] | `AssembleRequest` | | `AssembleAnswer` |
 //! | POST | [`ATTACH`] | `AttachRequest` | | `AttachAnswer` |
 //! | POST | [`DETACH`] | `DetachRequest` | | `DetachAnswer` |
 //! | POST | [`EXPORT_NBD`] | `ExportNbdRequest` | | `ExportAnswer` |
@@ -38,6 +40,10 @@ pub const DISK: &str = "/v1/disks/{disk}";
 pub const VOLUMES: &str = "/v1/volumes";
 /// One volume.
 pub const VOLUME: &str = "/v1/volumes/{volume}";
+/// Detaches a volume and closes its replicas.
+pub const STOP: &str = "/v1/volumes/{volume}/stop";
+/// Puts volumes together from their disks.
+pub const ASSEMBLE: &str = "/v1/assemble";
 /// Begins to use a volume on a node.
 pub const ATTACH: &str = "/v1/volumes/{volume}/attach";
 /// Ends the use of a volume.

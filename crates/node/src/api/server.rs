@@ -42,6 +42,9 @@ pub fn control_router(node: &Arc<Node>) -> Router {
     paths()
         .route(remote::PATH, post(handlers::peer::coordinator))
         .route(handlers::peer::REPLICAS, post(handlers::peer::create_replica))
+        .route(handlers::peer::FOUND, get(handlers::peer::found))
+        .route(handlers::peer::SWEEP, post(handlers::peer::sweep))
+        .route(handlers::peer::READ, post(handlers::peer::read))
         .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
@@ -60,6 +63,8 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::DISK, delete(handlers::disk::remove))
         .route(routes::VOLUMES, get(handlers::volume::list).post(handlers::volume::create))
         .route(routes::VOLUME, get(handlers::volume::status).delete(handlers::volume::delete))
+        .route(routes::STOP, post(handlers::volume::stop))
+        .route(routes::ASSEMBLE, post(handlers::volume::assemble))
         .route(routes::ATTACH, post(handlers::volume::attach))
         .route(routes::DETACH, post(handlers::volume::detach))
         .route(

@@ -17,6 +17,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTran
 use super::*;
 use crate::identity::random_u128;
 
+mod assembly;
 mod drafts;
 
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
@@ -148,6 +149,10 @@ impl Embedded {
             Request::GiveUp { volume } => inner.give_up(&volume),
             Request::Swap { node, view } => inner.swap(&node, &view),
             Request::Forget { volume, replica } => inner.forget(&volume, &replica),
+            Request::Stop { volume, stopped } => inner.stop(&volume, stopped),
+            Request::Assemble { volume, replaces, node } => {
+                inner.assemble(&volume, replaces, &node)
+            }
             Request::Delete { node, volume, generation } => {
                 inner.delete(&node, &volume, generation)
             }
@@ -292,6 +297,10 @@ impl Inner {
             if newest == next {
                 return Ok(Answer::Done);
             }
+            // A stopped volume is not attached, however late the request comes.
+            if !next.primaries.is_empty() && assembly::is_stopped(transaction, next.volume)? {
+                return Ok(Answer::NoVolume);
+            }
             if !follows(&next, &newest) {
                 return ViewText::encode(&newest).map(Answer::Newest).map_err(refused);
             }
@@ -358,11 +367,14 @@ impl Inner {
         let mut fates = Vec::with_capacity(found.len());
         for FoundReplica { volume, replica } in found {
             let record = db(volumes.get(volume.as_str()))?.map(|v| json::<VolumeRecord>(v.value()));
-            let placed = record.transpose()?.map(|record| {
+            let record = record.transpose()?;
+            let stopped = record.as_ref().is_some_and(|record| record.stopped);
+            let placed = record.map(|record| {
                 record.replicas.iter().find(|p| p.id == *replica).map(|placed| placed.removed)
             });
             fates.push(match placed {
                 Some(Some(true)) => Fate::Deleted,
+                Some(Some(false)) if stopped => Fate::Stopped,
                 Some(Some(false)) => Fate::Belongs,
                 Some(None) => Fate::Unknown,
                 None if db(drafts.get(volume.as_str()))?.is_some() => Fate::Belongs,

@@ -79,7 +79,7 @@ pub(super) fn open(
     Ok((Hold::Directory { _lock: lock }, block_size, replicas))
 }
 
-fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
+pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
     let bad = |problem: String| {
         tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
         Known { path: path.to_owned(), superblock: None, problem: Some(problem), unfinished: false }

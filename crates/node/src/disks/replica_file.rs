@@ -28,10 +28,23 @@ pub(super) fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Opens for reading what may be in use: without a lock, and past the page cache where that is
+/// possible, so that what others write past it is seen.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    let open = |direct: OFlags| {
+        // A pipe that was named by mistake does not make us wait.
+        let flags = direct | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    };
+    match open(OFlags::DIRECT) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => open(OFlags::empty()),
+        opened => opened,
+    }
+}
+
 /// The newest superblock of a replica that may be in use. `None`: it cannot be read.
 pub(super) fn read_newest(path: &Path) -> Option<Superblock> {
-    let flags = (OFlags::DIRECT | OFlags::CLOEXEC).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let file = open_to_read(path).ok()?;
     let slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(&file, offset));
     newest(&slots[0], &slots[1]).ok().map(|newest| newest.superblock)
 }
@@ -73,7 +86,7 @@ pub(super) fn inspect(
 }
 
 /// The bytes of a slot; none if they cannot be read.
-fn read_slot(file: &File, offset: u64) -> Vec<u8> {
+pub(crate) fn read_slot(file: &File, offset: u64) -> Vec<u8> {
     let mut buffer = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
     match file.read_exact_at(&mut buffer.0, offset) {
         Ok(()) => buffer.0.to_vec(),
@@ -101,6 +114,6 @@ pub(super) fn erase(file: &File) -> io::Result<()> {
 }
 
 /// Bytes that a replica takes on its disk.
-pub(super) fn length_of(superblock: &Superblock) -> u64 {
+pub(crate) fn length_of(superblock: &Superblock) -> u64 {
     disk_length(superblock.data_length)
 }

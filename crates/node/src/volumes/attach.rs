@@ -98,6 +98,7 @@ fn adds_nothing(attached: &Attached, how: AttachHow) -> bool {
 async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attached>, ApiError> {
     cluster::nodes(node).await;
     let found = find(node, what, volume).await?;
+    refuse_stopped(&found, what)?;
     refuse_second_primary(node, &found, what)?;
     let id = found.view.volume;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
@@ -133,6 +134,23 @@ async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attache
     }
 }
 
+/// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment. Whoever
+/// calls this holds [`super::Volumes::change`].
+///
+/// # Errors
+/// If it does not start or end.
+pub(super) async fn adopt(node: &Arc<Node>, volume: &str, what: &str) -> Result<(), ApiError> {
+    let attached = start(node, what, volume).await?;
+    match end(node, &attached).await {
+        Some(_) => Ok(()),
+        None => {
+            let why = format!("it did not end within {} s", END.as_secs());
+            let advice = "It goes on: see `evenkeel volume status`";
+            Err(ApiError::new(ErrorCode::TimedOut, what, why, advice))
+        }
+    }
+}
+
 async fn give_up(node: &Arc<Node>, attached: &Attached) {
     let detach = node.data.command(attached.id, Command::Detach);
     // Whatever comes of it, the volume is not attached for anyone who asks here.
@@ -148,6 +166,20 @@ async fn reach(
     let mut phase = attached.phase.subscribe();
     let reached = tokio::time::timeout(patience, phase.wait_for(|phase| wanted(*phase))).await;
     reached.ok()?.ok().map(|phase| *phase)
+}
+
+/// A stopped volume is used again only when somebody says so.
+fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> {
+    let name = &found.stored.record.name;
+    match found.stored.record.stopped {
+        true => Err(ApiError::new(
+            ErrorCode::WrongState,
+            what,
+            "the volume is stopped",
+            format!("Assemble it first: `evenkeel volume assemble {name}`"),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// A volume has one primary. One on a dead node is taken over, one that may be alive is not.

@@ -18,7 +18,7 @@ use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::config::check::{NAME_RULE, is_name};
-use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord};
+use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, unix_seconds};
 use crate::identity::random_u128;
 use crate::node::Node;
 
@@ -184,6 +184,7 @@ fn first_view(
         parent: Generation(0),
         lineage: Lineage(random_u128()),
         coordinator,
+        history: Vec::new(),
         geometry,
         protocol: match request.protocol {
             VolumeProtocol::A => Protocol::A,
@@ -216,6 +217,7 @@ impl Draft {
             data_offset: DATA_OFFSET,
             data_length: size,
             life: Incarnation(0),
+            saved: unix_seconds(),
             intent_region: layout.region,
             intent_capacity: layout.capacity as u32,
             metadata_offset: metadata_offset(size),
@@ -236,6 +238,7 @@ impl Draft {
             name: self.name.clone(),
             no_data: self.no_data,
             replicas: self.replicas().map(placed).collect(),
+            stopped: false,
         }
     }
 }

@@ -32,6 +32,47 @@ pub async fn create_replica(
     })
 }
 
+/// Closes the replicas of a volume on this node, and keeps them closed.
+///
+/// # Errors
+/// If the engine does not let go of one, or it cannot be remembered.
+pub async fn close_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
+    let what = format!("cannot close the replicas of volume {volume}");
+    let here = node.disks.finished_replicas().into_iter().filter(|(_, of)| *of == volume);
+    for (replica, _) in here {
+        match node.data.close_replica(volume, replica).await {
+            Ok(()) | Err(EngineError::Unknown) => {}
+            Err(e) => {
+                let advice = "Try again; see the node's log";
+                return Err(ApiError::new(ErrorCode::System, what, e.to_string(), advice));
+            }
+        }
+    }
+    node.blocking(move |node| {
+        node.disks.close(volume).map_err(|e| {
+            let advice = "Repair the state directory's file system, then stop the volume again";
+            ApiError::new(ErrorCode::System, what, e.to_string(), advice)
+        })
+    })
+    .await
+}
+
+/// Opens the replicas of a stopped volume on this node again.
+///
+/// # Errors
+/// If it cannot be remembered. A replica that cannot be opened is told by `disk list`.
+pub async fn open_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
+    let opened = node.blocking(move |node| {
+        node.disks.reopen(volume).map_err(|e| {
+            let what = format!("cannot open the replicas of volume {volume}");
+            let advice = "Repair the state directory's file system, then assemble it again";
+            ApiError::new(ErrorCode::System, what, e.to_string(), advice)
+        })
+    });
+    node.open_replicas(opened.await?).await;
+    Ok(())
+}
+
 /// Closes a replica of this node and gives its space back. `false`: it is not here.
 ///
 /// # Errors
@@ -41,6 +82,9 @@ pub async fn delete_replica(
     volume: VolumeId,
     replica: ReplicaId,
 ) -> Result<bool, ApiError> {
+    if node.disks.is_stopped(volume) {
+        open_volume(node, volume).await?;
+    }
     match node.data.close_replica(volume, replica).await {
         Ok(()) | Err(EngineError::Unknown) => {}
         Err(e) => {

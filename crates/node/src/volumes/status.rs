@@ -25,7 +25,7 @@ const LONGEST_WAIT: u64 = 60;
 /// The pause between two looks while waiting.
 const LOOK: Duration = Duration::from_millis(100);
 
-pub(super) const fn protocol(protocol: Protocol) -> VolumeProtocol {
+pub(crate) const fn protocol(protocol: Protocol) -> VolumeProtocol {
     match protocol {
         Protocol::A => VolumeProtocol::A,
         Protocol::B => VolumeProtocol::B,
@@ -204,7 +204,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         chunk: view.geometry.chunk,
         protocol: protocol(view.protocol),
         no_data: record.no_data,
-        state: VolumeState::Detached,
+        state: if record.stopped { VolumeState::Stopped } else { VolumeState::Detached },
         health,
         reason: unhealthy(&mirrors),
         suspended: None,

@@ -1,4 +1,5 @@
-//! Replicas on this node's disks of which no volume knows any more: they are deleted.
+//! Replicas on this node's disks of which no volume knows any more: they are deleted. Those of stopped
+//! volumes are closed, and opened again when the volume is assembled.
 //!
 //! A volume may have been deleted, or a creation cut off, while this node was away, or by a node
 //! that died in the midst of it. So the coordinator is asked again and again what is to become of
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use evenkeel_core::{Generation, ReplicaId, VolumeId};
 
-use super::local::delete_replica;
+use super::local::{close_volume, delete_replica, open_volume};
+use crate::api::ApiError;
 use crate::coordinator::{Answer, Fate, FoundReplica, Request};
 use crate::node::Node;
 
@@ -34,6 +36,11 @@ pub async fn sweeps(node: Arc<Node>) {
             _ = stopping.wait_for(|stopping| *stopping) => return,
         }
     }
+}
+
+/// Looks at all replicas once, now. What fails is done by the next sweep.
+pub async fn now(node: &Arc<Node>) {
+    sweep(node, &mut BTreeSet::new()).await;
 }
 
 /// Looks at all replicas once. `false`: the coordinator did not answer. `told` are those of which
@@ -65,7 +72,13 @@ async fn carry_out(
     told: &mut BTreeSet<ReplicaId>,
 ) {
     let deletable = match fate {
-        Fate::Belongs => return,
+        Fate::Belongs if node.disks.is_stopped(volume) => {
+            return told_if_failed(node, open_volume(node, volume).await);
+        }
+        Fate::Stopped if !node.disks.is_stopped(volume) => {
+            return told_if_failed(node, close_volume(node, volume).await);
+        }
+        Fate::Belongs | Fate::Stopped => return,
         Fate::Deleted => true,
         Fate::NeverMade => was_never_used(node, replica).await,
         Fate::Unknown => false,
@@ -77,8 +90,14 @@ async fn carry_out(
         }
     } else if told.insert(replica) {
         node.warn(format!(
-            "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup"
+            "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup or made anew: `evenkeel volume assemble --scan` tells what can be made of it"
         ));
+    }
+}
+
+fn told_if_failed(node: &Node, done: Result<(), ApiError>) {
+    if let Err(error) = done {
+        node.warn(error.to_string());
     }
 }
 

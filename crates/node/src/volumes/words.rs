@@ -92,7 +92,7 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
     }
 }
 
-pub(super) const fn state(state: ReplicaState) -> types::ReplicaState {
+pub(crate) const fn state(state: ReplicaState) -> types::ReplicaState {
     match state {
         ReplicaState::InSync => types::ReplicaState::InSync,
         ReplicaState::Rebuilding => types::ReplicaState::Rebuilding,
@@ -113,7 +113,7 @@ pub(super) const fn letter(state: ReplicaState) -> char {
     }
 }
 
-pub(super) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
+pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
     Some(match cause {
         Cause::None => return None,
         Cause::Disconnected => types::ReplicaCause::Disconnected,
@@ -137,6 +137,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
     Some(match state {
         ReplicaState::InSync => return None,
         ReplicaState::Rebuilding => format!("it copies what it lacks{because}"),
+        ReplicaState::Stale if cause == Cause::OtherLineage => {
+            "it was written apart from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
+        }
         ReplicaState::Stale => {
             format!("it lacks writes{because}; it returns by itself when it can be reached")
         }

@@ -78,6 +78,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         parent: Generation(0),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
+        history: Vec::new(),
         geometry: profile.geometry,
         protocol: profile.protocol,
         bitmap: profile.bitmap,

@@ -1,23 +1,54 @@
 //! What only nodes ask of each other.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
+use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::api::extract::{Body, Json};
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, Request, from_hex};
+use crate::config::Address;
+use crate::coordinator::{Answer, NodeLife, Request, from_hex};
 use crate::disks::NewReplica;
 use crate::node::Node;
-use crate::volumes::local;
+use crate::volumes::assemble::{PIECE, found, read_piece};
+use crate::volumes::{local, sweep};
 
 /// Makes a replica on a disk of this node.
 pub const REPLICAS: &str = "/peer/v1/replicas";
 /// A replica of this node.
 pub const REPLICA: &str = "/peer/v1/volumes/{volume}/replicas/{replica}";
+
+/// The replicas on this node's disks, and what is attached here.
+pub const FOUND: &str = "/peer/v1/found";
+/// Makes this node ask the coordinator at once what is to become of its replicas.
+pub const SWEEP: &str = "/peer/v1/sweep";
+/// Data of a replica of this node.
+pub const READ: &str = "/peer/v1/read";
+
+/// What a node has.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerFound {
+    /// Its replicas: the superblock that counts in the form of the `format` crate, as hexadecimal
+    /// text, the disk's name, and the file or device.
+    pub replicas: Vec<(String, String, PathBuf)>,
+    /// The identities of the volumes that are attached there.
+    pub attached: Vec<String>,
+}
+
+/// A part of a replica's data.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReadData {
+    replica: String,
+    offset: u64,
+    length: u64,
+}
 
 /// A replica to be made.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +99,69 @@ pub async fn delete_replica(
     let volume: VolumeId = volume.parse().map_err(|_| bad("no volume"))?;
     let replica: ReplicaId = replica.parse().map_err(|_| bad("no replica"))?;
     local::delete_replica(&node, volume, replica).await.map(Json)
+}
+
+/// The replicas here, and what is attached.
+pub async fn found(State(node): State<Arc<Node>>) -> Result<Json<PeerFound>, ApiError> {
+    found::here(&node).await.map(Json)
+}
+
+pub async fn sweep(State(node): State<Arc<Node>>) -> Json<bool> {
+    sweep::now(&node).await;
+    Json(true)
+}
+
+pub async fn read(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<ReadData>,
+) -> Result<Vec<u8>, ApiError> {
+    let replica: ReplicaId = request.replica.parse().map_err(|_| bad("no replica"))?;
+    if request.length > PIECE {
+        return Err(bad("too long a piece"));
+    }
+    let read = move |node: &Node| {
+        let piece = node.disks.place_of(replica).ok_or(io::ErrorKind::NotFound.into());
+        let piece = piece.and_then(|(path, data)| {
+            read_piece(&crate::disks::open_to_read(&path)?, data + request.offset, request.length)
+        });
+        piece.map_err(|e: io::Error| {
+            let what = format!("replica {replica} cannot be read");
+            ApiError::new(ErrorCode::System, what, e.to_string(), "Check its disk")
+        })
+    };
+    node.blocking(read).await
+}
+
+/// Asks another node for a part of a replica's data.
+///
+/// # Errors
+/// If it does not answer, or cannot read it.
+pub async fn read_data(
+    node: &Node,
+    life: &NodeLife,
+    replica: ReplicaId,
+    offset: u64,
+    length: u64,
+    deadline: Duration,
+) -> io::Result<Vec<u8>> {
+    let question = ReadData { replica: replica.to_string(), offset, length };
+    let question = serde_json::to_vec(&question)?;
+    let mut last = io::Error::other("its node's addresses are not known");
+    for text in &life.node.addresses {
+        let Ok(address) = Address::parse(text) else { continue };
+        let body = question.clone().into();
+        match node.peers.request(&address, Method::POST, READ, body, deadline).await {
+            Ok((status, bytes)) if status.is_success() && bytes.len() as u64 == length => {
+                return Ok(bytes.to_vec());
+            }
+            Ok((status, bytes)) => {
+                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).into_owned();
+                last = io::Error::other(format!("node {}: {status}: {text}", life.node.name));
+            }
+            Err(e) => last = io::Error::other(e.to_string()),
+        }
+    }
+    Err(last)
 }
 
 fn bad(why: &str) -> ApiError {

@@ -9,7 +9,7 @@ use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Body, Forwarded, Json, Query};
 use crate::api::types::*;
 use crate::node::Node;
-use crate::volumes::{attach, create, delete, export, replica, status};
+use crate::volumes::{assemble, attach, create, delete, export, replica, status, stop};
 
 /// All volumes of the cluster.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",
@@ -53,6 +53,32 @@ pub async fn delete(
     Path(volume): Path<String>,
 ) -> Result<Json<DeleteVolumeAnswer>, ApiError> {
     delete::delete(&node, &volume).await.map(Json)
+}
+
+/// Detaches a volume and closes its replicas until it is assembled. Stopping a stopped one is no
+/// error.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/stop", tag = "volumes",
+    operation_id = "volume-stop",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = StopAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn stop(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+) -> Result<Json<StopAnswer>, ApiError> {
+    stop::stop(&node, &volume).await.map(Json)
+}
+
+/// Puts volumes together from their disks: stopped ones, those that the coordinator does not know,
+/// and with `keep` those whose replicas were written apart. What is refused of a volume is told in
+/// the answer.
+#[utoipa::path(post, path = "/v1/assemble", tag = "volumes", operation_id = "volume-assemble",
+    request_body = AssembleRequest,
+    responses((status = 200, body = AssembleAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn assemble(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<AssembleRequest>,
+) -> Result<Json<AssembleAnswer>, ApiError> {
+    assemble::assemble(&node, request).await.map(Json)
 }
 
 /// Begins to use a volume on a node. There is no way to take a volume over from a node that may

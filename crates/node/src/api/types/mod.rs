@@ -3,11 +3,15 @@
 //! Within a version, fields are only added. Sizes are bytes; identities are UUIDs; moments are
 //! seconds since 1970-01-01 UTC; a field that is `null` or absent is not known or does not apply.
 
+mod assemble;
 mod disk;
+mod examine;
 mod node;
 mod volume;
 
+pub use assemble::*;
 pub use disk::*;
+pub use examine::*;
 pub use node::*;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -211,6 +211,8 @@ pub struct VolumeAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VolumeState {
+    /// Stopped: its replicas are closed until it is assembled.
+    Stopped,
     /// Not attached anywhere.
     Detached,
     /// A primary is starting.

@@ -47,6 +47,7 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
         name: name.into(),
         no_data: NoData::Error,
         replicas: vec![placed],
+        stopped: false,
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }

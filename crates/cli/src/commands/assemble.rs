@@ -1,0 +1,78 @@
+//! `evenkeel volume assemble`.
+
+use std::path::{Path, absolute};
+
+use evenkeel_node::api::error::ApiError;
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{AssembleAnswer, AssembleRequest, Assembled};
+
+use super::Context;
+use crate::args::AssembleArgs;
+use crate::client::exit_code;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, say};
+
+/// Puts one volume together, or all that are found.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn run(context: &Context, args: &AssembleArgs) -> Result<Exit, Failure> {
+    let answer = context.client.post_patiently(routes::ASSEMBLE, &request(args)?)?;
+    let parsed: AssembleAnswer = answer.parse()?;
+    if context.global.json {
+        say(&answer.text());
+        return Ok(verdict(&parsed.volumes));
+    }
+    if !context.global.quiet {
+        say(&output::assemble::page(&parsed));
+    }
+    // One volume that is refused is an error like any other.
+    match &parsed.volumes[..] {
+        [Assembled { error: Some(error), .. }] => Err(failure(error)),
+        volumes => Ok(verdict(volumes)),
+    }
+}
+
+fn request(args: &AssembleArgs) -> Result<AssembleRequest, Failure> {
+    let (volume, paths) = match args.scan {
+        true => (None, &args.names[..]),
+        false => match args.names.split_first() {
+            Some((name, _)) if name.contains('/') => {
+                return Err(Failure::usage(
+                    format!("`{name}` is a path, not the name of a volume"),
+                    "name the volume before the paths, or find all volumes on them: --scan PATH",
+                ));
+            }
+            Some((name, paths)) => (Some(name.clone()), paths),
+            None => (None, &[][..]),
+        },
+    };
+    Ok(AssembleRequest {
+        volume,
+        paths: paths.iter().map(|path| text(Path::new(path))).collect::<Result<_, _>>()?,
+        force: args.force,
+        keep: args.keep.clone(),
+        save_differing: args.save_differing.as_deref().map(text).transpose()?,
+    })
+}
+
+/// A path from the root, as the node wants it.
+fn text(path: &Path) -> Result<String, Failure> {
+    let found = absolute(path)
+        .map_err(|error| Failure::new(format!("cannot find {}", path.display()), error))?;
+    found.to_str().map(str::to_owned).ok_or_else(|| {
+        let what = format!("the path {} is not UTF-8", path.display());
+        Failure::usage(what, "use a path in plain letters")
+    })
+}
+
+fn failure(error: &ApiError) -> Failure {
+    Failure::new(&error.what, &error.why).advise(&error.action).exit(exit_code(error.code))
+}
+
+/// The first refusal decides.
+fn verdict(volumes: &[Assembled]) -> Exit {
+    let refused = volumes.iter().find_map(|volume| volume.error.as_ref());
+    refused.map_or(Exit::Done, |error| exit_code(error.code))
+}

@@ -1,0 +1,93 @@
+use std::time::Duration;
+
+use evenkeel_core::{CoordinatorId, Incarnation, Lineage, PrimaryId};
+
+use super::super::tests::{ALPHA, BETA, create, node, open, volume};
+use super::*;
+use crate::coordinator::{Embedded, Fate, FoundReplica, Request};
+
+const LONG: Duration = Duration::from_secs(10);
+
+fn stored(stored: &StoredVolume, view: &View) -> StoredVolume {
+    StoredVolume { view: ViewText::encode(view).unwrap(), ..stored.clone() }
+}
+
+fn assemble(coordinator: &Embedded, volume: &StoredVolume, replaces: Option<u64>) -> Answer {
+    let volume = Box::new(volume.clone());
+    let node = ALPHA.to_string();
+    coordinator.answer(Request::Assemble { volume, replaces, node }).unwrap()
+}
+
+fn next(view: &View) -> View {
+    view.next_era(CoordinatorId(70), Lineage(71), 1)
+}
+
+#[test]
+fn a_stopped_volume_is_not_attached_and_its_replicas_are_kept_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, view) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    let volume = web.record.id.clone();
+    let stop = |stopped| {
+        let volume = volume.clone();
+        coordinator.answer(Request::Stop { volume, stopped }).unwrap()
+    };
+    let fate = || {
+        let replica = web.record.replicas[0].id.clone();
+        let found = FoundReplica { volume: volume.clone(), replica };
+        match coordinator.answer(Request::Fates(vec![found])).unwrap() {
+            Answer::Fates(fates) => fates[0],
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut attached = view.successor();
+    attached.primaries = vec![PrimaryId { node: ALPHA, incarnation: Incarnation(1) }];
+    let attach = || {
+        let view = ViewText::encode(&attached).unwrap();
+        coordinator.answer(Request::Swap { node: ALPHA.to_string(), view }).unwrap()
+    };
+    assert!(matches!(stop(true), Answer::Done));
+    assert!(matches!(stop(true), Answer::Done));
+    assert_eq!(fate(), Fate::Stopped);
+    assert!(matches!(attach(), Answer::NoVolume));
+    assert!(matches!(stop(false), Answer::Done));
+    assert_eq!(fate(), Fate::Belongs);
+    assert!(matches!(attach(), Answer::Done));
+    assert!(matches!(stop(true), Answer::Newest(_)), "it is attached");
+}
+
+#[test]
+fn a_volume_is_taken_over_once_and_only_as_it_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, view) = volume(&coordinator, "web");
+    let first = stored(&web, &next(&view));
+    assert!(matches!(assemble(&coordinator, &first, None), Answer::Done));
+    assert!(matches!(assemble(&coordinator, &first, None), Answer::Done), "the answer was lost");
+    let second = stored(&web, &next(&next(&view)));
+    assert!(matches!(assemble(&coordinator, &second, None), Answer::Newest(_)));
+    assert!(matches!(assemble(&coordinator, &second, Some(1)), Answer::Newest(_)));
+    let known = next(&view).generation.0;
+    assert!(matches!(assemble(&coordinator, &second, Some(known)), Answer::Done));
+    // Another volume has the name.
+    let mut other = volume(&coordinator, "web").0;
+    other.record.name = "web".into();
+    assert!(matches!(assemble(&coordinator, &other, None), Answer::NameInUse));
+}
+
+#[test]
+fn what_is_attached_on_a_live_node_is_not_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    coordinator.answer(Request::Register(node(BETA, "beta"))).unwrap();
+    let (web, view) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    let mut attached = view.successor();
+    attached.primaries = vec![PrimaryId { node: BETA, incarnation: Incarnation(1) }];
+    let text = ViewText::encode(&attached).unwrap();
+    coordinator.answer(Request::Swap { node: BETA.to_string(), view: text }).unwrap();
+    let taken = stored(&web, &next(&attached));
+    let answer = assemble(&coordinator, &taken, Some(attached.generation.0));
+    assert!(matches!(answer, Answer::Newest(_)));
+}

@@ -1,0 +1,145 @@
+//! Replicas of stopped volumes: closed, and not opened again until their volume is assembled.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{MutexGuard, PoisonError};
+
+use evenkeel_core::{ReplicaId, VolumeId};
+
+use super::{Disks, Hold, OpenReplica, device, directory};
+use crate::api::types::DiskKind;
+use crate::state::{StateDirectory, StateError};
+
+const FILE: &str = "stopped.json";
+/// Why a replica of a stopped volume is not served.
+const PROBLEM: &str = "its volume is stopped: assemble it by `evenkeel volume assemble`";
+
+/// Where a replica lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaPlace {
+    /// The disk's name.
+    pub disk: String,
+    /// The file or device.
+    pub path: PathBuf,
+}
+
+/// The volumes that were stopped when the last daemon ended.
+pub(super) fn load(state: &StateDirectory) -> Result<Vec<VolumeId>, StateError> {
+    let texts: Vec<String> = state.load(FILE)?.unwrap_or_default();
+    Ok(texts.iter().filter_map(|text| text.parse().ok()).collect())
+}
+
+impl Disks {
+    fn stopped(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, stopped: &BTreeSet<VolumeId>) -> Result<(), StateError> {
+        let texts: Vec<String> = stopped.iter().map(ToString::to_string).collect();
+        self.state.save(FILE, &texts)
+    }
+
+    /// Whether this node keeps the replicas of a volume closed.
+    #[must_use]
+    pub fn is_stopped(&self, volume: VolumeId) -> bool {
+        self.stopped().contains(&volume)
+    }
+
+    /// Keeps the replicas of a volume closed from now on, also after a restart. The engine has
+    /// closed them before.
+    ///
+    /// # Errors
+    /// If that cannot be remembered; they are closed all the same.
+    pub fn close(&self, volume: VolumeId) -> Result<(), StateError> {
+        for entry in self.lock().iter_mut() {
+            let is_device = entry.record.kind == DiskKind::Device;
+            let of_it = |known: &&mut super::Known| {
+                known.superblock.as_ref().is_some_and(|s| s.volume == volume)
+            };
+            for known in entry.replicas.iter_mut().filter(of_it) {
+                known.problem = Some(PROBLEM.into());
+                if is_device {
+                    entry.hold = None;
+                    entry.problem = Some(PROBLEM.into());
+                }
+            }
+        }
+        let mut stopped = self.stopped();
+        stopped.insert(volume);
+        self.remember(&stopped)
+    }
+
+    /// Opens the replicas of a stopped volume again. Of one that is not stopped there is nothing to
+    /// do.
+    ///
+    /// # Errors
+    /// If that cannot be remembered; they stay closed then.
+    pub fn reopen(&self, volume: VolumeId) -> Result<Vec<OpenReplica>, StateError> {
+        let mut stopped = self.stopped();
+        if !stopped.contains(&volume) {
+            return Ok(Vec::new());
+        }
+        let rest: BTreeSet<VolumeId> = stopped.iter().copied().filter(|v| *v != volume).collect();
+        self.remember(&rest)?;
+        *stopped = rest;
+        drop(stopped);
+        let mut opened = Vec::new();
+        for entry in self.lock().iter_mut() {
+            for position in 0..entry.replicas.len() {
+                let known = &entry.replicas[position];
+                if known.superblock.as_ref().is_none_or(|s| s.volume != volume) {
+                    continue;
+                }
+                match entry.record.kind {
+                    DiskKind::Directory => {
+                        let path = known.path.clone();
+                        let again = directory::open_replica(&path, entry.block_size, &mut opened);
+                        entry.replicas[position] = again;
+                    }
+                    DiskKind::Device => reopen_device(entry, &mut opened),
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The file or device of a replica of this node, and where its data begin there, in bytes.
+    #[must_use]
+    pub fn place_of(&self, replica: ReplicaId) -> Option<(PathBuf, u64)> {
+        let entries = self.lock();
+        let known = entries.iter().find_map(|e| e.position(replica).map(|p| &e.replicas[p]))?;
+        Some((known.path.clone(), known.superblock.as_ref()?.data_offset))
+    }
+
+    /// Where all replicas of this node lie, but for those being made; also such as cannot be
+    /// served.
+    #[must_use]
+    pub fn places(&self) -> Vec<ReplicaPlace> {
+        let entries = self.lock();
+        let of_entry = |entry: &super::Entry| {
+            let disk = entry.record.name.clone();
+            let finished = entry.replicas.iter().filter(|known| !known.unfinished);
+            let places =
+                finished.map(|known| ReplicaPlace { disk: disk.clone(), path: known.path.clone() });
+            places.collect::<Vec<_>>()
+        };
+        entries.iter().flat_map(of_entry).collect()
+    }
+}
+
+fn reopen_device(entry: &mut super::Entry, opened: &mut Vec<OpenReplica>) {
+    // The hold is given up before it is taken anew.
+    entry.hold = None::<Hold>;
+    match device::open(&entry.record.path, opened) {
+        Ok((hold, block_size, replicas)) => {
+            (entry.hold, entry.block_size, entry.problem) = (Some(hold), block_size, None);
+            entry.replicas = replicas;
+        }
+        Err(problem) => {
+            for known in &mut entry.replicas {
+                known.problem = Some(problem.clone());
+            }
+            entry.problem = Some(problem);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The intent log and the bitmaps beside a superblock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+
+use evenkeel_core::replica::{ALL_OPEN, FoundPage};
+use evenkeel_core::{Generation, ReplicaId};
+use evenkeel_engine::read_metadata;
+use evenkeel_format::{
+    INTENT_SLOTS, IntentTable, SUPERBLOCK_LENGTH, Superblock, TABLE_LENGTH, TableCopy,
+};
+
+use crate::api::types::{
+    CopyVerdict, ExaminedBitmap, ExaminedIntents, ExaminedSlot, ReplicaProblem,
+};
+use crate::disks::read_slot;
+
+/// Bytes of one block, the unit of bitmaps.
+const BLOCK: u64 = evenkeel_core::settings::BLOCK as u64;
+
+pub(super) struct Tables {
+    pub intents: ExaminedIntents,
+    pub bitmaps: Vec<ExaminedBitmap>,
+    pub problems: Vec<ReplicaProblem>,
+}
+
+/// The log of a replica whose tables cannot be read.
+pub(super) const fn none(superblock: &Superblock) -> ExaminedIntents {
+    ExaminedIntents {
+        places: superblock.intent_capacity,
+        region_size: superblock.intent_region,
+        slots: Vec::new(),
+    }
+}
+
+pub(super) fn read(file: &File, superblock: &Superblock) -> io::Result<Tables> {
+    let mut problems = Vec::new();
+    let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_copies(file, copy));
+    let slots = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH)).enumerate();
+    let slots = slots.map(|(n, (a, b))| slot(n as u64, a, b, superblock));
+    let used = |slot: &ExaminedSlot| slot.slot == 0 || slot.copies != [CopyVerdict::Empty; 2];
+    let slots: Vec<ExaminedSlot> = slots.filter(used).collect();
+    problems.extend(slots.iter().filter_map(damaged_slot));
+    let (bitmaps, damaged) = bitmaps(read_metadata(file, superblock)?.missing, superblock);
+    problems.extend(damaged);
+    Ok(Tables { intents: ExaminedIntents { slots, ..none(superblock) }, bitmaps, problems })
+}
+
+/// One copy of the tables of all slots. What cannot be read is no table.
+fn read_copies(file: &File, copy: TableCopy) -> Vec<u8> {
+    let length = INTENT_SLOTS as usize * TABLE_LENGTH;
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let piece = read_slot(file, copy.offset(0) + bytes.len() as u64);
+        let is_whole = piece.len() == SUPERBLOCK_LENGTH;
+        bytes.extend(if is_whole { piece } else { vec![0xff; SUPERBLOCK_LENGTH] });
+    }
+    bytes
+}
+
+fn slot(number: u64, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlot {
+    let tables = [a, b].map(|bytes| IntentTable::decode(bytes, superblock.replica));
+    let verdict = |table: &Option<IntentTable>, bytes: &[u8]| match table {
+        Some(_) => CopyVerdict::Good,
+        None if bytes.iter().all(|byte| *byte == 0) => CopyVerdict::Empty,
+        None => CopyVerdict::Damaged,
+    };
+    let copies = [verdict(&tables[0], a), verdict(&tables[1], b)];
+    let sequences = [0, 1].map(|n: usize| tables[n].as_ref().map(|table| table.sequence));
+    let newest = tables.into_iter().flatten().max_by_key(|table| table.sequence);
+    let says_all = newest.as_ref().is_some_and(|table| table.regions.contains(&ALL_OPEN));
+    let all_open = says_all || (newest.is_none() && copies != [CopyVerdict::Empty; 2]);
+    let regions = superblock.data_length.div_ceil(superblock.intent_region);
+    let open = match newest {
+        _ if all_open => (0..regions).collect(),
+        Some(table) => table.regions,
+        None => Vec::new(),
+    };
+    let covered = |region: &u64| {
+        let start = region.saturating_mul(superblock.intent_region);
+        superblock.data_length.saturating_sub(start).min(superblock.intent_region)
+    };
+    let bytes = open.iter().map(covered).sum();
+    // All of them need no list.
+    let open = if all_open { Vec::new() } else { open };
+    ExaminedSlot { slot: number, sequences, copies, all_open, open, bytes }
+}
+
+fn damaged_slot(slot: &ExaminedSlot) -> Option<ReplicaProblem> {
+    let number = slot.slot;
+    let (why, action) = if slot.all_open && !slot.copies.contains(&CopyVerdict::Good) {
+        (
+            format!(
+                "neither copy of the intent log's slot {number} is whole: every region counts as open"
+            ),
+            "Nothing by hand: the replica is compared in full when it is used. Check the disk",
+        )
+    } else {
+        let copy = slot.copies.iter().position(|verdict| *verdict == CopyVerdict::Damaged)?;
+        let (bad, good) = if copy == 0 { ("A", "B") } else { ("B", "A") };
+        (
+            format!(
+                "copy {bad} of the intent log's slot {number} is not whole, and copy {good} is"
+            ),
+            "Nothing by hand: a crash during a save leaves it so, and the next save overwrites it",
+        )
+    };
+    Some(ReplicaProblem { why, action: action.to_owned() })
+}
+
+fn bitmaps(
+    pages: Vec<FoundPage>,
+    superblock: &Superblock,
+) -> (Vec<ExaminedBitmap>, Option<ReplicaProblem>) {
+    let mut blocks: BTreeMap<(u8, ReplicaId, Generation), u64> = BTreeMap::new();
+    let mut damaged = BTreeSet::new();
+    for page in pages {
+        match page {
+            FoundPage::Whole(page) => {
+                let set = page.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+                *blocks.entry((page.slot, page.replica, page.since)).or_default() += set;
+            }
+            FoundPage::Damaged { slot, page } => drop(damaged.insert((slot, page))),
+        }
+    }
+    let view = &superblock.view;
+    let counts = |replica: ReplicaId, since: Generation| {
+        view.replica(replica).is_some_and(|(_, record)| record.missing_since == Some(since))
+    };
+    let described = blocks.into_iter().map(|((place, replica, since), blocks)| ExaminedBitmap {
+        place,
+        replica: replica.to_string(),
+        since: since.0,
+        counts: counts(replica, since),
+        blocks,
+        bytes: blocks * BLOCK,
+    });
+    let problem = (!damaged.is_empty()).then(|| ReplicaProblem {
+        why: format!(
+            "{} page(s) of its bitmaps are not whole: all their blocks count as missing",
+            damaged.len()
+        ),
+        action: "Nothing by hand: a crash during a save leaves it so, and costs a longer rebuild"
+            .into(),
+    });
+    (described.collect(), problem)
+}

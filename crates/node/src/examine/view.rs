@@ -1,0 +1,45 @@
+//! A view in words.
+
+use evenkeel_core::{ReplicaId, ReplicaRecord, View};
+
+use crate::api::types::{ExaminedEra, ExaminedMember, ExaminedView};
+use crate::volumes::{status, words};
+
+pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
+    let history = view.history.iter().map(|era| ExaminedEra {
+        coordinator: era.coordinator.to_string(),
+        lineage: era.lineage.to_string(),
+        last: era.last.0,
+        ended: Some(era.ended).filter(|ended| *ended != 0),
+    });
+    let members =
+        |replicas: &Vec<ReplicaRecord>| replicas.iter().map(|r| member(r, this)).collect();
+    ExaminedView {
+        generation: view.generation.0,
+        parent: view.parent.0,
+        lineage: view.lineage.to_string(),
+        coordinator: view.coordinator.to_string(),
+        history: history.collect(),
+        size: view.geometry.size,
+        block_size: view.geometry.block_size,
+        chunk: view.geometry.chunk,
+        protocol: status::protocol(view.protocol),
+        bitmap: view.bitmap.to_string(),
+        primaries: view.primaries.iter().map(|primary| primary.node.to_string()).collect(),
+        mirrors: view.mirrors.iter().map(|mirror| members(&mirror.replicas)).collect(),
+    }
+}
+
+fn member(record: &ReplicaRecord, this: ReplicaId) -> ExaminedMember {
+    ExaminedMember {
+        id: record.id.to_string(),
+        this: record.id == this,
+        node: record.node.to_string(),
+        state: words::state(record.state),
+        cause: words::cause(record.cause),
+        why: Some(record.cause.to_string()).filter(|why| !why.is_empty()),
+        since: record.since.0,
+        missing_since: record.missing_since.map(|generation| generation.0),
+        life: format!("{:016x}", record.incarnation.0),
+    }
+}

@@ -1,0 +1,388 @@
+//! Putting volumes together from their disks: a stopped one, one that the coordinator does not know
+//! (new machines with old disks, or its database was lost), one whose replicas were written apart.
+//!
+//! Nothing on the disks is changed here. The coordinator is given the first view of a new era, and
+//! the replicas adopt that when the volume is attached, if what they hold is superseded by it:
+//! see [`evenkeel_core::View::continues`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use evenkeel_core::{CoordinatorId, Lineage, ReplicaId, View, VolumeId};
+
+use super::lookup::{self, unexpected};
+use super::{attach, stop};
+use crate::api::types::{
+    AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, NoData, VERSION,
+};
+use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::{
+    Answer, PlacedReplica, Request, StoredVolume, ViewText, VolumeRecord, unix_seconds,
+};
+use crate::identity::random_u128;
+use crate::node::Node;
+
+mod compare;
+pub mod found;
+mod judge;
+mod refusals;
+mod sides;
+mod split;
+
+pub use compare::{PIECE, read_piece};
+use found::{Everything, Replica};
+use judge::{Present, Start};
+use sides::{Side, sides};
+
+/// A volume of which something was found, or that the coordinator knows.
+struct Candidate {
+    id: VolumeId,
+    name: String,
+    /// As the coordinator knows it.
+    known: Option<(StoredVolume, View)>,
+    replicas: Vec<Replica>,
+    /// The node on which it is attached.
+    attached: Option<String>,
+}
+
+/// Puts one volume together, or all that are found.
+///
+/// # Errors
+/// If the coordinator does not answer, or nothing is found of the volume that was named. What is
+/// refused of one of several volumes is told in the answer.
+pub async fn assemble(
+    node: &Arc<Node>,
+    request: AssembleRequest,
+) -> Result<AssembleAnswer, ApiError> {
+    let what = match &request.volume {
+        Some(name) => format!("cannot assemble volume {name}"),
+        None => "cannot assemble volumes".to_owned(),
+    };
+    check(&request, &what)?;
+    let known = known(node, &what).await?;
+    let everything = found::everything(node, &request.paths).await?;
+    let (candidates, mut warnings) = candidates(known, everything);
+    let wanted = |candidate: &Candidate| {
+        let is = |name: &String| *name == candidate.name || *name == candidate.id.to_string();
+        request.volume.as_ref().is_none_or(is)
+    };
+    let candidates: Vec<Candidate> = candidates.into_iter().filter(wanted).collect();
+    if candidates.is_empty() && request.volume.is_some() {
+        return Err(refusals::nothing_found(&what, &warnings));
+    }
+    let mut volumes = Vec::new();
+    for candidate in candidates {
+        volumes.push(one(node, candidate, &request, &mut warnings).await);
+    }
+    Ok(AssembleAnswer { version: VERSION, volumes, warnings })
+}
+
+fn check(request: &AssembleRequest, what: &str) -> Result<(), ApiError> {
+    let refuse =
+        |why: &str, action: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, action));
+    if request.volume.is_none() && (request.keep.is_some() || request.force) {
+        return refuse("force and keep are for one volume", "Name the volume");
+    }
+    if request.save_differing.is_some() && request.keep.is_none() {
+        return refuse("what is saved is what `keep` overwrites", "Name the replica to keep");
+    }
+    let paths = request.paths.iter().chain(&request.save_differing);
+    match paths.into_iter().find(|path| !path.starts_with('/')) {
+        Some(path) => refuse(&format!("the path {path:?} is relative"), "Give it from the root"),
+        None => Ok(()),
+    }
+}
+
+async fn known(node: &Node, what: &str) -> Result<Vec<(StoredVolume, View)>, ApiError> {
+    match node.coordinator.ask(what, Request::Volumes).await? {
+        Answer::Volumes(stored) => {
+            let decode = |stored| lookup::decode(what, stored).map(|f| (f.stored, f.view));
+            stored.into_iter().map(decode).collect()
+        }
+        other => Err(unexpected(what, &other)),
+    }
+}
+
+/// What is known and what was found, by volume. A replica that is found twice is a copy of a disk:
+/// the older one is left out.
+fn candidates(
+    known: Vec<(StoredVolume, View)>,
+    everything: Everything,
+) -> (Vec<Candidate>, Vec<String>) {
+    let Everything { replicas, attached, mut warnings } = everything;
+    let mut newest: BTreeMap<ReplicaId, Replica> = BTreeMap::new();
+    for replica in replicas {
+        let id = replica.superblock.replica;
+        let Some(other) = newest.get(&id) else {
+            newest.insert(id, replica);
+            continue;
+        };
+        let (older, newer) = match other.superblock.sequence < replica.superblock.sequence {
+            true => (other.place(), replica.place()),
+            false => (replica.place(), other.place()),
+        };
+        warnings.push(format!(
+            "replica {id} is there twice: the older copy, {older}, is left out, and {newer} counts"
+        ));
+        if other.superblock.sequence < replica.superblock.sequence {
+            newest.insert(id, replica);
+        }
+    }
+    let mut volumes: BTreeMap<VolumeId, Candidate> = BTreeMap::new();
+    for (stored, view) in known {
+        let name = stored.record.name.clone();
+        let id = view.volume;
+        let candidate = Candidate {
+            id,
+            name,
+            known: Some((stored, view)),
+            replicas: Vec::new(),
+            attached: None,
+        };
+        volumes.insert(id, candidate);
+    }
+    for replica in newest.into_values() {
+        let (id, name) = (replica.superblock.volume, replica.superblock.name.clone());
+        let empty = || Candidate { id, name, known: None, replicas: Vec::new(), attached: None };
+        volumes.entry(id).or_insert_with(empty).replicas.push(replica);
+    }
+    for (volume, place) in attached {
+        let candidate = volume.parse().ok().and_then(|id| volumes.get_mut(&id));
+        if let Some(candidate) = candidate {
+            candidate.attached = Some(place);
+        }
+    }
+    (volumes.into_values().collect(), warnings)
+}
+
+/// Puts one volume together, and tells what became of it.
+async fn one(
+    node: &Arc<Node>,
+    candidate: Candidate,
+    request: &AssembleRequest,
+    warnings: &mut Vec<String>,
+) -> Assembled {
+    let (id, name) = (candidate.id.to_string(), candidate.name.clone());
+    let _changing = node.volumes.change(candidate.id).await;
+    match decide(node, &candidate, request, warnings).await {
+        Ok((outcome, message)) => {
+            tracing::info!(volume = name, "{message}");
+            Assembled { id, name, outcome, message, error: None, split: None }
+        }
+        Err(refused) => {
+            let (error, split) = *refused;
+            let (outcome, message) = (AssembleOutcome::Refused, error.why.clone());
+            Assembled { id, name, outcome, message, error: Some(error), split }
+        }
+    }
+}
+
+/// A refusal, with how the sides differ if that is why.
+type Refused = Box<(ApiError, Option<crate::api::types::SplitBrain>)>;
+
+impl From<ApiError> for Refused {
+    fn from(error: ApiError) -> Self {
+        Box::new((error, None))
+    }
+}
+
+async fn decide(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    request: &AssembleRequest,
+    warnings: &mut Vec<String>,
+) -> Result<(AssembleOutcome, String), Refused> {
+    let what = format!("cannot assemble volume {}", candidate.name);
+    // What was found comes first, so that its numbers are those of the replicas.
+    let views: Vec<&View> = candidate
+        .replicas
+        .iter()
+        .map(|replica| &replica.superblock.view)
+        .chain(candidate.known.iter().map(|(_, view)| view))
+        .collect();
+    let mut sides = sides(&views);
+    let mut lost = Vec::new();
+    if sides.len() > 1 {
+        let Some(keep) = &request.keep else {
+            return Err(split::refuse(node, candidate, &sides, &what).await);
+        };
+        if let Some(place) = &candidate.attached {
+            return Err(refusals::attached(&what, place).into());
+        }
+        let kept = split::choose(candidate, &sides, keep, &what)?;
+        let kept = sides.swap_remove(kept);
+        lost = std::mem::replace(&mut sides, vec![kept]);
+        if let Some(file) = &request.save_differing {
+            let file = PathBuf::from(file);
+            let saved = split::save(node, candidate, &sides[0], &lost, &file, &what).await?;
+            warnings.extend(saved);
+        }
+    }
+    let Some(side) = sides.first() else { return Err(refusals::nothing_found(&what, &[]).into()) };
+    if lost.is_empty() && candidate.known.as_ref().is_some_and(|(_, view)| *view == side.head) {
+        return known_here(node, candidate, &what).await.map_err(Into::into);
+    }
+    if let Some(place) = &candidate.attached {
+        return Err(refusals::attached(&what, place).into());
+    }
+    let view = first_view(node, candidate, side, &lost, request.force, &what)?;
+    register(node, candidate, &view, warnings, &what).await?;
+    let message = words(candidate, side, &view, &lost);
+    Ok((AssembleOutcome::Assembled, message))
+}
+
+fn words(candidate: &Candidate, side: &Side, view: &View, lost: &[Side]) -> String {
+    let count = view.replicas().filter(|(_, r)| r.state == evenkeel_core::ReplicaState::InSync);
+    let resolved = match lost.len() {
+        0 => "",
+        _ => "; the side that was not kept is rebuilt when it is attached",
+    };
+    format!(
+        "volume {} is assembled from generation {}: {} in-sync, {} of {} replicas found{resolved}",
+        candidate.name,
+        side.head.generation,
+        count.count(),
+        candidate.replicas.len(),
+        view.replicas().count(),
+    )
+}
+
+/// A volume that the coordinator knows as the disks do: it is opened again if it was stopped, and
+/// disks that were moved are found at their new places.
+async fn known_here(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    what: &str,
+) -> Result<(AssembleOutcome, String), ApiError> {
+    let Some((stored, view)) = &candidate.known else {
+        return Err(refusals::nothing_found(what, &[]));
+    };
+    let name = &candidate.name;
+    let mut next = view.successor();
+    for replica in &candidate.replicas {
+        // Of a replica that was taken out, nothing is to be noted.
+        let _ = next.relocate(replica.superblock.replica, replica.node);
+    }
+    let moved = next.mirrors != view.mirrors;
+    if moved && candidate.attached.is_none() {
+        register(node, candidate, &next, &mut Vec::new(), what).await?;
+        let message = format!("volume {name} is known: the new places of its replicas are noted");
+        return Ok((AssembleOutcome::Assembled, message));
+    }
+    if !stored.record.stopped {
+        let message = format!("volume {name} is assembled already");
+        return Ok((AssembleOutcome::Unchanged, message));
+    }
+    stop::set(node, candidate.id, false, what).await?;
+    stop::tell(node, view).await;
+    Ok((AssembleOutcome::Assembled, format!("volume {name} is not stopped any more")))
+}
+
+fn first_view(
+    node: &Node,
+    candidate: &Candidate,
+    side: &Side,
+    lost: &[Side],
+    force: bool,
+    what: &str,
+) -> Result<View, ApiError> {
+    let present: Vec<Present<'_>> = candidate
+        .replicas
+        .iter()
+        .map(|replica| Present { superblock: &replica.superblock, node: replica.node })
+        .collect();
+    let start = Start {
+        coordinator: CoordinatorId(random_u128()),
+        lineage: Lineage(random_u128()),
+        now: unix_seconds(),
+        here: node.identity.node,
+        force,
+    };
+    judge::next_view(&side.head, &present, lost, start)
+        .map_err(|refusal| refusals::incomplete(node, candidate, side, refusal, what))
+}
+
+/// Gives this node the disks that it needs, and the coordinator the volume; then lets the replicas
+/// adopt its first view, so that no older coordinator's primary is heard by them any more.
+async fn register(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    view: &View,
+    warnings: &mut Vec<String>,
+    what: &str,
+) -> Result<(), ApiError> {
+    let disks = take_disks(node, candidate, view).await?;
+    let encoded = ViewText::encode(view)
+        .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
+    let record = record(candidate, view, &disks);
+    let request = Request::Assemble {
+        volume: Box::new(StoredVolume { record, view: encoded }),
+        replaces: candidate.known.as_ref().map(|(_, view)| view.generation.0),
+        node: node.identity.node.to_string(),
+    };
+    match node.coordinator.ask(what, request).await? {
+        Answer::Done => {}
+        Answer::NameInUse => return Err(refusals::name_in_use(what, &candidate.name)),
+        Answer::Newest(_) => return Err(lookup::moved(what)),
+        other => return Err(unexpected(what, &other)),
+    }
+    stop::tell(node, view).await;
+    if let Err(error) = attach::adopt(node, &candidate.id.to_string(), what).await {
+        warnings.push(format!(
+            "volume {} is assembled, and its replicas have not adopted that yet: {}. They do when it is attached",
+            candidate.name, error.why
+        ));
+    }
+    Ok(())
+}
+
+/// What has to be a disk of this node is made one. Returns the names of the disks by replica.
+async fn take_disks(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    view: &View,
+) -> Result<BTreeMap<ReplicaId, String>, ApiError> {
+    let in_view = |replica: &&Replica| view.replica(replica.superblock.replica).is_some();
+    let replicas: Vec<&Replica> = candidate.replicas.iter().filter(in_view).collect();
+    let needed: BTreeSet<PathBuf> = replicas.iter().filter_map(|r| r.needs.clone()).collect();
+    let mut added = BTreeMap::new();
+    for path in needed {
+        let (add, place) = (path.clone(), path.display().to_string());
+        let (disk, opened) = node.blocking(move |node| node.disks.add(&add, None, false)).await?;
+        node.open_replicas(opened).await;
+        tracing::info!(disk = disk.name, path = place, "a disk was added for an assembly");
+        added.insert(path, disk.name);
+    }
+    let name = |replica: &&Replica| {
+        let added = replica.needs.as_ref().and_then(|path| added.get(path)).cloned();
+        let disk = replica.disk.clone().or(added)?;
+        Some((replica.superblock.replica, disk))
+    };
+    Ok(replicas.iter().filter_map(name).collect())
+}
+
+/// What the coordinator stores of the volume besides its view.
+fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String>) -> VolumeRecord {
+    let known = candidate.known.as_ref().map(|(stored, _)| &stored.record);
+    let placed = |(mirror, record): (usize, &evenkeel_core::ReplicaRecord)| {
+        let id = record.id.to_string();
+        let before = known.and_then(|known| known.replicas.iter().find(|p| p.id == id));
+        let disk = disks.get(&record.id).cloned();
+        let disk = disk.or_else(|| before.map(|placed| placed.disk.clone()));
+        let node = record.node.to_string();
+        PlacedReplica { id, mirror, node, disk: disk.unwrap_or_else(|| "?".into()), removed: false }
+    };
+    let mut replicas: Vec<PlacedReplica> = view.replicas().map(placed).collect();
+    let removed = known.into_iter().flat_map(|known| &known.replicas);
+    let is_new = |placed: &&PlacedReplica| !replicas.iter().any(|p| p.id == placed.id);
+    let removed: Vec<PlacedReplica> = removed.filter(is_new).cloned().collect();
+    replicas.extend(removed);
+    VolumeRecord {
+        id: candidate.id.to_string(),
+        name: candidate.name.clone(),
+        no_data: known.map_or_else(NoData::default, |known| known.no_data),
+        replicas,
+        stopped: false,
+    }
+}

@@ -1,0 +1,164 @@
+//! All replicas that can be found: on this node's disks, at the paths that were named, and on the
+//! disks of the cluster's other nodes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_core::NodeId;
+use evenkeel_format::Superblock;
+use hyper::Method;
+
+use crate::api::ApiError;
+use crate::api::handlers::peer::{FOUND, PeerFound};
+use crate::cluster;
+use crate::coordinator::{NodeLife, from_hex};
+use crate::examine::{Found, examine, examine_one};
+use crate::node::Node;
+
+/// A replica, wherever it is.
+#[derive(Debug, Clone)]
+pub(super) struct Replica {
+    /// What its disk says.
+    pub superblock: Superblock,
+    /// The node that has it.
+    pub node: NodeId,
+    /// That node's name.
+    pub node_name: String,
+    /// The disk there; `None`: it lies at a path that is no disk of this node yet.
+    pub disk: Option<String>,
+    /// The file or device on that node.
+    pub path: PathBuf,
+    /// What has to be given to this node as a disk, so that it can serve the replica.
+    pub needs: Option<PathBuf>,
+}
+
+impl Replica {
+    /// Where it is, for people.
+    pub fn place(&self) -> String {
+        match &self.disk {
+            Some(disk) => format!("{}:{disk}", self.node_name),
+            None => self.path.display().to_string(),
+        }
+    }
+}
+
+/// What was found in the cluster.
+#[derive(Debug, Default)]
+pub(super) struct Everything {
+    pub replicas: Vec<Replica>,
+    /// Volumes that are attached, with the name of the node.
+    pub attached: Vec<(String, String)>,
+    pub warnings: Vec<String>,
+}
+
+/// Looks everywhere.
+pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Everything, ApiError> {
+    let mut all = Everything::default();
+    let here = here(node).await?;
+    take(&mut all, node, node.identity.node, node.identity.name.clone(), here);
+    let own = node.identity.node.to_string();
+    for life in cluster::nodes(node).await {
+        if life.node.id != own {
+            ask(&mut all, node, &life).await;
+        }
+    }
+    let named: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+    let (found, warnings) = node.blocking(move |_| Ok(at_paths(&named))).await?;
+    all.warnings.extend(warnings);
+    for (superblock, path, needs) in found {
+        if all
+            .replicas
+            .iter()
+            .any(|replica| replica.path == path && replica.node == node.identity.node)
+        {
+            continue;
+        }
+        let (id, name) = (node.identity.node, node.identity.name.clone());
+        all.replicas.push(Replica {
+            superblock,
+            node: id,
+            node_name: name,
+            disk: None,
+            path,
+            needs: Some(needs),
+        });
+    }
+    Ok(all)
+}
+
+/// The replicas on this node's disks, and the volumes attached here.
+///
+/// # Errors
+/// If the work was cut off.
+pub async fn here(node: &Arc<Node>) -> Result<PeerFound, ApiError> {
+    let replicas = node.blocking(|node| {
+        let places = node.disks.places().into_iter();
+        Ok(places
+            .filter_map(|place| {
+                let superblock = examine_one(&place.path).superblock?;
+                let bytes = superblock.encode().ok()?;
+                Some((crate::coordinator::to_hex(&bytes.0), place.disk, place.path))
+            })
+            .collect())
+    });
+    let attached = node.volumes.all().iter().map(|attached| attached.id.to_string()).collect();
+    Ok(PeerFound { replicas: replicas.await?, attached })
+}
+
+async fn ask(all: &mut Everything, node: &Arc<Node>, life: &NodeLife) {
+    let name = life.node.name.clone();
+    if !life.alive {
+        let warning = format!("node {name} does not answer: its disks were not looked at");
+        return all.warnings.push(warning);
+    }
+    let answer =
+        cluster::forward::<(), PeerFound>(node, life, Method::GET, FOUND, None, cluster::COMMAND);
+    match (answer.await, life.node.id.parse()) {
+        (Ok(found), Ok(id)) => take(all, node, id, name, found),
+        (Err(e), _) => {
+            all.warnings.push(format!("the disks of node {name} were not looked at: {}", e.why))
+        }
+        (Ok(_), Err(_)) => all.warnings.push(format!("node {name} has no proper identity")),
+    }
+}
+
+fn take(all: &mut Everything, _node: &Arc<Node>, id: NodeId, name: String, found: PeerFound) {
+    all.attached.extend(found.attached.into_iter().map(|volume| (volume, name.clone())));
+    for (superblock, disk, path) in found.replicas {
+        let superblock = from_hex(&superblock).map(|bytes| Superblock::decode(&bytes));
+        match superblock {
+            Some(Ok(superblock)) => all.replicas.push(Replica {
+                superblock,
+                node: id,
+                node_name: name.clone(),
+                disk: Some(disk),
+                path,
+                needs: None,
+            }),
+            _ => all.warnings.push(format!(
+                "a replica on node {name} cannot be understood: compare the nodes' versions"
+            )),
+        }
+    }
+}
+
+/// The usable replicas at paths, each with what would have to be a disk, and what is wrong.
+fn at_paths(paths: &[PathBuf]) -> (Vec<(Superblock, PathBuf, PathBuf)>, Vec<String>) {
+    let (mut found, mut warnings) = (Vec::new(), Vec::new());
+    for path in paths {
+        let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+        for Found { examined, superblock } in examine(&path) {
+            for problem in &examined.problems {
+                warnings.push(format!("{}: {}", examined.path, problem.why));
+            }
+            let file = PathBuf::from(&examined.path);
+            let needs = if examined.device { file.clone() } else { directory_of(&file) };
+            found.extend(superblock.map(|superblock| (superblock, file, needs)));
+        }
+    }
+    (found, warnings)
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("/")).to_owned()
+}

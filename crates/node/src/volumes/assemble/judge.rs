@@ -1,0 +1,142 @@
+//! The first view of a volume that is put together from its disks (rule V7): only with every replica
+//! that the newest view found calls in-sync or rebuilding, unless somebody takes the loss. Why so is in
+//! `docs/replication.md`.
+
+use evenkeel_core::view::Cause;
+use evenkeel_core::{
+    CoordinatorId, Generation, Lineage, NodeId, PrimaryId, ReplicaId, ReplicaRecord, ReplicaState,
+    View,
+};
+use evenkeel_format::Superblock;
+
+use super::sides::Side;
+
+/// What a new era is begun with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// Who commits its views: drawn anew, so that no older coordinator is obeyed.
+    pub coordinator: CoordinatorId,
+    /// The line of descent of its data: drawn anew.
+    pub lineage: Lineage,
+    /// Seconds since 1970.
+    pub now: u64,
+    /// The node that puts the volume together.
+    pub here: NodeId,
+    /// Go on without in-sync replicas that were not found.
+    pub force: bool,
+}
+
+/// A replica that was found, as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Present<'a> {
+    pub superblock: &'a Superblock,
+    pub node: NodeId,
+}
+
+/// Why a volume cannot be put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// In-sync or rebuilding replicas were not found, or what was found is an older copy of them.
+    Missing(Vec<ReplicaRecord>),
+    /// Of this mirror nothing was found that could be in-sync, which cannot be forced.
+    NothingOf(usize),
+}
+
+/// The first view of the new era: `kept` is the side that counts, `lost` are the others.
+///
+/// # Errors
+/// See [`Refusal`].
+pub(super) fn next_view(
+    kept: &View,
+    present: &[Present<'_>],
+    lost: &[Side],
+    start: Start,
+) -> Result<View, Refusal> {
+    let mut base = kept.clone();
+    for side in lost {
+        let Side { head, .. } = side;
+        base.supersede(head.coordinator, head.lineage, head.generation, start.now);
+    }
+    let mut next = base.next_era(start.coordinator, start.lineage, start.now);
+    let newest = lost.iter().map(|side| side.head.generation).max().unwrap_or(Generation(0));
+    next.generation = next.generation.max(newest.next());
+    let (mut missing, mut untrusted) = (Vec::new(), Vec::new());
+    for (_, record) in kept.replicas() {
+        let found = present.iter().find(|found| found.superblock.replica == record.id);
+        let of_lost = found.is_some_and(|found| !is_of(&found.superblock.view, kept));
+        if let Some(found) = found {
+            // It is in the view, or the record would not be.
+            let _ = next.relocate(record.id, found.node);
+        }
+        if of_lost {
+            untrusted.push((record.id, Cause::Operator));
+        } else if record.state == ReplicaState::InSync {
+            match found {
+                Some(found) if is_as_recorded(found.superblock, record) => {}
+                Some(_) => untrusted.push((record.id, Cause::Restarted)),
+                None => missing.push(*record),
+            }
+        } else if record.state == ReplicaState::Rebuilding && found.is_none() {
+            // It may have become in-sync by a view that those found were dropped by.
+            missing.push(*record);
+        }
+    }
+    take_out(&mut next, &untrusted, &mut missing)?;
+    if !missing.is_empty() && !start.force {
+        return Err(Refusal::Missing(missing));
+    }
+    let absent: Vec<_> = missing.iter().map(|r| (r.id, Cause::Unreachable)).collect();
+    take_out(&mut next, &absent, &mut Vec::new())?;
+    take_over(&mut next, start.here);
+    Ok(next)
+}
+
+/// Whether a replica with this view belongs to the side of `head`.
+fn is_of(view: &View, head: &View) -> bool {
+    view.generation <= head.generation && head.continues(view)
+}
+
+/// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it was
+/// saved in the life that the view names, since it became in-sync.
+fn is_as_recorded(superblock: &Superblock, record: &ReplicaRecord) -> bool {
+    superblock.life == record.incarnation && superblock.view.generation >= record.since
+}
+
+/// Makes replicas stale that have to be copied as a whole. One that its mirror cannot do without is
+/// told as missing.
+fn take_out(
+    next: &mut View,
+    replicas: &[(ReplicaId, Cause)],
+    missing: &mut Vec<ReplicaRecord>,
+) -> Result<(), Refusal> {
+    for (id, cause) in replicas {
+        let Some((mirror, record)) = next.replica(*id).map(|(mirror, record)| (mirror, *record))
+        else {
+            continue;
+        };
+        let was_stale = matches!(record.state, ReplicaState::Stale);
+        if !was_stale && next.leave(*id, ReplicaState::Stale, *cause).is_err() {
+            match cause {
+                Cause::Restarted => missing.push(record),
+                _ => return Err(Refusal::NothingOf(mirror)),
+            }
+        }
+        let is_out = next.replica(*id).is_some_and(|(_, r)| r.state == ReplicaState::Stale);
+        if is_out {
+            // It is in the view.
+            let _ = next.distrust(*id);
+        }
+    }
+    Ok(())
+}
+
+/// What an old primary did not finish is made equal when the volume is attached. Its node may be
+/// unknown here, so it counts as one of this node.
+fn take_over(next: &mut View, here: NodeId) {
+    if let Some(last) = next.primaries.first() {
+        next.primaries = vec![PrimaryId { node: here, incarnation: last.incarnation }];
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use evenkeel_core::{Incarnation, MirrorView, VolumeId};
+
+use super::*;
+use crate::disks::tests::superblock;
+
+const HERE: NodeId = NodeId(50);
+
+/// A view of one mirror with replicas 1 to 3 in these states, in generation 9.
+fn view(states: [ReplicaState; 3]) -> View {
+    let sample = superblock(1 << 20).view;
+    let sample = View { volume: VolumeId(4), generation: Generation(9), ..sample };
+    let record = |(n, state)| ReplicaRecord {
+        id: ReplicaId(n),
+        state,
+        since: Generation(7),
+        incarnation: Incarnation(3),
+        missing_since: (state != ReplicaState::InSync).then_some(Generation(7)),
+        ..sample.mirrors[0].replicas[0]
+    };
+    let replicas = (1..).zip(states).map(record).collect();
+    View { mirrors: vec![MirrorView { replicas }], ..sample }
+}
+
+fn disk(id: u128, view: &View) -> Superblock {
+    Superblock {
+        replica: ReplicaId(id),
+        volume: view.volume,
+        life: Incarnation(3),
+        view: view.clone(),
+        ..superblock(1 << 20)
+    }
+}
+
+fn start(force: bool) -> Start {
+    let (coordinator, lineage) = (CoordinatorId(90), Lineage(91));
+    Start { coordinator, lineage, now: 1, here: HERE, force }
+}
+
+fn present(disks: &[Superblock]) -> Vec<Present<'_>> {
+    disks.iter().map(|superblock| Present { superblock, node: HERE }).collect()
+}
+
+fn states(view: &View) -> Vec<ReplicaState> {
+    view.mirrors[0].replicas.iter().map(|record| record.state).collect()
+}
+
+use ReplicaState::{Faulty, InSync, Rebuilding, Stale};
+
+#[test]
+fn with_every_in_sync_replica_views_go_on_under_a_new_coordinator() {
+    let newest = view([InSync, InSync, Stale]);
+    let older = View { generation: Generation(8), ..newest.clone() };
+    let disks = [disk(1, &newest), disk(2, &older)];
+    let next = next_view(&newest, &present(&disks), &[], start(false)).unwrap();
+    assert!(next.is_valid() && next.continues(&newest) && next.continues(&older));
+    assert_eq!((next.generation, next.coordinator), (Generation(10), CoordinatorId(90)));
+    assert_eq!(states(&next), [InSync, InSync, Stale]);
+    // The stale one returns later and gets only what it lacks.
+    assert_eq!(next.mirrors[0].replicas[2].missing_since, Some(Generation(7)));
+    assert_eq!(next.mirrors[0].replicas[0].node, HERE);
+    assert!(!newest.continues(&next), "the old coordinator is not obeyed any more");
+}
+
+#[test]
+fn without_one_it_is_refused_unless_forced() {
+    let newest = view([InSync, InSync, Stale]);
+    let disks = [disk(1, &newest)];
+    let refused = next_view(&newest, &present(&disks), &[], start(false)).unwrap_err();
+    assert!(matches!(refused, Refusal::Missing(who) if who[0].id == ReplicaId(2)));
+    let next = next_view(&newest, &present(&disks), &[], start(true)).unwrap();
+    assert_eq!(states(&next), [InSync, Stale, Stale]);
+    assert_eq!(next.mirrors[0].replicas[1].missing_since, None, "it is copied as a whole");
+    // One that was rebuilding may have become in-sync since, and the only one.
+    let newest = view([InSync, InSync, Rebuilding]);
+    let disks = [disk(1, &newest), disk(2, &newest)];
+    let refused = next_view(&newest, &present(&disks), &[], start(false)).unwrap_err();
+    assert!(matches!(refused, Refusal::Missing(who) if who[0].id == ReplicaId(3)));
+    // Nothing of the mirror has the data: that cannot be forced.
+    let newest = view([InSync, Stale, Rebuilding]);
+    let disks = [disk(2, &newest), disk(3, &newest)];
+    let refused = next_view(&newest, &present(&disks), &[], start(true)).unwrap_err();
+    assert_eq!(refused, Refusal::NothingOf(0));
+}
+
+#[test]
+fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
+    let newest = view([InSync, InSync, Faulty]);
+    let old_life = Superblock { life: Incarnation(2), ..disk(2, &newest) };
+    let early = disk(2, &View { generation: Generation(6), ..newest.clone() });
+    for second in [old_life, early] {
+        let disks = [disk(1, &newest), second.clone()];
+        let next = next_view(&newest, &present(&disks), &[], start(false)).unwrap();
+        assert_eq!(states(&next), [InSync, Stale, Faulty]);
+        assert_eq!(next.mirrors[0].replicas[1].missing_since, None);
+        // Alone it is no basis.
+        let alone = [second];
+        assert!(next_view(&newest, &present(&alone), &[], start(false)).is_err());
+    }
+}
+
+#[test]
+fn an_unclean_end_is_remembered() {
+    let mut newest = view([InSync, InSync, Stale]);
+    newest.primaries = vec![PrimaryId { node: NodeId(7), incarnation: Incarnation(8) }];
+    let disks = [disk(1, &newest), disk(2, &newest)];
+    let next = next_view(&newest, &present(&disks), &[], start(false)).unwrap();
+    assert_eq!(next.primaries, [PrimaryId { node: HERE, incarnation: Incarnation(8) }]);
+}
+
+#[test]
+fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
+    let base = view([InSync, InSync, Stale]);
+    let alone = |id: u128, mark: u128| {
+        let start =
+            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
+        next_view(&base, &present(&[disk(id, &base)]), &[], start).unwrap()
+    };
+    let (kept, lost) = (alone(1, 20), alone(2, 21).successor().successor());
+    let disks = [disk(1, &kept), disk(2, &lost)];
+    let side = Side { head: lost.clone(), members: vec![1] };
+    let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
+    assert_eq!(states(&next), [InSync, Stale, Stale]);
+    assert_eq!(next.mirrors[0].replicas[1].missing_since, None);
+    assert!(next.continues(&kept) && next.continues(&lost) && next.generation > lost.generation);
+    assert!(!next.continues(&lost.successor()));
+}

@@ -1,0 +1,102 @@
+//! Why a volume is not assembled, in sentences.
+
+use evenkeel_core::ReplicaRecord;
+
+use super::judge::Refusal;
+use super::sides::Side;
+use super::{Candidate, Replica};
+use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::unix_seconds;
+use crate::node::Node;
+
+pub(super) fn nothing_found(what: &str, warnings: &[String]) -> ApiError {
+    let mut why = "no replica of it was found, and the coordinator does not know it".to_owned();
+    for warning in warnings {
+        why.push_str("; ");
+        why.push_str(warning);
+    }
+    let advice = "Name the disks that hold it; see `evenkeel examine --scan`";
+    ApiError::new(ErrorCode::NoSuchVolume, what, why, advice)
+}
+
+pub(super) fn attached(what: &str, place: &str) -> ApiError {
+    let why = format!("it is attached on node {place}");
+    ApiError::new(ErrorCode::Attached, what, why, "Detach it there first, by `evenkeel detach`")
+}
+
+pub(super) fn name_in_use(what: &str, name: &str) -> ApiError {
+    let why = format!("another volume of this cluster is named {name}");
+    let advice = "Delete that one, or assemble this one in another cluster";
+    ApiError::new(ErrorCode::NameInUse, what, why, advice)
+}
+
+/// In-sync replicas are missing: who, and how old what was found is.
+pub(super) fn incomplete(
+    node: &Node,
+    candidate: &Candidate,
+    side: &Side,
+    refusal: Refusal,
+    what: &str,
+) -> ApiError {
+    let found: Vec<String> = candidate.replicas.iter().map(age).collect();
+    let found = match found.is_empty() {
+        true => "nothing was found".to_owned(),
+        false => format!("found: {}", found.join("; ")),
+    };
+    let generation = side.head.generation;
+    match refusal {
+        Refusal::Missing(records) => {
+            let missing: Vec<String> = records.iter().map(|r| named(node, candidate, r)).collect();
+            let why = format!(
+                "by the newest view found (generation {generation}) these replicas are in-sync as well, or were about to be, and may have newer data: {}. {found}",
+                missing.join(", ")
+            );
+            let name = &candidate.name;
+            let advice = format!(
+                "Bring those disks, or start their nodes, and name their paths. If they are lost for good, `evenkeel volume assemble {name} --force` goes on with what is there: what only they have is lost"
+            );
+            ApiError::new(ErrorCode::Incomplete, what, why, advice)
+        }
+        Refusal::NothingOf(mirror) => {
+            let why = format!(
+                "of mirror {mirror} no replica was found that the newest view (generation {generation}) calls in-sync; {found}"
+            );
+            let advice = "Bring a disk with an in-sync replica of that mirror: without one its data are gone, and this cannot be forced";
+            ApiError::new(ErrorCode::Incomplete, what, why, advice)
+        }
+    }
+}
+
+/// A replica that is missing, or was found as an older copy of itself.
+fn named(node: &Node, candidate: &Candidate, record: &ReplicaRecord) -> String {
+    let id = record.id.to_string();
+    let short = id.get(..8).unwrap_or(&id);
+    match candidate.replicas.iter().find(|replica| replica.superblock.replica == record.id) {
+        Some(replica) => {
+            format!("{short}, of which {} holds only an older copy", replica.place())
+        }
+        None => format!("{short} of node {}", node.coordinator.node_ref(record.node).name),
+    }
+}
+
+/// A replica that was found, and how old it is.
+fn age(replica: &Replica) -> String {
+    let superblock = &replica.superblock;
+    let id = superblock.replica.to_string();
+    let saved = match superblock.saved {
+        0 => String::new(),
+        saved => format!(", saved {} ago", span(unix_seconds().saturating_sub(saved))),
+    };
+    let short = id.get(..8).unwrap_or(&id);
+    format!("{short} at {} in generation {}{saved}", replica.place(), superblock.view.generation)
+}
+
+/// Seconds in the unit that fits.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

@@ -1,0 +1,213 @@
+//! Replicas that were written apart: shown, and resolved by an explicit choice.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_core::{ReplicaState, View};
+
+use super::compare::{self, Pair};
+use super::sides::Side;
+use super::{Candidate, Refused, Replica};
+use crate::api::types::{SplitBrain, SplitReplica, SplitSide};
+use crate::api::{ApiError, ErrorCode};
+use crate::node::Node;
+
+/// The replicas of a side that no other side has, too.
+fn own<'a>(
+    candidate: &'a Candidate,
+    side: &'a Side,
+    sides: &'a [Side],
+) -> impl Iterator<Item = &'a Replica> {
+    let shared = |index: &usize| sides.iter().filter(|s| s.members.contains(index)).count() > 1;
+    let members = side.members.iter().filter(move |index| !shared(index));
+    // The last of the views is the coordinator's, and no replica's.
+    members.filter_map(|index| candidate.replicas.get(*index))
+}
+
+/// Refuses, and shows how the sides differ.
+pub(super) async fn refuse(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    sides: &[Side],
+    what: &str,
+) -> Refused {
+    let mut order: Vec<(usize, SplitSide)> =
+        (0..).zip(sides).map(|(n, side)| (n, describe(candidate, side, sides))).collect();
+    // The newest first: by the time if it is recorded, else by the generation.
+    order.sort_by_key(|(_, side)| std::cmp::Reverse((side.saved, side.generation)));
+    let mut split = SplitBrain { sides: Vec::new(), differences: Vec::new(), not_compared: None };
+    let first = order[0].0;
+    for (position, (index, _)) in order.iter().enumerate().skip(1) {
+        match difference(node, candidate, &sides[first], &sides[*index]).await {
+            Ok(difference) => split.differences.push(difference.of_side(position)),
+            Err(why) => split.not_compared = Some(why),
+        }
+    }
+    split.sides = order.into_iter().map(|(_, side)| side).collect();
+    let places: Vec<String> = split
+        .sides
+        .iter()
+        .map(|side| {
+            let places: Vec<&str> = side.replicas.iter().map(|r| r.place.as_str()).collect();
+            match places.is_empty() {
+                true => format!("what the coordinator knows (generation {})", side.generation),
+                false => format!("{} (generation {})", places.join(" and "), side.generation),
+            }
+        })
+        .collect();
+    let why = format!(
+        "its replicas were written apart from each other (split brain): {} went another way than {}",
+        places[1..].join(", "),
+        places[0]
+    );
+    let name = &candidate.name;
+    let advice = format!(
+        "Look at each side alone if need be, then choose one: `evenkeel volume assemble {name} --keep REPLICA`. The other side is rebuilt from it; --save-differing FILE keeps its differing blocks before"
+    );
+    Box::new((ApiError::new(ErrorCode::SplitBrain, what, why, advice), Some(split)))
+}
+
+fn describe(candidate: &Candidate, side: &Side, sides: &[Side]) -> SplitSide {
+    let replica = |replica: &Replica| SplitReplica {
+        id: replica.superblock.replica.to_string(),
+        place: replica.place(),
+        mirror: replica.superblock.mirror as usize,
+    };
+    let saved = own(candidate, side, sides).map(|replica| replica.superblock.saved).max();
+    let parted = side.head.history.first().map(|era| era.ended);
+    SplitSide {
+        replicas: own(candidate, side, sides).map(replica).collect(),
+        generation: side.head.generation.0,
+        lineage: side.head.lineage.to_string(),
+        coordinator: side.head.coordinator.to_string(),
+        saved: saved.filter(|saved| *saved != 0),
+        parted: parted.filter(|parted| *parted != 0),
+    }
+}
+
+/// The side that is kept: that of the replica that was named.
+pub(super) fn choose(
+    candidate: &Candidate,
+    sides: &[Side],
+    keep: &str,
+    what: &str,
+) -> Result<usize, ApiError> {
+    let named = |replica: &&Replica| {
+        let id = replica.superblock.replica.to_string();
+        (keep.len() >= 4 && id.starts_with(keep)) || replica.place() == keep
+    };
+    let chosen = |(_, side): &(usize, &Side)| own(candidate, side, sides).any(|r| named(&r));
+    let found: Vec<usize> = (0..).zip(sides).filter(chosen).map(|(index, _)| index).collect();
+    if let [index] = found[..] {
+        return Ok(index);
+    }
+    let all: Vec<String> = candidate
+        .replicas
+        .iter()
+        .map(|r| format!("{} ({})", r.place(), &r.superblock.replica.to_string()[..8]))
+        .collect();
+    let why = match found.len() {
+        0 => format!(
+            "no replica {keep:?} that belongs to one side alone was found; found: {}",
+            all.join(", ")
+        ),
+        _ => format!("{keep:?} means replicas of several sides"),
+    };
+    let advice = "Name one by NODE:DISK or the first digits of its identity";
+    Err(ApiError::new(ErrorCode::NoSuchReplica, what, why, advice))
+}
+
+/// One replica of each mirror on each of two sides, to be compared.
+fn pairs<'a>(candidate: &'a Candidate, kept: &Side, lost: &Side) -> Result<Vec<Pair<'a>>, String> {
+    let mirrors = kept.head.mirrors.len();
+    (0..mirrors)
+        .map(|mirror| {
+            let of = |side: &Side, other: &Side| in_sync(candidate, side, other, mirror);
+            match (of(kept, lost), of(lost, kept)) {
+                (Some(kept), Some(lost)) => Ok(Pair { mirror, kept, lost }),
+                _ => Err(format!("of mirror {mirror} no in-sync replica of each side was found")),
+            }
+        })
+        .collect()
+}
+
+/// A replica that its side calls in-sync; of those the one that the other side has not.
+fn in_sync<'a>(
+    candidate: &'a Candidate,
+    side: &Side,
+    other: &Side,
+    mirror: usize,
+) -> Option<&'a Replica> {
+    let is_in_sync = |view: &View, replica: &Replica| {
+        let record = view.replica(replica.superblock.replica);
+        record.is_some_and(|(m, r)| m == mirror && r.state == ReplicaState::InSync)
+    };
+    let members = side
+        .members
+        .iter()
+        .filter_map(|index| Some((other.members.contains(index), candidate.replicas.get(*index)?)));
+    let usable = members.filter(|(_, replica)| is_in_sync(&side.head, replica));
+    usable.min_by_key(|(shared, _)| *shared).map(|(_, replica)| replica)
+}
+
+async fn difference(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    first: &Side,
+    other: &Side,
+) -> Result<compare::Difference, String> {
+    if let Some(place) = &candidate.attached {
+        return Err(format!(
+            "it is attached on node {place}, and its data change: detach it there"
+        ));
+    }
+    let mut difference = compare::Difference::default();
+    for pair in pairs(candidate, first, other)? {
+        compare::pair(node, &pair, &mut difference, None).await.map_err(|e| e.to_string())?;
+    }
+    Ok(difference)
+}
+
+/// Saves the blocks of the sides that are not kept, where they differ from the one that is. Returns
+/// what was written, a sentence each.
+pub(super) async fn save(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    kept: &Side,
+    lost: &[Side],
+    file: &Path,
+    what: &str,
+) -> Result<Vec<String>, ApiError> {
+    let mut saved = Vec::new();
+    let failed = |why: String| {
+        let advice =
+            "Nothing was overwritten. Choose another file, or go on without --save-differing";
+        ApiError::new(ErrorCode::System, what, why, advice)
+    };
+    let mut all = Vec::new();
+    for side in lost {
+        all.extend(pairs(candidate, kept, side).map_err(failed)?);
+    }
+    for pair in &all {
+        let path = match all.len() {
+            1 => file.to_owned(),
+            _ => {
+                let id = pair.lost.superblock.replica.to_string();
+                let mut name = file.as_os_str().to_owned();
+                name.push(format!(".{}", &id[..8]));
+                name.into()
+            }
+        };
+        let mut difference = compare::Difference::default();
+        let written = compare::pair(node, pair, &mut difference, Some(&path)).await;
+        written.map_err(|e| failed(format!("{}: {e}", path.display())))?;
+        saved.push(format!(
+            "{} differing bytes of {} are saved in {}, and their list in {}.list",
+            difference.bytes(),
+            pair.lost.place(),
+            path.display(),
+            path.display()
+        ));
+    }
+    Ok(saved)
+}

@@ -1,0 +1,115 @@
+//! Stopping a volume: it is detached, and its replicas are closed until it is assembled.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use evenkeel_core::{NodeId, View, VolumeId};
+use hyper::Method;
+
+use super::lookup::{find, moved, unexpected};
+use super::{attach, status, sweep};
+use crate::api::handlers::peer::SWEEP;
+use crate::api::types::{DetachRequest, StopAnswer, VERSION, VolumeState};
+use crate::api::{ApiError, ErrorCode};
+use crate::cluster;
+use crate::coordinator::{Answer, Request};
+use crate::node::Node;
+
+/// Detaches a volume and closes its replicas. Stopping a stopped one changes nothing.
+///
+/// # Errors
+/// If there is no such volume, or it is mounted or has clients.
+pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError> {
+    let what = format!("cannot stop volume {volume}");
+    let found = find(node, &what, volume).await?;
+    let (id, name) = (found.view.volume, found.stored.record.name.clone());
+    let mut warnings = Vec::new();
+    let mut message = format!("volume {name} is stopped already");
+    if !found.stored.record.stopped {
+        detach(node, &id.to_string(), &what, &mut warnings).await?;
+        let _changing = node.volumes.change(id).await;
+        set(node, id, true, &what).await?;
+        message =
+            format!("volume {name} is stopped: its replicas are closed until it is assembled");
+        tracing::info!("{message}");
+    }
+    for name in tell(node, &found.view).await {
+        warnings.push(format!("node {name} does not answer: it closes its replicas when it does"));
+    }
+    let volume = status::one(node, &id.to_string(), false).await?;
+    Ok(StopAnswer { version: VERSION, message, warnings, volume })
+}
+
+/// Detaches it wherever it is attached, unless somebody uses it.
+async fn detach(
+    node: &Arc<Node>,
+    volume: &str,
+    what: &str,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    let status = status::one(node, volume, false).await?;
+    let clients: usize = status.exports.iter().map(|export| export.clients).sum();
+    if clients > 0 {
+        let why = format!("{clients} client(s) use its export");
+        let advice = "Disconnect them, or end the export by `evenkeel unexport`; then stop it";
+        return Err(ApiError::new(ErrorCode::DeviceBusy, what, why, advice));
+    }
+    if status.state == VolumeState::Detached || status.state == VolumeState::Stopped {
+        return Ok(());
+    }
+    let detached = attach::detach(node, volume, DetachRequest::default(), false).await;
+    match detached {
+        Ok(answer) if !answer.clean => warnings.push(answer.message),
+        Ok(_) => {}
+        Err(e) if e.code == ErrorCode::NotAttached && status.primaries.is_empty() => {}
+        Err(e) => return Err(ApiError { what: what.to_owned(), ..e }),
+    }
+    Ok(())
+}
+
+/// Notes at the coordinator that a volume is stopped, or is not any more.
+pub(super) async fn set(
+    node: &Node,
+    volume: VolumeId,
+    stopped: bool,
+    what: &str,
+) -> Result<(), ApiError> {
+    let request = Request::Stop { volume: volume.to_string(), stopped };
+    match node.coordinator.ask(what, request).await? {
+        Answer::Done => Ok(()),
+        Answer::Newest(newest) => Err(match newest.decode() {
+            Ok(view) if !view.primaries.is_empty() => {
+                let why = "its last primary ended without detaching it";
+                let advice = "Attach it, so that its replicas are made equal, and stop it then";
+                ApiError::new(ErrorCode::WrongState, what, why, advice)
+            }
+            _ => moved(what),
+        }),
+        Answer::NoVolume => Err(moved(what)),
+        other => Err(unexpected(what, &other)),
+    }
+}
+
+/// Lets all nodes with replicas of a volume ask the coordinator at once what is to become of them.
+/// Returns the names of those that do not answer; they ask when they are back.
+pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
+    let nodes: BTreeSet<NodeId> = view.replicas().map(|(_, record)| record.node).collect();
+    let mut silent = Vec::new();
+    for id in nodes {
+        if id == node.identity.node {
+            sweep::now(node).await;
+            continue;
+        }
+        let Some(life) = node.coordinator.node(id).filter(|life| life.alive) else {
+            silent.push(node.coordinator.node_ref(id).name);
+            continue;
+        };
+        let (body, deadline) = (None::<&()>, cluster::COMMAND);
+        let answer =
+            cluster::forward::<_, bool>(node, &life, Method::POST, SWEEP, body, deadline).await;
+        if answer.is_err() {
+            silent.push(life.node.name);
+        }
+    }
+    silent
+}

@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# Volumes from the disks alone: cases/assemble.sh stop|moved|lost|split
+# stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
+# lost: the coordinator's database is gone. split: two halves written apart, shown and resolved.
+source "$(dirname "$0")/../lib.sh"
+how=$1
+# What is written is settled soon: then a replica that was away gets only what it lacks.
+TIMES="settle_after_ms = 200"
+list_state() { ek "$1" volume list --json | jq -r --arg v $vol '.volumes[] | select(.name == $v) | .state'; }
+replica_of() { echo "$work/$1"/*.replica; }
+examined() { "$evenkeel" examine --json "$@" || true; }
+# io VOLUME NODE COMMAND…: qemu-io on an attached volume.
+io() {
+    local n=$1 out; shift
+    out=$(qemu-io -f raw "$(ek "$n" volume status $vol --json | jq -re '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]')" "$@" -c flush 2>&1)
+    ! grep -qiE 'failed|error' <<< "$out" || die "$* : $out"
+}
+# alone N: a machine that is a cluster of its own.
+alone() { prepare_node "$1"; sed -i 's/^join.*/here = true/' "$work/n$1/evenkeel.toml"; rmdir "$work/n$1/disk"; start_node "$1"; }
+in_sync_on() { ek "$1" volume status $vol --wait in-sync --timeout 2m --quiet; }
+
+stop() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 3 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    if [ "$(id -u)" = 0 ] && ek 1 attach $vol --as device --quiet 2> /dev/null; then
+        exec 7< "$(device_of $vol)"
+        refused 4 "" ek 1 volume stop $vol
+        exec 7<&-
+        ek 1 volume status $vol --check --quiet || die "a refused stop left something undone"
+    fi
+    ek 2 volume stop $vol
+    ek 2 volume stop $vol | grep -q already || die "a second stop does not say that it is stopped"
+    [ "$(list_state 3)" = stopped ] || die "volume list does not show it as stopped"
+    for n in 1 2 3; do
+        examined "$work/n$n/disk" | jq -e '.replicas[0].used_by == null' > /dev/null || die "n$n keeps its replica open"
+    done
+    refused 1 "stopped assemble" ek 1 attach $vol
+    for n in 3 2 1; do stop_node $n; done
+    for n in 1 2 3; do start_node $n; done
+    examined "$work/n2/disk" | jq -e '.replicas[0].used_by == null' > /dev/null || die "a restart opened it again"
+    [ "$(list_state 2)" = stopped ] || die "a restart forgot that it is stopped"
+    ek 3 volume assemble $vol
+    ek 3 volume assemble $vol | grep -q already || die "a second assemble does not say that nothing was to be done"
+    await "it can be attached" ek 1 attach $vol --as nbd
+    io 1 -c 'read -P 0x77 0 8M'
+    ek 1 volume status $vol --check --quiet || die "a replica was lost by the stop"
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
+    ek 1 volume stop $vol --quiet
+    ek 1 volume delete $vol --yes
+    [ "$(find "$work"/n?/disk -name '*.replica' | wc -l)" = 0 ] || die "replicas of a deleted volume are left"
+}
+
+moved() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 3 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    # Not detached: as after a power cut.
+    for n in 3 2 1; do kill_node $n; done
+    alone 4
+    for n in 1 2 3; do mv "$work/n$n/disk" "$work/n4/d$n"; done
+    refused 3 "" ek 4 volume assemble $vol
+    # With two of three in-sync replicas it is refused, and says who is missing and how old the rest is.
+    refused 4 "n4/d1 n4/d2 generation in-sync saved" ek 4 volume assemble $vol "$work/n4/d1" "$work/n4/d2"
+    ek 4 disk list --json | jq -e '.disks == []' > /dev/null || die "a refused assembly took disks"
+    ek 4 volume assemble --scan "$work/n4/d1" "$work/n4/d2" "$work/n4/d3"
+    ek 4 volume assemble --scan | grep -q already || die "a second assembly is not told as such"
+    ek 4 attach $vol --as nbd --quiet
+    io 4 -c 'read -P 0x77 0 8M' -c 'write -P 0x78 8M 1M'
+    in_sync_on 4
+    examined "$work/n4/d1" | jq -e '.replicas[0].replica.view.history | length == 1' > /dev/null || die "the history does not tell of the assembly"
+    ek 4 detach $vol --quiet
+    compare_on 4
+    stop_node 4
+    # Only one of them, by force: what was missing returns and is copied as a whole.
+    alone 5
+    mv "$work/n4/d2" "$work/n5/d2"
+    refused 4 "force" ek 5 volume assemble $vol "$work/n5/d2"
+    ek 5 volume assemble $vol --force "$work/n5/d2"
+    ek 5 attach $vol --as nbd --quiet
+    io 5 -c 'read -P 0x78 8M 1M' -c 'write -P 0x79 9M 1M'
+    refused 6 "" ek 5 volume status $vol --check
+    ek 5 detach $vol --quiet
+    mv "$work/n4/d1" "$work/n4/d3" "$work/n5/"
+    ek 5 volume assemble $vol "$work/n5/d1" "$work/n5/d3"
+    ek 5 attach $vol --as nbd --quiet
+    in_sync_on 5
+    io 5 -c 'read -P 0x79 9M 1M' -c 'read -P 0x77 0 8M'
+    ek 5 detach $vol --quiet
+    compare_on 5
+}
+
+# compare_on N: all replicas of the volume on one node are identical.
+compare_on() {
+    local first= file
+    while read -r file; do
+        [ -n "$first" ] || { first=$file; continue; }
+        cmp --ignore-initial=1048576 --bytes=$((64 << 20)) "$first" "$file" || die "replicas differ: $first $file"
+    done < <(ek "$1" disk list --json | jq -r --arg v $vol '.disks[].replicas[] | select(.volume == $v) | .path')
+    [ -n "$first" ] || die "no replica found on n$1"
+    say "the replicas on n$1 are identical on disk"
+}
+
+lost() {
+    start_nodes 3
+    ek 1 volume create $vol --size 256M --replicas 3 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 64M'
+    settled() { "$evenkeel" examine --json "$work/n1/disk" | jq -e '.replicas[0].replica.intents.slots[0].bytes == 0'; }
+    await "what was written is settled" settled
+    kill_node 3
+    await "n3's replica has left" bash -c "! '$evenkeel' --socket '$work/n1/run/api.sock' volume status $vol --check"
+    io 1 -c 'write -P 0x78 0 1M'
+    ek 1 detach $vol --quiet
+    stop_node 1
+    say "the coordinator's database is lost"
+    rm "$work/n1/state/coordinator.redb"
+    start_node 1
+    await "n2 is a member again" bash -c "[ \$('$evenkeel' --socket '$work/n1/run/api.sock' node status --json | jq '[.nodes[] | select(.alive)] | length') = 2 ]"
+    ek 1 volume list --json | jq -e '.volumes == []' > /dev/null || die "the volume is known"
+    ek 1 volume assemble $vol
+    ek 1 attach $vol --as nbd --quiet
+    io 1 -c 'read -P 0x78 0 1M' -c 'read -P 0x77 1M 63M'
+    # The stale replica comes late, is recognised, and gets only what it lacks.
+    start_node 3
+    in_sync_on 1
+    local copied
+    copied=$(curl -s --unix-socket "$work/n3/run/api.sock" http://x/metrics | awk '/^evenkeel_replica_written_bytes_total|^evenkeel_disk_written_bytes_total/ {sum += $2} END {printf "%d", sum}')
+    say "written on n3 since its start: $copied bytes, of 1 MiB that it lacked and 256 MiB in all"
+    [ "$copied" -ge 1048576 ] && [ "$copied" -le 4194304 ] || die "not only what it lacked was copied"
+    io 1 -c 'read -P 0x78 0 1M' -c 'read -P 0x77 1M 63M'
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
+}
+
+split() {
+    start_nodes 2
+    ek 1 volume create $vol --size 64M --replicas 2 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    ek 1 detach $vol --quiet
+    stop_node 2; stop_node 1
+    alone 3; alone 4
+    mv "$work/n1/disk" "$work/n3/left"
+    mv "$work/n2/disk" "$work/n4/right"
+    say "each half is run alone, and written"
+    ek 3 volume assemble $vol --force "$work/n3/left"
+    ek 3 attach $vol --as nbd --quiet
+    io 3 -c 'write -P 0x0a 1M 40k'
+    ek 3 detach $vol --quiet
+    sleep 1.2 # superblocks tell the time in seconds
+    ek 4 volume assemble $vol --force "$work/n4/right"
+    ek 4 attach $vol --as nbd --quiet
+    io 4 -c 'write -P 0x0b 1044k 60k' -c 'write -P 0x0c 5M 8k'
+    ek 4 detach $vol --quiet
+    stop_node 4
+    mv "$work/n4/right" "$work/n3/right"
+
+    say "both together: md says [UU]"
+    refused 4 "split apart" ek 3 volume assemble $vol "$work/n3/right"
+    ek 3 volume assemble $vol "$work/n3/right" || true
+    ek 3 volume assemble $vol "$work/n3/right" --json > "$work/told" || true
+    # 40K and 60K that overlap by 20K, and 8K: 88K in two ranges.
+    jq -e '.volumes[0] | .outcome == "refused" and .error.code == "split-brain" and (.split.sides | length) == 2
+        and .split.differences[0].bytes == 90112 and .split.differences[0].blocks == 22 and .split.differences[0].complete
+        and [.split.differences[0].ranges[] | [.offset, .length]] == [[1048576, 81920], [5242880, 8192]]' "$work/told" > /dev/null \
+        || { jq . "$work/told"; die "the sides are not told as they differ"; }
+    jq -e '.volumes[0].split.sides[0].replicas[0].place | contains("right")' "$work/told" > /dev/null || die "the side that was written last is not the newest"
+    ek 3 volume status $vol --json | jq -e '.volume.mirrors[0].summary == "[U_]" or .volume.mirrors[0].summary == "[_U]"' > /dev/null || die "two halves are taken for one"
+
+    say "even with its disk on the node it is not let in"
+    ek 3 disk add "$work/n3/right" --name right --quiet
+    ek 3 attach $vol --as nbd --quiet
+    sleep 2
+    io 3 -c 'read -P 0x0a 1M 40k'
+    refused 6 "" ek 3 volume status $vol --check
+    ek 3 volume status $vol
+    ek 3 detach $vol --quiet
+
+    say "the left side is kept"
+    refused 3 "nobody" ek 3 volume assemble $vol --keep nobody
+    ek 3 volume assemble $vol --keep n3:left --save-differing "$work/lost.img"
+    ek 3 volume assemble $vol | grep -q already || die "it is not resolved"
+    [ "$(stat -c %s "$work/lost.img")" = $((64 << 20)) ] || die "the saved file has another length"
+    [ "$(stat -c %b "$work/lost.img")" -lt 2000 ] || die "the saved file is not sparse"
+    grep -v '^#' "$work/lost.img.list" > "$work/ranges"
+    printf '1048576 81920\n5242880 8192\n' | cmp - "$work/ranges" || { cat "$work/ranges"; die "the list of what was saved is wrong"; }
+    qemu-io -r -f raw "$work/lost.img" -c 'read -P 0x0b 1044k 60k' -c 'read -P 0x0c 5M 8k' > "$work/io"
+    ! grep -qiE 'failed|error' "$work/io" || { cat "$work/io"; die "what was overwritten is not in the saved file"; }
+    ek 3 attach $vol --as nbd --quiet
+    in_sync_on 3
+    io 3 -c 'read -P 0x0a 1M 40k' -c 'read -P 0x77 1064k 40k' -c 'read -P 0x77 5M 8k'
+    ek 3 detach $vol --quiet
+    compare_on 3
+    "$evenkeel" examine "$work/n3/right"
+}
+
+"$how"
