@@ -102,6 +102,8 @@ pub struct Attached {
     nbd: Mutex<Option<WantedNbd>>,
     events: Mutex<VecDeque<VolumeEvent>>,
     rates: Mutex<HashMap<ReplicaId, Rate>>,
+    /// Replicas that were reached and turned out to be written apart.
+    apart: Mutex<BTreeSet<ReplicaId>>,
 }
 
 /// All volumes attached on this node.
@@ -146,6 +148,7 @@ impl Attached {
             nbd: Mutex::default(),
             events: Mutex::default(),
             rates: Mutex::default(),
+            apart: Mutex::default(),
         }
     }
 
@@ -263,6 +266,11 @@ impl Volumes {
                 tracing::warn!(volume = attached.name(), "{message}");
             }
             _ => tracing::info!(volume = attached.name(), "{message}"),
+        }
+        match note {
+            Note::OtherLineage(replica) => drop(lock(&attached.apart).insert(replica)),
+            Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
+            _ => {}
         }
         if matches!(note, Note::Serving(_)) {
             attached.phase.send_if_modified(|phase| {

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|moved|lost|split
+# Volumes from the disks alone: cases/assemble.sh stop|moved|lost|forced|split|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
-# lost: the coordinator's database is gone. split: two halves written apart, shown and resolved.
+# lost: the coordinator's database is gone. forced: only a stale replica is left.
+# split: two halves written apart, shown and resolved;
+# split_nodes: the same on two nodes, whose coordinator knows neither side.
 source "$(dirname "$0")/../lib.sh"
 how=$1
 # What is written is settled soon: then a replica that was away gets only what it lacks.
@@ -136,6 +138,39 @@ lost() {
     compare_replicas $vol
 }
 
+forced() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 2 --on n2:disk --on n3:disk --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    kill_node 3
+    await "n3's replica has left" bash -c "! '$evenkeel' --socket '$work/n1/run/api.sock' volume status $vol --check"
+    io 1 -c 'write -P 0x78 0 1M'
+    ek 1 detach $vol --quiet
+    stop_node 2
+    start_node 3
+    await "n3 is a member" bash -c "[ \$('$evenkeel' --socket '$work/n1/run/api.sock' node status --json | jq '[.nodes[] | select(.alive)] | length') -ge 2 ]"
+    refused 1 "in-sync" ek 1 attach $vol --as nbd
+    ek 1 volume assemble $vol --force
+    ek 1 attach $vol --as nbd --quiet
+    io 1 -c 'read -P 0x77 0 8M'
+    say "the only in-sync replica returns: it has what was lost, and is not overwritten"
+    start_node 2
+    sleep 3
+    examined "$work/n2/disk" > "$work/told"
+    file=$(replica_of n2/disk)
+    dd if="$file" bs=1M skip=1 count=1 status=none | tr -d '\170' | wc -c | grep -qx 0 || die "what only n2 had was overwritten"
+    ek 1 volume status $vol | grep -q 'split brain' || { ek 1 volume status $vol; die "the status does not tell of it"; }
+    ek 1 detach $vol --quiet
+    refused 4 "split apart" ek 1 volume assemble $vol
+    ek 1 volume assemble $vol --keep n2:disk --save-differing "$work/lost.img"
+    ek 1 attach $vol --as nbd --quiet
+    in_sync_on 1
+    io 1 -c 'read -P 0x78 0 1M' -c 'read -P 0x77 1M 7M'
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
+}
+
 split() {
     start_nodes 2
     ek 1 volume create $vol --size 64M --replicas 2 --quiet
@@ -196,6 +231,42 @@ split() {
     ek 3 detach $vol --quiet
     compare_on 3
     "$evenkeel" examine "$work/n3/right"
+}
+
+split_nodes() {
+    start_nodes 2
+    ek 1 volume create $vol --size 64M --replicas 2 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    ek 1 detach $vol --quiet
+    stop_node 2; stop_node 1
+    for n in 3 4; do
+        alone $n
+        mv "$work/n$((n - 2))/disk" "$work/n$n/disk"
+        ek $n volume assemble $vol --force "$work/n$n/disk"
+        ek $n attach $vol --as nbd --quiet
+        io $n -c "write -P $n 1M 40k"
+        ek $n detach $vol --quiet
+        stop_node $n
+        mv "$work/n$n/disk" "$work/n$((n - 2))/disk"
+    done
+    start_node 1; start_node 2
+    await "n2 is a member" bash -c "[ \$('$evenkeel' --socket '$work/n1/run/api.sock' node status --json | jq '[.nodes[] | select(.alive)] | length') = 2 ]"
+    ek 1 volume assemble $vol --json > "$work/told" || true
+    jq -e '.volumes[0] | .error.code == "split-brain" and .split.differences[0].bytes == 40960' "$work/told" > /dev/null \
+        || { jq . "$work/told"; die "the sides are not told as they differ"; }
+    refused 1 "" ek 1 attach $vol --as nbd
+    # The other node's side is kept; this one's blocks are saved, and read from there.
+    ek 1 volume assemble $vol --keep n2:disk --save-differing "$work/lost.img"
+    qemu-io -r -f raw "$work/lost.img" -c 'read -P 3 1M 40k' > "$work/io"
+    ! grep -qiE 'failed|error' "$work/io" || { cat "$work/io"; die "what was overwritten is not in the saved file"; }
+    # It was resolved, so nothing is refused any more; a file that is there is not overwritten.
+    ek 2 volume assemble $vol | grep -q already || die "it is not resolved"
+    ek 1 attach $vol --as nbd --quiet
+    in_sync_on 1
+    io 1 -c 'read -P 4 1M 40k' -c 'read -P 0x77 2M 6M'
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
 }
 
 "$how"

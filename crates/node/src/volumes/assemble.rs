@@ -220,8 +220,11 @@ async fn decide(
         }
     }
     let Some(side) = sides.first() else { return Err(refusals::nothing_found(&what, &[]).into()) };
-    if lost.is_empty() && candidate.known.as_ref().is_some_and(|(_, view)| *view == side.head) {
-        return known_here(node, candidate, &what).await.map_err(Into::into);
+    if lost.is_empty() && is_known(candidate, side) {
+        let is_whole = || first_view(node, candidate, side, &[], false, &what).is_ok();
+        if !request.force || candidate.attached.is_some() || is_whole() {
+            return known_here(node, candidate, &what).await.map_err(Into::into);
+        }
     }
     if let Some(place) = &candidate.attached {
         return Err(refusals::attached(&what, place).into());
@@ -230,6 +233,14 @@ async fn decide(
     register(node, candidate, &view, warnings, &what).await?;
     let message = words(candidate, side, &view, &lost);
     Ok((AssembleOutcome::Assembled, message))
+}
+
+/// Whether the coordinator knows the newest view. While a volume is attached its replicas may be a
+/// moment ahead of what was read there.
+fn is_known(candidate: &Candidate, side: &Side) -> bool {
+    let Some((_, view)) = &candidate.known else { return false };
+    let era = |view: &View| (view.coordinator, view.lineage);
+    *view == side.head || (candidate.attached.is_some() && era(view) == era(&side.head))
 }
 
 fn words(candidate: &Candidate, side: &Side, view: &View, lost: &[Side]) -> String {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::Waiting;
+use evenkeel_core::view::Cause;
 use evenkeel_core::{Protocol, ReplicaId, ReplicaState, View};
 use hyper::Method;
 
@@ -302,6 +303,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         replica.rebuild =
             peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));
     }
+    tell_apart(&mut status, attached);
     // A primary that serves does not wait for its start, whatever it has last noted.
     let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
     status.state = match (attached.phase(), core.serving, waiting) {
@@ -319,6 +321,20 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)
+}
+
+/// A replica that was written apart shows that only when it is reached; the view knows it as stale.
+fn tell_apart(status: &mut VolumeStatus, attached: &Attached) {
+    let apart: Vec<String> = lock(&attached.apart).iter().map(ToString::to_string).collect();
+    let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
+    for replica in replicas.filter(|replica| apart.contains(&replica.id)) {
+        let cause = Cause::OtherLineage;
+        replica.cause = words::cause(cause);
+        replica.reason = words::reason(ReplicaState::Stale, cause);
+    }
+    if !apart.is_empty() {
+        status.reason = unhealthy(&status.mirrors);
+    }
 }
 
 /// The present moment on the clock that the engine gives to the core.

@@ -80,9 +80,10 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         EndReason::Fenced => {
             (ErrorCode::AttachedElsewhere, "Detach it there first; see `evenkeel volume status`")
         }
-        EndReason::CoordinatorBehind => {
-            (ErrorCode::WrongState, "Put the coordinator's newest database back")
-        }
+        EndReason::CoordinatorBehind => (
+            ErrorCode::WrongState,
+            "Put the coordinator's newest database back, or go on from what the disks say: `evenkeel volume assemble`",
+        ),
         EndReason::LostWrites => {
             (ErrorCode::WrongState, "Attach it again, and check the filesystem on it")
         }

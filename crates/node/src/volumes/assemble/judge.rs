@@ -60,25 +60,31 @@ pub(super) fn next_view(
     let mut next = base.next_era(start.coordinator, start.lineage, start.now);
     let newest = lost.iter().map(|side| side.head.generation).max().unwrap_or(Generation(0));
     next.generation = next.generation.max(newest.next());
+    if let (Some(era), Some(last)) = (next.history.first_mut(), last_found(kept, present)) {
+        era.last = last;
+    }
+    let promoted = if start.force { promote(&mut next, kept, present) } else { Vec::new() };
     let (mut missing, mut untrusted) = (Vec::new(), Vec::new());
     for (_, record) in kept.replicas() {
-        let found = present.iter().find(|found| found.superblock.replica == record.id);
-        let of_lost = found.is_some_and(|found| !is_of(&found.superblock.view, kept));
+        let found = find(present, record.id);
         if let Some(found) = found {
             // It is in the view, or the record would not be.
             let _ = next.relocate(record.id, found.node);
         }
-        if of_lost {
-            untrusted.push((record.id, Cause::Operator));
-        } else if record.state == ReplicaState::InSync {
-            match found {
-                Some(found) if is_as_recorded(found.superblock, record) => {}
-                Some(_) => untrusted.push((record.id, Cause::Restarted)),
-                None => missing.push(*record),
+        if promoted.contains(&record.id) {
+            continue;
+        }
+        match (found, record.state) {
+            (Some(found), _) if !is_of(&found.superblock.view, kept) => {
+                untrusted.push((record.id, Cause::Operator));
             }
-        } else if record.state == ReplicaState::Rebuilding && found.is_none() {
-            // It may have become in-sync by a view that those found were dropped by.
-            missing.push(*record);
+            (Some(found), ReplicaState::InSync) if !is_as_recorded(found.superblock, record) => {
+                untrusted.push((record.id, Cause::Restarted));
+            }
+            // One that was rebuilding may have become in-sync by a view that those found were
+            // dropped by.
+            (None, ReplicaState::InSync | ReplicaState::Rebuilding) => missing.push(*record),
+            _ => {}
         }
     }
     take_out(&mut next, &untrusted, &mut missing)?;
@@ -89,6 +95,57 @@ pub(super) fn next_view(
     take_out(&mut next, &absent, &mut Vec::new())?;
     take_over(&mut next, start.here);
     Ok(next)
+}
+
+/// The last generation of an era that a replica found has adopted. One that is missing and has adopted
+/// a later one may have writes that none of those found has: should it return, it counts as written
+/// apart.
+fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
+    let views = present.iter().map(|found| &found.superblock.view);
+    let of_era = views.filter(|view| {
+        (view.coordinator, view.lineage) == (kept.coordinator, kept.lineage)
+            && view.generation <= kept.generation
+    });
+    of_era.map(|view| view.generation).max()
+}
+
+fn find<'a>(present: &[Present<'a>], id: ReplicaId) -> Option<Present<'a>> {
+    present.iter().find(|found| found.superblock.replica == id).copied()
+}
+
+/// Where nothing that counts as in-sync was found of a mirror: the newest replica that was in-sync in
+/// the view that it has adopted itself. It is as it was when it left, and the others are copied from
+/// it as a whole. Returns who was chosen.
+fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<ReplicaId> {
+    let mut promoted = Vec::new();
+    for mirror in &kept.mirrors {
+        let counts = |record: &ReplicaRecord| {
+            find(present, record.id).is_some_and(|found| {
+                is_of(&found.superblock.view, kept) && is_as_recorded(found.superblock, record)
+            })
+        };
+        if mirror.in_sync().any(counts) {
+            continue;
+        }
+        let was_in_sync = |found: &Present<'_>| {
+            let view = &found.superblock.view;
+            let own = view.replica(found.superblock.replica);
+            is_of(view, kept) && own.is_some_and(|(_, r)| r.state == ReplicaState::InSync)
+        };
+        let found = mirror.replicas.iter().filter_map(|record| find(present, record.id));
+        let best = found.filter(was_in_sync).max_by_key(|found| found.superblock.view.generation);
+        let Some(best) = best else { continue };
+        let (id, life) = (best.superblock.replica, best.superblock.life);
+        // What they say of a replica that is in-sync already does not matter.
+        let _ = next.admit(id, life);
+        let _ = next.complete(id, life);
+        for other in mirror.replicas.iter().filter(|record| record.id != id) {
+            // All are in the view.
+            let _ = next.distrust(other.id);
+        }
+        promoted.push(id);
+    }
+    promoted
 }
 
 /// Whether a replica with this view belongs to the side of `head`.

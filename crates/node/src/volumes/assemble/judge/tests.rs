@@ -83,6 +83,29 @@ fn without_one_it_is_refused_unless_forced() {
 }
 
 #[test]
+fn by_force_a_stale_replica_is_taken_as_it_was_when_it_left() {
+    let newest = view([InSync, Stale, Stale]);
+    let early = View { generation: Generation(5), ..view([InSync, InSync, InSync]) };
+    let later = View { generation: Generation(6), ..view([InSync, InSync, Stale]) };
+    let disks = [disk(2, &later), disk(3, &early)];
+    let refused = next_view(&newest, &present(&disks), &[], start(false)).unwrap_err();
+    assert!(matches!(refused, Refusal::Missing(who) if who[0].id == ReplicaId(1)));
+    let next = next_view(&newest, &present(&disks), &[], start(true)).unwrap();
+    assert!(next.is_valid());
+    assert_eq!(states(&next), [Stale, InSync, Stale]);
+    let lacks: Vec<_> = next.mirrors[0].replicas.iter().map(|r| r.missing_since).collect();
+    assert_eq!(lacks, [None; 3], "the others are copied as a whole");
+    assert!(
+        next.continues(&later) && !next.continues(&newest),
+        "what the missing one has is not overwritten"
+    );
+    // One that was cut off in its rebuild has a mixture, and is never taken.
+    let mixed = View { generation: Generation(8), ..view([InSync, Rebuilding, Stale]) };
+    let refused = next_view(&newest, &present(&[disk(2, &mixed)]), &[], start(true)).unwrap_err();
+    assert_eq!(refused, Refusal::NothingOf(0));
+}
+
+#[test]
 fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
     let newest = view([InSync, InSync, Faulty]);
     let old_life = Superblock { life: Incarnation(2), ..disk(2, &newest) };
