@@ -17,6 +17,7 @@ pub fn view() -> View {
         incarnation: Incarnation(5),
         cause: Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     let mirror = |first: u128| MirrorView { replicas: vec![record(first), record(first + 1)] };
     View {

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod members;
+
+pub use members::{ChangeArgs, ReplicaAddArgs, ReplicaReplaceArgs, WaitArgs};
+
 use crate::output::{parse_size, parse_span};
 
 /// Replicated block storage: a volume is a stripe of mirrors of replicas, on disks of several
@@ -270,6 +274,13 @@ Only with every replica that the newest view found calls in-sync. --force goes o
 the missing ones have is lost. Replicas that were written apart from each other (split brain) are
 shown, with all that differs, and refused until --keep chooses one. Exit code 4: refused as unsafe.")]
     Assemble(AssembleArgs),
+    /// Change the protocol or the number of replicas, also while the volume is in use
+    #[command(after_help = "\
+Examples:
+  evenkeel volume change music --protocol A
+  evenkeel volume change music --replicas 3 --wait
+  evenkeel volume change music --replicas 2 --yes")]
+    Change(ChangeArgs),
     /// Delete a volume and the data on all its replicas
     #[command(after_help = "\
 Examples:
@@ -496,6 +507,23 @@ The last in-sync replica of a mirror is never failed.")]
 Examples:
   evenkeel replica remove music n3 --yes")]
     Remove(ReplicaRemoveArgs),
+    /// Add a replica, or a spare that stands in for one that fails
+    #[command(after_help = "\
+Examples:
+  evenkeel replica add music                           where there is most room
+  evenkeel replica add music n4:fast --wait
+  evenkeel replica add music n5:fast --spare
+
+Naming a place that holds a replica of the volume already changes nothing.")]
+    Add(ReplicaAddArgs),
+    /// Copy a replica to another disk, then remove the old one
+    #[command(after_help = "\
+Examples:
+  evenkeel replica replace music n3 n4:fast --wait
+  evenkeel replica replace music n3                     where there is most room
+
+The old replica stays in use until the new one is in-sync. A failed one can be replaced, too.")]
+    Replace(ReplicaReplaceArgs),
     /// Let a failed replica return: it rebuilds, then is in-sync
     #[command(
         name = "re-add",

@@ -114,6 +114,16 @@ impl Client {
         self.call(Method::POST, path, Some(body), LONG_PATIENCE)
     }
 
+    /// Asks to change a part of something.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no.
+    pub fn patch<T: Serialize>(&self, path: &str, body: &T) -> Result<Answer, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::new("cannot write the request", error))?;
+        self.call(Method::PATCH, path, Some(body), PATIENCE)
+    }
+
     /// Asks to take something away.
     ///
     /// # Errors

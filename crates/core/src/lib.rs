@@ -40,5 +40,6 @@ pub use replica::{DiskAction, DiskError, DiskOutcome, Replica, ReplicaEffect, Re
 pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
 pub use view::{
-    Bitmap, Era, Geometry, MirrorView, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, View,
+    Bitmap, Era, Geometry, MirrorView, Newcomer, Protocol, RebuildLimit, ReplicaRecord,
+    ReplicaState, Role, View,
 };

@@ -78,6 +78,9 @@ pub struct Settings {
     pub settle_after: Duration,
     /// When a replica is too slow for its mirror.
     pub lag: LagSettings,
+    /// How long a replica may be stale before a spare stands in for it. For a faulty one it does at
+    /// once.
+    pub spare_takes_over_after: Duration,
 }
 
 impl Default for Settings {
@@ -100,6 +103,7 @@ impl Default for Settings {
                 least: Duration::from_millis(100),
                 pause: (Duration::from_secs(30), Duration::from_secs(600)),
             },
+            spare_takes_over_after: Duration::from_secs(600),
         }
     }
 }

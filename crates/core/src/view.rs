@@ -7,6 +7,10 @@
 
 use core::fmt;
 
+mod members;
+
+pub use members::{Newcomer, Role};
+
 use crate::ids::*;
 use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
 
@@ -66,7 +70,7 @@ pub enum ReplicaState {
     Stale,
     /// Failed, by an operator or by its disk; waits for a command.
     Faulty,
-    /// Holds nothing yet; may take the place of another.
+    /// Holds nothing yet; stands in for another one that fails.
     Spare,
 }
 
@@ -118,6 +122,8 @@ pub struct ReplicaRecord {
     /// The generation in which it ceased to be in-sync: what has changed since is in the bitmaps
     /// that the others keep for it. `None` while it is in-sync, and for one that lacks everything.
     pub missing_since: Option<Generation>,
+    /// Why it is in the mirror.
+    pub role: Role,
 }
 
 /// One mirror of the stripe.
@@ -195,6 +201,14 @@ pub enum ViewError {
     WrongIncarnation,
     /// There are as many primaries as a volume may have.
     TooManyPrimaries,
+    /// The volume has no such mirror.
+    UnknownMirror,
+    /// There are as many replicas as a mirror may have.
+    TooManyReplicas,
+    /// The replica is a spare, or is itself to replace another one.
+    NoCopy,
+    /// Another replica is in its place, or on its way there.
+    ReplacedAlready,
 }
 
 impl fmt::Display for ViewError {
@@ -209,6 +223,14 @@ impl fmt::Display for ViewError {
             Self::TooManyPrimaries => {
                 write!(f, "the volume has {MOST_PRIMARIES} primaries, the most it may have")
             }
+            Self::UnknownMirror => f.write_str("the volume has no such mirror"),
+            Self::TooManyReplicas => {
+                write!(f, "the mirror has {MOST_REPLICAS} replicas, the most it may have")
+            }
+            Self::NoCopy => {
+                f.write_str("the replica is a spare, or is itself to replace another one")
+            }
+            Self::ReplacedAlready => f.write_str("another replica takes its place already"),
         }
     }
 }
@@ -318,7 +340,9 @@ impl View {
     pub fn is_valid(&self) -> bool {
         let g = self.geometry;
         let mirrors_are_valid = self.mirrors.iter().all(|mirror| {
-            (1..=MOST_REPLICAS).contains(&mirror.replicas.len()) && mirror.in_sync().count() > 0
+            (1..=MOST_REPLICAS).contains(&mirror.replicas.len())
+                && mirror.in_sync().count() > 0
+                && mirror.has_valid_roles()
         });
         matches!(g.block_size, 512 | 4096)
             && g.size > 0
@@ -332,6 +356,7 @@ impl View {
             && self.generation.0 < 1 << 48
             && self.rebuild_limit != RebuildLimit::BytesPerSecond(0)
             && self.history.len() <= MOST_ERAS
+            && self.replicas().all(|(_, record)| record.since.0 < 1 << 48)
             && mirrors_are_valid
             && self.replicas_are_distinct()
     }
@@ -457,7 +482,8 @@ impl View {
         self.set_state(id, ReplicaState::Rebuilding)
     }
 
-    /// A rebuilding replica has everything.
+    /// A rebuilding replica has everything. If it replaces another one, that leaves the volume; those
+    /// that stood in for it are spares again.
     ///
     /// # Errors
     /// If it is not rebuilding, or has had another life since it began.
@@ -470,7 +496,8 @@ impl View {
             return Err(ViewError::WrongIncarnation);
         }
         record.cause = Cause::None;
-        self.set_state(id, ReplicaState::InSync)
+        self.set_state(id, ReplicaState::InSync)?;
+        self.fulfil_role(id)
     }
 
     /// Sets what the first view of a new primary says of a replica, and its life if that is known.
@@ -522,23 +549,28 @@ impl View {
     /// # Errors
     /// [`ViewError::WrongState`] while it is a member: it must have left first.
     pub fn remove(&mut self, id: ReplicaId) -> Result<(), ViewError> {
-        let (mirror, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
+        let (_, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
         if record.state.takes_writes() {
             return Err(ViewError::WrongState(record.state));
         }
-        self.mirrors[mirror].replicas.retain(|r| r.id != id);
+        self.take_out(id);
         Ok(())
     }
 
-    /// Lets a failed replica return by itself.
+    /// Lets a failed replica return by itself, or be a spare as before.
     ///
     /// # Errors
     /// [`ViewError::WrongState`] if it is not faulty.
     pub fn readmit(&mut self, id: ReplicaId) -> Result<(), ViewError> {
-        match self.record_mut(id)?.state {
-            ReplicaState::Stale => Ok(()),
-            ReplicaState::Faulty => self.set_state(id, ReplicaState::Stale),
-            state => Err(ViewError::WrongState(state)),
+        let record = self.record_mut(id)?;
+        match (record.state, record.role) {
+            (ReplicaState::Stale, _) => Ok(()),
+            (ReplicaState::Faulty, Role::Spare(None)) => {
+                record.cause = Cause::None;
+                self.set_state(id, ReplicaState::Spare)
+            }
+            (ReplicaState::Faulty, _) => self.set_state(id, ReplicaState::Stale),
+            (state, _) => Err(ViewError::WrongState(state)),
         }
     }
 }

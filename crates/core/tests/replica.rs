@@ -44,6 +44,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         incarnation: Incarnation(1),
         cause: view::Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     View {
         volume: VolumeId(1),

@@ -2,7 +2,7 @@
 //! once given is never given to something else.
 
 use evenkeel_core::view::Cause;
-use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaState};
+use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, Role};
 
 /// Defines both directions of a table of codes, so that they cannot disagree; a value without a
 /// code does not compile.
@@ -73,3 +73,24 @@ codes!(Cause, cause_code, cause_from_code, {
     SourceFailed = 10,
     Lagging = 11,
 });
+
+/// The code of this role; in whose place the replica is stands apart.
+#[must_use]
+pub const fn role_code(role: Role) -> u8 {
+    match role {
+        Role::Own => 0,
+        Role::Replaces(_) => 1,
+        Role::Spare(_) => 2,
+    }
+}
+
+/// The role with this code, in the place of this other replica, if there is one such.
+#[must_use]
+pub const fn role_from_code(code: u8, instead_of: Option<ReplicaId>) -> Option<Role> {
+    match (code, instead_of) {
+        (0, None) => Some(Role::Own),
+        (1, Some(other)) => Some(Role::Replaces(other)),
+        (2, other) => Some(Role::Spare(other)),
+        _ => None,
+    }
+}

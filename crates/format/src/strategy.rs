@@ -79,8 +79,21 @@ fn primaries() -> impl Strategy<Value = PrimaryId> {
 
 /// The first replica is in-sync: a valid mirror has one.
 fn mirrors() -> impl Strategy<Value = MirrorView> {
-    vec(records(), 1..=16).prop_map(|mut replicas| {
+    vec((records(), 0..=3u8, any::<prop::sample::Index>()), 1..=16).prop_map(|drawn| {
+        let mut replicas: Vec<_> = drawn.iter().map(|(record, ..)| *record).collect();
         replicas[0].state = ReplicaState::InSync;
+        for (place, (_, role, other)) in drawn.iter().enumerate() {
+            let other = other.index(replicas.len());
+            let id = replicas[other].id;
+            let may_replace = other != place && replicas[place].state != ReplicaState::InSync;
+            replicas[place].role = match role {
+                _ if replicas[place].state == ReplicaState::Spare => Role::Spare(None),
+                1 if may_replace => Role::Replaces(id),
+                2 if other != place => Role::Spare(Some(id)),
+                3 => Role::Spare(None),
+                _ => Role::Own,
+            };
+        }
         MirrorView { replicas }
     })
 }
@@ -91,10 +104,11 @@ fn records() -> impl Strategy<Value = ReplicaRecord> {
             id: ReplicaId(ids.0),
             node: NodeId(ids.1),
             state,
-            since: Generation(ids.3),
+            since: Generation(ids.3 >> 16),
             incarnation: Incarnation(ids.2),
             cause,
             missing_since: Some(Generation(ids.2 >> 16)).filter(|g| g.0 % 3 == 1),
+            role: Role::Own,
         }
     })
 }

@@ -3,7 +3,7 @@
 use evenkeel_core::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
 use evenkeel_core::{
     CoordinatorId, Era, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, PrimaryId,
-    ReplicaId, ReplicaRecord, View, VolumeId,
+    ReplicaId, ReplicaRecord, Role, View, VolumeId,
 };
 use thiserror::Error;
 
@@ -21,6 +21,8 @@ const PRIMARY: usize = 24;
 const MIRROR: usize = 8;
 const RECORD: usize = 56;
 const ERA: usize = 48;
+/// Bytes of a generation in a record.
+const GENERATION: usize = 6;
 
 /// Most bytes that an encoded view has.
 pub const LONGEST_VIEW: usize = HEADER
@@ -86,7 +88,7 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
     }
     for mirror in &view.mirrors {
         out.put_padded(&[mirror.replicas.len() as u8], MIRROR);
-        mirror.replicas.iter().for_each(|record| put_record(record, &mut out));
+        put_records(mirror, &mut out);
     }
     view.history.iter().for_each(|era| put_era(era, &mut out));
     let length = (out.len() as u32).to_le_bytes();
@@ -123,16 +125,28 @@ fn put_era(era: &Era, out: &mut Vec<u8>) {
     out.put_u64(era.ended);
 }
 
-fn put_record(record: &ReplicaRecord, out: &mut Vec<u8>) {
+fn put_records(mirror: &MirrorView, out: &mut Vec<u8>) {
+    let position = |id| mirror.replicas.iter().position(|record| record.id == id);
+    for record in &mirror.replicas {
+        let place = record.role.instead_of().and_then(position).map_or(0, |place| place as u8 + 1);
+        put_record(record, place, out);
+    }
+}
+
+/// `place`: where in the mirror the replica lies in whose place this one is, counted from 1; or 0.
+fn put_record(record: &ReplicaRecord, place: u8, out: &mut Vec<u8>) {
     out.put_u128(record.id.0);
     out.put_u128(record.node.0);
     out.put_u64(record.incarnation.0);
-    out.put_u64(record.since.0);
+    // Generations have 48 bits at most.
+    out.put(&record.since.0.to_le_bytes()[..GENERATION]);
+    out.put_u8(place);
+    out.put_u8(role_code(record.role));
     out.put_u8(replica_state_code(record.state));
     out.put_u8(cause_code(record.cause));
-    // Generations have 48 bits at most; zero is none of a view in which somebody is missing.
+    // Zero is no generation of a view in which somebody is missing.
     let missing_since = record.missing_since.map_or(0, |generation| generation.0);
-    out.put(&missing_since.to_le_bytes()[..RECORD - 50]);
+    out.put(&missing_since.to_le_bytes()[..GENERATION]);
 }
 
 /// The checksum of an encoded view: over all of it, with the checksum's own bytes taken as zero.
@@ -233,18 +247,42 @@ fn read_primary(reader: &mut Reader<'_>) -> Result<PrimaryId, Short> {
 fn read_mirror(reader: &mut Reader<'_>) -> Result<MirrorView, ViewFormatError> {
     let [count, reserved @ ..] = reader.array::<MIRROR>()?;
     expect_zeroes(&reserved)?;
-    let replicas = (0..count).map(|_| read_record(reader)).collect::<Result<_, _>>()?;
+    let mut replicas = Vec::new();
+    let mut roles = Vec::new();
+    for _ in 0..count {
+        let (record, place, role) = read_record(reader)?;
+        replicas.push(record);
+        roles.push((place, role));
+    }
+    // Who is in whose place can be told only when all are known.
+    let ids: Vec<ReplicaId> = replicas.iter().map(|record| record.id).collect();
+    for (record, (place, role)) in replicas.iter_mut().zip(roles) {
+        let other = match place.checked_sub(1) {
+            Some(place) => {
+                Some(*ids.get(usize::from(place)).ok_or_else(|| unknown("place", place + 1))?)
+            }
+            None => None,
+        };
+        record.role = role_from_code(role, other).ok_or_else(|| unknown("role", role))?;
+    }
     Ok(MirrorView { replicas })
 }
 
-fn read_record(reader: &mut Reader<'_>) -> Result<ReplicaRecord, ViewFormatError> {
+fn read_generation(reader: &mut Reader<'_>) -> Result<Generation, Short> {
+    let mut bytes = [0; 8];
+    bytes[..GENERATION].copy_from_slice(reader.take(GENERATION)?);
+    Ok(Generation(u64::from_le_bytes(bytes)))
+}
+
+/// A record without its role, and where in the mirror the replica lies in whose place it is.
+fn read_record(reader: &mut Reader<'_>) -> Result<(ReplicaRecord, u8, u8), ViewFormatError> {
     let (id, node) = (ReplicaId(reader.u128()?), NodeId(reader.u128()?));
-    let (incarnation, since) = (Incarnation(reader.u64()?), Generation(reader.u64()?));
+    let incarnation = Incarnation(reader.u64()?);
+    let since = read_generation(reader)?;
+    let (place, role) = (reader.u8()?, reader.u8()?);
     let (state, cause) = (reader.u8()?, reader.u8()?);
-    let mut missing_since = [0; 8];
-    missing_since[..RECORD - 50].copy_from_slice(reader.take(RECORD - 50)?);
-    let missing_since = Some(Generation(u64::from_le_bytes(missing_since)));
-    Ok(ReplicaRecord {
+    let missing_since = Some(read_generation(reader)?);
+    let record = ReplicaRecord {
         id,
         node,
         state: replica_state_from_code(state).ok_or_else(|| unknown("replica state", state))?,
@@ -252,7 +290,9 @@ fn read_record(reader: &mut Reader<'_>) -> Result<ReplicaRecord, ViewFormatError
         incarnation,
         cause: cause_from_code(cause).ok_or_else(|| unknown("cause", cause))?,
         missing_since: missing_since.filter(|generation| generation.0 != 0),
-    })
+        role: Role::Own,
+    };
+    Ok((record, place, role))
 }
 
 fn unknown(field: &'static str, value: u8) -> ViewFormatError {

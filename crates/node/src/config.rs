@@ -172,6 +172,8 @@ pub struct TimesConfig {
     pub lag_pause_seconds: u64,
     /// How long at most.
     pub lag_longest_pause_seconds: u64,
+    /// How long a replica may be stale before a spare stands in for it, in milliseconds.
+    pub spare_takes_over_after_ms: u64,
 }
 
 /// NBD clients.
@@ -300,6 +302,7 @@ impl Default for TimesConfig {
             lag_least_ms: ms(settings.lag.least),
             lag_pause_seconds: settings.lag.pause.0.as_secs(),
             lag_longest_pause_seconds: settings.lag.pause.1.as_secs(),
+            spare_takes_over_after_ms: ms(settings.spare_takes_over_after),
         }
     }
 }
@@ -381,6 +384,7 @@ impl Config {
                     Duration::from_secs(times.lag_longest_pause_seconds),
                 ),
             },
+            spare_takes_over_after: Duration::from_millis(times.spare_takes_over_after_ms),
             ..Settings::default()
         }
     }

@@ -100,6 +100,18 @@ pub struct PlacedReplica {
     /// Whether it was taken out of the volume: its space may be given back.
     #[serde(default)]
     pub removed: bool,
+    /// Who makes it, until a view holds it. When that life of a daemon ends before, it is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maker: Option<Maker>,
+}
+
+/// A life of a node's daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maker {
+    /// The node's identity.
+    pub node: String,
+    /// The life of its daemon.
+    pub incarnation: u64,
 }
 
 /// A view in the form of the `format` crate, as hexadecimal text.
@@ -191,14 +203,24 @@ pub enum Request {
         volume: String,
     },
     /// Commit a view if its parent is the newest. Answer: `Done`, `Newest`, `NoVolume`,
-    /// `NotExpired`.
+    /// `NotExpired`, `GivenUp`.
     Swap {
         /// Who asks.
         node: String,
         /// The view.
         view: ViewText,
     },
-    /// Note that a replica was taken out of its volume. Answer: `Done`, `NoVolume`.
+    /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`, `PlacedAlready`.
+    Place {
+        /// The volume's identity.
+        volume: String,
+        /// The replica, with its maker.
+        replica: PlacedReplica,
+        /// Whether it may be on the same disk as another one of its mirror.
+        same_disk: bool,
+    },
+    /// Note that a replica was taken out of its volume, or has not come to join it. One that the
+    /// newest view holds stays. Answer: `Done`, `NoVolume`.
     Forget {
         /// The volume's identity.
         volume: String,
@@ -297,6 +319,13 @@ pub enum Answer {
     NotExpired {
         /// That node.
         node: String,
+    },
+    /// The view adds a replica that was given up.
+    GivenUp,
+    /// The volume has a replica of this mirror on this disk already: its identity.
+    PlacedAlready {
+        /// That replica.
+        replica: String,
     },
     /// In the order of the question.
     Fates(Vec<Fate>),

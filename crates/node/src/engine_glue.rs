@@ -225,6 +225,7 @@ async fn ask_coordinator(node: &Node, request: Request) -> CoordinatorAnswer {
         Ok(Answer::Volume(stored)) => decode(stored.view),
         Ok(Answer::Newest(view)) => decode(view),
         Ok(Answer::NoVolume) => CoordinatorAnswer::NoVolume,
+        Ok(Answer::GivenUp) => CoordinatorAnswer::GivenUp,
         Ok(other) => {
             tracing::warn!(?other, "the coordinator did not commit a view");
             CoordinatorAnswer::Unknown

@@ -12,23 +12,26 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::api::types::VolumeEvent;
-use crate::coordinator::{VolumeRecord, unix_seconds};
+use crate::coordinator::{PlacedReplica, VolumeRecord, unix_seconds};
 use crate::node::Node;
 
 pub mod assemble;
 pub mod attach;
+pub mod change;
 pub mod create;
 pub mod delete;
 pub mod export;
 pub mod local;
 mod lookup;
 mod make;
+pub mod members;
 mod place;
 mod rate;
 pub mod replica;
 pub mod status;
 pub mod stop;
 pub mod sweep;
+mod view_change;
 pub(crate) mod words;
 
 use rate::Rate;
@@ -87,8 +90,10 @@ pub struct WantedNbd {
 pub struct Attached {
     /// Its identity.
     pub id: VolumeId,
+    /// Its name, for life.
+    name: String,
     /// What the coordinator stores of it.
-    pub record: VolumeRecord,
+    record: Mutex<Arc<VolumeRecord>>,
     /// Bytes.
     pub size: u64,
     /// Logical block size.
@@ -138,7 +143,8 @@ impl Attached {
     fn new(record: &VolumeRecord, view: &View, primary: PrimaryId) -> Self {
         Self {
             id: view.volume,
-            record: record.clone(),
+            name: record.name.clone(),
+            record: Mutex::new(Arc::new(record.clone())),
             size: view.geometry.size,
             block_size: view.geometry.block_size,
             primary,
@@ -155,7 +161,19 @@ impl Attached {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.record.name
+        &self.name
+    }
+
+    /// What the coordinator stores of it.
+    #[must_use]
+    pub fn record(&self) -> Arc<VolumeRecord> {
+        lock(&self.record).clone()
+    }
+
+    /// A replica is about to join it.
+    fn placed(&self, replica: PlacedReplica) {
+        let mut record = lock(&self.record);
+        Arc::make_mut(&mut record).replicas.push(replica);
     }
 
     /// How far the life of its primary is.
@@ -188,7 +206,7 @@ impl Attached {
     fn wanted(&self) -> Wanted {
         Wanted {
             volume: self.id.to_string(),
-            name: self.record.name.clone(),
+            name: self.name.clone(),
             incarnation: self.primary.incarnation.0,
             device: self.device().is_some(),
             nbd: self.nbd(),
@@ -258,11 +276,11 @@ impl Volumes {
     }
 
     /// Something for the log, and for the volume's events.
-    pub fn note(&self, node: &Node, volume: VolumeId, note: Note) {
+    pub fn note(&self, node: &Arc<Node>, volume: VolumeId, note: Note) {
         let Some(attached) = self.get(volume) else { return };
         let message = words::note(&note, |replica| status::place_of(node, &attached, replica));
         match note {
-            Note::Left(..) | Note::Suspended(_) | Note::OtherLineage(_) => {
+            Note::Left(..) | Note::StandsIn(..) | Note::Suspended(_) | Note::OtherLineage(_) => {
                 tracing::warn!(volume = attached.name(), "{message}");
             }
             _ => tracing::info!(volume = attached.name(), "{message}"),
@@ -280,6 +298,10 @@ impl Volumes {
                 }
                 starting
             });
+        }
+        if let Note::Removed(replica, home) = note {
+            let node = node.clone();
+            tokio::spawn(async move { make::delete_removed(&node, home, volume, replica).await });
         }
         // The wait for the start is told by the state; it is no event.
         if !matches!(note, Note::Suspended(Waiting::Start)) {

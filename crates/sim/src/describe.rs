@@ -44,11 +44,20 @@ pub fn view(view: &View) -> String {
     }
     for mirror in &view.mirrors {
         let records = mirror.replicas.iter();
-        let states: Vec<_> =
-            records.map(|r| format!("{}:{}{}", r.id.0 - 1, r.state, cause(r.cause))).collect();
+        let states: Vec<_> = records
+            .map(|r| format!("{}:{}{}{}", r.id.0 - 1, r.state, role(r.role), cause(r.cause)))
+            .collect();
         text += &format!(" [{}]", states.join(" "));
     }
     text
+}
+
+fn role(role: Role) -> String {
+    match role {
+        Role::Own | Role::Spare(None) => String::new(),
+        Role::Replaces(other) => format!(" replacing {}", other.0 - 1),
+        Role::Spare(Some(other)) => format!(" in for {}", other.0 - 1),
+    }
 }
 
 fn cause(cause: Cause) -> String {

@@ -45,6 +45,14 @@ marks! {
     SourceChanged => "a rebuilding replica connected to another source",
     Verified => "a verify went through a whole volume",
     Rewritten => "a range that a replica could not read was rewritten there",
+    Added => "a copy was added to a mirror",
+    SpareGiven => "a mirror was given a spare",
+    Replaced => "a replica took the place of another one, which left",
+    StoodIn => "a spare began to stand in for a replica",
+    SpareReturned => "a spare that had stood in was a spare again",
+    SpareKept => "a spare that stood in became a copy for good",
+    RetiredInSync => "an in-sync replica left the volume",
+    ProtocolChanged => "the protocol was changed",
     Survived => "part of the nodes stayed dead in the liveness phase",
 }
 

@@ -42,6 +42,9 @@ pub enum Fault {
     CoordinatorAway,
     /// An operator fails a replica, brings one back, or takes one out of the volume.
     Operator,
+    /// An operator adds, replaces or takes out a replica, gives a mirror a spare, or changes the
+    /// protocol.
+    Members,
     /// An operator detaches the volume.
     Detach,
     /// Connections can't be made for a while.
@@ -131,10 +134,16 @@ impl Profile {
         let nodes = r.between(1, 5) as usize;
         let placement = placement(r, nodes);
         let geometry = geometry(r, placement.len());
-        let settings = settings(r);
+        // Drawn apart, so that seeds without it keep their story.
+        let mut apart = Random::new(seed ^ 0x6d65_6d62);
+        let mut settings = settings(r);
+        settings.spare_takes_over_after = settings.deadline * apart.between(1, 8) as u32;
         let lease = settings.lease.as_nanos() as Time;
         let drift_limit = settings.lease_margin.as_nanos() as i64 * 400_000 / lease as i64;
-        let faults = faults(r);
+        let mut faults = faults(r);
+        if !faults.is_empty() && apart.chance(400) {
+            faults.push((Fault::Members, apart.between(4, 20)));
+        }
         let think = r.magnitude(MICROSECOND, lease / 50);
         let longest = r.between(1, 8) as u32;
         let layout = layout(r, geometry, longest);
@@ -260,6 +269,7 @@ fn settings(r: &mut Random) -> Settings {
             least: shrink(base.lag.least) / r.between(1, 100) as u32,
             pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
         },
+        spare_takes_over_after: shrink(base.deadline),
     }
 }
 

@@ -1,10 +1,13 @@
 //! `evenkeel replica …`
 
 use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{ReplicaStatus, VolumeAnswer};
+use evenkeel_node::api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
 
 use super::{Context, wait};
-use crate::args::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs, WaitFor};
+use crate::args::{
+    ReplicaAddArgs, ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs,
+    ReplicaReplaceArgs, WaitFor,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -17,8 +20,45 @@ pub fn run(context: &Context, command: &ReplicaCommand) -> Result<(), Failure> {
     match command {
         ReplicaCommand::Fail(args) => tell(context, args, "fail"),
         ReplicaCommand::Remove(args) => remove(context, args),
+        ReplicaCommand::Add(args) => add(context, args),
+        ReplicaCommand::Replace(args) => replace(context, args),
         ReplicaCommand::ReAdd(args) => re_add(context, args),
     }
+}
+
+fn add(context: &Context, args: &ReplicaAddArgs) -> Result<(), Failure> {
+    let request = AddReplicaRequest {
+        on: args.on.clone(),
+        mirror: args.mirror,
+        spare: args.spare,
+        replaces: None,
+        same_node: args.same_node,
+    };
+    let path = routes::fill(routes::REPLICAS, &[&args.volume]);
+    let answer = context.client.post(&path, &request)?;
+    wait::after_change(context, answer, &args.volume, &args.wait)
+}
+
+fn replace(context: &Context, args: &ReplicaReplaceArgs) -> Result<(), Failure> {
+    let ReplicaArgs { volume, replica } = &args.replica;
+    let path = routes::fill(routes::VOLUME, &[volume]);
+    let status: VolumeAnswer = context.client.fetch(&path)?;
+    let replicas: Vec<&ReplicaStatus> =
+        status.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
+    // One that is not there was perhaps replaced already: the node knows.
+    let replaced = match choose(&replicas, volume, replica) {
+        Ok(chosen) => chosen.id.clone(),
+        Err(failure) if failure.exit == Exit::NotFound => replica.clone(),
+        Err(failure) => return Err(failure),
+    };
+    let request = AddReplicaRequest {
+        on: args.on.clone(),
+        replaces: Some(replaced),
+        same_node: args.same_node,
+        ..AddReplicaRequest::default()
+    };
+    let answer = context.client.post(&routes::fill(routes::REPLICAS, &[volume]), &request)?;
+    wait::after_change(context, answer, volume, &args.wait)
 }
 
 fn remove(context: &Context, args: &ReplicaRemoveArgs) -> Result<(), Failure> {
@@ -63,8 +103,13 @@ fn send(
     let volume: VolumeAnswer = context.client.fetch(&path)?;
     let replicas: Vec<&ReplicaStatus> =
         volume.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
-    let chosen = choose(&replicas, &args.volume, &args.replica)?;
-    let path = routes::fill(routes::REPLICA, &[&args.volume, &chosen.id, action]);
+    let chosen = match choose(&replicas, &args.volume, &args.replica) {
+        Ok(chosen) => &chosen.id,
+        // One that is not there was perhaps removed already: the node knows.
+        Err(failure) if failure.exit == Exit::NotFound && action == "remove" => &args.replica,
+        Err(failure) => return Err(failure),
+    };
+    let path = routes::fill(routes::REPLICA, &[&args.volume, chosen, action]);
     context.client.post(&path, &serde_json::json!({}))
 }
 

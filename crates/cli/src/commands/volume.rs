@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
-    CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer, StopAnswer, VolumeAnswer,
-    VolumeHealth, VolumeProtocol, VolumeStatus, VolumesAnswer,
+    ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer, MirrorStatus,
+    ReplicaRole, StopAnswer, VolumeAnswer, VolumeHealth, VolumeProtocol, VolumeStatus,
+    VolumesAnswer,
 };
 
 use super::{Context, assemble, wait};
-use crate::args::{CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand, VolumeName};
+use crate::args::{
+    ChangeArgs, CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand, VolumeName,
+};
 use crate::client::Answer;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -27,6 +30,7 @@ pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> 
         VolumeCommand::Status(args) => return status(context, args),
         VolumeCommand::Stop(args) => stop(context, args)?,
         VolumeCommand::Assemble(args) => return assemble::run(context, args),
+        VolumeCommand::Change(args) => change(context, args)?,
         VolumeCommand::Delete(args) => delete(context, args)?,
     }
     Ok(Exit::Done)
@@ -136,6 +140,43 @@ fn stop(context: &Context, args: &VolumeName) -> Result<(), Failure> {
     context.show(&answer, |answer: &StopAnswer| {
         format!("{}\n", answer.message) + &output::volume::warnings(&answer.warnings)
     })
+}
+
+fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
+    let path = routes::fill(routes::VOLUME, &[&args.name]);
+    let copies = args.replicas.map(usize::from);
+    if let Some(copies) = copies.filter(|_| !args.yes) {
+        let volume: VolumeAnswer = context.client.fetch(&path)?;
+        refuse_fewer(&volume.volume, copies)?;
+    }
+    let request = ChangeVolumeRequest {
+        protocol: args.protocol.map(protocol),
+        replicas: copies,
+        same_node: args.same_node,
+    };
+    let answer = context.client.patch(&path, &request)?;
+    wait::after_change(context, answer, &args.name, &args.wait)
+}
+
+/// Copies are not removed without a word that says so.
+fn refuse_fewer(volume: &VolumeStatus, copies: usize) -> Result<(), Failure> {
+    let count = |mirror: &MirrorStatus| {
+        mirror.replicas.iter().filter(|replica| replica.role == ReplicaRole::Copy).count()
+    };
+    let most = volume.mirrors.iter().map(count).max().unwrap_or(0);
+    if most <= copies {
+        return Ok(());
+    }
+    let name = &volume.name;
+    Err(Failure::new(
+        format!("volume `{name}` was not changed"),
+        format!(
+            "it has {}, of which some would be removed for good",
+            output::volume::count(most, "replica")
+        ),
+    )
+    .exit(Exit::Unsafe)
+    .advise(format!("if you want that: evenkeel volume change {name} --replicas {copies} --yes")))
 }
 
 fn delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{Rebuild, VolumeAnswer, VolumeHealth, VolumeStatus};
+use evenkeel_node::api::types::{ChangeAnswer, Rebuild, VolumeAnswer, VolumeHealth, VolumeStatus};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Context;
-use crate::args::WaitFor;
+use crate::args::{WaitArgs, WaitFor};
+use crate::client::Answer;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, rate, size, span};
@@ -39,6 +40,29 @@ pub fn until(
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Shows what a change has come to, when the volume is in-sync if that is to be awaited.
+///
+/// # Errors
+/// With [`Exit::TimedOut`] if it is not in-sync in time.
+pub fn after_change(
+    context: &Context,
+    answer: Answer,
+    name: &str,
+    wait: &WaitArgs,
+) -> Result<(), Failure> {
+    if !wait.wait {
+        return context.show(&answer, |answer: &ChangeAnswer| {
+            format!("{}\n\n{}", answer.message, output::volume::status(&answer.volume))
+        });
+    }
+    let message = answer.parse::<ChangeAnswer>()?.message;
+    until(context, name, WaitFor::InSync, wait.timeout)?;
+    let answer = context.client.get(&routes::fill(routes::VOLUME, &[name]))?;
+    context.show(&answer, |answer: &VolumeAnswer| {
+        format!("{message}\n\n{}", output::volume::status(&answer.volume))
+    })
 }
 
 fn holds(volume: &VolumeStatus, state: WaitFor) -> bool {

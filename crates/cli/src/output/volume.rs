@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use evenkeel_node::api::types::{
-    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, ReplicaState, ReplicaStatus, Suspended,
-    VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
+    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, ReplicaRole, ReplicaState, ReplicaStatus,
+    Suspended, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
 };
 
 use super::table::{Align, Table};
@@ -147,7 +147,12 @@ pub fn percent(done: u64, total: u64) -> u64 {
 }
 
 fn layout(volume: &VolumeStatus) -> String {
-    let replicas = volume.mirrors.first().map_or(0, |mirror| mirror.replicas.len());
+    let first = || volume.mirrors.first().into_iter().flat_map(|mirror| &mirror.replicas);
+    let replicas = first().filter(|replica| replica.role == ReplicaRole::Copy).count();
+    let spares = match first().filter(|replica| replica.role == ReplicaRole::Spare).count() {
+        0 => String::new(),
+        some => format!(" and {}", count(some, "spare")),
+    };
     let mirrors = match volume.mirrors.len() {
         0 | 1 => String::new(),
         many => format!("a stripe of {many} mirrors of "),
@@ -159,7 +164,7 @@ fn layout(volume: &VolumeStatus) -> String {
         NoData::Error => "without data requests fail at once".to_owned(),
     };
     format!(
-        "{}, {mirrors}{}, protocol {:?}, block size {}, generation {}; {patience}",
+        "{}, {mirrors}{}{spares}, protocol {:?}, block size {}, generation {}; {patience}",
         size(volume.size),
         count(replicas, "replica"),
         volume.protocol,
@@ -225,6 +230,7 @@ fn replicas(volume: &VolumeStatus) -> String {
             }
             table.row(cells);
             notes(&mut table, replica);
+            table_role(&mut table, mirror, replica);
         }
     }
     table.render(2)
@@ -256,6 +262,20 @@ fn notes(table: &mut Table, replica: &ReplicaStatus) {
     if replica.node_alive == Some(false) {
         table.note(format!("node {} does not answer", replica.node.name));
     }
+}
+
+/// In whose place a replica is.
+fn table_role(table: &mut Table, mirror: &MirrorStatus, replica: &ReplicaStatus) {
+    let Some(other) = &replica.instead_of else { return };
+    let found = mirror.replicas.iter().find(|r| r.id == *other);
+    let place = found.map_or_else(
+        || short(other).to_owned(),
+        |r| format!("{}:{}", r.node.name, r.disk.as_deref().unwrap_or("?")),
+    );
+    table.note(match replica.role {
+        ReplicaRole::Spare => format!("it stands in for {place}"),
+        _ => format!("it is to replace {place}, which is removed then"),
+    });
 }
 
 /// `[======>                 ]  25%  1G of 4G, 210M/s, 14 s left, from n1`.

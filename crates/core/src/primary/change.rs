@@ -9,7 +9,7 @@ use crate::ids::*;
 use crate::message::{Failure, Message};
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{Cause, Change, ReplicaRecord, ReplicaState, View, ViewError};
+use crate::view::{Cause, Change, Newcomer, ReplicaRecord, ReplicaState, Role, View, ViewError};
 use core::time::Duration;
 
 /// Pause before the coordinator is asked again.
@@ -32,6 +32,12 @@ pub(super) enum Edit {
     ReAdd(ReplicaId),
     /// Something of the volume as a whole.
     Change(Change),
+    /// A replica joins the volume.
+    Add(Newcomer),
+    /// A replica leaves the volume, whatever its state.
+    Retire(ReplicaId),
+    /// A spare rebuilds, in the place of one that is not there.
+    StandIn { replica: ReplicaId, incarnation: Incarnation, absent: ReplicaId },
     /// This primary leaves.
     Detach,
 }
@@ -62,7 +68,7 @@ impl Edit {
     /// Whether an adoption that does not end may be waiting for just this.
     fn unblocks(&self, waits_for: &std::collections::BTreeSet<ReplicaId>) -> bool {
         match self {
-            Self::Leave { replica, .. } | Self::Renew { replica, .. } => {
+            Self::Leave { replica, .. } | Self::Renew { replica, .. } | Self::Retire(replica) => {
                 waits_for.contains(replica)
             }
             _ => false,
@@ -122,6 +128,8 @@ impl<P: Payload> Primary<P> {
                 self.stop_verify(cx.now);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
             }
+            Command::Add(new) => Edit::Add(new),
+            Command::Retire(replica) => Edit::Retire(replica),
             Command::Detach => return self.begin_detach(cx, id),
         };
         self.edits.push(PendingEdit { edit, command: Some((id, cx.now)) });
@@ -197,10 +205,21 @@ impl<P: Payload> Primary<P> {
             Edit::Complete { replica, .. } if self.has_failed(replica) => {
                 Err(ViewError::WrongState(ReplicaState::Rebuilding))
             }
-            Edit::Complete { replica, incarnation } => next.complete(replica, incarnation),
+            Edit::Complete { replica, incarnation } => {
+                self.apply_departure(next, |view| view.complete(replica, incarnation))
+            }
             Edit::Renew { replica, incarnation } => next.renew(replica, incarnation),
+            // One that is gone already was perhaps removed by just this, in a swap whose answer was lost.
+            Edit::Remove(replica) | Edit::Retire(replica) if next.replica(replica).is_none() => {
+                Ok(())
+            }
             Edit::Remove(replica) => next.remove(replica),
             Edit::ReAdd(replica) => next.readmit(replica),
+            Edit::Add(new) => next.add(new),
+            Edit::Retire(replica) => self.apply_departure(next, |view| view.retire(replica)),
+            Edit::StandIn { replica, incarnation, absent } => {
+                next.stand_in(replica, incarnation, absent)
+            }
             Edit::Change(change) => {
                 next.change(change);
                 Ok(())
@@ -263,6 +282,14 @@ impl<P: Payload> Primary<P> {
             CoordinatorAnswer::Newest(view) => {
                 self.edits.splice(0..0, edits);
                 self.newest(cx, *view);
+            }
+            CoordinatorAnswer::GivenUp => {
+                let (adds, others): (Vec<_>, Vec<_>) =
+                    edits.into_iter().partition(|p| matches!(p.edit, Edit::Add(_)));
+                self.edits.splice(0..0, others);
+                for pending in adds {
+                    finish_command(cx, pending, Err(CommandError::GivenUp));
+                }
             }
             CoordinatorAnswer::NoVolume => self.end(cx, EndReason::NoVolume),
             CoordinatorAnswer::Unknown => {
@@ -356,6 +383,7 @@ impl<P: Payload> Primary<P> {
         let old = self.view.replace(view);
         let Some(view) = self.view.clone() else { return };
         self.update_peers(cx.now);
+        self.note_absences(cx.now);
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
@@ -363,9 +391,12 @@ impl<P: Payload> Primary<P> {
         self.retarget_parts();
         self.forget_removed(cx, &view);
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
-            match record.state {
-                ReplicaState::Rebuilding => cx.note(Note::Admitted(record.id)),
-                ReplicaState::InSync => cx.note(Note::Completed(record.id)),
+            match (record.state, record.role) {
+                (ReplicaState::Rebuilding, Role::Spare(Some(absent))) => {
+                    cx.note(Note::StandsIn(record.id, absent));
+                }
+                (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
+                (ReplicaState::InSync, _) => cx.note(Note::Completed(record.id)),
                 _ => {}
             }
         }
@@ -455,7 +486,9 @@ impl<P: Payload> Primary<P> {
         peer.retry_pause = (peer.retry_pause * 2).min(longest);
         self.session_ended(replica);
         self.forget_target(mirror, bit);
-        cx.note(Note::Left(replica, cause));
+        if state.is_some() {
+            cx.note(Note::Left(replica, cause));
+        }
     }
 
     /// Forgets replicas that do not belong to the volume any more.
@@ -466,6 +499,9 @@ impl<P: Payload> Primary<P> {
             if !stays && let Some(link) = peer.any_link() {
                 links.remove(&link);
                 cx.effects.push(PrimaryEffect::Disconnect { link });
+            }
+            if !stays {
+                cx.effects.push(PrimaryEffect::Note(Note::Removed(*id, peer.node)));
             }
             stays
         });

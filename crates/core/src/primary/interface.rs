@@ -8,7 +8,7 @@ use crate::message::{Message, RebuildProgress};
 use crate::operation::{Operation, Reply, RequestError};
 use crate::settings::Settings;
 use crate::time::Instant;
-use crate::view::{Cause, Change, View, ViewError};
+use crate::view::{Cause, Change, Newcomer, View, ViewError};
 
 /// What happens to a primary.
 #[derive(Debug)]
@@ -70,6 +70,8 @@ pub enum CoordinatorAnswer {
     Newest(Box<View>),
     /// To a swap: committed.
     Committed,
+    /// To a swap: refused for good, because a replica that it adds has been given up.
+    GivenUp,
     /// The volume is not known to the coordinator (it was deleted).
     NoVolume,
     /// No answer; whether a swap was committed is unknown (V1).
@@ -95,6 +97,10 @@ pub enum Command {
     },
     /// End a verify.
     StopVerify,
+    /// Add a replica, as a copy more, a spare, or instead of another one.
+    Add(Newcomer),
+    /// Take a replica out of the volume, whatever its state.
+    Retire(ReplicaId),
     /// End: finish what is under way, flush, give up the volume.
     Detach,
 }
@@ -167,6 +173,8 @@ pub enum CommandError {
     /// The coordinator has not answered for the time that it is given. The change may have been
     /// committed all the same.
     NoCoordinator,
+    /// The coordinator has given up the replica that was to be added.
+    GivenUp,
     /// The primary ended before.
     Ended,
 }
@@ -201,6 +209,10 @@ pub enum Note {
     Serving(Generation),
     /// A replica left the view.
     Left(ReplicaId, Cause),
+    /// A replica does not belong to the volume any more: its space may be given back.
+    Removed(ReplicaId, NodeId),
+    /// A spare stands in for another replica.
+    StandsIn(ReplicaId, ReplicaId),
     /// A replica began to rebuild.
     Admitted(ReplicaId),
     /// A replica is in-sync again.

@@ -12,6 +12,7 @@ mod check;
 mod end;
 mod interface;
 mod lag;
+mod members;
 mod parts;
 mod peers;
 mod rebuilds;
@@ -251,7 +252,7 @@ impl<P: Payload> Primary<P> {
             && self.call.is_none()
             && self.edits.is_empty()
             && matches!(self.phase, Phase::Serving)
-            && self.peers.values().all(|peer| peer.is_quiet());
+            && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id));
         let pause = if is_idle { settings.lease / 4 } else { settings.reconnect_grace / 4 };
         self.tick_at = cx.now + pause.max(Duration::from_millis(1));
     }

@@ -47,6 +47,8 @@ pub(super) struct Peer {
     pub unanswered_sessions: u32,
     /// Since when there is no session.
     pub down_since: Instant,
+    /// Since when it is known to be no member.
+    pub absent_since: Option<Instant>,
     pub retry_at: Instant,
     pub retry_pause: Duration,
     pub progress: Option<RebuildProgress>,
@@ -187,6 +189,7 @@ impl<P: Payload> Primary<P> {
                     opened_at: now,
                     unanswered_sessions: 0,
                     down_since: now,
+                    absent_since: None,
                     retry_at: now,
                     retry_pause: self.config.settings.retry_pause.0,
                     progress: None,

@@ -138,7 +138,8 @@ impl<P: Payload> Primary<P> {
             ReplicaState::InSync => self.restarted(cx, mirror, replica),
             ReplicaState::Rebuilding => self.wants_to_leave(replica, Cause::Restarted),
             ReplicaState::Stale => self.admit(replica, incarnation),
-            ReplicaState::Faulty | ReplicaState::Spare => self.drop_link(cx, link),
+            ReplicaState::Spare => self.receive_spare(cx, replica, link, incarnation),
+            ReplicaState::Faulty => self.drop_link(cx, link),
         }
     }
 
@@ -243,6 +244,7 @@ impl<P: Payload> Primary<P> {
         let wanted = match (&self.phase, state) {
             (Phase::Starting(_), state) => state == Some(ReplicaState::InSync),
             (Phase::Detaching(_), Some(state)) => state.takes_writes(),
+            (Phase::Serving, Some(ReplicaState::Spare)) => self.vacancy(replica, cx.now).is_some(),
             (Phase::Serving, Some(state)) => state.takes_writes() || state == ReplicaState::Stale,
             _ => false,
         };

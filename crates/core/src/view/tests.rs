@@ -1,7 +1,7 @@
 use super::*;
 
 /// A volume of `mirrors` mirrors of `replicas` replicas, all in-sync.
-fn view(mirrors: usize, replicas: usize) -> View {
+pub(super) fn view(mirrors: usize, replicas: usize) -> View {
     let mirror = |m: usize| MirrorView {
         replicas: (0..replicas)
             .map(|r| ReplicaRecord {
@@ -12,6 +12,7 @@ fn view(mirrors: usize, replicas: usize) -> View {
                 incarnation: Incarnation(1),
                 cause: Cause::None,
                 missing_since: None,
+                role: Role::Own,
             })
             .collect(),
     };

@@ -118,6 +118,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         incarnation: Incarnation(0),
         cause: view::Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     let mirror = |m| MirrorView { replicas: (0..replicas).map(|r| record(m, r)).collect() };
     View {

@@ -80,6 +80,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         incarnation: Incarnation(0),
         cause: view::Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     let mirrors = shape.mirrors.iter().enumerate().map(|(mirror, nodes)| MirrorView {
         replicas: nodes.iter().enumerate().map(|(i, node)| record(mirror, i, *node)).collect(),

@@ -14,6 +14,7 @@ pub(crate) fn sample() -> Superblock {
         incarnation: Incarnation(5),
         cause: evenkeel_core::view::Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     let view = View {
         volume: VolumeId(7),

@@ -15,6 +15,7 @@ pub(crate) fn largest() -> View {
                 incarnation: Incarnation(u64::MAX),
                 cause: evenkeel_core::view::Cause::None,
                 missing_since: None,
+                role: Role::Own,
             })
             .collect(),
     };
@@ -77,6 +78,8 @@ fn unknown_values_are_refused_by_name() {
         (2, "\"protocol\""),
         (5, "\"bitmap\""),
         (7, "\"reserved\""),
+        (first_record + 46, "\"place\""),
+        (first_record + 47, "\"role\""),
         (first_record + 48, "\"replica state\""),
         (first_record + 49, "\"cause\""),
     ] {

@@ -27,10 +27,12 @@ use super::handlers::{disk, node, volume};
         volume::delete,
         volume::stop,
         volume::assemble,
+        volume::change,
         volume::attach,
         volume::detach,
         volume::export_nbd,
         volume::unexport_nbd,
+        volume::add_replica,
         volume::replica,
     ),
     components(schemas(ErrorAnswer, ApiError, ErrorCode))

@@ -20,6 +20,8 @@
 //! | POST | [`DETACH`] | `DetachRequest` | | `DetachAnswer` |
 //! | POST | [`EXPORT_NBD`] | `ExportNbdRequest` | | `ExportAnswer` |
 //! | DELETE | [`EXPORT_NBD`] | | | `DoneAnswer` |
+//! | PATCH | [`VOLUME`] | `ChangeVolumeRequest` | | `ChangeAnswer` |
+//! | POST | [`REPLICAS`] | `AddReplicaRequest` | | `ChangeAnswer` |
 //! | POST | [`REPLICA`] | | | `VolumeAnswer` |
 
 /// Describes all others.
@@ -50,6 +52,8 @@ pub const ATTACH: &str = "/v1/volumes/{volume}/attach";
 pub const DETACH: &str = "/v1/volumes/{volume}/detach";
 /// Serves an attached volume by NBD.
 pub const EXPORT_NBD: &str = "/v1/volumes/{volume}/exports/nbd";
+/// The replicas of a volume.
+pub const REPLICAS: &str = "/v1/volumes/{volume}/replicas";
 /// Tells a replica something: `action` is `fail`, `remove` or `re-add`; `replica` is its identity,
 /// at least 4 digits from its start, or `NODE:DISK`.
 pub const REPLICA: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}";

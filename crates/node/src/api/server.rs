@@ -62,7 +62,12 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::DISKS, get(handlers::disk::list).post(handlers::disk::add))
         .route(routes::DISK, delete(handlers::disk::remove))
         .route(routes::VOLUMES, get(handlers::volume::list).post(handlers::volume::create))
-        .route(routes::VOLUME, get(handlers::volume::status).delete(handlers::volume::delete))
+        .route(
+            routes::VOLUME,
+            get(handlers::volume::status)
+                .patch(handlers::volume::change)
+                .delete(handlers::volume::delete),
+        )
         .route(routes::STOP, post(handlers::volume::stop))
         .route(routes::ASSEMBLE, post(handlers::volume::assemble))
         .route(routes::ATTACH, post(handlers::volume::attach))
@@ -71,6 +76,7 @@ fn paths() -> Router<Arc<Node>> {
             routes::EXPORT_NBD,
             post(handlers::volume::export_nbd).delete(handlers::volume::unexport_nbd),
         )
+        .route(routes::REPLICAS, post(handlers::volume::add_replica))
         .route(routes::REPLICA, post(handlers::volume::replica))
 }
 

@@ -153,6 +153,8 @@ fn numbers(config: &Config) -> Result<(), String> {
     let longest = times.lag_longest_pause_seconds;
     within("times.lag_pause_seconds", times.lag_pause_seconds, 1, longest.max(1))?;
     within("times.lag_longest_pause_seconds", longest, 1, 86_400)?;
+    let spare_after = times.spare_takes_over_after_ms;
+    within("times.spare_takes_over_after_ms", spare_after, 0, 30 * 86_400_000)?;
     match config.data.memory_per_worker < config.data.memory_per_volume {
         true => Err("data.memory_per_worker is less than data.memory_per_volume: raise it".into()),
         false => Ok(()),

@@ -44,6 +44,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "lag_least_ms",
             "lag_pause_seconds",
             "lag_longest_pause_seconds",
+            "spare_takes_over_after_ms",
         ],
     ),
     ("nbd", &["listen", "most_clients", "insecure", "tls"]),

@@ -19,6 +19,7 @@ use crate::identity::random_u128;
 
 mod assembly;
 mod drafts;
+mod placements;
 
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
 const NODES: TableDefinition<&str, &[u8]> = TableDefinition::new("nodes");
@@ -148,6 +149,9 @@ impl Embedded {
             Request::Create(volume) => inner.create(&volume),
             Request::GiveUp { volume } => inner.give_up(&volume),
             Request::Swap { node, view } => inner.swap(&node, &view),
+            Request::Place { volume, replica, same_disk } => {
+                inner.place(&volume, replica, same_disk)
+            }
             Request::Forget { volume, replica } => inner.forget(&volume, &replica),
             Request::Stop { volume, stopped } => inner.stop(&volume, stopped),
             Request::Assemble { volume, replaces, node } => {
@@ -307,20 +311,10 @@ impl Inner {
             if let Some(node) = dropped(&next, &newest, by).find(|n| self.alive(&n.to_string())) {
                 return Ok(Answer::NotExpired { node: node.to_string() });
             }
-            store_view(transaction, &next)?;
-            Ok(Answer::Done)
-        })
-    }
-
-    fn forget(&self, volume: &str, replica: &str) -> Stored<Answer> {
-        self.change(|transaction| {
-            let mut volumes = db(transaction.open_table(VOLUMES))?;
-            let found = db(volumes.get(volume))?.map(|v| json::<VolumeRecord>(v.value()));
-            let Some(mut record) = found.transpose()? else { return Ok(Answer::NoVolume) };
-            for placed in record.replicas.iter_mut().filter(|placed| placed.id == replica) {
-                placed.removed = true;
+            if !placements::follow(transaction, &newest, &next)? {
+                return Ok(Answer::GivenUp);
             }
-            db(volumes.insert(volume, text(&record)?.as_slice()))?;
+            store_view(transaction, &next)?;
             Ok(Answer::Done)
         })
     }
@@ -359,6 +353,7 @@ impl Inner {
 
     fn fates(&self, found: &[FoundReplica]) -> Stored<Answer> {
         self.give_up_dead()?;
+        self.forget_unmade()?;
         let transaction = db(self.database.begin_read())?;
         let deleted = db(transaction.open_table(DELETED))?;
         let drafts = db(transaction.open_table(drafts::DRAFTS))?;

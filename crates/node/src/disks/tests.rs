@@ -20,6 +20,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         incarnation: Incarnation(0),
         cause: view::Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     let view = View {
         volume,

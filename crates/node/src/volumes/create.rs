@@ -7,7 +7,7 @@ use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
     Bitmap, CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId,
-    Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, View, VolumeId, settings,
+    Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View, VolumeId, settings,
     stripe,
 };
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
@@ -172,6 +172,7 @@ fn first_view(
             incarnation: Incarnation(0),
             cause: Cause::None,
             missing_since: None,
+            role: Role::Own,
         })
     };
     let mirror = |disks: &Vec<Disk>| {
@@ -232,6 +233,7 @@ impl Draft {
             node: record.node.to_string(),
             disk: disk.name.clone(),
             removed: false,
+            maker: None,
         };
         VolumeRecord {
             id: self.view.volume.to_string(),

@@ -21,7 +21,7 @@ use crate::disks::NewReplica;
 use crate::node::Node;
 
 /// How long a node may take to make a replica: a block device may have to be zeroed.
-const CREATION: Duration = Duration::from_secs(24 * 3600);
+pub(super) const CREATION: Duration = Duration::from_secs(24 * 3600);
 /// The pause between attempts to give up a draft while the coordinator does not answer.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -101,7 +101,7 @@ async fn make_replicas(node: &Arc<Node>, draft: &Draft, what: &str) -> Result<()
     failed.map_or(Ok(()), Err)
 }
 
-async fn make_one(
+pub(super) async fn make_one(
     node: &Arc<Node>,
     target: NodeId,
     disk: String,
@@ -170,4 +170,17 @@ pub(super) async fn delete_one(
     let deadline = cluster::COMMAND;
     cluster::forward::<(), bool>(node, &life, Method::DELETE, &path, None, deadline).await?;
     Ok(())
+}
+
+/// Gives the space of a replica back that does not belong to its volume any more, now or when its
+/// node sweeps its disks.
+pub(super) async fn delete_removed(
+    node: &Arc<Node>,
+    home: NodeId,
+    volume: VolumeId,
+    replica: ReplicaId,
+) {
+    if let Err(error) = delete_one(node, home, volume, replica).await {
+        tracing::warn!(%replica, %error, "a removed replica is deleted when its node answers");
+    }
 }

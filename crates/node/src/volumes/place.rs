@@ -7,6 +7,10 @@ use evenkeel_format::disk_length;
 use crate::api::types::{CreateVolumeRequest, Disk, DiskKind};
 use crate::api::{ApiError, ErrorCode};
 
+mod more;
+
+pub(super) use more::{OneMore, one_more};
+
 /// Disks for all replicas, mirror by mirror, by their index in `disks`.
 pub(super) type Placement = Vec<Vec<usize>>;
 

@@ -189,7 +189,8 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
             replicas: replicas(node, record, view, index),
         })
         .collect();
-    let states = || view.replicas().map(|(_, record)| record.state);
+    let is_idle = |state: &ReplicaState| *state == ReplicaState::Spare;
+    let states = || view.replicas().map(|(_, record)| record.state).filter(|s| !is_idle(s));
     let health = if states().all(|s| s == ReplicaState::InSync) {
         VolumeHealth::InSync
     } else if states().all(ReplicaState::takes_writes) {
@@ -251,6 +252,8 @@ fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> V
             node: node.coordinator.node_ref(replica.node),
             node_alive: if here { Some(true) } else { known },
             state: words::state(replica.state),
+            role: words::role(replica.role),
+            instead_of: replica.role.instead_of().map(|other| other.to_string()),
             cause: words::cause(replica.cause),
             reason: words::reason(replica.state, replica.cause),
             connected: None,
@@ -265,7 +268,7 @@ fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> V
 /// A replica's node and disk, as in `alpha:disk1`.
 pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> String {
     let id = replica.to_string();
-    match attached.record.replicas.iter().find(|placed| placed.id == id) {
+    match attached.record().replicas.iter().find(|placed| placed.id == id) {
         Some(placed) => {
             let name = node.coordinator.node_by_name(&placed.node).map(|life| life.node.name);
             format!("{}:{}", name.unwrap_or_else(|| placed.node.clone()), placed.disk)
@@ -279,7 +282,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let volume = node.data.volume_status(attached.id).await?;
     let core = volume.primary?;
     let view = core.view.clone()?;
-    let mut status = base(node, &attached.record, &view);
+    let mut status = base(node, &attached.record(), &view);
     status.source = StatusSource::Primary;
     let here = attached.primary.node;
     status.primaries = view.primaries.iter().map(|p| primary(node, p.node)).collect();
@@ -355,7 +358,7 @@ fn suspended(node: &Node, attached: &Attached, waiting: Waiting, since: Duration
         Waiting::Replica(mirror) => (
             WaitsFor::Replica,
             Some(mirror),
-            match attached.record.no_data {
+            match attached.record().no_data {
                 NoData::Suspend { seconds } => Some(seconds),
                 NoData::Error => Some(0),
             },

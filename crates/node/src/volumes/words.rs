@@ -2,7 +2,7 @@
 
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::view::Cause;
-use evenkeel_core::{ReplicaId, ReplicaState};
+use evenkeel_core::{ReplicaId, ReplicaState, Role};
 
 use crate::api::ErrorCode;
 use crate::api::types;
@@ -14,6 +14,14 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
         Note::Left(replica, cause) => {
             format!("the replica on {} left: {cause}", place(*replica))
         }
+        Note::Removed(replica, _) => {
+            format!("the replica on {} does not belong to the volume any more", place(*replica))
+        }
+        Note::StandsIn(spare, absent) => format!(
+            "the spare on {} stands in for the replica on {}",
+            place(*spare),
+            place(*absent)
+        ),
         Note::Admitted(replica) => format!("the replica on {} rebuilds", place(*replica)),
         Note::Completed(replica) => format!("the replica on {} is in-sync again", place(*replica)),
         Note::Suspended(Waiting::Start) => "requests wait for the attach to finish".into(),
@@ -103,6 +111,14 @@ pub(crate) const fn state(state: ReplicaState) -> types::ReplicaState {
     }
 }
 
+pub(super) const fn role(role: Role) -> types::ReplicaRole {
+    match role {
+        Role::Own => types::ReplicaRole::Copy,
+        Role::Replaces(_) => types::ReplicaRole::Replacement,
+        Role::Spare(_) => types::ReplicaRole::Spare,
+    }
+}
+
 /// One character for a replica's state, as in `[UU_]`.
 pub(super) const fn letter(state: ReplicaState) -> char {
     match state {
@@ -136,7 +152,10 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
     let why = cause.to_string();
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
     Some(match state {
-        ReplicaState::InSync => return None,
+        ReplicaState::InSync | ReplicaState::Spare => return None,
+        ReplicaState::Stale if because.is_empty() => {
+            "it holds nothing yet; it copies what it lacks as soon as it can be reached".into()
+        }
         ReplicaState::Rebuilding => format!("it copies what it lacks{because}"),
         ReplicaState::Stale if cause == Cause::OtherLineage => {
             "it was written apart from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
@@ -147,6 +166,5 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
         ReplicaState::Faulty => {
             format!("it failed{because}; bring it back by `evenkeel replica re-add`, or remove it")
         }
-        ReplicaState::Spare => "it holds nothing yet".into(),
     })
 }

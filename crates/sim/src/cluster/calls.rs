@@ -106,6 +106,7 @@ impl Cluster {
                 self.forget_losses(record.id);
             }
         }
+        self.mark_members(before, &view);
         if view.replicas().count() < before.replicas().count() {
             self.marks.reach(Mark::Removed);
         }

@@ -92,6 +92,7 @@ impl Cluster {
             }
             Fault::CoordinatorAway => self.coordinator.away_until = until,
             Fault::Operator => self.operate(replica, until),
+            Fault::Members => self.change_members(replica),
             Fault::Detach => self.command_somewhere(Command::Detach),
             Fault::NoConnections => self.no_connections_until = until,
             Fault::SlowNetwork => self.slow_network_until = until,

@@ -160,6 +160,9 @@ impl Cluster {
     /// present life and with all answered if not.
     fn is_settled(&self, record: &ReplicaRecord, peer: Option<&PeerStatus>) -> bool {
         let is_in_sync = record.state == ReplicaState::InSync;
+        if record.state == ReplicaState::Spare {
+            return true;
+        }
         if self.is_dead(record.id) {
             return !is_in_sync;
         }

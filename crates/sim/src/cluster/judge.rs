@@ -107,7 +107,8 @@ impl Cluster {
         let moment = self.tick_moment();
         let volume = 0..self.profile.sectors();
         let parts = self.parts(volume.start, volume.end);
-        let volatile = self.profile.protocol != Protocol::C;
+        let is_relaxed = self.coordinator.newest().protocol != Protocol::C;
+        let volatile = std::mem::replace(&mut self.relaxed, is_relaxed);
         let mut lost = vec![volatile; volume.len()];
         for slot in self.replicas.iter().filter(|slot| !slot.lost.is_empty()) {
             for part in parts.iter().filter(|part| part.mirror == slot.mirror) {
@@ -143,7 +144,7 @@ impl Cluster {
             let members = view.mirrors[part.mirror].members();
             let members: Vec<_> =
                 members.filter_map(|record| self.member(record, write, part, primary)).collect();
-            let verdict = agreement::check(self.profile.protocol, durable, &members);
+            let verdict = agreement::check(view.protocol, durable, &members);
             self.judge(verdict.map_err(|mut violation| {
                 let (first, count) = (part.volume_sector, part.count);
                 violation.text += &format!(" (write #{write}, sectors {first}+{count})");

@@ -8,6 +8,7 @@ mod faults;
 mod finale;
 mod judge;
 mod links;
+mod members;
 mod nodes;
 mod primaries;
 mod replicas;
@@ -140,6 +141,9 @@ pub struct Cluster {
     budget: u64,
     /// Whether faults are still injected.
     faulty: bool,
+    /// Whether, since a primary began to serve last, any view acknowledged by A or B: the next one
+    /// may find writes gone that no flush covers.
+    relaxed: bool,
     no_connections_until: Time,
     slow_network_until: Time,
     sabotage: Option<Sabotage>,
@@ -173,6 +177,7 @@ impl Cluster {
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
+            relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,
             slow_network_until: 0,
             sabotage,

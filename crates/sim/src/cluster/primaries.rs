@@ -265,7 +265,12 @@ impl Cluster {
                 }
             }
             Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
-            Note::Lagging { .. } | Note::Left(..) | Note::Admitted(_) | Note::Completed(_) => {}
+            Note::Lagging { .. }
+            | Note::Left(..)
+            | Note::Removed(..)
+            | Note::StandsIn(..)
+            | Note::Admitted(_)
+            | Note::Completed(_) => {}
         }
     }
 }

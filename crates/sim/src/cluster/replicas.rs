@@ -69,6 +69,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
             incarnation: Incarnation(0),
             cause: Cause::None,
             missing_since: None,
+            role: Role::Own,
         }
     };
     let mirrors = profile.placement.iter();
@@ -90,39 +91,53 @@ pub(super) fn first_view(profile: &Profile) -> View {
     }
 }
 
+/// Where a replica is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub id: ReplicaId,
+    pub mirror: usize,
+    pub node: usize,
+}
+
 /// The replicas of a new volume, each with the first view in its superblocks.
 pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
     let nodes = profile.placement.iter().flatten();
-    let sectors = (view.replica_size() / u64::from(SECTOR)) as u32;
-    let replicas = view.replicas().zip(nodes);
-    replicas
+    let places = view.replicas().zip(nodes);
+    places
         .map(|((mirror, record), node)| {
-            let (store, superblock) = Store::create(record.id, mirror as u32, view, profile.layout);
-            ReplicaSlot {
-                id: record.id,
-                node: *node,
-                mirror,
-                disk: Disk::new(sectors, &superblock),
-                health: Health::default(),
-                store,
-                core: None,
-                life: 0,
-                incarnation: Incarnation(0),
-                ended: 0,
-                adopted: view.generation,
-                open_regions: BTreeSet::new(),
-                pending: BTreeMap::new(),
-                last_action: 0,
-                fence: Fence::default(),
-                joined: BTreeMap::new(),
-                received: HashSet::new(),
-                refused: HashMap::new(),
-                lost: BTreeSet::new(),
-                tick: None,
-                source: None,
-            }
+            make(profile, view, Place { id: record.id, mirror, node: *node })
         })
         .collect()
+}
+
+/// A new replica with this view in its superblocks.
+pub(super) fn make(profile: &Profile, view: &View, place: Place) -> ReplicaSlot {
+    let Place { id, mirror, node } = place;
+    let sectors = (view.replica_size() / u64::from(SECTOR)) as u32;
+    let (store, superblock) = Store::create(id, mirror as u32, view, profile.layout);
+    ReplicaSlot {
+        id,
+        node,
+        mirror,
+        disk: Disk::new(sectors, &superblock),
+        health: Health::default(),
+        store,
+        core: None,
+        life: 0,
+        incarnation: Incarnation(0),
+        ended: 0,
+        adopted: view.generation,
+        open_regions: BTreeSet::new(),
+        pending: BTreeMap::new(),
+        last_action: 0,
+        fence: Fence::default(),
+        joined: BTreeMap::new(),
+        received: HashSet::new(),
+        refused: HashMap::new(),
+        lost: BTreeSet::new(),
+        tick: None,
+        source: None,
+    }
 }
 
 impl Cluster {

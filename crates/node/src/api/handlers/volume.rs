@@ -9,7 +9,9 @@ use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Body, Forwarded, Json, Query};
 use crate::api::types::*;
 use crate::node::Node;
-use crate::volumes::{assemble, attach, create, delete, export, replica, status, stop};
+use crate::volumes::{
+    assemble, attach, change, create, delete, export, members, replica, status, stop,
+};
 
 /// All volumes of the cluster.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",
@@ -139,6 +141,35 @@ pub async fn unexport_nbd(
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<DoneAnswer>, ApiError> {
     export::unexport(&node, &volume, forwarded).await.map(Json)
+}
+
+/// Changes the protocol of a volume, or how many replicas its mirrors have.
+#[utoipa::path(patch, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume-change",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = ChangeVolumeRequest,
+    responses((status = 200, body = ChangeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn change(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<ChangeVolumeRequest>,
+) -> Result<Json<ChangeAnswer>, ApiError> {
+    change::change(&node, &volume, request, forwarded).await.map(Json)
+}
+
+/// Adds a replica to a volume, as a copy, a spare, or instead of another one.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/replicas", tag = "volumes",
+    operation_id = "replica-add",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = AddReplicaRequest,
+    responses((status = 200, body = ChangeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn add_replica(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<AddReplicaRequest>,
+) -> Result<Json<ChangeAnswer>, ApiError> {
+    members::add(&node, &volume, request, forwarded).await.map(Json)
 }
 
 /// Fails, removes or re-adds a replica.

@@ -4,12 +4,14 @@
 //! seconds since 1970-01-01 UTC; a field that is `null` or absent is not known or does not apply.
 
 mod assemble;
+mod change;
 mod disk;
 mod examine;
 mod node;
 mod volume;
 
 pub use assemble::*;
+pub use change::*;
 pub use disk::*;
 pub use examine::*;
 pub use node::*;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::NodeRef;
+use super::{NodeRef, ReplicaRole};
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -406,6 +406,12 @@ pub struct ReplicaStatus {
     pub disk: Option<String>,
     /// What it is to its mirror.
     pub state: ReplicaState,
+    /// Why it is in its mirror.
+    #[serde(default)]
+    pub role: ReplicaRole,
+    /// The replica that it replaces or stands in for, by its identity.
+    #[serde(default)]
+    pub instead_of: Option<String>,
     /// Why it is not in-sync.
     pub cause: Option<ReplicaCause>,
     /// The same as a sentence, with what to do if something has to be done.

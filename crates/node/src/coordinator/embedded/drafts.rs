@@ -64,14 +64,26 @@ impl Inner {
         for entry in db(db(transaction.open_table(DRAFTS))?.iter())? {
             let (volume, draft) = db(entry)?;
             let draft: Draft = json(draft.value())?;
-            let node = db(nodes.get(draft.node.as_str()))?;
-            let node = node.map(|node| json::<NodeRecord>(node.value())).transpose()?;
-            let same_life = node.is_some_and(|node| node.incarnation == draft.incarnation);
-            if !same_life || !self.alive(&draft.node) {
+            if self.is_over(&nodes, &draft.node, draft.incarnation)? {
                 dead.push(volume.value().to_owned());
             }
         }
         Ok(dead)
+    }
+}
+
+impl Inner {
+    /// Whether a life of a node's daemon has ended, or has not been heard of for the expiry time.
+    pub(super) fn is_over(
+        &self,
+        nodes: &impl ReadableTable<&'static str, &'static [u8]>,
+        node: &str,
+        incarnation: u64,
+    ) -> Stored<bool> {
+        let found = db(nodes.get(node))?;
+        let found = found.map(|node| json::<NodeRecord>(node.value())).transpose()?;
+        let same_life = found.is_some_and(|node| node.incarnation == incarnation);
+        Ok(!same_life || !self.alive(node))
     }
 }
 

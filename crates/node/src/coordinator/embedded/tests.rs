@@ -41,6 +41,7 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
         node: ALPHA.to_string(),
         disk: "d".into(),
         removed: false,
+        maker: None,
     };
     let record = VolumeRecord {
         id: view.volume.to_string(),
@@ -52,7 +53,7 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }
 
-fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
+pub(super) fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
     let view = ViewText::encode(view).unwrap();
     coordinator.answer(Request::Swap { node: by.to_string(), view }).unwrap()
 }
@@ -173,17 +174,4 @@ fn a_deleted_volume_is_remembered_as_such() {
     assert_eq!(fate(), Fate::Deleted);
     let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
     assert!(matches!(read, Answer::NoVolume));
-}
-
-#[test]
-fn a_replica_that_was_taken_out_may_be_removed_from_its_disk() {
-    let dir = tempfile::tempdir().unwrap();
-    let coordinator = open(dir.path(), Duration::from_secs(10));
-    let (stored, _) = volume(&coordinator, "web");
-    let (volume, replica) = (stored.record.id.clone(), stored.record.replicas[0].id.clone());
-    create(&coordinator, &stored);
-    let forget = Request::Forget { volume: volume.clone(), replica: replica.clone() };
-    coordinator.answer(forget).unwrap();
-    let answer = coordinator.answer(Request::Fates(vec![FoundReplica { volume, replica }]));
-    assert!(matches!(answer.unwrap(), Answer::Fates(fates) if fates == [Fate::Deleted]));
 }

@@ -12,6 +12,7 @@ fn view() -> View {
         incarnation: Incarnation(7),
         cause: Cause::None,
         missing_since: None,
+        role: Role::Own,
     };
     View {
         volume: VolumeId(1),

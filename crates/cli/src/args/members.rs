@@ -1,0 +1,82 @@
+//! Arguments of the commands that change a volume's members and shape.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{ProtocolName, ReplicaArgs};
+use crate::output::parse_span;
+
+/// Waiting for the end of what a command has begun.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// Wait until the whole volume is in-sync
+    #[arg(long)]
+    pub wait: bool,
+    /// How long to wait: 30s, 5m, 2h
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    pub timeout: Duration,
+}
+
+/// Arguments of `replica add`.
+#[derive(Debug, Args)]
+pub struct ReplicaAddArgs {
+    /// The volume
+    pub volume: String,
+    /// Where; chosen by free space, on a node without another replica of the mirror, if not given
+    #[arg(value_name = "NODE:DISK")]
+    pub on: Option<String>,
+    /// As a spare, which stands in for a replica that fails
+    #[arg(long)]
+    pub spare: bool,
+    /// The mirror, by its number; needed if the volume has several
+    #[arg(long)]
+    pub mirror: Option<usize>,
+    /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
+    #[arg(long)]
+    pub same_node: bool,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Arguments of `replica replace`.
+#[derive(Debug, Args)]
+pub struct ReplicaReplaceArgs {
+    /// Which.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
+    /// Where to; chosen by free space if not given
+    #[arg(value_name = "NODE:DISK")]
+    pub on: Option<String>,
+    /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
+    #[arg(long)]
+    pub same_node: bool,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Arguments of `volume change`.
+#[derive(Debug, Args)]
+#[group(id = "what", required = true, multiple = true, args = ["protocol", "replicas"])]
+pub struct ChangeArgs {
+    /// The volume
+    pub name: String,
+    /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C when all wrote it
+    #[arg(long, value_enum, ignore_case = true)]
+    pub protocol: Option<ProtocolName>,
+    /// Copies of each block. More are added where there is most room; of fewer, those go first that
+    /// are not in-sync, then the last in `volume status`
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub replicas: Option<u16>,
+    /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
+    #[arg(long)]
+    pub same_node: bool,
+    /// Yes, remove copies for good
+    #[arg(long)]
+    pub yes: bool,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}

@@ -1,0 +1,63 @@
+//! Volumes: changes of their shape and members.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{VolumeProtocol, VolumeStatus};
+
+/// Adds a replica to a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AddReplicaRequest {
+    /// Where: `NODE:DISK`; `null`: the disk with the most free space, on a node without another
+    /// replica of the mirror.
+    pub on: Option<String>,
+    /// To which mirror, by its index; `null`: to the only one.
+    pub mirror: Option<usize>,
+    /// As a spare, which stands in for a replica that fails.
+    pub spare: bool,
+    /// Instead of this replica (as in the path of a replica's commands), which is removed when the
+    /// new one is in-sync.
+    pub replaces: Option<String>,
+    /// Permit a node, even a disk, that holds another replica of the mirror (for trials).
+    pub same_node: bool,
+}
+
+/// Changes a volume. What is `null` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChangeVolumeRequest {
+    /// When a write is acknowledged.
+    pub protocol: Option<VolumeProtocol>,
+    /// Copies of each mirror, 1 to 16, without spares. If there are more, those leave first that are
+    /// not in-sync, of equals the last in the view; never the last in-sync one.
+    pub replicas: Option<usize>,
+    /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
+    pub same_node: bool,
+}
+
+/// Answer to a change of a volume.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ChangeAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// Whether anything was changed; not if it was so already.
+    pub changed: bool,
+    /// What was done, in a sentence.
+    pub message: String,
+    /// The volume after it.
+    pub volume: VolumeStatus,
+}
+
+/// Why a replica is in its mirror.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplicaRole {
+    /// It is one of the mirror's copies.
+    #[default]
+    Copy,
+    /// It takes the place of another one, which leaves when this is in-sync.
+    Replacement,
+    /// It is a spare, or stands in for another one as such.
+    Spare,
+}

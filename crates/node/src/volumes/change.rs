@@ -1,0 +1,143 @@
+//! Changing a volume: its protocol, and how many replicas its mirrors have.
+
+use std::sync::Arc;
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::view::Change;
+use evenkeel_core::{Protocol, Role, settings};
+use hyper::Method;
+
+use super::lookup::{Found, find, life, moved, primary_elsewhere};
+use super::{make, members, replica, status, view_change};
+use crate::api::types::{ChangeAnswer, ChangeVolumeRequest, VERSION, VolumeProtocol};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::node::Node;
+
+/// Changes a volume, wherever it is attached. What is as asked for already is left so.
+///
+/// # Errors
+/// If there is no such volume, a value is not permitted, or the view does not permit it. What stands
+/// before it in the request may have been changed then.
+pub async fn change(
+    node: &Arc<Node>,
+    volume: &str,
+    request: ChangeVolumeRequest,
+    forwarded: bool,
+) -> Result<ChangeAnswer, ApiError> {
+    let what = format!("cannot change volume {volume}");
+    check(&request, &what)?;
+    let found = find(node, &what, volume).await?;
+    if node.volumes.get(found.view.volume).is_none()
+        && let Some(elsewhere) = primary_elsewhere(node, &found.view)
+    {
+        if forwarded {
+            return Err(moved(&what));
+        }
+        let target = life(node, &what, elsewhere)?;
+        let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
+        let (body, deadline) = (Some(&request), make::CREATION);
+        return cluster::forward(node, &target, Method::PATCH, &path, body, deadline).await;
+    }
+    let mut done = Vec::new();
+    if let Some(protocol) = request.protocol {
+        done.extend(set_protocol(node, &found, protocol, &what).await?);
+    }
+    if let Some(copies) = request.replicas {
+        done.extend(set_copies(node, &found, copies, request.same_node, &what).await?);
+    }
+    let (changed, message) = match done.is_empty() {
+        true => (false, "it was so already".to_owned()),
+        false => (true, done.join("; ")),
+    };
+    let volume = status::one(node, &found.stored.record.id, forwarded).await?;
+    Ok(ChangeAnswer { version: VERSION, changed, message, volume })
+}
+
+fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
+    let bad =
+        |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    if request.protocol.is_none() && request.replicas.is_none() {
+        return bad("nothing is to be changed".into(), "Give a protocol or a number of replicas");
+    }
+    match request.replicas {
+        Some(copies) if !(1..=settings::MOST_REPLICAS).contains(&copies) => bad(
+            format!("the number of replicas is {copies}"),
+            &format!("Choose 1 to {}", settings::MOST_REPLICAS),
+        ),
+        _ => Ok(()),
+    }
+}
+
+async fn set_protocol(
+    node: &Arc<Node>,
+    found: &Found,
+    protocol: VolumeProtocol,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let wanted = match protocol {
+        VolumeProtocol::A => Protocol::A,
+        VolumeProtocol::B => Protocol::B,
+        VolumeProtocol::C => Protocol::C,
+    };
+    if found.view.protocol == wanted {
+        return Ok(None);
+    }
+    view_change::carry_out(node, found, Command::Change(Change::Protocol(wanted)), what).await?;
+    Ok(Some(format!("writes are acknowledged by protocol {wanted} from now on")))
+}
+
+async fn set_copies(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    same_node: bool,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let replaces = |(_, record): (usize, &evenkeel_core::ReplicaRecord)| {
+        matches!(record.role, Role::Replaces(_))
+    };
+    let fewer = found.view.mirrors.iter().any(|mirror| mirror.copies().count() > copies);
+    if fewer && found.view.replicas().any(replaces) {
+        let why = "a replica is being replaced, so it is not clear which one is to go";
+        let advice = "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the one that is on its way";
+        return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+    }
+    let removed = fewer_copies(node, found, copies, what).await?;
+    let added = members::more_copies(node, found, copies, same_node, what).await?;
+    Ok(match (added, removed.len()) {
+        (0, 0) => None,
+        (0, _) => Some(format!("removed the replicas on {}", removed.join(", "))),
+        (added, _) => Some(format!("added {added} replica(s), which copy what they lack")),
+    })
+}
+
+/// Takes copies out of each mirror until it has so many: first those that are not in-sync, of equals
+/// the last in the view. Tells their places.
+async fn fewer_copies(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    what: &str,
+) -> Result<Vec<String>, ApiError> {
+    let mut removed = Vec::new();
+    for mirror in 0..found.view.mirrors.len() {
+        loop {
+            let found = find(node, what, &found.stored.record.id).await?;
+            let Some(now) = found.view.mirrors.get(mirror) else { break };
+            if now.copies().count() <= copies {
+                break;
+            }
+            let Some(id) = now.dispensable() else {
+                let why = "the mirror would lose its last in-sync replica";
+                let advice = "Wait for a rebuild to end, or re-add another replica";
+                return Err(ApiError::new(ErrorCode::LastInSync, what, why, advice));
+            };
+            let record = found.view.replica(id).map(|(_, record)| *record);
+            removed.extend(record.map(|r| replica::places(node, &found, &r)[0].clone()));
+            view_change::carry_out(node, &found, Command::Retire(id), what).await?;
+            replica::take_out(node, &found, id).await;
+        }
+    }
+    Ok(removed)
+}

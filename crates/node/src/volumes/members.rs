@@ -1,0 +1,303 @@
+//! Adding replicas to the mirrors of a volume, as copies, spares, or instead of others.
+//!
+//! In this order, so that whatever dies in between leaves nothing behind: the place is noted at the
+//! coordinator, the replica is made on its disk, a view takes it in. What it is for stands in the
+//! view, and is carried out by whoever runs the volume then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::replica::IntentLayout;
+use evenkeel_core::{Incarnation, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
+use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
+use hyper::Method;
+
+use super::lookup::{Found, find, life, moved, primary_elsewhere, unexpected};
+use super::place::{OneMore, one_more};
+use super::{make, replica, status, view_change};
+use crate::api::types::{AddReplicaRequest, ChangeAnswer, Disk, VERSION};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::coordinator::{Answer, CallError, Maker, PlacedReplica, Request};
+use crate::disks::NewReplica;
+use crate::identity::random_u128;
+use crate::node::Node;
+
+/// The pause between attempts to give a replica up while the coordinator does not answer.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A replica that is to be added.
+struct Plan<'a> {
+    mirror: usize,
+    role: Role,
+    on: Option<&'a str>,
+    same_node: bool,
+}
+
+/// Adds a replica to a volume, wherever that is attached.
+///
+/// # Errors
+/// If there is no such volume, mirror or place, no room, or the view does not permit it.
+pub async fn add(
+    node: &Arc<Node>,
+    volume: &str,
+    request: AddReplicaRequest,
+    forwarded: bool,
+) -> Result<ChangeAnswer, ApiError> {
+    let what = match &request.replaces {
+        Some(old) => format!("cannot replace replica {old} of volume {volume}"),
+        None => format!("cannot add a replica to volume {volume}"),
+    };
+    let found = find(node, &what, volume).await?;
+    if node.volumes.get(found.view.volume).is_none()
+        && let Some(elsewhere) = primary_elsewhere(node, &found.view)
+    {
+        if forwarded {
+            return Err(moved(&what));
+        }
+        let target = life(node, &what, elsewhere)?;
+        let path = routes::fill(routes::REPLICAS, &[&found.stored.record.id]);
+        let (body, deadline) = (Some(&request), make::CREATION);
+        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    }
+    let (changed, message) = match plan(node, &found, &request, &what)? {
+        Err(already) => (false, already),
+        Ok(plan) => one(node, &found, &plan, &what).await?,
+    };
+    let volume = status::one(node, &found.stored.record.id, forwarded).await?;
+    Ok(ChangeAnswer { version: VERSION, changed, message, volume })
+}
+
+/// What is to be done, or a sentence that it has been done already.
+fn plan<'a>(
+    node: &Node,
+    found: &Found,
+    request: &'a AddReplicaRequest,
+    what: &str,
+) -> Result<Result<Plan<'a>, String>, ApiError> {
+    let bad =
+        |why: &str, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    let (on, same_node) = (request.on.as_deref(), request.same_node);
+    if let Some(on) = on.filter(|_| !same_node)
+        && let Some(sentence) = is_there(node, found, on, request)
+    {
+        return Ok(Err(sentence));
+    }
+    let Some(old) = &request.replaces else {
+        let mirrors = found.view.mirrors.len();
+        let role = if request.spare { Role::Spare(None) } else { Role::Own };
+        return match request.mirror {
+            Some(mirror) if mirror < mirrors => Ok(Ok(Plan { mirror, role, on, same_node })),
+            None if mirrors == 1 => Ok(Ok(Plan { mirror: 0, role, on, same_node })),
+            None => bad("the volume has several mirrors", "Say to which (--mirror)"),
+            Some(_) => bad("the volume has no such mirror", "See `evenkeel volume status`"),
+        };
+    };
+    if request.spare {
+        return bad("a spare does not replace anything", "Leave one of the two out");
+    }
+    let old = replica::resolve(node, found, old, what)?;
+    let instead = |record: &&ReplicaRecord| record.role == Role::Replaces(old);
+    if let Some(record) = found.view.replicas().map(|(_, record)| record).find(instead) {
+        let place = &replica::places(node, found, record)[0];
+        return Ok(Err(format!("the replica on {place} is to replace it already")));
+    }
+    let mirror = found.view.replica(old).map_or(0, |(mirror, _)| mirror);
+    Ok(Ok(Plan { mirror, role: Role::Replaces(old), on, same_node }))
+}
+
+/// Whether the volume has a replica at the place that is named, if it is what is asked for.
+fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -> Option<String> {
+    let here = |(mirror, record): &(usize, &ReplicaRecord)| {
+        let is_mirror = request.mirror.is_none_or(|wanted| wanted == *mirror);
+        is_mirror && replica::places(node, found, record).iter().any(|place| place == on)
+    };
+    let (_, record) = found.view.replicas().find(here)?;
+    let old_is_gone = |old: &String| {
+        replica::resolve(node, found, old, "")
+            .map_or(true, |old| record.role == Role::Replaces(old))
+    };
+    match (&request.replaces, record.role) {
+        (Some(old), _) if old_is_gone(old) => {
+            Some(format!("the replica on {on} has replaced it, or is about to"))
+        }
+        (None, Role::Spare(_)) if request.spare => {
+            Some(format!("there is a spare on {on} already"))
+        }
+        (None, Role::Own) if !request.spare => Some(format!("there is a replica on {on} already")),
+        _ => None,
+    }
+}
+
+/// Adds one replica; tells whether anything was changed, and a sentence for people.
+async fn one(
+    node: &Arc<Node>,
+    found: &Found,
+    plan: &Plan<'_>,
+    what: &str,
+) -> Result<(bool, String), ApiError> {
+    let (disks, _) = cluster::disks(node).await?;
+    let disk = choose(found, plan, &disks, what)?;
+    let place = format!("{}:{}", disk.node.name, disk.name);
+    let target: NodeId = disk.node.id.parse().map_err(|_| {
+        let why = format!("node {} has no proper identity", disk.node.name);
+        ApiError::new(ErrorCode::System, what, why, "Compare the versions of the nodes")
+    })?;
+    let id = ReplicaId(random_u128());
+    if !note_place(node, found, plan, (id, target, &disk.name), what).await? {
+        return Ok((false, format!("there is a replica on {place} already")));
+    }
+    let superblock = superblock(found, plan.mirror, id);
+    let new = NewReplica { superblock, thin: false };
+    let joined = async {
+        make::make_one(node, target, disk.name.clone(), new).await?;
+        let joining = Newcomer { id, node: target, mirror: plan.mirror, role: plan.role };
+        view_change::carry_out(node, found, Command::Add(joining), what).await
+    };
+    if let Err(error) = joined.await {
+        give_up(node, found, id).await;
+        return Err(error);
+    }
+    tracing::info!(volume = found.stored.record.name, replica = %id, %place, role = ?plan.role, "a replica was added");
+    Ok((true, told(plan.role, &place)))
+}
+
+fn told(role: Role, place: &str) -> String {
+    match role {
+        Role::Own => format!("a replica was added on {place}; it copies what it lacks"),
+        Role::Spare(_) => format!("a spare was added on {place}"),
+        Role::Replaces(_) => format!(
+            "the replica on {place} takes its place: it copies first, then the old one is removed"
+        ),
+    }
+}
+
+fn choose<'a>(
+    found: &Found,
+    plan: &Plan<'_>,
+    disks: &'a [Disk],
+    what: &str,
+) -> Result<&'a Disk, ApiError> {
+    let leaving = plan.role.instead_of();
+    let placed = |record: &ReplicaRecord| {
+        let id = record.id.to_string();
+        let placed = found.stored.record.replicas.iter().find(|placed| placed.id == id)?;
+        Some((placed.node.clone(), placed.disk.clone()))
+    };
+    let mirror = &found.view.mirrors[plan.mirror].replicas;
+    let beside: Vec<_> =
+        mirror.iter().filter(|r| Some(r.id) != leaving).filter_map(placed).collect();
+    let leaving = mirror.iter().find(|r| Some(r.id) == leaving).and_then(placed);
+    let wanted = OneMore {
+        on: plan.on,
+        beside: &beside,
+        leaving: leaving.as_ref(),
+        needed: disk_length(found.view.replica_size()),
+        block_size: found.view.geometry.block_size,
+        same_node: plan.same_node,
+    };
+    one_more(&wanted, disks, what)
+}
+
+/// Notes at the coordinator where a replica is about to be made. `false`: there is one already.
+async fn note_place(
+    node: &Node,
+    found: &Found,
+    plan: &Plan<'_>,
+    (id, target, disk): (ReplicaId, NodeId, &str),
+    what: &str,
+) -> Result<bool, ApiError> {
+    let maker =
+        Maker { node: node.identity.node.to_string(), incarnation: node.identity.incarnation.0 };
+    let replica = PlacedReplica {
+        id: id.to_string(),
+        mirror: plan.mirror,
+        node: target.to_string(),
+        disk: disk.to_owned(),
+        removed: false,
+        maker: Some(maker),
+    };
+    let volume = found.view.volume.to_string();
+    let same_disk = plan.same_node;
+    let request = Request::Place { volume, replica: replica.clone(), same_disk };
+    match node.coordinator.ask(what, request).await? {
+        Answer::Done => {
+            if let Some(attached) = node.volumes.get(found.view.volume) {
+                attached.placed(replica);
+            }
+            Ok(true)
+        }
+        Answer::PlacedAlready { .. } => Ok(false),
+        Answer::NoVolume => find(node, what, &found.stored.record.id).await.map(|_| false),
+        other => Err(unexpected(what, &other)),
+    }
+}
+
+fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
+    let size = found.view.replica_size();
+    let layout = IntentLayout::for_size(size);
+    Superblock {
+        sequence: 1,
+        volume: found.view.volume,
+        name: found.stored.record.name.clone(),
+        replica,
+        mirror: mirror as u32,
+        data_offset: DATA_OFFSET,
+        data_length: size,
+        life: Incarnation(0),
+        intent_region: layout.region,
+        intent_capacity: layout.capacity as u32,
+        metadata_offset: metadata_offset(size),
+        view: found.view.clone(),
+    }
+}
+
+/// A replica has not come to join, or it is not known whether it has: the coordinator decides, now or
+/// as soon as it answers. What was made of it is deleted by its node then.
+async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
+    let volume = found.view.volume.to_string();
+    let request = Request::Forget { volume, replica: id.to_string() };
+    let unanswered = |answer| matches!(answer, Err(CallError::Unreachable(_)));
+    if !unanswered(node.coordinator.call_once(request.clone()).await) {
+        return;
+    }
+    let node = node.clone();
+    tokio::spawn(async move {
+        let mut stopping = node.stopping.subscribe();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            }
+            if !unanswered(node.coordinator.call_once(request.clone()).await) {
+                return;
+            }
+        }
+    });
+}
+
+/// Adds copies to each mirror until it has so many, for [`super::change`].
+pub(super) async fn more_copies(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    same_node: bool,
+    what: &str,
+) -> Result<usize, ApiError> {
+    let mut added = 0;
+    for mirror in 0..found.view.mirrors.len() {
+        loop {
+            // The view and the free space have changed.
+            let found = find(node, what, &found.stored.record.id).await?;
+            let Some(now) = found.view.mirrors.get(mirror) else { break };
+            if now.copies().count() >= copies {
+                break;
+            }
+            let plan = Plan { mirror, role: Role::Own, on: None, same_node };
+            one(node, &found, &plan, what).await?;
+            added += 1;
+        }
+    }
+    Ok(added)
+}

@@ -1,0 +1,137 @@
+//! Where one more replica of a mirror goes.
+
+use super::{Room, named};
+use crate::api::types::{Disk, DiskKind};
+use crate::api::{ApiError, ErrorCode};
+
+/// What is wanted.
+#[derive(Debug)]
+pub(in crate::volumes) struct OneMore<'a> {
+    /// `NODE:DISK`; `None`: chosen by free space.
+    pub on: Option<&'a str>,
+    /// Nodes (by identity) and disks of the mirror's replicas that stay.
+    pub beside: &'a [(String, String)],
+    /// A disk that is to be left, with its node.
+    pub leaving: Option<&'a (String, String)>,
+    /// Bytes that the replica takes on its disk.
+    pub needed: u64,
+    /// Logical block size of the volume.
+    pub block_size: u32,
+    /// Whether it may share a node, or even a disk, with another one.
+    pub same_node: bool,
+}
+
+/// Chooses the disk: the one that is named, or the one with the most free space on a node of its own.
+///
+/// # Errors
+/// If the named one is not fit, or there is none.
+pub(in crate::volumes) fn one_more<'a>(
+    wanted: &OneMore<'_>,
+    disks: &'a [Disk],
+    what: &str,
+) -> Result<&'a Disk, ApiError> {
+    match wanted.on {
+        Some(place) => {
+            let disk = &disks[named(place, disks, what)?];
+            check(wanted, disk, what)?;
+            Ok(disk)
+        }
+        None => automatic(wanted, disks, what),
+    }
+}
+
+impl OneMore<'_> {
+    fn shares_node(&self, disk: &Disk) -> bool {
+        self.beside.iter().any(|(node, _)| *node == disk.node.id)
+    }
+
+    fn shares_disk(&self, disk: &Disk) -> bool {
+        let is = |(node, name): &(String, String)| *node == disk.node.id && *name == disk.name;
+        self.beside.iter().chain(self.leaving).any(is)
+    }
+
+    /// Mirrors between the disks of one machine are wanted at times: then all are there.
+    fn is_within_one_node(&self, disk: &Disk) -> bool {
+        self.beside.iter().all(|(node, _)| *node == disk.node.id)
+    }
+}
+
+fn check(wanted: &OneMore<'_>, disk: &Disk, what: &str) -> Result<(), ApiError> {
+    let place = format!("disk {} of node {}", disk.name, disk.node.name);
+    let refuse = |code, why: String, advice: &str| Err(ApiError::new(code, what, why, advice));
+    if let Some(problem) = &disk.problem {
+        let why = format!("{place} cannot be used: {problem}");
+        return refuse(ErrorCode::System, why, "Choose another disk");
+    }
+    if wanted.shares_disk(disk) && !wanted.same_node {
+        let why = format!("{place} holds, or is to lose, another replica of this mirror");
+        return refuse(ErrorCode::NotEnoughDisks, why, "Name another disk");
+    }
+    if wanted.shares_node(disk) && !wanted.is_within_one_node(disk) && !wanted.same_node {
+        let why = format!(
+            "node {} holds another replica of this mirror, and they would be lost together",
+            disk.node.name
+        );
+        let advice = "Name a disk of another node, or permit it (--same-node)";
+        return refuse(ErrorCode::NotEnoughDisks, why, advice);
+    }
+    if disk.block_size > wanted.block_size {
+        let why = format!(
+            "{place} permits direct I/O in units of {} bytes only, and the volume's blocks have {}",
+            disk.block_size, wanted.block_size
+        );
+        return refuse(ErrorCode::BadRequest, why, "Choose another disk");
+    }
+    if disk.kind == DiskKind::Device && !disk.replicas.is_empty() {
+        let why = format!("{place} is a block device, which holds one replica");
+        return refuse(ErrorCode::DiskInUse, why, "Choose another disk");
+    }
+    if disk.free < wanted.needed {
+        let why = format!("{place} has {} bytes free and {} are needed", disk.free, wanted.needed);
+        return refuse(ErrorCode::DiskTooSmall, why, "Choose another disk");
+    }
+    Ok(())
+}
+
+fn automatic<'a>(
+    wanted: &OneMore<'_>,
+    disks: &'a [Disk],
+    what: &str,
+) -> Result<&'a Disk, ApiError> {
+    let free = disks.iter().map(|disk| disk.free).collect();
+    let taken = vec![0; disks.len()];
+    let room = Room { disks, free, taken, needed: wanted.needed, thin: false };
+    let is_coarse = |i: usize| disks[i].block_size > wanted.block_size;
+    let shares_node = |i: usize| is_coarse(i) || wanted.shares_node(&disks[i]);
+    let shares_disk = |i: usize| is_coarse(i) || wanted.shares_disk(&disks[i]);
+    // The disk that is to be left is not chosen for what replaces it.
+    let elsewhere = |i: usize| shares_node(i) || wanted.shares_disk(&disks[i]);
+    let chosen = room.best(elsewhere).or_else(|| {
+        let any = wanted.same_node;
+        any.then(|| room.best(shares_disk).or_else(|| room.best(is_coarse))).flatten()
+    });
+    chosen.map(|index| &disks[index]).ok_or_else(|| none_fits(wanted, disks, what))
+}
+
+fn none_fits(wanted: &OneMore<'_>, disks: &[Disk], what: &str) -> ApiError {
+    let elsewhere: Vec<&Disk> = disks.iter().filter(|disk| !wanted.shares_node(disk)).collect();
+    let largest = elsewhere.iter().map(|disk| disk.free).max();
+    let (code, why) = match largest {
+        None => (
+            ErrorCode::NotEnoughDisks,
+            "every node with a disk holds a replica of this mirror already".to_owned(),
+        ),
+        Some(largest) => (
+            ErrorCode::DiskTooSmall,
+            format!(
+                "it takes {} bytes, and no usable disk on another node has so much free space (the most is {largest})",
+                wanted.needed
+            ),
+        ),
+    };
+    let advice = "Add a disk on another node (`evenkeel disk add`), or name a place; for trials, replicas may share a node (--same-node)";
+    ApiError::new(code, what, why, advice)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use super::*;
+use crate::api::types::NodeRef;
+
+fn disk(node: &str, name: &str, free: u64) -> Disk {
+    Disk {
+        name: name.into(),
+        node: NodeRef { id: node.into(), name: node.into() },
+        path: "/x".into(),
+        kind: DiskKind::Directory,
+        size: free,
+        free,
+        block_size: 512,
+        replicas: Vec::new(),
+        problem: None,
+    }
+}
+
+fn place(node: &str, disk: &str) -> (String, String) {
+    (node.into(), disk.into())
+}
+
+fn wanted<'a>(on: Option<&'a str>, beside: &'a [(String, String)]) -> OneMore<'a> {
+    OneMore { on, beside, leaving: None, needed: 10, block_size: 512, same_node: false }
+}
+
+#[test]
+fn the_freest_disk_of_a_node_without_a_replica_is_chosen() {
+    let disks = [disk("a", "1", 90), disk("b", "1", 50), disk("c", "1", 70), disk("d", "1", 5)];
+    let beside = [place("a", "1")];
+    let chosen = one_more(&wanted(None, &beside), &disks, "x").unwrap();
+    assert_eq!(chosen.node.name, "c");
+    let all = [place("a", "1"), place("b", "1"), place("c", "1")];
+    let error = one_more(&wanted(None, &all), &disks, "x").unwrap_err();
+    assert_eq!(error.code, ErrorCode::DiskTooSmall);
+    let error = one_more(&wanted(None, &all), &disks[..3], "x").unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotEnoughDisks);
+    let shared = OneMore { same_node: true, ..wanted(None, &all) };
+    assert_eq!(one_more(&shared, &disks[..3], "x").unwrap().node.name, "a");
+}
+
+#[test]
+fn a_named_place_has_to_be_fit() {
+    let disks = [disk("a", "1", 90), disk("a", "2", 90), disk("b", "1", 5), disk("c", "1", 90)];
+    let beside = [place("a", "1"), place("c", "1")];
+    let code = |on| one_more(&wanted(Some(on), &beside), &disks, "x").map_err(|e| e.code);
+    assert_eq!(code("a:1").unwrap_err(), ErrorCode::NotEnoughDisks);
+    assert_eq!(code("a:2").unwrap_err(), ErrorCode::NotEnoughDisks);
+    assert_eq!(code("b:1").unwrap_err(), ErrorCode::DiskTooSmall);
+    assert_eq!(code("b:9").unwrap_err(), ErrorCode::NoSuchDisk);
+    let shared = OneMore { same_node: true, ..wanted(Some("a:2"), &beside) };
+    one_more(&shared, &disks, "x").unwrap();
+}
+
+#[test]
+fn a_mirror_within_one_machine_may_grow_there() {
+    let disks = [disk("a", "1", 90), disk("a", "2", 90)];
+    let beside = [place("a", "1")];
+    assert_eq!(one_more(&wanted(Some("a:2"), &beside), &disks, "x").unwrap().name, "2");
+}
+
+#[test]
+fn a_replacement_may_lie_on_the_node_but_not_on_the_disk_of_what_it_replaces() {
+    let disks = [disk("a", "1", 90), disk("a", "2", 50), disk("b", "1", 90)];
+    let (beside, leaving) = ([place("b", "1")], place("a", "1"));
+    let replacing = OneMore { leaving: Some(&leaving), ..wanted(None, &beside) };
+    let chosen = one_more(&replacing, &disks, "x").unwrap();
+    assert_eq!((chosen.node.name.as_str(), chosen.name.as_str()), ("a", "2"));
+    let same = OneMore { on: Some("a:1"), ..replacing };
+    assert_eq!(one_more(&same, &disks, "x").unwrap_err().code, ErrorCode::NotEnoughDisks);
+}
+
+#[test]
+fn a_disk_that_is_too_coarse_is_not_taken() {
+    let coarse = Disk { block_size: 4096, ..disk("b", "1", 90) };
+    let disks = [coarse, disk("c", "1", 20)];
+    let beside = [place("a", "1")];
+    assert_eq!(one_more(&wanted(None, &beside), &disks, "x").unwrap().node.name, "c");
+    let error = one_more(&wanted(Some("b:1"), &beside), &disks, "x").unwrap_err();
+    assert_eq!(error.code, ErrorCode::BadRequest);
+}

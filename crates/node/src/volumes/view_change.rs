@@ -1,0 +1,130 @@
+//! Changes of a volume's view that an operator asks for: by its primary, or, while it is attached
+//! nowhere, at the coordinator.
+
+use std::sync::Arc;
+
+use evenkeel_core::primary::{Command, CommandError};
+use evenkeel_core::view::{Cause, ViewError};
+use evenkeel_core::{ReplicaState, View};
+
+use super::lookup::{Found, moved, unexpected};
+use crate::api::{ApiError, ErrorCode};
+use crate::cluster;
+use crate::coordinator::{Answer, Request, ViewText};
+use crate::node::Node;
+
+/// Has a volume's view changed. It is attached here or nowhere.
+///
+/// # Errors
+/// If the view does not permit it, the coordinator does not answer, or the volume has been attached
+/// elsewhere meanwhile.
+pub(super) async fn carry_out(
+    node: &Arc<Node>,
+    found: &Found,
+    command: Command,
+    what: &str,
+) -> Result<(), ApiError> {
+    match node.volumes.get(found.view.volume) {
+        Some(_) => by_primary(node, found, command, what).await,
+        None => by_coordinator(node, &found.view, command, what).await,
+    }
+}
+
+async fn by_primary(
+    node: &Node,
+    found: &Found,
+    command: Command,
+    what: &str,
+) -> Result<(), ApiError> {
+    let done = node.data.command(found.view.volume, command);
+    let done = tokio::time::timeout(cluster::COMMAND, done).await;
+    match done {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(CommandError::View(error))) => Err(not_permitted(error, what)),
+        Ok(Err(CommandError::NoCoordinator)) => Err(ApiError::new(
+            ErrorCode::NoCoordinator,
+            what,
+            "the view has to change, and the coordinator does not answer",
+            "Start the coordinator's node, or repair the network to it",
+        )),
+        Ok(Err(CommandError::GivenUp)) => Err(given_up(what)),
+        Ok(Err(CommandError::Ended)) => Err(moved(what)),
+        Err(_) => Err(ApiError::new(
+            ErrorCode::TimedOut,
+            what,
+            "it did not end in time",
+            "It may still go on: see `evenkeel volume status`",
+        )),
+    }
+}
+
+fn given_up(what: &str) -> ApiError {
+    let why = "the coordinator gave the new replica up, because it had not heard of this node for longer than coordinator.expiry_seconds";
+    ApiError::new(ErrorCode::NoCoordinator, what, why, "Try again")
+}
+
+fn not_permitted(error: ViewError, what: &str) -> ApiError {
+    let (code, action) = match error {
+        ViewError::UnknownReplica => (ErrorCode::NoSuchReplica, "See `evenkeel volume status`"),
+        ViewError::LastInSync => {
+            (ErrorCode::LastInSync, "Wait for a rebuild to end, or re-add another replica")
+        }
+        ViewError::WrongState(state) if state.takes_writes() => {
+            (ErrorCode::WrongState, "Fail it first, by `evenkeel replica fail`")
+        }
+        ViewError::TooManyReplicas => {
+            (ErrorCode::WrongState, "Remove one first, by `evenkeel replica remove`")
+        }
+        ViewError::NoCopy => (
+            ErrorCode::WrongState,
+            "Remove it (`evenkeel replica remove`) and add another one instead",
+        ),
+        ViewError::ReplacedAlready => (
+            ErrorCode::WrongState,
+            "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the one that is on its way",
+        ),
+        _ => (ErrorCode::WrongState, "See `evenkeel volume status`"),
+    };
+    ApiError::new(code, what, error.to_string(), action)
+}
+
+/// What a command makes of a view that has no primary.
+fn change(next: &mut View, command: Command) -> Result<(), ViewError> {
+    match command {
+        Command::Fail(id) => next.leave(id, ReplicaState::Faulty, Cause::Operator),
+        Command::Remove(id) => next.remove(id),
+        Command::ReAdd(id) => next.readmit(id),
+        Command::Add(new) => next.add(new),
+        Command::Retire(id) => next.retire(id),
+        Command::Change(change) => {
+            next.change(change);
+            Ok(())
+        }
+        // Only a primary can do these.
+        Command::Verify { .. } | Command::StopVerify | Command::Detach => Ok(()),
+    }
+}
+
+/// Changes the view of a volume that is attached nowhere. Its replicas adopt it at the next attach.
+async fn by_coordinator(
+    node: &Node,
+    view: &View,
+    command: Command,
+    what: &str,
+) -> Result<(), ApiError> {
+    if !view.primaries.is_empty() {
+        let why = "the volume was not detached properly";
+        return Err(ApiError::new(ErrorCode::WrongState, what, why, "Attach it first"));
+    }
+    let mut next = view.successor();
+    change(&mut next, command).map_err(|error| not_permitted(error, what))?;
+    let text = ViewText::encode(&next)
+        .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
+    let request = Request::Swap { node: node.identity.node.to_string(), view: text };
+    match node.coordinator.ask(what, request).await? {
+        Answer::Done => Ok(()),
+        Answer::GivenUp => Err(given_up(what)),
+        Answer::Newest(_) | Answer::NotExpired { .. } => Err(moved(what)),
+        other => Err(unexpected(what, &other)),
+    }
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Members of a volume that change under load: cases/members.sh add|replace|spare|protocol|fewer|story [killed]
+# fio writes and verifies through NBD meanwhile; with `killed`, a node is killed in the midst of it.
+# story: a bad disk is found, named, failed and replaced, as in a report of md's.
+source "$(dirname "$0")/../lib.sh"
+what=$1 killed=${2:-}
+start_nodes 4
+
+# state NODE: what the volume says of the replica there; nothing if it has none.
+state() { ek 1 volume status $vol --json | jq -r --arg node "$1" '.volume.mirrors[0].replicas[] | select(.node.name == $node) | .state'; }
+is() { [ "$(state "$1")" = "$2" ]; }
+count() { ek 1 volume status $vol --json | jq '.volume.mirrors[0].replicas | length'; }
+# no_replica N: node N has no file of a replica.
+no_replica() { [ -z "$(ls "$work/n$1/disk")" ]; }
+
+ek 1 volume create $vol --size 192M --replicas 2 --on n1:disk --on n2:disk --quiet
+uri=$(attach $vol nbd)
+# Random content that no load touches, so that a copy has something to copy.
+head -c 64M /dev/urandom > "$work/known"
+truncate -s 192M "$work/known.image"
+dd if="$work/known" of="$work/known.image" conv=notrunc status=none
+nbdcopy --flush "$work/known.image" "$uri"
+
+# Writes, reads back and compares for as long as the case needs.
+fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --offset=64M --size=128M \
+    --verify=crc32c --verify_backlog=512 --verify_fatal=1 --rate_iops=3000 --time_based --runtime=600 \
+    --eta=never > "$work/fio.out" 2>&1 &
+fio=$!
+helpers+=($fio)
+sleep 1
+# hit N: kills node N a moment after now, if the case is to have that, and starts it again later.
+hit() {
+    [ "$killed" = killed ] || return 0
+    sleep 0.3; kill_node "$1"
+    sleep 2; start_node "$1"
+}
+protocol() { ek 1 volume status $vol --json | jq -r .volume.protocol; }
+
+case $what in
+add)
+    # From a node that does not run the volume; it may die as soon as it has given the command.
+    ek 2 replica add $vol n3:disk --quiet
+    hit 3
+    wait_in_sync $vol
+    is n3 in-sync || die "n3 is $(state n3)"
+    ek 3 replica add $vol n3:disk | grep -q "there is a replica on n3:disk already" || die "the second add does not say so"
+    [ "$(count)" = 3 ] || die "$(count) replicas"
+    ek 4 replica add $vol --wait --quiet
+    is n4 in-sync || die "it was not added where there is room: n4 is $(state n4)"
+    refused 1 "every node" ek 1 replica add $vol
+    refused 1 "another replica" ek 1 replica replace $vol n2 n3:disk
+    ;;
+replace)
+    ek 4 replica replace $vol n2 n3:disk --quiet
+    ek 4 replica replace $vol n2 n3:disk | grep -q "is to replace it already\|has replaced it" || die "the second replace does not say so"
+    hit 3
+    wait_in_sync $vol
+    [ "$(count)" = 2 ] || die "$(count) replicas"
+    is n3 in-sync || die "n3 is $(state n3)"
+    await "the old replica's space is given back" no_replica 2
+    ek 4 replica replace $vol n2 n3:disk | grep -q "has replaced it" || die "the third replace does not say so"
+    ;;
+spare)
+    ek 3 replica add $vol n4:disk --spare --quiet
+    is n4 spare || die "n4 is $(state n4)"
+    refused 0 "" ek 1 volume status $vol --check
+    ek 1 replica fail $vol n2 --quiet
+    hit 4
+    await "the spare stands in" is n4 in-sync
+    is n2 faulty || die "n2 is $(state n2)"
+    ek 1 replica re-add $vol n2 --wait --quiet
+    is n4 spare || die "the spare is no spare again: $(state n4)"
+    ek 1 replica remove $vol n4 --yes --quiet # it does not hold what the others do
+    ;;
+protocol)
+    for p in A B C; do
+        ek 3 volume change $vol --protocol $p --quiet
+        [ "$(protocol)" = $p ] || die "protocol $(protocol)"
+        ek 3 volume change $vol --protocol $p | grep -q "it was so already" || die "the second change does not say so"
+        sleep 1
+    done
+    hit 2
+    wait_in_sync $vol
+    ;;
+fewer)
+    ek 3 volume change $vol --replicas 4 --quiet
+    hit 4
+    wait_in_sync $vol
+    [ "$(count)" = 4 ] || die "$(count) replicas"
+    refused 4 "removed for good" ek 2 volume change $vol --replicas 1
+    ek 2 replica fail $vol n1 --quiet
+    ek 2 volume change $vol --replicas 3 --yes --quiet
+    [ -z "$(state n1)" ] || die "not the failed one was removed first: $(state n1)"
+    ek 2 volume change $vol --replicas 1 --yes --quiet
+    [ "$(count)" = 1 ] || die "$(count) replicas"
+    ek 2 volume change $vol --replicas 2 --wait --quiet
+    ;;
+story)
+    # The disk of n2 goes bad: it gives errors for what it is asked.
+    file=$(ls "$work"/n2/disk/*.replica)
+    say "found: $(ek 1 disk list | grep -c n2) disk(s) of n2, the replica is $(basename "$file")"
+    ek 1 replica fail $vol n2:disk --quiet
+    refused 6 "" ek 1 volume status $vol --check
+    ek 1 volume status $vol | grep -q "an operator failed it" || die "the status does not name what failed"
+    refused 4 "--yes" ek 1 replica remove $vol n2
+    ek 1 replica replace $vol n2:disk n3:disk --quiet
+    hit 3
+    wait_in_sync $vol
+    [ -z "$(state n2)" ] || die "n2 is still in the volume"
+    await "the bad disk holds nothing any more" no_replica 2
+    ek 2 disk remove disk --quiet
+    ek 1 replica remove $vol n2:disk --yes --quiet
+    ;;
+esac
+kill -0 $fio 2> /dev/null || { cat "$work/fio.out"; die "fio saw an error"; }
+kill -INT $fio; wait $fio || true # interrupted, it ends with a code of its own
+grep -q "err= 0" "$work/fio.out" || { cat "$work/fio.out"; die "fio saw an error"; }
+say "fio: $(grep -E 'write: IOPS' "$work/fio.out")"
+nbdcopy "$uri" "$work/back"
+cmp --bytes=$((64 << 20)) "$work/known" "$work/back" || die "data is lost"
+ek 1 detach $vol --quiet
+compare_replicas $vol
