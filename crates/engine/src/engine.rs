@@ -91,7 +91,8 @@ impl Engine {
         answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
     ) {
         let answer = Box::new(answer);
-        self.order(primary.volume, Order::Attach { primary, memory, answer });
+        let (volume, primary) = (primary.volume, Box::new(primary));
+        self.order(volume, Order::Attach { primary, memory, answer });
     }
 
     /// Gives an operator's command to a volume's primary.

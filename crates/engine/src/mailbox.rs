@@ -28,7 +28,7 @@ pub(crate) enum Order {
         answer: Answer<Result<(), EngineError>>,
     },
     Attach {
-        primary: PrimaryConfig,
+        primary: Box<PrimaryConfig>,
         memory: Option<usize>,
         answer: Answer<Result<(), EngineError>>,
     },

@@ -28,7 +28,7 @@ impl Worker {
                     None => answer(Err(EngineError::Unknown)),
                 }
             }
-            Order::Attach { primary, memory, answer } => answer(self.attach(primary, memory)),
+            Order::Attach { primary, memory, answer } => answer(self.attach(*primary, memory)),
             Order::Command { volume, command, answer } => {
                 self.command_primary(volume, command, answer);
             }
