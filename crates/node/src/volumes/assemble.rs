@@ -382,7 +382,14 @@ fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String
         let disk = disks.get(&record.id).cloned();
         let disk = disk.or_else(|| before.map(|placed| placed.disk.clone()));
         let node = record.node.to_string();
-        PlacedReplica { id, mirror, node, disk: disk.unwrap_or_else(|| "?".into()), removed: false }
+        PlacedReplica {
+            id,
+            mirror,
+            node,
+            disk: disk.unwrap_or_else(|| "?".into()),
+            removed: false,
+            maker: None,
+        }
     };
     let mut replicas: Vec<PlacedReplica> = view.replicas().map(placed).collect();
     let removed = known.into_iter().flat_map(|known| &known.replicas);

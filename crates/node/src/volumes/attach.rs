@@ -169,7 +169,7 @@ async fn reach(
 }
 
 /// A stopped volume is used again only when somebody says so.
-fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> {
+pub(super) fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> {
     let name = &found.stored.record.name;
     match found.stored.record.stopped {
         true => Err(ApiError::new(

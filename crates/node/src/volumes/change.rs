@@ -8,7 +8,7 @@ use evenkeel_core::{Protocol, Role, settings};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, primary_elsewhere};
-use super::{make, members, replica, status, view_change};
+use super::{attach, make, members, replica, status, view_change};
 use crate::api::types::{ChangeAnswer, ChangeVolumeRequest, VERSION, VolumeProtocol};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -28,6 +28,7 @@ pub async fn change(
     let what = format!("cannot change volume {volume}");
     check(&request, &what)?;
     let found = find(node, &what, volume).await?;
+    attach::refuse_stopped(&found, &what)?;
     if node.volumes.get(found.view.volume).is_none()
         && let Some(elsewhere) = primary_elsewhere(node, &found.view)
     {

@@ -15,11 +15,11 @@ use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, primary_elsewhere, unexpected};
 use super::place::{OneMore, one_more};
-use super::{make, replica, status, view_change};
+use super::{attach, make, replica, status, view_change};
 use crate::api::types::{AddReplicaRequest, ChangeAnswer, Disk, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::{Answer, CallError, Maker, PlacedReplica, Request};
+use crate::coordinator::{Answer, CallError, Maker, PlacedReplica, Request, unix_seconds};
 use crate::disks::NewReplica;
 use crate::identity::random_u128;
 use crate::node::Node;
@@ -50,6 +50,7 @@ pub async fn add(
         None => format!("cannot add a replica to volume {volume}"),
     };
     let found = find(node, &what, volume).await?;
+    attach::refuse_stopped(&found, &what)?;
     if node.volumes.get(found.view.volume).is_none()
         && let Some(elsewhere) = primary_elsewhere(node, &found.view)
     {
@@ -249,6 +250,7 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
         intent_region: layout.region,
         intent_capacity: layout.capacity as u32,
         metadata_offset: metadata_offset(size),
+        saved: unix_seconds(),
         view: found.view.clone(),
     }
 }
