@@ -186,8 +186,14 @@ impl Disks {
             entries.pop();
             return Err(e);
         }
-        let entry = &entries[entries.len() - 1];
-        Ok((self.describe(entry), opened))
+        let name = entries[entries.len() - 1].record.name.clone();
+        drop(entries);
+        self.keep_closed(&mut opened)?;
+        let disk = self.list().into_iter().find(|disk| disk.name == name);
+        disk.map(|disk| (disk, opened)).ok_or_else(|| {
+            let why = "it was removed meanwhile";
+            ApiError::new(ErrorCode::NoSuchDisk, what, why, "Add it again")
+        })
     }
 
     /// Takes a disk back from evenkeel. Only one without replicas.

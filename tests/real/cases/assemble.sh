@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|moved|lost|forced|split|split_nodes
+# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|forced|split|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
 # lost: the coordinator's database is gone. forced: only a stale replica is left.
 # split: two halves written apart, shown and resolved;
@@ -53,6 +53,34 @@ stop() {
     ek 1 volume stop $vol --quiet
     ek 1 volume delete $vol --yes
     [ "$(find "$work"/n?/disk -name '*.replica' | wc -l)" = 0 ] || die "replicas of a deleted volume are left"
+}
+
+stop_device() {
+    local loop
+    start_nodes 2
+    truncate -s 100M "$work/n1/image"
+    loop=$(losetup --find --show "$work/n1/image") || skip "no loop device can be made"
+    ek 1 disk add "$loop" --name loop --quiet
+    ek 1 volume create $vol --size 64M --replicas 2 --on n1:loop --on n2:disk --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    ek 1 volume stop $vol
+    # The kernel lets somebody else have it for himself.
+    python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)' "$loop" || die "the device is still held"
+    ek 1 disk list | grep -q stopped || die "disk list does not say why it is not used"
+    stop_node 1; start_node 1
+    python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)' "$loop" || die "the device is held after a restart"
+    ek 1 volume assemble $vol
+    ! python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)' "$loop" 2> /dev/null || die "the device is not held"
+    await "it can be attached" ek 1 attach $vol --as nbd
+    io 1 -c 'read -P 0x77 0 8M'
+    ek 1 volume status $vol --check --quiet || die "a replica was lost by the stop"
+    ek 1 detach $vol --quiet
+    ek 1 volume stop $vol --quiet
+    ek 1 volume delete $vol --yes
+    [ -b "$loop" ] || die "the device's file is gone"
+    "$evenkeel" examine "$loop" > "$work/told" && die "a replica is left on the device"
+    say "$(head -n 2 "$work/told" | tail -n 1)"
 }
 
 moved() {

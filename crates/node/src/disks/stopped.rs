@@ -8,6 +8,7 @@ use evenkeel_core::{ReplicaId, VolumeId};
 
 use super::{Disks, Hold, OpenReplica, device, directory};
 use crate::api::types::DiskKind;
+use crate::api::{ApiError, ErrorCode};
 use crate::state::{StateDirectory, StateError};
 
 const FILE: &str = "stopped.json";
@@ -37,6 +38,24 @@ impl Disks {
     fn remember(&self, stopped: &BTreeSet<VolumeId>) -> Result<(), StateError> {
         let texts: Vec<String> = stopped.iter().map(ToString::to_string).collect();
         self.state.save(FILE, &texts)
+    }
+
+    /// Of replicas that were just opened, closes those of stopped volumes.
+    pub(super) fn keep_closed(&self, opened: &mut Vec<OpenReplica>) -> Result<(), ApiError> {
+        let volumes: BTreeSet<VolumeId> = opened
+            .iter()
+            .map(|replica| replica.newest.superblock.volume)
+            .filter(|volume| self.is_stopped(*volume))
+            .collect();
+        opened.retain(|replica| !volumes.contains(&replica.newest.superblock.volume));
+        for volume in volumes {
+            self.close(volume).map_err(|e| {
+                let what = "the replica of a stopped volume cannot be kept closed";
+                let advice = "Repair the state directory's file system";
+                ApiError::new(ErrorCode::System, what, e.to_string(), advice)
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether this node keeps the replicas of a volume closed.

@@ -208,7 +208,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         no_data: record.no_data,
         state: if record.stopped { VolumeState::Stopped } else { VolumeState::Detached },
         health,
-        reason: unhealthy(&mirrors),
+        reason: stopped(record).or_else(|| unhealthy(&mirrors)),
         suspended: None,
         generation: view.generation.0,
         lineage: view.lineage.to_string(),
@@ -218,6 +218,12 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         exports: Vec::new(),
         events: Vec::new(),
     }
+}
+
+fn stopped(record: &VolumeRecord) -> Option<String> {
+    let name = &record.name;
+    let why = || format!("it is stopped until `evenkeel volume assemble {name}`");
+    record.stopped.then(why)
 }
 
 /// As in `[UU_]`.

@@ -36,7 +36,7 @@ pub const READ: &str = "/peer/v1/read";
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PeerFound {
     /// Its replicas: the superblock that counts in the form of the `format` crate, as hexadecimal
-    /// text, the disk's name, and the file or device.
+    /// text without the zeroes at its end, the disk's name, and the file or device.
     pub replicas: Vec<(String, String, PathBuf)>,
     /// The identities of the volumes that are attached there.
     pub attached: Vec<String>,

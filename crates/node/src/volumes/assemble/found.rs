@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_core::NodeId;
-use evenkeel_format::Superblock;
+use evenkeel_format::{SUPERBLOCK_LENGTH, Superblock};
 use hyper::Method;
 
 use crate::api::ApiError;
@@ -55,7 +55,7 @@ pub(super) struct Everything {
 pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Everything, ApiError> {
     let mut all = Everything::default();
     let here = here(node).await?;
-    take(&mut all, node, node.identity.node, node.identity.name.clone(), here);
+    take(&mut all, node.identity.node, &node.identity.name, here);
     let own = node.identity.node.to_string();
     for life in cluster::nodes(node).await {
         if life.node.id != own {
@@ -97,7 +97,7 @@ pub async fn here(node: &Arc<Node>) -> Result<PeerFound, ApiError> {
             .filter_map(|place| {
                 let superblock = examine_one(&place.path).superblock?;
                 let bytes = superblock.encode().ok()?;
-                Some((crate::coordinator::to_hex(&bytes.0), place.disk, place.path))
+                Some((crate::coordinator::to_hex(without_zeroes(&bytes.0)), place.disk, place.path))
             })
             .collect())
     });
@@ -114,7 +114,7 @@ async fn ask(all: &mut Everything, node: &Arc<Node>, life: &NodeLife) {
     let answer =
         cluster::forward::<(), PeerFound>(node, life, Method::GET, FOUND, None, cluster::COMMAND);
     match (answer.await, life.node.id.parse()) {
-        (Ok(found), Ok(id)) => take(all, node, id, name, found),
+        (Ok(found), Ok(id)) => take(all, id, &name, found),
         (Err(e), _) => {
             all.warnings.push(format!("the disks of node {name} were not looked at: {}", e.why))
         }
@@ -122,15 +122,19 @@ async fn ask(all: &mut Everything, node: &Arc<Node>, life: &NodeLife) {
     }
 }
 
-fn take(all: &mut Everything, _node: &Arc<Node>, id: NodeId, name: String, found: PeerFound) {
-    all.attached.extend(found.attached.into_iter().map(|volume| (volume, name.clone())));
+fn take(all: &mut Everything, id: NodeId, name: &str, found: PeerFound) {
+    let attached = found.attached.into_iter();
+    all.attached.extend(attached.map(|volume| (volume, name.to_owned())));
     for (superblock, disk, path) in found.replicas {
-        let superblock = from_hex(&superblock).map(|bytes| Superblock::decode(&bytes));
+        let superblock = from_hex(&superblock).map(|mut bytes| {
+            bytes.resize(SUPERBLOCK_LENGTH, 0);
+            Superblock::decode(&bytes)
+        });
         match superblock {
             Some(Ok(superblock)) => all.replicas.push(Replica {
                 superblock,
                 node: id,
-                node_name: name.clone(),
+                node_name: name.to_owned(),
                 disk: Some(disk),
                 path,
                 needs: None,
@@ -157,6 +161,12 @@ fn at_paths(paths: &[PathBuf]) -> (Vec<(Superblock, PathBuf, PathBuf)>, Vec<Stri
         }
     }
     (found, warnings)
+}
+
+/// Without the zeroes at its end, which are most of a superblock.
+fn without_zeroes(bytes: &[u8]) -> &[u8] {
+    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    &bytes[..length]
 }
 
 fn directory_of(file: &Path) -> PathBuf {
