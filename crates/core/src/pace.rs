@@ -43,6 +43,11 @@ impl Pace {
         self.begin_at.is_none_or(|at| now >= at)
     }
 
+    /// The limit may be another one now: whatever was put off may begin.
+    pub fn reset(&mut self) {
+        self.begin_at = None;
+    }
+
     /// Forgets a moment that has come.
     pub fn advance(&mut self, now: Instant) {
         self.begin_at.take_if(|at| *at <= now);

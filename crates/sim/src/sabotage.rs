@@ -20,11 +20,15 @@ pub enum Sabotage {
     DropReplies,
     /// Some disk writes happen after they were answered.
     WriteLate,
+    /// Tables of open regions are not saved.
+    ForgetIntents,
+    /// What a rebuilding replica is told to lack is everything.
+    CopyEverything,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -33,5 +37,7 @@ impl Sabotage {
         Self::AcknowledgeEarly,
         Self::DropReplies,
         Self::WriteLate,
+        Self::ForgetIntents,
+        Self::CopyEverything,
     ];
 }

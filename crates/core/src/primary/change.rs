@@ -1,6 +1,7 @@
 //! View changes: what is wanted is collected as edits, committed by the coordinator in one swap,
 //! and adopted by all members before anything relies on it (rules V1, V2, V5).
 
+use super::verify::Verify;
 use super::{
     Command, CommandError, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary,
     PrimaryEffect,
@@ -401,6 +402,7 @@ impl<P: Payload> Primary<P> {
             }
         }
         self.keep_completed(&view);
+        self.verify.iter_mut().for_each(Verify::reset_pace);
         self.drains.clear();
         self.let_failed_writes_settle();
         self.adopting_since = cx.now;
@@ -521,6 +523,7 @@ impl<P: Payload> Primary<P> {
             peer.confirm(asked);
         }
         self.resend(cx, replica);
+        self.tell_settled_to(cx, replica);
         if self.unadopted.is_empty() {
             if core::mem::take(&mut self.is_takeover) {
                 cx.note(Note::Serving(generation));

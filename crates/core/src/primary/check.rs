@@ -100,6 +100,9 @@ impl<P: Payload> Primary<P> {
 
     /// Takes the check under way as far as it goes, or begins the next one.
     pub(super) fn advance_check(&mut self, cx: &mut Context<'_, P>) {
+        if let Some(verify) = &mut self.verify {
+            verify.advance(cx.now);
+        }
         let Some(check) = &self.check else { return self.begin_next_check(cx) };
         let Some(request) = self.requests.get(&check.number) else {
             self.check = None;

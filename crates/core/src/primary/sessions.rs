@@ -162,6 +162,7 @@ impl<P: Payload> Primary<P> {
             self.send_adopt(cx, replica);
         } else {
             self.resend(cx, replica);
+            self.tell_settled_to(cx, replica);
         }
     }
 

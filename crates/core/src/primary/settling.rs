@@ -16,8 +16,9 @@ use crate::payload::Payload;
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How often replicas are told how far writes have settled, if they do not ask.
-const TELL_PERIOD: Duration = Duration::from_secs(1);
+/// How often replicas are told how far writes have settled, if they do not ask: so many times in
+/// [`crate::Settings::settle_after`].
+const TOLD_PER_SETTLING: u32 = 5;
 
 /// How far writes have settled.
 #[derive(Debug)]
@@ -91,12 +92,17 @@ impl<P: Payload> Primary<P> {
     /// finished.
     pub(super) fn settled(&mut self, cx: &mut Context<'_, P>, mirror: usize, through: Sequence) {
         let is_wanted = core::mem::take(&mut self.settling.is_wanted);
+        let tell_period = self.tell_period();
         let settling = self.settling.mirror(mirror, cx.now);
         settling.through = settling.through.max(through);
-        let is_time = is_wanted || cx.now.since(settling.told_at) >= TELL_PERIOD;
+        let is_time = is_wanted || cx.now.since(settling.told_at) >= tell_period;
         if is_time && settling.told < settling.through {
             self.tell_settled(cx, mirror);
         }
+    }
+
+    fn tell_period(&self) -> Duration {
+        self.config.settings.settle_after / TOLD_PER_SETTLING
     }
 
     fn tell_settled(&mut self, cx: &mut Context<'_, P>, mirror: usize) {
@@ -109,6 +115,18 @@ impl<P: Payload> Primary<P> {
             if let Some(link) = self.peers.get(&id).and_then(|peer| peer.ready_link()) {
                 cx.send(link, Message::Settled { generation, through }, None);
             }
+        }
+    }
+
+    /// A session has begun: its replica may have missed what was told.
+    pub(super) fn tell_settled_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let settling = self.settling.mirrors.get(&peer.mirror);
+        if let Some(settling) = settling.filter(|settling| settling.told.0 > 0)
+            && let Some(link) = peer.ready_link()
+        {
+            let (generation, through) = (self.generation(), settling.told);
+            cx.send(link, Message::Settled { generation, through }, None);
         }
     }
 
@@ -132,12 +150,12 @@ impl<P: Payload> Primary<P> {
 
     /// Lets what has not settled do so after a while, though the client does not flush.
     pub(super) fn watch_settling(&mut self, cx: &mut Context<'_, P>) {
-        let period = self.config.settings.settle_after;
+        let (period, tell_period) = (self.config.settings.settle_after, self.tell_period());
         let untold: Vec<_> = self
             .settling
             .mirrors
             .iter()
-            .filter(|(_, m)| m.told < m.through && cx.now.since(m.told_at) >= TELL_PERIOD)
+            .filter(|(_, m)| m.told < m.through && cx.now.since(m.told_at) >= tell_period)
             .map(|(mirror, _)| *mirror)
             .collect();
         for mirror in untold {

@@ -69,6 +69,16 @@ impl Verify {
         &self.status
     }
 
+    /// A view has been committed: its limit may be another one.
+    pub fn reset_pace(&mut self) {
+        self.pace.reset();
+    }
+
+    /// Forgets a moment that has come.
+    pub fn advance(&mut self, now: Instant) {
+        self.pace.advance(now);
+    }
+
     /// When the next range may begin, as far as that has been put off.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.pace.next_wakeup().filter(|_| self.is_running())
@@ -116,7 +126,6 @@ impl<P: Payload> Primary<P> {
         let is_busy = self.is_busy(now);
         let limit = self.view.as_ref().map(|view| view.rebuild_limit)?;
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
-        verify.pace.advance(now);
         verify.pace.clients_are(now, is_busy);
         if limit == RebuildLimit::Paused || !verify.pace.may_begin(now) {
             return None;

@@ -103,6 +103,7 @@ impl<P: Payload> Replica<P> {
 
     /// Takes the intent log and the bitmaps as far as they go now.
     pub(super) fn advance_intents(&mut self, cx: &mut Context<'_, P>) {
+        self.intent_work.save_again_at.take_if(|at| *at <= cx.now);
         while let Some(number) = self.intent_work.waiting.first().copied() {
             if !self.try_reserve(cx, number) {
                 break;
@@ -164,7 +165,6 @@ impl<P: Payload> Replica<P> {
     }
 
     fn save_intents(&mut self, cx: &mut Context<'_, P>) {
-        self.intent_work.save_again_at.take_if(|at| *at <= cx.now);
         if self.intent_work.saving.is_some() || self.intent_work.save_again_at.is_some() {
             return;
         }
@@ -267,9 +267,12 @@ impl<P: Payload> Replica<P> {
             && before.is_none_or(|before| before.since != record.since);
         let view = &self.view;
         self.intents.orphan(|primary| begins_anew || !view.has_primary(primary));
+        // One that begins anew gets its own unsettled blocks from its source, which knows who else
+        // lacks them.
         let left: Vec<_> = self.view.mirrors[mirror]
             .replicas
             .iter()
+            .filter(|_| !begins_anew)
             .filter(|after| after.id != me && after.state != ReplicaState::InSync)
             .filter(|after| left_between(old, after))
             .map(|after| after.id)

@@ -156,6 +156,8 @@ pub struct ReplicaStatus {
     pub id: ReplicaId,
     /// The adopted view.
     pub view: View,
+    /// Whether another one is being adopted, or could not be saved: then nothing else is acted upon.
+    pub is_adopting: bool,
     /// Primaries with an open session.
     pub sessions: Vec<PrimaryId>,
     /// Operations under way.

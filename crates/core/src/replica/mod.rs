@@ -163,6 +163,7 @@ impl<P: Payload> Replica<P> {
         ReplicaStatus {
             id: self.config.id,
             view: self.view.clone(),
+            is_adopting: self.adoption.is_some() || self.is_unsaved,
             sessions: self.open_primaries().map(|(_, primary)| primary).collect(),
             operations: self.operations.len(),
             rebuild: self.rebuild.as_ref().map(Rebuild::progress),

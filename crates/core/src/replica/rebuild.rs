@@ -321,6 +321,7 @@ impl<P: Payload> Replica<P> {
         if let Some(rebuild) = self.rebuild.as_mut().filter(|_| keep) {
             rebuild.report_at = cx.now;
             rebuild.retry_at = cx.now;
+            rebuild.pace.reset();
             let source = rebuild.progress.source;
             let is_source =
                 |id| self.view.replica(id).is_some_and(|(_, r)| r.state == ReplicaState::InSync);

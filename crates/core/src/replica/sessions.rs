@@ -159,9 +159,10 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Whether a message in this generation may be acted upon (W3).
+    /// Whether a message in this generation may be acted upon (W3). Of a view that could not be saved
+    /// only the number is known here.
     pub(super) fn is_current(&self, generation: Generation) -> bool {
-        generation == self.view.generation && self.adoption.is_none()
+        generation == self.view.generation && self.adoption.is_none() && !self.is_unsaved
     }
 
     pub(super) fn ping(

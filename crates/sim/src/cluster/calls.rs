@@ -5,6 +5,7 @@ use evenkeel_core::primary::CoordinatorAnswer;
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
+use super::replicas::ReplicaSlot;
 use super::{Cluster, Event};
 use crate::coordinator::Question;
 use crate::describe;
@@ -99,6 +100,12 @@ impl Cluster {
         if !before.primaries.is_empty() && before.primaries != view.primaries {
             self.marks.reach(Mark::TakenOver);
         }
+        let is_in_sync = |slot: &ReplicaSlot| {
+            let record = view.replica(slot.id);
+            record.is_some_and(|(_, record)| record.state == ReplicaState::InSync)
+        };
+        let states: Vec<_> = self.replicas.iter().map(|r| (r.mirror, is_in_sync(r))).collect();
+        self.minimal.committed(&states, before.primaries != view.primaries);
         for (_, record) in view.replicas() {
             let old = before.replica(record.id).map(|(_, old)| old.state);
             self.mark_change(old, record);

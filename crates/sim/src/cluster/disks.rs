@@ -231,6 +231,7 @@ impl Cluster {
             Work::SaveTable(save, _) if fails.is_some() => {
                 save.interrupt(&mut slot.disk, &mut self.random);
             }
+            Work::SaveTable(..) if self.sabotage == Some(Sabotage::ForgetIntents) => {}
             Work::SaveTable(save, _) => save.write(&mut slot.disk, None),
             Work::SavePages(pages) if fails.is_some() => {
                 interrupt_pages(&mut slot.disk, pages, &mut self.random);
@@ -262,7 +263,9 @@ impl Cluster {
                 }
                 slot.adopted = *generation;
             }
-            Work::SaveTable(_, regions) if succeeds => {
+            Work::SaveTable(_, regions)
+                if succeeds && self.sabotage != Some(Sabotage::ForgetIntents) =>
+            {
                 slot.open_regions = regions.iter().copied().collect();
             }
             _ => {}

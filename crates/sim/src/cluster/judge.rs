@@ -1,5 +1,7 @@
 //! What happens in the cluster, told to the oracles.
 
+use std::ops::Range;
+
 use evenkeel_core::replica::ALL_OPEN;
 use evenkeel_core::*;
 
@@ -45,7 +47,24 @@ impl Cluster {
             let verdict = slot.fence.changes(replica, sent, slot.adopted);
             self.judge(verdict);
             self.judge_intent(replica, action);
+        } else {
+            self.judge_copy(replica, action);
         }
+    }
+
+    /// I7: a rebuild copies only what it must, if it is known what that is.
+    fn judge_copy(&mut self, replica: usize, action: &DiskAction<Sectors>) {
+        let DiskAction::Write { offset, payload } = action else { return };
+        let slot = &self.replicas[replica];
+        let view = slot.core.as_ref().map(|core| core.status().view);
+        let record = view.as_ref().and_then(|view| view.replica(slot.id)).map(|(_, r)| *r);
+        if record.is_none_or(|record| record.missing_since.is_none()) {
+            return;
+        }
+        let mut regions = self.regions(*offset, u64::from(payload.length()));
+        let mirror = slot.mirror;
+        let verdict = regions.try_for_each(|n| self.minimal.copies(replica, (mirror, n)));
+        self.judge(verdict);
     }
 
     /// I5: a write begins only when all regions that it touches are open on the disk.
@@ -66,6 +85,12 @@ impl Cluster {
                 ),
             );
         }
+    }
+
+    /// The regions of the intent log that a range touches.
+    pub(super) fn regions(&self, offset: u64, length: u64) -> Range<u64> {
+        let region = self.profile.layout.region;
+        offset / region..(offset + length).div_ceil(region)
     }
 
     /// A replica says something.

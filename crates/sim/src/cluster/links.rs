@@ -1,6 +1,6 @@
 //! Dialling, sending, delivering and breaking links.
 
-use evenkeel_core::message::CopyContent;
+use evenkeel_core::message::{CopyContent, MissingContent};
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
@@ -135,13 +135,22 @@ impl Cluster {
         self.queue.push(arrives, Event::Deliver { link, end: 1 - mine });
     }
 
-    /// Only for a canary: what a rebuild copies arrives as zeroes.
+    /// Only for canaries: what a rebuild copies arrives as zeroes, what it is told is too much.
     fn tamper(&self, message: Message, payload: Option<Sectors>) -> (Message, Option<Sectors>) {
         match message {
             Message::Copied { token, content: CopyContent::Data }
                 if self.sabotage == Some(Sabotage::CopyZeroes) =>
             {
                 (Message::Copied { token, content: CopyContent::Zeroes }, None)
+            }
+            Message::MissingBlocks {
+                replica,
+                asked,
+                content: MissingContent::Page(page, bits),
+            } if self.sabotage == Some(Sabotage::CopyEverything) => {
+                let bits = Box::new(bits.map(|_| u64::MAX));
+                let content = MissingContent::Page(page, bits);
+                (Message::MissingBlocks { replica, asked, content }, None)
             }
             message => (message, payload),
         }
@@ -183,9 +192,33 @@ impl Cluster {
                 self.step_primary(primary, PrimaryEvent::Message { link, message, payload });
             }
             Party::Replica(replica, _) => {
+                if let Message::Settled { generation, through } = message {
+                    self.note_settled(replica, link, generation, through);
+                }
                 let payload = self.note_arrival(replica, &message, payload);
                 self.step_replica(replica, ReplicaEvent::Message { link, message, payload });
             }
+        }
+    }
+
+    /// Told to the oracle of what rebuilds copy, if the replica believes it.
+    fn note_settled(
+        &mut self,
+        replica: usize,
+        link: LinkId,
+        generation: Generation,
+        through: Sequence,
+    ) {
+        let dialler = self.network.links.get(&link).map(|link| link.ends[0].party);
+        let slot = &self.replicas[replica];
+        let listens = |core: &Replica<Sectors>| {
+            let status = core.status();
+            status.view.generation == generation && !status.is_adopting
+        };
+        if let Some(Party::Primary(primary)) = dialler
+            && slot.core.as_ref().is_some_and(listens)
+        {
+            self.minimal.told((slot.mirror, replica), primary, through);
         }
     }
 

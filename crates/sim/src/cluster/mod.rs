@@ -22,6 +22,7 @@ use crate::log::Log;
 use crate::marks::Marks;
 use crate::network::Network;
 use crate::oracles::Violation;
+use crate::oracles::minimal::Minimal;
 use crate::oracles::order::Order;
 use crate::oracles::registers::{Moment, Registers};
 use crate::payload::Sectors;
@@ -135,6 +136,7 @@ pub struct Cluster {
     coordinator: Coordinator,
     registers: Registers,
     order: Order,
+    minimal: Minimal,
     /// Counts client events, for the oracles.
     moment: Moment,
     /// Requests that clients may still make.
@@ -174,6 +176,7 @@ impl Cluster {
             coordinator: Coordinator::new(view),
             registers: Registers::new(profile.sectors()),
             order: Order::default(),
+            minimal: Minimal::default(),
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),

@@ -191,6 +191,7 @@ impl Cluster {
         message: &Message,
         payload: Option<&Sectors>,
     ) {
+        self.note_change(primary, link, message);
         if let (Message::Write { id, .. }, Some(payload)) = (message, payload) {
             if let Some(Party::Replica(replica, _)) = self.network.far_end(link)
                 && self.order.is_resend(payload.cells()[0], replica)
@@ -210,6 +211,20 @@ impl Cluster {
         self.log(|| {
             format!("primary {primary} → link {link}: {}", describe::message(message, payload))
         });
+    }
+
+    /// Told to the oracle of what rebuilds copy.
+    fn note_change(&mut self, primary: usize, link: LinkId, message: &Message) {
+        let (Message::Write { id, offset, length, .. } | Message::Zero { id, offset, length, .. }) =
+            message
+        else {
+            return;
+        };
+        if let Some(Party::Replica(replica, _)) = self.network.far_end(link) {
+            let mirror = self.replicas[replica].mirror;
+            let regions = self.regions(*offset, u64::from(*length));
+            self.minimal.sends((primary, id.sequence), mirror, regions);
+        }
     }
 
     fn ended(&mut self, primary: usize, reason: EndReason) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use evenkeel_core::replica::ReplicaConfig;
+use evenkeel_core::replica::{ALL_OPEN, FoundPage, ReplicaConfig};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
@@ -160,6 +160,10 @@ impl Cluster {
         let generation = found.view.generation;
         let open_regions = found.open_regions.clone();
         slot.open_regions = open_regions.iter().copied().collect();
+        let mirror = slot.mirror;
+        let is_damaged = found.missing.iter().any(|page| matches!(page, FoundPage::Damaged { .. }));
+        self.find_open(mirror, &open_regions, is_damaged);
+        let slot = &mut self.replicas[replica];
         let verdict = slot.fence.starts(replica, generation);
         let config = ReplicaConfig {
             id: slot.id,
@@ -183,6 +187,17 @@ impl Cluster {
             )
         });
         self.plan_replica_tick(replica);
+    }
+
+    /// Told to the oracle of what rebuilds copy.
+    fn find_open(&mut self, mirror: usize, regions: &[u64], is_damaged: bool) {
+        for region in regions {
+            let one = (*region != ALL_OPEN).then_some(*region);
+            self.minimal.found_open(mirror, one);
+        }
+        if is_damaged {
+            self.minimal.found_open(mirror, None);
+        }
     }
 
     /// The process of a replica ends; with `power`, its machine does.

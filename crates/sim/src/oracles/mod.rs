@@ -16,14 +16,18 @@
 //!   order in which that primary sent them. It permits repeats (a resend after a reconnect), held
 //!   writes that run after a copy which has them already, and older data from a copy when the primary that wrote it is not the one that runs the mirror now,
 //!   or when the newer write was answered with an error.
+//! - [`minimal`] (**I7 minimal**): what a rebuild copies. See there for what counts as changed.
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
-//!   rebuilding in the same life, no mirror loses its last in-sync replica.
+//!   rebuilding in the same life, no mirror loses its last in-sync replica; and who takes over from a
+//!   primary that has not detached leaves one in-sync replica in each mirror, from which all reads of
+//!   open regions come (**I8 one voice**).
 //! - **I6 convergent** and **I11 loud** are judged where they end: see the cluster's `finale`. I11
 //!   also forbids a request that waits for longer than all waits with a bound together, and asking
 //!   a replica for what it refuses again and again without a pause.
 
 pub mod agreement;
 pub mod fencing;
+pub mod minimal;
 pub mod order;
 pub mod registers;
 pub mod views;

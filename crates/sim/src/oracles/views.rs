@@ -34,6 +34,13 @@ pub fn check(old: &View, new: &View) -> Result<(), Violation> {
             );
         }
     }
+    let takes_over = !old.primaries.is_empty()
+        && new.primaries.iter().any(|primary| !old.primaries.contains(primary));
+    if takes_over && new.mirrors.iter().any(|mirror| mirror.in_sync().count() > 1) {
+        let text =
+            format!("generation {generation} takes over with several in-sync replicas: {new:?}");
+        return fault("I8", text);
+    }
     Ok(())
 }
 

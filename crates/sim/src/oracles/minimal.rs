@@ -1,0 +1,132 @@
+//! I7: a rebuilding replica gets only what changed since it left, and what was open.
+//!
+//! Judged are regions of the intent log, because writes settle by regions. A region is dirty from the
+//! moment when a write to it is sent until the replicas concerned have been told that its last write
+//! has settled: all that are in-sync, and the one that leaves. When a replica leaves, it may lack what is dirty then or becomes so later,
+//! and nothing else. A region that any replica finds open at its start becomes dirty; so do all regions
+//! of the mirror when it finds all open, or a page of a bitmap damaged.
+//!
+//! Whether what is told to have settled is really everywhere, I1 and I6 see.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use evenkeel_core::Sequence;
+
+use super::Violation;
+
+/// Which mirror, and which of its regions.
+type Place = (usize, u64);
+
+/// The last write to a region, and the replicas that were told that it has settled.
+#[derive(Debug, Default)]
+struct Region {
+    last: Option<(usize, Sequence)>,
+    told: HashSet<usize>,
+    /// Whether older writes there are of a primary that tells nothing any more, or of an earlier life:
+    /// then what is told of newer ones does not help until all replicas are in-sync again.
+    is_orphaned: bool,
+}
+
+/// What is dirty, and what replicas that left need not get.
+#[derive(Debug, Default)]
+pub struct Minimal {
+    regions: HashMap<Place, Region>,
+    /// Mirrors of which any region may have been found open.
+    all_dirty: HashSet<usize>,
+    /// For each replica that is not in-sync, the regions that were clean when it left and still are.
+    has: HashMap<usize, HashSet<Place>>,
+}
+
+impl Minimal {
+    /// A primary sends an operation that changes these regions of a mirror, perhaps again.
+    pub fn sends(&mut self, operation: (usize, Sequence), mirror: usize, regions: Range<u64>) {
+        for region in regions {
+            let last = self.regions.get(&(mirror, region)).and_then(|region| region.last);
+            let newer = last.filter(|(by, last)| *by == operation.0 && *last > operation.1);
+            self.becomes_dirty((mirror, region), newer.or(Some(operation)), false);
+        }
+    }
+
+    fn becomes_dirty(&mut self, place: Place, last: Option<(usize, Sequence)>, is_orphaned: bool) {
+        let region = self.regions.entry(place).or_default();
+        let is_orphaned = region.is_orphaned || is_orphaned;
+        *region = Region { last, told: HashSet::new(), is_orphaned };
+        self.has.values_mut().for_each(|clean| {
+            clean.remove(&place);
+        });
+    }
+
+    /// A replica starts and finds this region open; `None`: all of them.
+    pub fn found_open(&mut self, mirror: usize, region: Option<u64>) {
+        if let Some(region) = region {
+            return self.becomes_dirty((mirror, region), None, true);
+        }
+        self.all_dirty.insert(mirror);
+        self.regions.retain(|place, _| place.0 != mirror);
+        self.has.values_mut().for_each(|clean| clean.retain(|place| place.0 != mirror));
+    }
+
+    /// A replica of a mirror is told that this primary's writes have settled up to `through`.
+    pub fn told(&mut self, (mirror, replica): (usize, usize), by: usize, through: Sequence) {
+        for (_, region) in self.regions.iter_mut().filter(|(place, _)| place.0 == mirror) {
+            if region.last.is_some_and(|(primary, last)| primary == by && last <= through) {
+                region.told.insert(replica);
+            }
+        }
+    }
+
+    /// A view was committed. Tells of each replica its mirror and whether it is in-sync, and whether
+    /// the view has other primaries than the one before.
+    pub fn committed(&mut self, replicas: &[(usize, bool)], by_others: bool) {
+        for (place, region) in &mut self.regions {
+            let mut others = replicas.iter().filter(|(mirror, _)| *mirror == place.0);
+            let all_in_sync = others.all(|(_, is_in_sync)| *is_in_sync);
+            region.is_orphaned = if by_others { true } else { region.is_orphaned && !all_in_sync };
+        }
+        for (replica, (mirror, is_in_sync)) in replicas.iter().enumerate() {
+            if *is_in_sync {
+                self.has.remove(&replica);
+            } else if !self.has.contains_key(&replica) {
+                let clean = self.clean(replica, *mirror, replicas);
+                self.has.insert(replica, clean);
+            }
+        }
+    }
+
+    /// What all in-sync replicas know to have settled, and the one that leaves does, too.
+    fn clean(&self, leaving: usize, mirror: usize, replicas: &[(usize, bool)]) -> HashSet<Place> {
+        let in_sync = || replicas.iter().enumerate().filter(|(_, r)| **r == (mirror, true));
+        let is_clean = |region: &Region| {
+            !region.is_orphaned
+                && region.told.contains(&leaving)
+                && in_sync().all(|(id, _)| region.told.contains(&id))
+        };
+        let all =
+            self.regions.iter().filter(|(place, region)| place.0 == mirror && is_clean(region));
+        all.map(|(place, _)| *place).collect()
+    }
+
+    /// A replica of which it is known what it lacks gets a copy of a part of this region.
+    ///
+    /// # Errors
+    /// If nothing there has changed since it left.
+    pub fn copies(&self, replica: usize, (mirror, region): Place) -> Result<(), Violation> {
+        let place = (mirror, region);
+        let never_changed = !self.regions.contains_key(&place) && !self.all_dirty.contains(&mirror);
+        let has_it = self.has.get(&replica).is_some_and(|clean| clean.contains(&place));
+        if !never_changed && !has_it {
+            return Ok(());
+        }
+        let why = if has_it { "has had since it left" } else { "nobody has ever changed" };
+        Err(Violation::new(
+            "I7",
+            format!(
+                "replica {replica} gets a copy of region {region} of mirror {mirror}, which {why}"
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

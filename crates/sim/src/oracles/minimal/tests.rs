@@ -1,0 +1,67 @@
+use super::*;
+
+const REPLICA: usize = 1;
+
+/// A write to region 3, and replica 1 of three that leaves.
+fn story(told: &[(usize, u64)]) -> Minimal {
+    let mut minimal = Minimal::default();
+    minimal.sends((0, Sequence(5)), 0, 3..4);
+    told.iter().for_each(|(replica, through)| minimal.told((0, *replica), 0, Sequence(*through)));
+    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    minimal
+}
+
+#[test]
+fn what_all_know_to_have_settled_need_not_be_copied() {
+    assert!(story(&[(0, 5), (1, 5), (2, 6)]).copies(REPLICA, (0, 3)).is_err());
+    assert!(
+        story(&[(0, 5), (1, 5), (2, 4)]).copies(REPLICA, (0, 3)).is_ok(),
+        "one does not know it"
+    );
+    assert!(story(&[(0, 5), (2, 5)]).copies(REPLICA, (0, 3)).is_ok(), "open in its own log");
+    assert!(story(&[(0, 5)]).copies(REPLICA, (0, 3)).is_ok());
+    assert!(story(&[]).copies(REPLICA, (0, 4)).is_err(), "never written");
+}
+
+#[test]
+fn what_changes_afterwards_is_copied() {
+    let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
+    minimal.sends((0, Sequence(6)), 0, 3..4);
+    assert!(minimal.copies(REPLICA, (0, 3)).is_ok());
+    minimal.committed(&[(0, true), (0, true), (0, true)], false);
+    (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(6)));
+    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    assert!(minimal.copies(REPLICA, (0, 3)).is_err(), "it has been in-sync since");
+}
+
+#[test]
+fn a_resend_of_an_older_write_does_not_hide_a_newer_one() {
+    let mut minimal = story(&[]);
+    minimal.sends((0, Sequence(4)), 0, 3..4);
+    (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(4)));
+    minimal.committed(&[(0, true), (0, true), (0, true)], false);
+    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    assert!(minimal.copies(REPLICA, (0, 3)).is_ok(), "write 5 has not settled");
+}
+
+#[test]
+fn after_a_takeover_nothing_is_clean_until_all_are_in_sync() {
+    let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
+    minimal.committed(&[(0, true), (0, true), (0, false)], true);
+    minimal.sends((1, Sequence(1)), 0, 3..4);
+    (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(1)));
+    minimal.committed(&[(0, true), (0, false), (0, false)], false);
+    assert!(minimal.copies(REPLICA, (0, 3)).is_ok());
+    minimal.committed(&[(0, true), (0, true), (0, true)], false);
+    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    assert!(minimal.copies(REPLICA, (0, 3)).is_err());
+}
+
+#[test]
+fn what_was_found_open_is_copied() {
+    let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
+    minimal.found_open(0, Some(3));
+    assert!(minimal.copies(REPLICA, (0, 3)).is_ok() && minimal.copies(REPLICA, (0, 9)).is_err());
+    minimal.found_open(0, None);
+    assert!(minimal.copies(REPLICA, (0, 9)).is_ok() && minimal.copies(REPLICA, (1, 9)).is_err());
+}
