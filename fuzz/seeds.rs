@@ -39,6 +39,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     let report = ReplicaReport {
         replica: ReplicaId(2),
         incarnation: Incarnation(5),
+        saved_life: Incarnation(4),
         boot: BootId(1),
         generation,
         lineage: Lineage(11),

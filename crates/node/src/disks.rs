@@ -196,6 +196,17 @@ impl Disks {
         })
     }
 
+    /// A name for a disk at this path that no other disk has.
+    #[must_use]
+    pub fn free_name(&self, path: &Path) -> String {
+        let name = default_name(path);
+        let entries = self.lock();
+        let is_free = |name: &String| !entries.iter().any(|entry| entry.record.name == *name);
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        names.find(is_free).unwrap_or(name)
+    }
+
     /// Takes a disk back from evenkeel. Only one without replicas.
     ///
     /// # Errors

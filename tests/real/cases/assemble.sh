@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|forced|split|split_nodes
+# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|lost_attached|killed|forced|split|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
 # lost: the coordinator's database is gone. forced: only a stale replica is left.
+# killed: the node that assembles is killed in the midst of it, at several moments.
 # split: two halves written apart, shown and resolved;
 # split_nodes: the same on two nodes, whose coordinator knows neither side.
 source "$(dirname "$0")/../lib.sh"
@@ -164,6 +165,62 @@ lost() {
     io 1 -c 'read -P 0x78 0 1M' -c 'read -P 0x77 1M 63M'
     ek 1 detach $vol --quiet
     compare_replicas $vol
+}
+
+lost_attached() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 2 --on n2:disk --on n3:disk --quiet
+    ek 2 attach $vol --as nbd --quiet
+    io 2 -c 'write -P 0x77 0 8M'
+    stop_node 1
+    rm "$work/n1/state/coordinator.redb"
+    start_node 1
+    await "all are members again" bash -c "[ \$('$evenkeel' --socket '$work/n1/run/api.sock' node status --json | jq '[.nodes[] | select(.alive)] | length') = 3 ]"
+    # It goes on where it is attached, and is not put together under it.
+    refused 4 "attached n2" ek 1 volume assemble $vol
+    refused 4 "attached n2" ek 3 volume assemble $vol --force
+    ek 2 detach $vol || say "it was detached uncleanly"
+    ek 3 volume assemble $vol
+    ek 1 attach $vol --as nbd --quiet
+    in_sync_on 1
+    io 1 -c 'read -P 0x77 0 8M'
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
+}
+
+killed() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 3 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    for n in 3 2 1; do kill_node $n; done
+    alone 4
+    for n in 1 2 3; do mv "$work/n$n/disk" "$work/n4/d$n"; done
+    local delay assembling status round=0
+    for delay in 0.005 0.02 0.04 0.06 0.08 0.1 0.15 0.2; do
+        round=$((round + 1)) status=0
+        ek 4 volume assemble --scan "$work"/n4/d? > "$work/answer" 2>&1 & assembling=$!
+        sleep $delay
+        kill_node 4 > /dev/null
+        wait $assembling || status=$?
+        start_node 4
+        say "killed after $delay s: code $status; again: $(ek 4 volume assemble --scan "$work"/n4/d?)"
+        await "it can be attached" ek 4 attach $vol --as nbd
+        [ $round = 1 ] || io 4 -c "read -P $((round - 1)) 8M 1M"
+        io 4 -c 'read -P 0x77 0 8M' -c "write -P $round 8M 1M"
+        in_sync_on 4
+        # Killed again before it detaches, and everything but the disks is lost.
+        kill_node 4 > /dev/null
+        rm -r "$work/n4/state"
+        start_node 4
+    done
+    ek 4 volume assemble --scan "$work"/n4/d?
+    ek 4 attach $vol --as nbd --quiet
+    in_sync_on 4
+    io 4 -c 'read -P 0x77 0 8M' -c "read -P $round 8M 1M"
+    ek 4 detach $vol --quiet
+    compare_on 4
+    examined "$work/n4/d1" | jq -e '.replicas[0].replica.view.history | length == 8' > /dev/null || die "the history is not bounded at eight eras"
 }
 
 forced() {

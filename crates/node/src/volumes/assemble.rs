@@ -360,7 +360,11 @@ async fn take_disks(
     let mut added = BTreeMap::new();
     for path in needed {
         let (add, place) = (path.clone(), path.display().to_string());
-        let (disk, opened) = node.blocking(move |node| node.disks.add(&add, None, false)).await?;
+        let added_disk = node.blocking(move |node| {
+            let name = node.disks.free_name(&add);
+            node.disks.add(&add, Some(name), false)
+        });
+        let (disk, opened) = added_disk.await?;
         node.open_replicas(opened).await;
         tracing::info!(disk = disk.name, path = place, "a disk was added for an assembly");
         added.insert(path, disk.name);

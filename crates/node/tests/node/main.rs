@@ -3,6 +3,7 @@
 mod bad_input;
 mod cluster;
 mod devices;
+mod disks_alone;
 mod life;
 mod support;
 mod tls;
