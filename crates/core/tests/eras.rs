@@ -1,0 +1,115 @@
+//! Volumes whose coordinator changes: who goes on, who is refused, and what is copied.
+
+#![allow(missing_docs)]
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::{Cluster, replica};
+use evenkeel_core::primary::{Command, Note};
+use evenkeel_core::view::Cause;
+use evenkeel_core::*;
+
+const A_WHILE: Duration = Duration::from_secs(30);
+const BLOCK: usize = 4096;
+
+fn detach(cluster: &mut Cluster, primary: usize) {
+    let detach = cluster.command(primary, Command::Detach);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.commands[&detach], Ok(()));
+}
+
+/// Writes a block, and tells whether that was acknowledged.
+fn writes(cluster: &mut Cluster, primary: usize, offset: u64, value: u8) -> bool {
+    let write = cluster.write(primary, offset, value, BLOCK);
+    cluster.pass(A_WHILE);
+    cluster.is_acknowledged(write)
+}
+
+fn next_era(view: &View, mark: u128) -> View {
+    view.next_era(CoordinatorId(mark), Lineage(mark), 1)
+}
+
+#[test]
+fn replicas_adopt_a_new_era_and_a_stale_one_gets_only_what_it_lacks() {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.write(primary, 0, 1, 256 * BLOCK);
+    cluster.request(primary, Operation::Flush);
+    cluster.pass(A_WHILE);
+    cluster.kill(replica(0, 2));
+    cluster.pass(A_WHILE);
+    cluster.write(primary, 0, 2, BLOCK);
+    cluster.pass(A_WHILE);
+    detach(&mut cluster, primary);
+
+    cluster.newest = next_era(&cluster.newest, 2);
+    let primary = cluster.attach(1);
+    assert!(writes(&mut cluster, primary, 8 * BLOCK as u64, 3));
+    cluster.restart(replica(0, 2), false);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 2)), ReplicaState::InSync);
+    assert!(cluster.bytes_written(replica(0, 2)) < 16 * BLOCK as u64, "only what it lacked");
+    assert_eq!(cluster.data(replica(0, 2)), cluster.data(replica(0, 0)));
+}
+
+#[test]
+fn a_primary_of_the_era_before_changes_nothing_any_more() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let old = cluster.attach(0);
+    cluster.write(old, 0, 1, BLOCK);
+    cluster.newest = next_era(&cluster.newest, 2);
+    let new = cluster.attach(1);
+    cluster.pass(A_WHILE);
+    assert!(writes(&mut cluster, new, 0, 2));
+    // Its coordinator, if it has one still, would not say a word of the new one.
+    cluster.coordinator_answers = false;
+    let late = cluster.write(old, 0, 3, BLOCK);
+    cluster.pass(A_WHILE);
+    assert!(!cluster.is_acknowledged(late));
+    for r in 0..2 {
+        assert_eq!(cluster.data(replica(0, r))[..BLOCK], [2; BLOCK]);
+    }
+}
+
+#[test]
+fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.write(primary, 0, 1, BLOCK);
+    let together = cluster.newest.clone();
+    // Replica 1 is away; replica 0 goes on alone, and dies.
+    cluster.kill(replica(0, 1));
+    assert!(writes(&mut cluster, primary, 0, 2));
+    detach(&mut cluster, primary);
+    let apart = cluster.newest.clone();
+    cluster.kill(replica(0, 0));
+
+    // Somebody goes on with replica 1, from the view that it had adopted.
+    let mut forced = next_era(&together, 2);
+    forced.leave(replica(0, 0), ReplicaState::Stale, Cause::Unreachable).unwrap();
+    forced.distrust(replica(0, 0)).unwrap();
+    cluster.newest = forced;
+    cluster.restart(replica(0, 1), false);
+    let primary = cluster.attach(1);
+    cluster.pass(A_WHILE);
+    assert!(writes(&mut cluster, primary, BLOCK as u64, 3));
+    cluster.restart(replica(0, 0), false);
+    cluster.pass(A_WHILE);
+    assert!(cluster.notes.contains(&Note::OtherLineage(replica(0, 0))));
+    assert_eq!(cluster.state(replica(0, 0)), ReplicaState::Stale);
+    assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [2; BLOCK], "nothing of it was overwritten");
+
+    // Somebody chooses: from then on the other side may be overwritten.
+    detach(&mut cluster, primary);
+    let mut chosen = cluster.newest.clone();
+    chosen.supersede(apart.coordinator, apart.lineage, apart.generation, 2);
+    let generation = chosen.generation.max(apart.generation).next();
+    cluster.newest = View { generation, ..next_era(&chosen, 3) };
+    cluster.attach(1);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 0)), ReplicaState::InSync);
+    assert_eq!(cluster.data(replica(0, 0)), cluster.data(replica(0, 1)));
+    assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [1; BLOCK]);
+}
