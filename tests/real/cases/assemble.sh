@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|lost_attached|killed|forced|split|split_nodes
+# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|lost_attached|killed|forced|split|split_stripe|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
 # lost: the coordinator's database is gone. forced: only a stale replica is left.
 # killed: the node that assembles is killed in the midst of it, at several moments.
@@ -124,14 +124,16 @@ moved() {
     compare_on 5
 }
 
-# compare_on N: all replicas of the volume on one node are identical.
+# compare_on N: the replicas of each mirror of the volume on one node are identical.
 compare_on() {
-    local first= file
-    while read -r file; do
-        [ -n "$first" ] || { first=$file; continue; }
-        cmp --ignore-initial=1048576 --bytes=$((64 << 20)) "$first" "$file" || die "replicas differ: $first $file"
-    done < <(ek "$1" disk list --json | jq -r --arg v $vol '.disks[].replicas[] | select(.volume == $v) | .path')
-    [ -n "$first" ] || die "no replica found on n$1"
+    local mirror path size
+    local -A first=()
+    while read -r mirror path; do
+        [ -n "${first[$mirror]:-}" ] || { first[$mirror]=$path; continue; }
+        size=$(od -An -t u8 -j 136 -N 8 "$path" | tr -d ' ')
+        cmp --ignore-initial=1048576 --bytes="$size" "${first[$mirror]}" "$path" || die "replicas differ: ${first[$mirror]} $path"
+    done < <(ek "$1" disk list --json | jq -r --arg v $vol '.disks[].replicas[] | select(.volume == $v) | "\(.mirror) \(.path)"')
+    [ ${#first[@]} -gt 0 ] || die "no replica found on n$1"
     say "the replicas on n$1 are identical on disk"
 }
 
@@ -316,6 +318,40 @@ split() {
     ek 3 detach $vol --quiet
     compare_on 3
     "$evenkeel" examine "$work/n3/right"
+}
+
+# A stripe of two mirrors: each side has a replica of either mirror.
+split_stripe() {
+    start_nodes 2
+    mkdir "$work/n1/more" "$work/n2/more"
+    for n in 1 2; do ek $n disk add "$work/n$n/more" --name more --quiet; done
+    ek 1 volume create $vol --size 64M --replicas 2 --stripe 2 --on n1:disk --on n2:disk --on n1:more --on n2:more --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    ek 1 detach $vol --quiet
+    stop_node 2; stop_node 1
+    alone 3; alone 4
+    for n in 3 4; do
+        ek $n volume assemble $vol --force "$work/n$((n - 2))/disk" "$work/n$((n - 2))/more"
+        ek $n attach $vol --as nbd --quiet
+        io $n -c "write -P $n 1M 256k"
+        ek $n detach $vol --quiet
+        sleep 1.2
+    done
+    stop_node 4
+    ek 3 volume assemble $vol "$work/n2/disk" "$work/n2/more" --json > "$work/told" || true
+    jq -e '.volumes[0].split | .differences[0].bytes == 262144 and [.differences[0].ranges[] | [.mirror, .length]] == [[0, 131072], [1, 131072]]
+        and ([.sides[].replicas[].mirror] | sort) == [0, 0, 1, 1]' "$work/told" > /dev/null || { jq . "$work/told"; die "a stripe's sides are not told as they differ"; }
+    # Half of a side is enough to be recognised, and not to be kept.
+    refused 4 "split apart" ek 3 volume assemble $vol "$work/n2/disk"
+    refused 4 "in-sync newer" ek 3 volume assemble $vol "$work/n2/disk" --keep "$work/n2/disk/$(basename "$work"/n2/disk/*.replica)"
+    ek 3 volume assemble $vol "$work/n2/disk" "$work/n2/more" --keep n3:disk --save-differing "$work/lost.img"
+    [ "$(ls "$work"/lost.img.*.list | wc -l)" = 2 ] || die "not a file for each mirror"
+    ek 3 attach $vol --as nbd --quiet
+    in_sync_on 3
+    io 3 -c 'read -P 3 1M 256k' -c 'read -P 0x77 2M 6M'
+    ek 3 detach $vol --quiet
+    compare_on 3
 }
 
 split_nodes() {
