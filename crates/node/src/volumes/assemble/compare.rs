@@ -83,7 +83,7 @@ impl Source {
         if replica.node != node.identity.node {
             return Ok(Self::There { node: replica.node, replica: replica.superblock.replica });
         }
-        let file = crate::disks::open_to_read(&replica.path)?;
+        let file = open_data(&replica.path)?;
         Ok(Self::Here { file, offset: replica.superblock.data_offset })
     }
 
@@ -103,6 +103,14 @@ impl Source {
     }
 }
 
+/// Opens a file or device whose data are to be read in order: through the page cache, which reads
+/// ahead, and without what it held before.
+fn open_data(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(file)
+}
+
 /// Reads data of a file or device that may be in use. Holes of files are not read.
 ///
 /// # Errors
@@ -117,17 +125,7 @@ pub fn read_piece(file: &File, at: u64, length: u64) -> io::Result<Vec<u8>> {
         Err(rustix::io::Errno::NXIO) => return Ok(piece),
         _ => {}
     }
-    let mut done = 0;
-    while done < piece.len() {
-        // In slots that are aligned as direct I/O wants it.
-        let slot = crate::disks::read_slot(file, at + done as u64);
-        let count = slot.len().min(piece.len() - done);
-        if count == 0 {
-            return Err(io::Error::other(format!("byte {} cannot be read", at + done as u64)));
-        }
-        piece[done..done + count].copy_from_slice(&slot[..count]);
-        done += count;
-    }
+    file.read_exact_at(&mut piece, at)?;
     Ok(piece)
 }
 
@@ -149,7 +147,8 @@ pub(super) async fn pair(
     let mut at = 0;
     while at < length {
         let count = PIECE.min(length - at);
-        let (ours, theirs) = (kept.read(node, at, count).await?, lost.read(node, at, count).await?);
+        let both = tokio::join!(kept.read(node, at, count), lost.read(node, at, count));
+        let (ours, theirs) = (both.0?, both.1?);
         for block in differing(&ours, &theirs) {
             let offset = at + (block * BLOCK) as u64;
             difference.note(pair.mirror, offset);
