@@ -211,7 +211,7 @@ fn fill(examined: &mut Examined, file: &File, newest: &Newest) {
         });
         examined.verdict = ReplicaVerdict::Unusable;
     }
-    let tables = tables::read(file, superblock);
+    let tables = tables::read(file, examined.size, superblock);
     let (intents, bitmaps, problems) = match tables {
         Ok(tables) => (tables.intents, tables.bitmaps, tables.problems),
         Err(e) => {

@@ -14,7 +14,7 @@ use evenkeel_format::{
 use crate::api::types::{
     CopyVerdict, ExaminedBitmap, ExaminedIntents, ExaminedSlot, ReplicaProblem,
 };
-use crate::disks::read_slot;
+use crate::disks::{length_of, read_slot};
 
 /// Bytes of one block, the unit of bitmaps.
 const BLOCK: u64 = evenkeel_core::settings::BLOCK as u64;
@@ -34,7 +34,8 @@ pub(super) const fn none(superblock: &Superblock) -> ExaminedIntents {
     }
 }
 
-pub(super) fn read(file: &File, superblock: &Superblock) -> io::Result<Tables> {
+/// Reads the tables of a replica on a file or device of `size` bytes.
+pub(super) fn read(file: &File, size: u64, superblock: &Superblock) -> io::Result<Tables> {
     let mut problems = Vec::new();
     let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_copies(file, copy));
     let slots = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH)).enumerate();
@@ -42,7 +43,12 @@ pub(super) fn read(file: &File, superblock: &Superblock) -> io::Result<Tables> {
     let used = |slot: &ExaminedSlot| slot.slot == 0 || slot.copies != [CopyVerdict::Empty; 2];
     let slots: Vec<ExaminedSlot> = slots.filter(used).collect();
     problems.extend(slots.iter().filter_map(damaged_slot));
-    let (bitmaps, damaged) = bitmaps(read_metadata(file, superblock)?.missing, superblock);
+    // Of what was cut off there is nothing to be read, however much the superblock promises.
+    let pages = match size < length_of(superblock) {
+        true => Vec::new(),
+        false => read_metadata(file, superblock)?.missing,
+    };
+    let (bitmaps, damaged) = bitmaps(pages, superblock);
     problems.extend(damaged);
     Ok(Tables { intents: ExaminedIntents { slots, ..none(superblock) }, bitmaps, problems })
 }
@@ -71,19 +77,13 @@ fn slot(number: u64, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlo
     let newest = tables.into_iter().flatten().max_by_key(|table| table.sequence);
     let says_all = newest.as_ref().is_some_and(|table| table.regions.contains(&ALL_OPEN));
     let all_open = says_all || (newest.is_none() && copies != [CopyVerdict::Empty; 2]);
-    let regions = superblock.data_length.div_ceil(superblock.intent_region);
-    let open = match newest {
-        _ if all_open => (0..regions).collect(),
-        Some(table) => table.regions,
-        None => Vec::new(),
-    };
+    // All of them need no list.
+    let open = newest.map(|table| table.regions).filter(|_| !all_open).unwrap_or_default();
     let covered = |region: &u64| {
         let start = region.saturating_mul(superblock.intent_region);
         superblock.data_length.saturating_sub(start).min(superblock.intent_region)
     };
-    let bytes = open.iter().map(covered).sum();
-    // All of them need no list.
-    let open = if all_open { Vec::new() } else { open };
+    let bytes = if all_open { superblock.data_length } else { open.iter().map(covered).sum() };
     ExaminedSlot { slot: number, sequences, copies, all_open, open, bytes }
 }
 

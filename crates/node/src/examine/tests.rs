@@ -114,6 +114,24 @@ fn both_copies_damaged_or_a_file_cut_off_is_unusable() {
 }
 
 #[test]
+fn a_superblock_that_promises_too_much_costs_nothing() {
+    let mut disk = Disk::new();
+    let size = 1 << 59;
+    (disk.superblock.view.geometry.size, disk.superblock.data_length) = (size, size);
+    disk.superblock.intent_region = 4096;
+    disk.superblock.metadata_offset = evenkeel_format::metadata_offset(size);
+    let bytes = disk.superblock.encode().unwrap();
+    disk.write(SLOT_A_OFFSET, &bytes.0);
+    disk.write(SLOT_B_OFFSET, &bytes.0);
+    disk.write(TableCopy::A.offset(0), &[1; 100]);
+    let begun = std::time::Instant::now();
+    let examined = disk.examine();
+    assert_eq!(examined.verdict, ReplicaVerdict::Unusable);
+    assert_eq!(examined.replica.unwrap().intents.slots[0].bytes, size);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
 fn open_regions_and_missing_blocks_are_counted() {
     let disk = Disk::new();
     let replica = disk.superblock.replica;

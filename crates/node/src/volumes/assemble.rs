@@ -5,21 +5,17 @@
 //! the replicas adopt that when the volume is attached, if what they hold is superseded by it:
 //! see [`evenkeel_core::View::continues`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel_core::{CoordinatorId, Lineage, ReplicaId, View, VolumeId};
 
 use super::lookup::{self, unexpected};
-use super::{attach, stop};
-use crate::api::types::{
-    AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, NoData, VERSION,
-};
+use super::stop;
+use crate::api::types::{AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, VERSION};
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{
-    Answer, PlacedReplica, Request, StoredVolume, ViewText, VolumeRecord, unix_seconds,
-};
+use crate::coordinator::{Answer, Request, StoredVolume, unix_seconds};
 use crate::identity::random_u128;
 use crate::node::Node;
 
@@ -27,12 +23,14 @@ mod compare;
 pub mod found;
 mod judge;
 mod refusals;
+mod register;
 mod sides;
 mod split;
 
 pub use compare::{PIECE, read_piece};
 use found::{Everything, Replica};
 use judge::{Present, Start};
+use register::register;
 use sides::{Side, sides};
 
 /// A volume of which something was found, or that the coordinator knows.
@@ -70,6 +68,9 @@ pub async fn assemble(
     let candidates: Vec<Candidate> = candidates.into_iter().filter(wanted).collect();
     if candidates.is_empty() && request.volume.is_some() {
         return Err(refusals::nothing_found(&what, &warnings));
+    }
+    if candidates.len() > 1 && request.volume.is_some() {
+        return Err(refusals::ambiguous(&what, &candidates));
     }
     let mut volumes = Vec::new();
     for candidate in candidates {
@@ -312,99 +313,4 @@ fn first_view(
     };
     judge::next_view(&side.head, &present, lost, start)
         .map_err(|refusal| refusals::incomplete(node, candidate, side, refusal, what))
-}
-
-/// Gives this node the disks that it needs, and the coordinator the volume; then lets the replicas
-/// adopt its first view, so that no older coordinator's primary is heard by them any more.
-async fn register(
-    node: &Arc<Node>,
-    candidate: &Candidate,
-    view: &View,
-    warnings: &mut Vec<String>,
-    what: &str,
-) -> Result<(), ApiError> {
-    let disks = take_disks(node, candidate, view).await?;
-    let encoded = ViewText::encode(view)
-        .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
-    let record = record(candidate, view, &disks);
-    let request = Request::Assemble {
-        volume: Box::new(StoredVolume { record, view: encoded }),
-        replaces: candidate.known.as_ref().map(|(_, view)| view.generation.0),
-        node: node.identity.node.to_string(),
-    };
-    match node.coordinator.ask(what, request).await? {
-        Answer::Done => {}
-        Answer::NameInUse => return Err(refusals::name_in_use(what, &candidate.name)),
-        Answer::Newest(_) => return Err(lookup::moved(what)),
-        other => return Err(unexpected(what, &other)),
-    }
-    stop::tell(node, view).await;
-    if let Err(error) = attach::adopt(node, &candidate.id.to_string(), what).await {
-        warnings.push(format!(
-            "volume {} is assembled, and its replicas have not adopted that yet: {}. They do when it is attached",
-            candidate.name, error.why
-        ));
-    }
-    Ok(())
-}
-
-/// What has to be a disk of this node is made one. Returns the names of the disks by replica.
-async fn take_disks(
-    node: &Arc<Node>,
-    candidate: &Candidate,
-    view: &View,
-) -> Result<BTreeMap<ReplicaId, String>, ApiError> {
-    let in_view = |replica: &&Replica| view.replica(replica.superblock.replica).is_some();
-    let replicas: Vec<&Replica> = candidate.replicas.iter().filter(in_view).collect();
-    let needed: BTreeSet<PathBuf> = replicas.iter().filter_map(|r| r.needs.clone()).collect();
-    let mut added = BTreeMap::new();
-    for path in needed {
-        let (add, place) = (path.clone(), path.display().to_string());
-        let added_disk = node.blocking(move |node| {
-            let name = node.disks.free_name(&add);
-            node.disks.add(&add, Some(name), false)
-        });
-        let (disk, opened) = added_disk.await?;
-        node.open_replicas(opened).await;
-        tracing::info!(disk = disk.name, path = place, "a disk was added for an assembly");
-        added.insert(path, disk.name);
-    }
-    let name = |replica: &&Replica| {
-        let added = replica.needs.as_ref().and_then(|path| added.get(path)).cloned();
-        let disk = replica.disk.clone().or(added)?;
-        Some((replica.superblock.replica, disk))
-    };
-    Ok(replicas.iter().filter_map(name).collect())
-}
-
-/// What the coordinator stores of the volume besides its view.
-fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String>) -> VolumeRecord {
-    let known = candidate.known.as_ref().map(|(stored, _)| &stored.record);
-    let placed = |(mirror, record): (usize, &evenkeel_core::ReplicaRecord)| {
-        let id = record.id.to_string();
-        let before = known.and_then(|known| known.replicas.iter().find(|p| p.id == id));
-        let disk = disks.get(&record.id).cloned();
-        let disk = disk.or_else(|| before.map(|placed| placed.disk.clone()));
-        let node = record.node.to_string();
-        PlacedReplica {
-            id,
-            mirror,
-            node,
-            disk: disk.unwrap_or_else(|| "?".into()),
-            removed: false,
-            maker: None,
-        }
-    };
-    let mut replicas: Vec<PlacedReplica> = view.replicas().map(placed).collect();
-    let removed = known.into_iter().flat_map(|known| &known.replicas);
-    let is_new = |placed: &&PlacedReplica| !replicas.iter().any(|p| p.id == placed.id);
-    let removed: Vec<PlacedReplica> = removed.filter(is_new).cloned().collect();
-    replicas.extend(removed);
-    VolumeRecord {
-        id: candidate.id.to_string(),
-        name: candidate.name.clone(),
-        no_data: known.map_or_else(NoData::default, |known| known.no_data),
-        replicas,
-        stopped: false,
-    }
 }

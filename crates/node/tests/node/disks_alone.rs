@@ -55,6 +55,22 @@ async fn old_disks_in_a_new_cluster_make_the_volume_again_if_all_that_count_are_
     node.attach("web").await;
     let status = node.until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
     assert_eq!(status["volume"]["mirrors"][0]["summary"], "[UU]");
+    // Another volume of that name comes along: which is meant has to be said.
+    let third = Place::new();
+    let mut other = TestNode::new(&third, "a");
+    other.start().await.unwrap();
+    other.add_disk("d").await;
+    other.create("web", 1).await;
+    let foreign = [other.disk("d")];
+    other.crash().await;
+    let by_name = assemble(Some("web"), &foreign, false);
+    node.refused("POST", "/v1/assemble", by_name, "bad-request").await;
+    let all = node.ok("POST", "/v1/assemble", assemble(None, &foreign, false)).await;
+    let codes: Vec<_> =
+        all["volumes"].as_array().unwrap().iter().map(|v| &v["error"]["code"]).collect();
+    assert!(codes.contains(&&json!("name-in-use")), "{all:#}");
+    let disks = node.get("/v1/disks").await;
+    assert_eq!(disks["disks"].as_array().unwrap().len(), 2, "no disk was taken for it");
     // Bad input.
     let bad = "bad-request";
     node.refused("POST", "/v1/assemble", assemble(None, &[], true), bad).await;

@@ -19,6 +19,13 @@ pub(super) fn nothing_found(what: &str, warnings: &[String]) -> ApiError {
     ApiError::new(ErrorCode::NoSuchVolume, what, why, advice)
 }
 
+/// Several volumes have the name.
+pub(super) fn ambiguous(what: &str, candidates: &[Candidate]) -> ApiError {
+    let ids: Vec<String> = candidates.iter().map(|candidate| candidate.id.to_string()).collect();
+    let why = format!("several volumes of that name were found: {}", ids.join(", "));
+    ApiError::new(ErrorCode::BadRequest, what, why, "Name the one that is meant by its identity")
+}
+
 pub(super) fn attached(what: &str, place: &str) -> ApiError {
     let why = format!("it is attached on node {place}");
     ApiError::new(ErrorCode::Attached, what, why, "Detach it there first, by `evenkeel detach`")
