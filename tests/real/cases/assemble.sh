@@ -142,7 +142,7 @@ lost() {
     ek 1 volume create $vol --size 256M --replicas 3 --quiet
     attach $vol nbd > /dev/null
     io 1 -c 'write -P 0x77 0 64M'
-    settled() { "$evenkeel" examine --json "$work/n1/disk" | jq -e '.replicas[0].replica.intents.slots[0].bytes == 0'; }
+    settled() { "$evenkeel" examine --json "$work"/n?/disk | jq -e '[.replicas[].replica.intents.slots[].bytes] | add == 0'; }
     await "what was written is settled" settled
     kill_node 3
     await "n3's replica has left" bash -c "! '$evenkeel' --socket '$work/n1/run/api.sock' volume status $vol --check"
