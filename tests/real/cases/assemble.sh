@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|lost_attached|killed|forced|split|split_stripe|split_nodes
+# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|behind|lost_attached|killed|forced|split|split_stripe|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
-# lost: the coordinator's database is gone. forced: only a stale replica is left.
+# lost: the coordinator's database is gone. behind: it was restored from an old backup. forced: only a stale replica is left.
 # killed: the node that assembles is killed in the midst of it, at several moments.
 # split: two halves written apart, shown and resolved;
 # split_nodes: the same on two nodes, whose coordinator knows neither side.
@@ -165,6 +165,32 @@ lost() {
     say "written on n3 since its start: $copied bytes, of 1 MiB that it lacked and 256 MiB in all"
     [ "$copied" -ge 1048576 ] && [ "$copied" -le 4194304 ] || die "not only what it lacked was copied"
     io 1 -c 'read -P 0x78 0 1M' -c 'read -P 0x77 1M 63M'
+    ek 1 detach $vol --quiet
+    compare_replicas $vol
+}
+
+behind() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 3 --quiet
+    stop_node 1
+    cp "$work/n1/state/coordinator.redb" "$work/backup"
+    start_node 1
+    for value in 1 2; do
+        await "it can be attached" ek 1 attach $vol --as nbd
+        in_sync_on 1
+        io 1 -c "write -P $value 0 8M"
+        ek 1 detach $vol --quiet
+    done
+    stop_node 1
+    say "the coordinator's database is restored from an old backup"
+    cp "$work/backup" "$work/n1/state/coordinator.redb"
+    start_node 1
+    await "all are members again" bash -c "[ \$('$evenkeel' --socket '$work/n1/run/api.sock' node status --json | jq '[.nodes[] | select(.alive)] | length') = 3 ]"
+    refused 1 "backup assemble" ek 1 attach $vol --as nbd
+    ek 1 volume assemble $vol
+    ek 1 attach $vol --as nbd --quiet
+    in_sync_on 1
+    io 1 -c 'read -P 2 0 8M'
     ek 1 detach $vol --quiet
     compare_replicas $vol
 }
