@@ -278,17 +278,18 @@ impl Volumes {
     /// Something for the log, and for the volume's events.
     pub fn note(&self, node: &Arc<Node>, volume: VolumeId, note: Note) {
         let Some(attached) = self.get(volume) else { return };
+        match note {
+            // It is tried again and again, and told once.
+            Note::OtherLineage(replica) if !lock(&attached.apart).insert(replica) => return,
+            Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
+            _ => {}
+        }
         let message = words::note(&note, |replica| status::place_of(node, &attached, replica));
         match note {
             Note::Left(..) | Note::StandsIn(..) | Note::Suspended(_) | Note::OtherLineage(_) => {
                 tracing::warn!(volume = attached.name(), "{message}");
             }
             _ => tracing::info!(volume = attached.name(), "{message}"),
-        }
-        match note {
-            Note::OtherLineage(replica) => drop(lock(&attached.apart).insert(replica)),
-            Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
-            _ => {}
         }
         if matches!(note, Note::Serving(_)) {
             attached.phase.send_if_modified(|phase| {
