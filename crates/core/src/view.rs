@@ -59,6 +59,14 @@ pub enum Change {
     RebuildLimit(RebuildLimit),
 }
 
+impl Geometry {
+    /// Whether a volume of that geometry, after it has grown or not, is of this one.
+    #[must_use]
+    pub const fn is_grown_from(self, old: Self) -> bool {
+        self.size >= old.size && self.block_size == old.block_size && self.chunk == old.chunk
+    }
+}
+
 /// What a replica is to its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplicaState {
@@ -209,6 +217,10 @@ pub enum ViewError {
     NoCopy,
     /// Another replica is in its place, or on its way there.
     ReplacedAlready,
+    /// A volume does not become smaller, and its size is a multiple of the block size.
+    WrongSize,
+    /// A replica is not in-sync.
+    NotAllInSync,
 }
 
 impl fmt::Display for ViewError {
@@ -230,6 +242,10 @@ impl fmt::Display for ViewError {
             Self::NoCopy => {
                 f.write_str("the replica is a spare, or is itself to replace another one")
             }
+            Self::WrongSize => f.write_str(
+                "a volume can't become smaller, and its size is a multiple of its block size",
+            ),
+            Self::NotAllInSync => f.write_str("not all of its replicas are in-sync"),
             Self::ReplacedAlready => f.write_str("another replica takes its place already"),
         }
     }

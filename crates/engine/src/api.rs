@@ -222,6 +222,12 @@ pub enum EngineError {
     /// The system refused something.
     #[error("{0}")]
     System(#[from] std::io::Error),
+    /// Something is being saved just now.
+    #[error("the replica is saving something just now: try again")]
+    Busy,
+    /// A replica of the mirror lacks writes, so bitmaps count.
+    #[error("a replica of its mirror lacks writes: let it become in-sync first")]
+    Bitmaps,
     /// The engine has been stopped.
     #[error("the engine is stopped")]
     Stopped,

@@ -3,6 +3,7 @@
 //! An action that has begun is never cancelled and never forgotten; short reads and writes are
 //! continued. Memory that the disk can't take as it lies is copied to an aligned slot first.
 
+mod extend;
 mod layout;
 mod map;
 mod metadata;
@@ -57,6 +58,10 @@ pub(crate) struct Disk {
     jobs: Slab<Job>,
     saves: Saves,
     tables: Tables,
+    /// Bytes of data up to which what no view has used yet reads as zeroes.
+    ready: u64,
+    /// What the disk holds is unknown: it does nothing more.
+    is_broken: bool,
     /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
     without: zero::Unsupported,
     pub(crate) counters: DiskCounters,
@@ -106,12 +111,15 @@ impl Disk {
         if layout.block > volume {
             return Err(EngineError::BlockSize { disk: layout.block, volume });
         }
+        let ready = newest.superblock.view.replica_size();
         Ok(Self {
             file,
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
             tables,
+            ready,
+            is_broken: false,
             without: zero::Unsupported::default(),
             counters: DiskCounters::default(),
         })
@@ -142,8 +150,14 @@ impl Disk {
         if !self.layout.holds(offset, length) {
             return Some(self.fail(&job, Duration::ZERO, outside()));
         }
+        if self.is_broken {
+            return Some(self.fail(&job, Duration::ZERO, broken()));
+        }
         match action {
             DiskAction::Map { offset, length } => Some(self.map(&job, offset, length.into())),
+            DiskAction::SaveView(view) if !self.has_room_for(&view) => {
+                Some(self.fail(&job, Duration::ZERO, no_room()))
+            }
             DiskAction::SaveView(view) => {
                 let key = self.jobs.insert(job);
                 let refused = self.save(means, key, *view)?;
@@ -330,6 +344,14 @@ fn is_transient(error: &std::io::Error) -> bool {
 
 fn outside() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is outside the replica's data")
+}
+
+fn broken() -> std::io::Error {
+    std::io::Error::other("an earlier save of its superblocks failed: what they hold is unknown")
+}
+
+fn no_room() -> std::io::Error {
+    std::io::Error::from_raw_os_error(libc::ENOSPC)
 }
 
 fn cut_short() -> std::io::Error {

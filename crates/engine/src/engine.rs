@@ -1,5 +1,6 @@
 //! The handle by which the control plane talks to the workers.
 
+use std::ops::Range;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,6 +80,32 @@ impl Engine {
         answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
     ) {
         self.order(volume, Order::CloseReplica { volume, replica, answer: Box::new(answer) });
+    }
+
+    /// Makes a replica's data area so long, in bytes, on a file or device that has room for it. Tells
+    /// what of the disk has to be made to read as zeroes before [`Engine::room_is_ready`] is told, and
+    /// a view makes use of it; `None`: there is room already.
+    pub fn make_room(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+        length: u64,
+        answer: impl FnOnce(Result<Option<Range<u64>>, EngineError>) + Send + 'static,
+    ) {
+        let answer = Box::new(answer);
+        self.order(volume, Order::MakeRoom { volume, replica, length, answer });
+    }
+
+    /// What [`Engine::make_room`] told reads as zeroes, durably.
+    pub fn room_is_ready(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+        length: u64,
+        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
+    ) {
+        let answer = Box::new(answer);
+        self.order(volume, Order::RoomIsReady { volume, replica, length, answer });
     }
 
     /// Makes a primary and starts it. It serves requests when the note

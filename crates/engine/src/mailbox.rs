@@ -1,5 +1,6 @@
 //! How orders reach a worker: a bounded queue, and an eventfd that its ring reads.
 
+use std::ops::Range;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,6 +26,18 @@ pub(crate) enum Order {
     CloseReplica {
         volume: VolumeId,
         replica: ReplicaId,
+        answer: Answer<Result<(), EngineError>>,
+    },
+    MakeRoom {
+        volume: VolumeId,
+        replica: ReplicaId,
+        length: u64,
+        answer: Answer<Result<Option<Range<u64>>, EngineError>>,
+    },
+    RoomIsReady {
+        volume: VolumeId,
+        replica: ReplicaId,
+        length: u64,
         answer: Answer<Result<(), EngineError>>,
     },
     Attach {

@@ -28,6 +28,14 @@ impl Worker {
                     None => answer(Err(EngineError::Unknown)),
                 }
             }
+            Order::MakeRoom { volume, replica, length, answer } => {
+                let disk = self.disk_of(volume, replica);
+                answer(disk.map_or(Err(EngineError::Unknown), |disk| disk.make_room(length)));
+            }
+            Order::RoomIsReady { volume, replica, length, answer } => {
+                let disk = self.disk_of(volume, replica);
+                answer(disk.map(|disk| disk.room_is_ready(length)).ok_or(EngineError::Unknown));
+            }
             Order::Attach { primary, memory, answer } => answer(self.attach(*primary, memory)),
             Order::Command { volume, command, answer } => {
                 self.command_primary(volume, command, answer);
@@ -63,6 +71,12 @@ impl Worker {
     fn replica_key(&self, volume: VolumeId, replica: ReplicaId) -> Option<Key> {
         let volume = self.volumes.get(*self.by_id.get(&volume)?)?;
         volume.replicas.iter().find(|(id, _)| *id == replica).map(|(_, key)| *key)
+    }
+
+    fn disk_of(&mut self, volume: VolumeId, replica: ReplicaId) -> Option<&mut Disk> {
+        let key = self.replica_key(volume, replica)?;
+        let host = self.replicas.get_mut(key).filter(|host| host.closing.is_none());
+        host.map(|host| &mut host.disk)
     }
 
     fn open_replica(&mut self, replica: OpenReplica) -> Result<(), EngineError> {

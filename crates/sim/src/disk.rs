@@ -48,6 +48,13 @@ impl Disk {
         self.cells.len() as u32
     }
 
+    /// Makes room for this many sectors; what is new has never been written.
+    pub fn extend(&mut self, sectors: u32) {
+        if sectors as usize > self.cells.len() {
+            self.cells.resize(sectors as usize, HOLE);
+        }
+    }
+
     /// What a sector holds now, holes included.
     #[must_use]
     pub fn cell(&self, sector: u32) -> Cell {

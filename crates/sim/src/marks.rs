@@ -52,6 +52,7 @@ marks! {
     SpareReturned => "a spare that had stood in was a spare again",
     SpareKept => "a spare that stood in became a copy for good",
     RetiredInSync => "an in-sync replica left the volume",
+    Grown => "the volume became larger",
     ProtocolChanged => "the protocol was changed",
     Survived => "part of the nodes stayed dead in the liveness phase",
 }

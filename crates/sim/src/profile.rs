@@ -174,16 +174,16 @@ impl Profile {
         }
     }
 
-    /// Sectors of the volume.
+    /// Sectors of the volume when it is made.
     #[must_use]
     pub fn sectors(&self) -> u32 {
         (self.geometry.size / u64::from(SECTOR)) as u32
     }
 
-    /// Whether the intent logs have room for a request as long as the volume.
+    /// Sectors that it may grow to.
     #[must_use]
-    pub fn is_log_large(&self) -> bool {
-        self.layout.capacity as u64 > self.geometry.size / self.layout.region + 1
+    pub fn most_sectors(&self) -> u32 {
+        self.sectors() * 2 + 64 * self.geometry.block_size / SECTOR
     }
 
     /// A time after which every wait that has a bound must have ended several times over.

@@ -39,6 +39,8 @@ pub(super) enum Edit {
     Retire(ReplicaId),
     /// A spare rebuilds, in the place of one that is not there.
     StandIn { replica: ReplicaId, incarnation: Incarnation, absent: ReplicaId },
+    /// The volume becomes larger.
+    Grow(u64),
     /// This primary leaves.
     Detach,
 }
@@ -131,6 +133,7 @@ impl<P: Payload> Primary<P> {
             }
             Command::Add(new) => Edit::Add(new),
             Command::Retire(replica) => Edit::Retire(replica),
+            Command::Grow(size) => Edit::Grow(size),
             Command::Detach => return self.begin_detach(cx, id),
         };
         self.edits.push(PendingEdit { edit, command: Some((id, cx.now)) });
@@ -225,6 +228,9 @@ impl<P: Payload> Primary<P> {
                 next.change(change);
                 Ok(())
             }
+            // Everybody is to know first that all are in-sync.
+            Edit::Grow(_) if !self.unadopted.is_empty() => Err(ViewError::NotAllInSync),
+            Edit::Grow(size) => next.grow(size),
             Edit::Detach => {
                 let me = self.config.id;
                 next.primaries.retain(|primary| *primary != me);

@@ -101,6 +101,8 @@ pub enum Command {
     Add(Newcomer),
     /// Take a replica out of the volume, whatever its state.
     Retire(ReplicaId),
+    /// Make the volume larger: so many bytes. The replicas have made room.
+    Grow(u64),
     /// End: finish what is under way, flush, give up the volume.
     Detach,
 }

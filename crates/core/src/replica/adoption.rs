@@ -91,7 +91,7 @@ impl<P: Payload> Replica<P> {
         view.continues(&self.view)
             && is_newer
             && view.is_valid()
-            && view.geometry == self.view.geometry
+            && view.geometry.is_grown_from(self.view.geometry)
             && view.mirrors.len() == self.view.mirrors.len()
             && view.replica(self.config.id).is_some()
     }

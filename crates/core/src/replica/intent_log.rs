@@ -155,6 +155,11 @@ impl IntentLog {
         self.bitmap = bitmap;
     }
 
+    /// The replica has so many bytes now: what is new has never been written.
+    pub fn set_size(&mut self, size: u64) {
+        self.blocks = size.div_ceil(u64::from(BLOCK));
+    }
+
     /// Most regions that are open at once.
     fn capacity(&self) -> usize {
         match self.bitmap {

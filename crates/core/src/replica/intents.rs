@@ -262,6 +262,7 @@ impl<P: Payload> Replica<P> {
         let Some((mirror, record)) = self.view.replica(me).map(|(m, r)| (m, *r)) else { return };
         self.missing.follow(&self.view.mirrors[mirror], me);
         self.intents.set_bitmap(self.view.bitmap);
+        self.intents.set_size(self.view.replica_size());
         let before = old.replica(me).map(|(_, record)| *record);
         let begins_anew = record.state != ReplicaState::InSync
             && before.is_none_or(|before| before.since != record.since);

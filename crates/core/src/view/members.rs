@@ -4,7 +4,7 @@
 //! when the replica is in-sync carries it out, in the same swap, whatever has become of the node
 //! that gave the command.
 
-use super::{Cause, MirrorView, ReplicaRecord, ReplicaState, View, ViewError};
+use super::{Cause, Geometry, MirrorView, ReplicaRecord, ReplicaState, View, ViewError};
 use crate::ids::*;
 use crate::settings::MOST_REPLICAS;
 
@@ -173,6 +173,27 @@ impl View {
         }
         self.record_mut(spare)?.role = Role::Spare(Some(absent));
         self.admit(spare, incarnation)
+    }
+
+    /// Makes the volume larger. All replicas have made room for it; what is new has never been
+    /// written.
+    ///
+    /// # Errors
+    /// If it would become smaller, or a replica that is no idle spare is not in-sync: bitmaps would
+    /// have to grow.
+    pub fn grow(&mut self, size: u64) -> Result<(), ViewError> {
+        let geometry = Geometry { size, ..self.geometry };
+        let is_whole = size.is_multiple_of(u64::from(geometry.block_size)) && size <= 1 << 60;
+        if !geometry.is_grown_from(self.geometry) || !is_whole {
+            return Err(ViewError::WrongSize);
+        }
+        let is_ready =
+            |state| matches!(state, ReplicaState::InSync | ReplicaState::Spare);
+        if size > self.geometry.size && !self.replicas().all(|(_, r)| is_ready(r.state)) {
+            return Err(ViewError::NotAllInSync);
+        }
+        self.geometry = geometry;
+        Ok(())
     }
 
     /// A replica is in-sync: what was to happen then happens.

@@ -80,6 +80,10 @@ impl Layout {
         }
     }
 
+    pub(super) const fn set_length(&mut self, length: u64) {
+        self.length = length;
+    }
+
     pub(super) const fn on_disk(&self, offset: u64) -> u64 {
         self.offset + offset
     }

@@ -45,6 +45,16 @@ impl Saves {
             waiting: VecDeque::new(),
         }
     }
+
+    /// Whether a save is under way or waits.
+    pub(super) fn is_busy(&self) -> bool {
+        self.current.is_some() || !self.waiting.is_empty()
+    }
+
+    /// The slot whose loss costs nothing.
+    pub(super) const fn write_first(&self) -> Slot {
+        self.write_first
+    }
 }
 
 impl Disk {

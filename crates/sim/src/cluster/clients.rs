@@ -63,7 +63,7 @@ impl Cluster {
     /// A range of sectors, whole blocks: near the start, or near a border of what a rebuild copies.
     fn range(&mut self) -> (u32, u32) {
         let block = self.profile.geometry.block_size / SECTOR;
-        let blocks = self.profile.sectors() / block;
+        let blocks = self.sectors / block;
         let count = (1 + self.random.below(u64::from(self.profile.longest)) as u32).min(blocks);
         let last = blocks - count;
         let first = if last > 256 && self.random.chance(700) {
@@ -92,8 +92,8 @@ impl Cluster {
 
     fn issue_zero(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
         let write = self.registers.next_number();
-        let all = self.random.chance(50) && self.profile.is_log_large();
-        let (first, count) = if all { (0, self.profile.sectors()) } else { (first, count) };
+        let all = self.random.chance(50) && self.is_log_large();
+        let (first, count) = if all { (0, self.sectors) } else { (first, count) };
         let (offset, length) = bytes(first, count);
         self.registers.begin(first, count, true, primary, self.moment + 1);
         let unmap = self.random.chance(500);
@@ -169,7 +169,9 @@ impl Cluster {
             Err(error) => {
                 self.log(|| format!("client of primary {primary} is told r{request}: {error:?}"));
                 self.marks.reach(Mark::FailedRequest);
-                if error == RequestError::Invalid {
+                // One that was replaced does not know how large the volume has become.
+                let is_newest = self.serving_primary() == Some(primary);
+                if error == RequestError::Invalid && (is_newest || !self.has_grown()) {
                     self.fail(
                         "internal",
                         format!("primary {primary} calls request {request} invalid"),
@@ -277,8 +279,12 @@ impl Cluster {
         result: Result<(), CommandError>,
     ) {
         self.log(|| format!("operator is told by primary {primary}: {result:?}"));
-        if self.primaries[primary].commands.remove(&id.0).is_none() {
-            self.fail("internal", format!("primary {primary} answers command {id} twice"));
+        match self.primaries[primary].commands.remove(&id.0) {
+            None => {
+                self.fail("internal", format!("primary {primary} answers command {id} twice"));
+            }
+            Some((Command::Grow(size), _)) if result.is_ok() => self.grown(size),
+            Some(_) => {}
         }
     }
 }

@@ -73,7 +73,10 @@ impl Cluster {
     ) {
         self.judge_change(replica, &action);
         let slot = &mut self.replicas[replica];
-        let is_full = slot.health.full_until > self.now;
+        // A view may be larger than what a replica has made room for.
+        let lacks_room = matches!(&action, DiskAction::SaveView(view)
+            if view.replica_size() > u64::from(slot.disk.sectors()) * u64::from(SECTOR));
+        let is_full = slot.health.full_until > self.now || lacks_room;
         let needs_space = match &action {
             DiskAction::Write { .. } | DiskAction::SaveView(_) | DiskAction::SaveMissing(_) => true,
             DiskAction::Zero { unmap, .. } => !unmap,

@@ -6,6 +6,7 @@ use evenkeel_core::{Bitmap, RebuildLimit};
 
 use super::{Cluster, Event};
 use crate::marks::Mark;
+use crate::payload::SECTOR;
 use crate::profile::Fault;
 use crate::queue::{MICROSECOND, Time};
 
@@ -198,8 +199,11 @@ impl Cluster {
         self.coordinator.away_until = 0;
         self.no_connections_until = 0;
         self.slow_network_until = 0;
+        // Who lacks the room that the volume needs is given it.
+        let needed = self.coordinator.newest().replica_size() / u64::from(SECTOR);
         for slot in &mut self.replicas {
             slot.health = super::disks::Health::default();
+            slot.disk.extend(needed as u32);
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = self.nodes[node].paused_until.min(self.now);

@@ -192,7 +192,7 @@ impl Cluster {
     fn check_everything(&mut self) -> Result<(), Violation> {
         let Some(primary) = self.serving_primary() else { return Ok(()) };
         self.log(|| "== the whole volume is read back".into());
-        let sectors = self.profile.sectors();
+        let sectors = self.sectors;
         let longest = settings::LONGEST_PAYLOAD / SECTOR;
         for first in (0..sectors).step_by(longest as usize) {
             self.issue_read(primary, first, longest.min(sectors - first));

@@ -130,7 +130,7 @@ impl Cluster {
             return;
         }
         let moment = self.tick_moment();
-        let volume = 0..self.profile.sectors();
+        let volume = 0..self.sectors;
         let parts = self.parts(volume.start, volume.end);
         let is_relaxed = self.coordinator.newest().protocol != Protocol::C;
         let volatile = std::mem::replace(&mut self.relaxed, is_relaxed);
@@ -220,7 +220,9 @@ impl Cluster {
                 .collect();
             for pair in members.windows(2) {
                 let (a, b) = (&self.replicas[pair[0]].disk, &self.replicas[pair[1]].disk);
-                let different = (0..a.sectors()).find(|s| a.content(*s) != b.content(*s));
+                // One may have made room for a growth that did not come.
+                let sectors = a.sectors().min(b.sectors());
+                let different = (0..sectors).find(|s| a.content(*s) != b.content(*s));
                 if let Some(sector) = different {
                     let contents = (a.content(sector), b.content(sector));
                     let names = [contents.0, contents.1].map(|cell| stamped(cell).0);

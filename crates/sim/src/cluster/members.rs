@@ -5,6 +5,7 @@ use evenkeel_core::*;
 
 use super::{Cluster, Event, replicas};
 use crate::marks::Mark;
+use crate::payload::SECTOR;
 
 /// Replicas of a mirror above which operators rather take one out.
 const MANY: usize = 6;
@@ -15,7 +16,7 @@ impl Cluster {
         let mirror = self.replicas[replica].mirror;
         let records = self.coordinator.newest().mirrors[mirror].replicas.clone();
         let chosen = records[self.random.index(records.len())].id;
-        let draw = self.random.below(12);
+        let draw = self.random.below(14);
         // Now and then the most that a mirror may have is met.
         let is_full = records.len() >= MANY && !self.random.chance(20);
         match draw {
@@ -24,6 +25,7 @@ impl Cluster {
             2 | 3 => self.add_replica(mirror, Role::Spare(None)),
             4..=7 => self.add_replica(mirror, Role::Replaces(chosen)),
             8 | 9 => self.command_somewhere(Command::Retire(chosen)),
+            10 | 11 => self.grow(),
             _ => {
                 let protocol = self.random.pick(&[Protocol::A, Protocol::B, Protocol::C]);
                 self.command_somewhere(Command::Change(view::Change::Protocol(protocol)));
@@ -48,6 +50,45 @@ impl Cluster {
         self.queue.push(self.now, Event::ReplicaStarts { replica, life: 0 });
         let node = NodeId(node as u128 + 1);
         self.command(primary, Command::Add(Newcomer { id, node, mirror, role }));
+    }
+
+    /// All replicas of the newest view make room, then a primary is told to use it. One that joins
+    /// meanwhile may lack the room: it can't adopt the view.
+    fn grow(&mut self) {
+        let Some(primary) = self.serving_primary() else { return };
+        let block = self.profile.geometry.block_size / SECTOR;
+        let more = self.random.between(1, 40) as u32 * block;
+        let sectors = (self.sectors + more).min(self.profile.most_sectors() / block * block);
+        let size = u64::from(sectors) * u64::from(SECTOR);
+        let view = self.coordinator.newest().clone();
+        if view.geometry.size >= size {
+            return;
+        }
+        let geometry = Geometry { size, ..view.geometry };
+        let length = stripe::replica_size(geometry, view.mirrors.len());
+        for slot in &mut self.replicas {
+            if view.replica(slot.id).is_some() {
+                slot.disk.extend((length / u64::from(SECTOR)) as u32);
+            }
+        }
+        self.command(primary, Command::Grow(size));
+    }
+
+    /// The volume has become larger: clients use it.
+    pub(super) fn grown(&mut self, size: u64) {
+        self.marks.reach(Mark::Grown);
+        self.sectors = self.sectors.max((size / u64::from(SECTOR)) as u32);
+    }
+
+    /// Whether the volume has ever become larger.
+    pub(super) fn has_grown(&self) -> bool {
+        self.sectors > self.profile.sectors()
+    }
+
+    /// Whether the intent logs have room for a request as long as the volume.
+    pub(super) fn is_log_large(&self) -> bool {
+        let layout = self.profile.layout;
+        layout.capacity as u64 > u64::from(self.sectors) * u64::from(SECTOR) / layout.region + 1
     }
 
     /// A view was committed: notes what it does to the members.

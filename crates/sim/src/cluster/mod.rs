@@ -143,6 +143,8 @@ pub struct Cluster {
     budget: u64,
     /// Whether faults are still injected.
     faulty: bool,
+    /// Sectors of the volume that clients know of.
+    sectors: u32,
     /// Whether, since a primary began to serve last, any view acknowledged by A or B: the next one
     /// may find writes gone that no flush covers.
     relaxed: bool,
@@ -174,7 +176,8 @@ impl Cluster {
             primaries: Vec::new(),
             network: Network::new(profile.nodes),
             coordinator: Coordinator::new(view),
-            registers: Registers::new(profile.sectors()),
+            registers: Registers::new(profile.most_sectors()),
+            sectors: profile.sectors(),
             order: Order::default(),
             minimal: Minimal::default(),
             moment: 0,

@@ -14,7 +14,8 @@ pub fn check(old: &View, new: &View) -> Result<(), Violation> {
     if !new.is_valid() || new.parent != old.generation || generation != old.generation.next() {
         return fault("I4", format!("generation {generation} is not a valid successor: {new:?}"));
     }
-    if (new.volume, new.lineage, new.geometry) != (old.volume, old.lineage, old.geometry) {
+    let is_same = (new.volume, new.lineage) == (old.volume, old.lineage);
+    if !is_same || !new.geometry.is_grown_from(old.geometry) {
         return fault("I4", format!("generation {generation} is of another volume: {new:?}"));
     }
     for (_, record) in new.replicas().filter(|(_, r)| r.state == ReplicaState::InSync) {

@@ -186,3 +186,31 @@ fn roles_that_point_nowhere_are_not_valid() {
         assert!(!view.is_valid(), "{number}");
     }
 }
+
+#[test]
+fn a_volume_grows_while_all_are_in_sync_and_never_shrinks() {
+    let mut view = view(1, 2);
+    let size = view.geometry.size;
+    view.add(new(SPARE, Role::Spare(None))).unwrap();
+    view.grow(size + 512).unwrap();
+    view.grow(size + 512).unwrap();
+    assert_eq!(view.geometry.size, size + 512);
+    assert_eq!(view.grow(size), Err(ViewError::WrongSize));
+    assert_eq!(view.grow(size + 513), Err(ViewError::WrongSize));
+    view.leave(ReplicaId(1), ReplicaState::Stale, Cause::Late).unwrap();
+    assert_eq!(view.grow(size + 1024), Err(ViewError::NotAllInSync));
+    assert_eq!(view.grow(size + 512), Ok(()));
+}
+
+#[test]
+fn growing_keeps_where_everything_lies_in_a_stripe() {
+    let mut view = view(3, 1);
+    let places = |view: &View, length| -> Vec<_> {
+        let mirrors = view.mirrors.len();
+        crate::stripe::pieces(view.geometry, mirrors, 0, length, u32::MAX).collect()
+    };
+    let old = view.clone();
+    view.grow(old.geometry.size * 5 / 2 / 512 * 512).unwrap();
+    assert_eq!(places(&old, old.geometry.size), places(&view, old.geometry.size));
+    assert!(view.replica_size() > old.replica_size());
+}
