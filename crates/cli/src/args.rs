@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod members;
 
-pub use members::{ChangeArgs, ReplicaAddArgs, ReplicaReplaceArgs, WaitArgs};
+pub use members::{ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaReplaceArgs, WaitArgs};
 
 use crate::output::{parse_size, parse_span};
 
@@ -274,6 +274,14 @@ Only with every replica that the newest view found calls in-sync. --force goes o
 the missing ones have is lost. Replicas that were written apart from each other (split brain) are
 shown, with all that differs, and refused until --keep chooses one. Exit code 4: refused as unsafe.")]
     Assemble(AssembleArgs),
+    /// Make a volume larger, also while it is in use
+    #[command(after_help = "\
+Examples:
+  evenkeel volume grow music --size 200G
+
+What is new reads as zeroes. All replicas have to be in-sync, and their disks need the room. NBD clients
+see the new size when they connect again. A volume never becomes smaller.")]
+    Grow(GrowArgs),
     /// Change the protocol or the number of replicas, also while the volume is in use
     #[command(after_help = "\
 Examples:

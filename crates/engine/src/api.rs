@@ -233,6 +233,17 @@ pub enum EngineError {
     Stopped,
 }
 
+/// The steps of making room for more data of a replica, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomStep {
+    /// Tell where the metadata behind the data will lie.
+    Plan,
+    /// Move them there.
+    MoveMetadata,
+    /// Use the room for data.
+    Use,
+}
+
 /// The state of a volume on this node.
 #[derive(Debug, Clone)]
 pub struct VolumeStatus {

@@ -58,8 +58,6 @@ pub(crate) struct Disk {
     jobs: Slab<Job>,
     saves: Saves,
     tables: Tables,
-    /// Bytes of data up to which what no view has used yet reads as zeroes.
-    ready: u64,
     /// What the disk holds is unknown: it does nothing more.
     is_broken: bool,
     /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
@@ -111,14 +109,12 @@ impl Disk {
         if layout.block > volume {
             return Err(EngineError::BlockSize { disk: layout.block, volume });
         }
-        let ready = newest.superblock.view.replica_size();
         Ok(Self {
             file,
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
             tables,
-            ready,
             is_broken: false,
             without: zero::Unsupported::default(),
             counters: DiskCounters::default(),

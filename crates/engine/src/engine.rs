@@ -1,13 +1,13 @@
 //! The handle by which the control plane talks to the workers.
 
-use std::ops::Range;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
 
 use crate::api::*;
 use crate::frontend::FrontendMaker;
@@ -82,30 +82,20 @@ impl Engine {
         self.order(volume, Order::CloseReplica { volume, replica, answer: Box::new(answer) });
     }
 
-    /// Makes a replica's data area so long, in bytes, on a file or device that has room for it. Tells
-    /// what of the disk has to be made to read as zeroes before [`Engine::room_is_ready`] is told, and
-    /// a view makes use of it; `None`: there is room already.
+    /// One step of making room for so many bytes of a replica's data, on a file or device that is long
+    /// enough. Tells what of the disk has to read as zeroes, durably, before the next step; `None`:
+    /// there is room. `spare_in`: a view in which it is an idle spare, if there is one.
     pub fn make_room(
         &self,
         volume: VolumeId,
         replica: ReplicaId,
         length: u64,
+        step: RoomStep,
+        spare_in: Option<Generation>,
         answer: impl FnOnce(Result<Option<Range<u64>>, EngineError>) + Send + 'static,
     ) {
         let answer = Box::new(answer);
-        self.order(volume, Order::MakeRoom { volume, replica, length, answer });
-    }
-
-    /// What [`Engine::make_room`] told reads as zeroes, durably.
-    pub fn room_is_ready(
-        &self,
-        volume: VolumeId,
-        replica: ReplicaId,
-        length: u64,
-        answer: impl FnOnce(Result<(), EngineError>) + Send + 'static,
-    ) {
-        let answer = Box::new(answer);
-        self.order(volume, Order::RoomIsReady { volume, replica, length, answer });
+        self.order(volume, Order::MakeRoom { volume, replica, length, step, spare_in, answer });
     }
 
     /// Makes a primary and starts it. It serves requests when the note

@@ -1,13 +1,13 @@
 //! How orders reach a worker: a bounded queue, and an eventfd that its ring reads.
 
-use std::ops::Range;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
@@ -32,13 +32,9 @@ pub(crate) enum Order {
         volume: VolumeId,
         replica: ReplicaId,
         length: u64,
+        step: RoomStep,
+        spare_in: Option<Generation>,
         answer: Answer<Result<Option<Range<u64>>, EngineError>>,
-    },
-    RoomIsReady {
-        volume: VolumeId,
-        replica: ReplicaId,
-        length: u64,
-        answer: Answer<Result<(), EngineError>>,
     },
     Attach {
         primary: Box<PrimaryConfig>,

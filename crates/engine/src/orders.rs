@@ -28,13 +28,10 @@ impl Worker {
                     None => answer(Err(EngineError::Unknown)),
                 }
             }
-            Order::MakeRoom { volume, replica, length, answer } => {
+            Order::MakeRoom { volume, replica, length, step, spare_in, answer } => {
                 let disk = self.disk_of(volume, replica);
-                answer(disk.map_or(Err(EngineError::Unknown), |disk| disk.make_room(length)));
-            }
-            Order::RoomIsReady { volume, replica, length, answer } => {
-                let disk = self.disk_of(volume, replica);
-                answer(disk.map(|disk| disk.room_is_ready(length)).ok_or(EngineError::Unknown));
+                let made = disk.map(|disk| disk.make_room(length, step, spare_in));
+                answer(made.unwrap_or(Err(EngineError::Unknown)));
             }
             Order::Attach { primary, memory, answer } => answer(self.attach(*primary, memory)),
             Order::Command { volume, command, answer } => {

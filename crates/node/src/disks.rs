@@ -21,11 +21,14 @@ mod device;
 mod directory;
 mod probe;
 mod replica_file;
+mod room;
 mod stopped;
 
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_slot};
 pub use stopped::ReplicaPlace;
+
+pub use room::Room;
 
 const FILE: &str = "disks.json";
 

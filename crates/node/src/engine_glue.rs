@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{ReplicaId, View, VolumeId};
+use evenkeel_core::{Generation, ReplicaId, View, VolumeId};
 use evenkeel_engine::{
-    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, VolumeStatus,
-    WorkerStatus,
+    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep,
+    VolumeStatus, WorkerStatus,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -82,6 +82,24 @@ impl DataPath {
         replica: ReplicaId,
     ) -> Result<(), EngineError> {
         ask(|answer| self.0.close_replica(volume, replica, answer)).await
+    }
+
+    /// One step of making room; see [`Engine::make_room`].
+    ///
+    /// # Errors
+    /// If it is not open, is saving something, bitmaps count, or the disk fails.
+    pub async fn make_room(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+        length: u64,
+        step: RoomStep,
+        spare_in: Option<Generation>,
+    ) -> Result<Option<std::ops::Range<u64>>, EngineError> {
+        let (sender, receiver) = oneshot::channel();
+        let answer = move |result| drop(sender.send(result));
+        self.0.make_room(volume, replica, length, step, spare_in, answer);
+        receiver.await.unwrap_or(Err(EngineError::Stopped))
     }
 
     /// Makes a primary and starts it.

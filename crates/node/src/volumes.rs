@@ -21,6 +21,7 @@ pub mod change;
 pub mod create;
 pub mod delete;
 pub mod export;
+pub mod grow;
 pub mod local;
 mod lookup;
 mod make;
@@ -95,7 +96,7 @@ pub struct Attached {
     /// What the coordinator stores of it.
     record: Mutex<Arc<VolumeRecord>>,
     /// Bytes.
-    pub size: u64,
+    size: AtomicU64,
     /// Logical block size.
     pub block_size: u32,
     /// This life of its primary.
@@ -119,6 +120,8 @@ pub struct Volumes {
     /// Volumes that are being attached, detached, exported or deleted.
     changing: Mutex<BTreeSet<VolumeId>>,
     changed: Notify,
+    /// Held while a replica of this node makes room.
+    growing: tokio::sync::Mutex<()>,
 }
 
 /// Held while a volume is attached, detached, exported or deleted: one such change of it at a time.
@@ -145,7 +148,7 @@ impl Attached {
             id: view.volume,
             name: record.name.clone(),
             record: Mutex::new(Arc::new(record.clone())),
-            size: view.geometry.size,
+            size: AtomicU64::new(view.geometry.size),
             block_size: view.geometry.block_size,
             primary,
             before: view.primaries.clone(),
@@ -162,6 +165,17 @@ impl Attached {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// It has become larger.
+    fn set_size(&self, size: u64) {
+        self.size.store(size, Ordering::Relaxed);
     }
 
     /// What the coordinator stores of it.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Members of a volume that change under load: cases/members.sh add|replace|spare|protocol|fewer|story [killed]
+# Members and shape of a volume that change under load:
+# cases/members.sh add|replace|spare|protocol|fewer|grow|story [killed]
 # fio writes and verifies through NBD meanwhile; with `killed`, a node is killed in the midst of it.
 # story: a bad disk is found, named, failed and replaced, as in a report of md's.
 source "$(dirname "$0")/../lib.sh"
@@ -94,6 +95,31 @@ fewer)
     ek 2 volume change $vol --replicas 1 --yes --quiet
     [ "$(count)" = 1 ] || die "$(count) replicas"
     ek 2 volume change $vol --replicas 2 --wait --quiet
+    ;;
+grow)
+    ek 3 replica add $vol n3:disk --spare --quiet
+    refused 1 "lost" ek 3 volume grow $vol --size 100M
+    grow=$(ek 3 volume grow $vol --size 320M) || { hit 2; wait_in_sync $vol; grow=$(ek 3 volume grow $vol --size 320M); }
+    grep -q "when they connect again" <<< "$grow" || die "it does not say when clients see it: $grow"
+    ek 1 volume grow $vol --size 320M | grep -q "it was so already" || die "the second grow does not say so"
+    hit 2
+    wait_in_sync $vol
+    [ "$(nbdinfo --size "$uri")" = $((320 << 20)) ] || die "a new client sees $(nbdinfo --size "$uri") bytes"
+    # What is new reads as zeroes, also where bitmaps were; then it is used.
+    nbdcopy "$uri" "$work/grown"
+    cmp --ignore-initial=$((192 << 20)) --bytes=$((128 << 20)) "$work/grown" /dev/zero || die "what is new does not read as zeroes"
+    rm "$work/grown"
+    fio --name=new --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --offset=192M --size=128M --io_size=16M \
+        --verify=crc32c --verify_fatal=1 > "$work/new.out" 2>&1 || { cat "$work/new.out"; die "fio in what is new"; }
+    # The bitmaps lie elsewhere now: a replica that returns gets only what it lacks.
+    kill_node 2; sleep 1; start_node 2; wait_in_sync $vol
+    refused 1 "room" ek 1 volume grow $vol --size 100T
+    ek 1 replica fail $vol n2 --quiet
+    await "the spare stands in with its room" is n3 in-sync
+    refused 1 "not all of its replicas" ek 1 volume grow $vol --size 384M
+    ek 1 replica re-add $vol n2 --wait --quiet
+    ek 1 volume grow $vol --size 384M --quiet
+    ek 1 replica remove $vol n3 --yes --quiet
     ;;
 story)
     # The disk of n2 goes bad: it gives errors for what it is asked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{ProtocolName, ReplicaArgs};
-use crate::output::parse_span;
+use crate::output::{parse_size, parse_span};
 
 /// Waiting for the end of what a command has begun.
 #[derive(Debug, Args)]
@@ -55,6 +55,16 @@ pub struct ReplicaReplaceArgs {
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,
+}
+
+/// Arguments of `volume grow`.
+#[derive(Debug, Args)]
+pub struct GrowArgs {
+    /// The volume
+    pub name: String,
+    /// The new usable size, as in 200G
+    #[arg(long, value_parser = parse_size)]
+    pub size: u64,
 }
 
 /// Arguments of `volume change`.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
-    ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer, MirrorStatus,
-    ReplicaRole, StopAnswer, VolumeAnswer, VolumeHealth, VolumeProtocol, VolumeStatus,
-    VolumesAnswer,
+    ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
+    MirrorStatus, ReplicaRole, StopAnswer, VolumeAnswer, VolumeHealth, VolumeProtocol,
+    VolumeStatus, VolumesAnswer,
 };
 
 use super::{Context, assemble, wait};
 use crate::args::{
-    ChangeArgs, CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand, VolumeName,
+    ChangeArgs, CreateArgs, DeleteArgs, GrowArgs, ProtocolName, StatusArgs, VolumeCommand,
+    VolumeName,
 };
 use crate::client::Answer;
 use crate::exit::Exit;
@@ -30,6 +31,7 @@ pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> 
         VolumeCommand::Status(args) => return status(context, args),
         VolumeCommand::Stop(args) => stop(context, args)?,
         VolumeCommand::Assemble(args) => return assemble::run(context, args),
+        VolumeCommand::Grow(args) => grow(context, args)?,
         VolumeCommand::Change(args) => change(context, args)?,
         VolumeCommand::Delete(args) => delete(context, args)?,
     }
@@ -142,6 +144,15 @@ fn stop(context: &Context, args: &VolumeName) -> Result<(), Failure> {
     })
 }
 
+fn grow(context: &Context, args: &GrowArgs) -> Result<(), Failure> {
+    let path = routes::fill(routes::VOLUME, &[&args.name]);
+    let request = ChangeVolumeRequest { size: Some(args.size), ..ChangeVolumeRequest::default() };
+    let answer = context.client.patch(&path, &request)?;
+    context.show(&answer, |answer: &ChangeAnswer| {
+        format!("{}\n\n{}", answer.message, output::volume::status(&answer.volume))
+    })
+}
+
 fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
     let path = routes::fill(routes::VOLUME, &[&args.name]);
     let copies = args.replicas.map(usize::from);
@@ -150,6 +161,7 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         refuse_fewer(&volume.volume, copies)?;
     }
     let request = ChangeVolumeRequest {
+        size: None,
         protocol: args.protocol.map(protocol),
         replicas: copies,
         same_node: args.same_node,

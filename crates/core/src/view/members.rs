@@ -187,8 +187,7 @@ impl View {
         if !geometry.is_grown_from(self.geometry) || !is_whole {
             return Err(ViewError::WrongSize);
         }
-        let is_ready =
-            |state| matches!(state, ReplicaState::InSync | ReplicaState::Spare);
+        let is_ready = |state| matches!(state, ReplicaState::InSync | ReplicaState::Spare);
         if size > self.geometry.size && !self.replicas().all(|(_, r)| is_ready(r.state)) {
             return Err(ViewError::NotAllInSync);
         }

@@ -1,65 +1,80 @@
 //! Making room: a replica's data area becomes longer, before a view makes use of it.
 //!
-//! The superblock tells how long the data are and where the metadata behind them lie, so one save of
-//! it moves both. The bitmaps are not moved: room is made only while no bitmap counts. What lies
-//! between the volume's present end and the new one may hold old bitmaps, or anything; the control
-//! plane makes it read as zeroes, and no view that reaches there is saved before that.
+//! The data would grow into the metadata behind them, so those move first. Bitmaps are not copied: room
+//! is made only while none counts. Between two steps the control plane makes a part of the disk read
+//! as zeroes that nobody uses then. `docs/format.md` argues what a crash leaves.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-use evenkeel_core::{ReplicaState, View};
-use evenkeel_format::{Superblock, metadata_offset};
+use evenkeel_core::{Generation, ReplicaState, View};
+use evenkeel_format::{Superblock, disk_length, metadata_offset};
 
 use super::{Disk, Step};
-use crate::api::EngineError;
+use crate::api::{EngineError, RoomStep};
 
 impl Disk {
-    /// Makes the data area so long, in bytes. The file or device has room for all of it. Returns
-    /// what has to read as zeroes before [`Disk::room_is_ready`] may be told, in bytes of the disk;
-    /// `None`: there is room already. Blocks on the disk, for two superblocks.
+    /// Makes room for so many bytes of data, on a file or device that is long enough. Returns what has
+    /// to read as zeroes before the next step; `None`: there is room. Blocks on the disk, for two
+    /// superblocks at most. `spare_in` is a view in which this replica is an idle spare, if there is
+    /// one: unless it has adopted a later one, its own view and its bitmaps are of no use to anybody.
     ///
     /// # Errors
     /// [`EngineError::Busy`] if something is being saved: try again. If a replica lacks writes, or the
     /// disk fails: then this replica does nothing more.
-    pub(crate) fn make_room(&mut self, length: u64) -> Result<Option<Range<u64>>, EngineError> {
-        if length <= self.ready {
+    pub(crate) fn make_room(
+        &mut self,
+        length: u64,
+        step: RoomStep,
+        spare_in: Option<Generation>,
+    ) -> Result<Option<Range<u64>>, EngineError> {
+        let superblock = &self.saves.superblock;
+        if length <= superblock.data_length {
             return Ok(None);
         }
+        let (moved, data) = (metadata_offset(length), superblock.data_length);
+        if step == RoomStep::Plan {
+            let end = superblock.metadata_offset + disk_length(data) - metadata_offset(data);
+            let is_moved = superblock.metadata_offset >= moved;
+            return Ok(Some(end..if is_moved { end } else { disk_length(length).max(end) }));
+        }
+        self.refuse_to_move(spare_in)?;
+        let superblock = self.saves.superblock.clone();
+        if step == RoomStep::MoveMetadata {
+            if superblock.metadata_offset < moved {
+                self.save_layout(Superblock { metadata_offset: moved, ..superblock })?;
+            }
+            return Ok(Some(self.layout.on_disk(data)..self.layout.on_disk(length)));
+        }
+        if superblock.metadata_offset < moved {
+            return Err(EngineError::Busy);
+        }
+        self.save_layout(Superblock { data_length: length, ..superblock })?;
+        self.layout.set_length(length);
+        Ok(None)
+    }
+
+    /// Whether a view may be saved: there is room for it.
+    pub(super) fn has_room_for(&self, view: &View) -> bool {
+        view.replica_size() <= self.saves.superblock.data_length
+    }
+
+    fn refuse_to_move(&self, spare_in: Option<Generation>) -> Result<(), EngineError> {
         let is_metadata = |step: &Step| matches!(step, Step::Metadata(_) | Step::Save);
         if self.saves.is_busy() || self.jobs.iter().any(|(_, job)| is_metadata(&job.step)) {
             return Err(EngineError::Busy);
         }
         let superblock = &self.saves.superblock;
-        let used = superblock.view.replica_size();
-        if length > superblock.data_length {
-            if counts_bitmaps(superblock) {
-                return Err(EngineError::Bitmaps);
-            }
-            self.move_metadata(length)?;
+        let is_spare = spare_in.is_some_and(|view| superblock.view.generation < view);
+        if !is_spare && counts_bitmaps(superblock) {
+            return Err(EngineError::Bitmaps);
         }
-        self.ready = used;
-        Ok(Some(self.layout.on_disk(used)..self.layout.on_disk(length)))
+        Ok(())
     }
 
-    /// The room reads as zeroes, durably.
-    pub(crate) fn room_is_ready(&mut self, length: u64) {
-        self.ready = self.ready.max(length.min(self.saves.superblock.data_length));
-    }
-
-    /// Whether a view may be saved: there is room for it.
-    pub(super) fn has_room_for(&self, view: &View) -> bool {
-        view.replica_size() <= self.ready
-    }
-
-    fn move_metadata(&mut self, length: u64) -> Result<(), EngineError> {
-        let superblock = Superblock {
-            sequence: self.saves.superblock.sequence + 1,
-            data_length: length,
-            metadata_offset: metadata_offset(length),
-            ..self.saves.superblock.clone()
-        };
+    fn save_layout(&mut self, superblock: Superblock) -> Result<(), EngineError> {
+        let superblock = Superblock { sequence: superblock.sequence + 1, ..superblock };
         let bytes = superblock.encode().map_err(io::Error::other)?;
         let first = self.saves.write_first();
         for slot in [first, first.other()] {
@@ -70,7 +85,6 @@ impl Disk {
             }
         }
         self.saves.superblock = superblock;
-        self.layout.set_length(length);
         Ok(())
     }
 }
@@ -98,6 +112,3 @@ fn counts_bitmaps(superblock: &Superblock) -> bool {
         record.state == ReplicaState::InSync && records.iter().any(|r| r.missing_since.is_some())
     })
 }
-
-#[cfg(test)]
-mod tests;

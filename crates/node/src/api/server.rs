@@ -45,6 +45,7 @@ pub fn control_router(node: &Arc<Node>) -> Router {
         .route(handlers::peer::FOUND, get(handlers::peer::found))
         .route(handlers::peer::SWEEP, post(handlers::peer::sweep))
         .route(handlers::peer::READ, post(handlers::peer::read))
+        .route(handlers::peer::MAKE_ROOM, post(handlers::peer::make_room))
         .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)

@@ -156,7 +156,7 @@ pub(super) fn create(
 }
 
 /// Zeroes a range, by the quickest means that the device has.
-fn zero_range(file: &File, start: u64, length: u64) -> io::Result<()> {
+pub(super) fn zero_range(file: &File, start: u64, length: u64) -> io::Result<()> {
     let end = start + length;
     let mut at = start;
     while at < end {

@@ -5,7 +5,7 @@ use evenkeel_format::{DATA_OFFSET, SLOT_B_OFFSET};
 
 use super::*;
 
-fn node() -> NodeRef {
+pub(super) fn node() -> NodeRef {
     NodeRef { id: "n".into(), name: "alpha".into() }
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn superblock(size: u64) -> Superblock {
     }
 }
 
-struct Place {
+pub(super) struct Place {
     _dir: tempfile::TempDir,
-    state: Arc<StateDirectory>,
-    disk: PathBuf,
+    pub(super) state: Arc<StateDirectory>,
+    pub(super) disk: PathBuf,
 }
 
-fn place() -> Place {
+pub(super) fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDirectory::open(&dir.path().join("state")).unwrap());
     let disk = dir.path().join("disk1");
@@ -67,7 +67,7 @@ fn place() -> Place {
     Place { _dir: dir, state, disk }
 }
 
-fn new(size: u64) -> NewReplica {
+pub(super) fn new(size: u64) -> NewReplica {
     NewReplica { superblock: superblock(size), thin: false }
 }
 

@@ -249,7 +249,7 @@ async fn make_device(
 ) -> Result<(), ApiError> {
     let options = Options {
         name: attached.name().to_owned(),
-        size: attached.size,
+        size: attached.size(),
         block_size: attached.block_size,
         kind: None,
         resume,

@@ -8,7 +8,7 @@ use evenkeel_core::{Protocol, Role, settings};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, primary_elsewhere};
-use super::{attach, make, members, replica, status, view_change};
+use super::{attach, grow, make, members, replica, status, view_change};
 use crate::api::types::{ChangeAnswer, ChangeVolumeRequest, VERSION, VolumeProtocol};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -41,6 +41,9 @@ pub async fn change(
         return cluster::forward(node, &target, Method::PATCH, &path, body, deadline).await;
     }
     let mut done = Vec::new();
+    if let Some(size) = request.size {
+        done.extend(grow::grow(node, &found, size, &what).await?);
+    }
     if let Some(protocol) = request.protocol {
         done.extend(set_protocol(node, &found, protocol, &what).await?);
     }
@@ -58,8 +61,9 @@ pub async fn change(
 fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     let bad =
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    if request.protocol.is_none() && request.replicas.is_none() {
-        return bad("nothing is to be changed".into(), "Give a protocol or a number of replicas");
+    if request.protocol.is_none() && request.replicas.is_none() && request.size.is_none() {
+        let advice = "Give a size, a protocol or a number of replicas";
+        return bad("nothing is to be changed".into(), advice);
     }
     match request.replicas {
         Some(copies) if !(1..=settings::MOST_REPLICAS).contains(&copies) => bad(

@@ -90,7 +90,7 @@ pub(super) async fn start(
         volume: attached.id,
         name: attached.name().to_owned(),
         description: format!("evenkeel volume {}", attached.id),
-        size: attached.size,
+        size: attached.size(),
         block_size: attached.block_size,
         read_only: wanted.read_only,
         fast_zeroes: false,

@@ -63,7 +63,7 @@ fn given_up(what: &str) -> ApiError {
     ApiError::new(ErrorCode::NoCoordinator, what, why, "Try again")
 }
 
-fn not_permitted(error: ViewError, what: &str) -> ApiError {
+pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
     let (code, action) = match error {
         ViewError::UnknownReplica => (ErrorCode::NoSuchReplica, "See `evenkeel volume status`"),
         ViewError::LastInSync => {
@@ -83,6 +83,10 @@ fn not_permitted(error: ViewError, what: &str) -> ApiError {
             ErrorCode::WrongState,
             "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the one that is on its way",
         ),
+        ViewError::NotAllInSync => (
+            ErrorCode::WrongState,
+            "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the replicas that are not",
+        ),
         _ => (ErrorCode::WrongState, "See `evenkeel volume status`"),
     };
     ApiError::new(code, what, error.to_string(), action)
@@ -96,6 +100,7 @@ fn change(next: &mut View, command: Command) -> Result<(), ViewError> {
         Command::ReAdd(id) => next.readmit(id),
         Command::Add(new) => next.add(new),
         Command::Retire(id) => next.retire(id),
+        Command::Grow(size) => next.grow(size),
         Command::Change(change) => {
             next.change(change);
             Ok(())

@@ -108,6 +108,10 @@ impl Cluster {
         let faulty =
             view.replicas().find(|(_, r)| r.state == ReplicaState::Faulty && !self.is_dead(r.id));
         if let Some((_, record)) = faulty {
+            // One that was added while the volume grew is given the room that it lacks.
+            let needed = (view.replica_size() / u64::from(SECTOR)) as u32;
+            let slots = self.replicas.iter_mut().filter(|slot| slot.id == record.id);
+            slots.for_each(|slot| slot.disk.extend(needed));
             self.command(primary, Command::ReAdd(record.id));
         }
     }

@@ -50,6 +50,19 @@ pub struct ReadData {
     length: u64,
 }
 
+/// Room for more data of a replica of this node.
+pub const MAKE_ROOM: &str = "/peer/v1/volumes/{volume}/replicas/{replica}/room";
+
+/// Room to be made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MakeRoom {
+    /// For so many bytes of data in all.
+    pub length: u64,
+    /// The generation of a view in which the replica is an idle spare, if there is one.
+    #[serde(default)]
+    pub spare_in: Option<u64>,
+}
+
 /// A replica to be made.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CreateReplica {
@@ -90,6 +103,16 @@ pub async fn create_replica(
     let superblock = Superblock::decode(&superblock).map_err(|e| bad(&e.to_string()))?;
     let new = NewReplica { superblock, thin: request.thin };
     local::create_replica(&node, request.disk, new).await.map(|()| Json(true))
+}
+
+pub async fn make_room(
+    State(node): State<Arc<Node>>,
+    Path((volume, replica)): Path<(String, String)>,
+    Body(request): Body<MakeRoom>,
+) -> Result<Json<bool>, ApiError> {
+    let volume: VolumeId = volume.parse().map_err(|_| bad("no volume"))?;
+    let replica: ReplicaId = replica.parse().map_err(|_| bad("no replica"))?;
+    crate::volumes::grow::here(&node, volume, replica, &request).await.map(|()| Json(true))
 }
 
 pub async fn delete_replica(

@@ -27,6 +27,8 @@ pub struct AddReplicaRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChangeVolumeRequest {
+    /// Usable size in bytes, rounded up to the block size; not less than it has.
+    pub size: Option<u64>,
     /// When a write is acknowledged.
     pub protocol: Option<VolumeProtocol>,
     /// Copies of each mirror, 1 to 16, without spares. If there are more, those leave first that are

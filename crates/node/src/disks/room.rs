@@ -1,0 +1,93 @@
+//! Making room for a replica that is to become longer.
+
+use std::fs::File;
+use std::ops::Range;
+
+use evenkeel_core::ReplicaId;
+use evenkeel_format::disk_length;
+use rustix::fs::OFlags;
+
+use super::replica_file::{length_of, open_direct};
+use super::{Disks, Entry, Hold, device, directory, probe, system};
+use crate::api::{ApiError, ErrorCode};
+
+/// A replica's file or device that has room for more data.
+#[derive(Debug)]
+pub struct Room {
+    file: File,
+    what: String,
+}
+
+impl Room {
+    /// Makes this range of the disk read as zeroes, durably.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn zero(&self, range: &Range<u64>) -> Result<(), ApiError> {
+        let length = range.end.saturating_sub(range.start);
+        device::zero_range(&self.file, range.start, length).map_err(|e| system(&self.what, &e))
+    }
+}
+
+impl Disks {
+    /// Makes room on a replica's disk for so many bytes of data. Nothing that the replica uses is
+    /// touched.
+    ///
+    /// # Errors
+    /// If the replica is not here, there is no room, or the disk fails.
+    pub fn make_room(&self, replica: ReplicaId, length: u64) -> Result<Room, ApiError> {
+        let what = format!("there is no room for more data of replica {replica}");
+        let entries = self.lock();
+        let found = entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let (entry, position) = found.ok_or_else(|| {
+            let advice = "See `evenkeel disk list`, and the node's log";
+            ApiError::new(ErrorCode::NoSuchReplica, &what, "it is not on this node", advice)
+        })?;
+        open(entry, position, length, &what)
+    }
+
+    /// Notes that a replica has so many bytes of data now.
+    pub fn note_length(&self, replica: ReplicaId, length: u64) {
+        for entry in self.lock().iter_mut() {
+            if let Some(position) = entry.position(replica)
+                && let Some(superblock) = &mut entry.replicas[position].superblock
+            {
+                superblock.data_length = superblock.data_length.max(length);
+            }
+        }
+    }
+}
+
+/// Opens the file or device; the file is made as long as it has to be.
+fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<Room, ApiError> {
+    let known = &entry.replicas[position];
+    let old = known.superblock.as_ref().map_or(0, length_of);
+    let wanted = disk_length(length);
+    let refuse = |free: u64| {
+        let why =
+            format!("disk {} has {free} bytes for it and {wanted} are needed", entry.record.name);
+        let advice = "Make room there, or replace the replica by one on a larger disk (`evenkeel replica replace`)";
+        ApiError::new(ErrorCode::DiskTooSmall, what, why, advice)
+    };
+    let failed = |e: std::io::Error| system(what, &e);
+    if let Some(Hold::Device { file }) = &entry.hold {
+        let size = probe::length(file).map_err(failed)?;
+        if size < wanted {
+            return Err(refuse(size));
+        }
+        let file = file.try_clone().map_err(failed)?;
+        return Ok(Room { file, what: what.to_owned() });
+    }
+    let (_, free) = directory::space(entry);
+    if wanted > old && wanted - old > free {
+        return Err(refuse(old.saturating_add(free)));
+    }
+    let file = open_direct(&known.path, OFlags::empty()).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() < wanted {
+        file.set_len(wanted).and_then(|()| file.sync_all()).map_err(failed)?;
+    }
+    Ok(Room { file, what: what.to_owned() })
+}
+
+#[cfg(test)]
+mod tests;

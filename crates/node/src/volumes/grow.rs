@@ -1,0 +1,154 @@
+//! Making a volume larger: its replicas make room, then the view says so, then those that serve it do.
+//!
+//! What is new reads as zeroes on every replica before the view changes, and no replica adopts a
+//! larger view without that. So it may be cut off anywhere, and be done again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, VolumeId, stripe};
+use evenkeel_engine::{EngineError, RoomStep};
+use hyper::Method;
+
+use super::lookup::{self, Found};
+use super::{export, make, view_change};
+use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::node::Node;
+
+/// How often and after which pauses a replica is asked that is saving something.
+const TRIES: (u32, Duration) = (200, Duration::from_millis(50));
+/// The largest volume, in bytes.
+const LARGEST: u64 = 1 << 60;
+
+/// Makes a volume so large, here or where its replicas are. It is attached here or nowhere. Tells what
+/// was done; `None`: it is so large already.
+///
+/// # Errors
+/// If it would become smaller, a replica is not in-sync, does not answer or has no room.
+pub(super) async fn grow(
+    node: &Arc<Node>,
+    found: &Found,
+    size: u64,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let old = found.view.geometry;
+    let size = size.min(LARGEST).next_multiple_of(u64::from(old.block_size));
+    if size < old.size {
+        let why = format!("it has {} bytes: what lies beyond {size} would be lost", old.size);
+        let advice = "Create a smaller volume, and copy what is on this one";
+        return Err(ApiError::new(ErrorCode::NotSupported, what, why, advice));
+    }
+    // One that was added while the volume grew may lack the room still.
+    let length = stripe::replica_size(Geometry { size, ..old }, found.view.mirrors.len());
+    let volume = found.view.volume;
+    if size > old.size {
+        // What the view would refuse is refused before anything is changed.
+        found.view.clone().grow(size).map_err(|error| view_change::not_permitted(error, what))?;
+    }
+    for (_, record) in found.view.replicas() {
+        let is_spare = record.state == ReplicaState::Spare;
+        let spare_in = is_spare.then_some(found.view.generation.0);
+        let room = MakeRoom { length, spare_in };
+        make_room(node, record.node, volume, record.id, &room).await?;
+    }
+    if size > old.size {
+        view_change::carry_out(node, found, Command::Grow(size), what).await?;
+    }
+    let Some(attached) = node.volumes.get(volume) else {
+        return Ok((size > old.size).then(|| format!("it has {size} bytes now")));
+    };
+    if attached.size() == size {
+        return Ok(None);
+    }
+    attached.set_size(size);
+    if let Some(wanted) = attached.nbd() {
+        // Clients that are connected keep the size that they were told.
+        node.nbd.unexport(attached.name());
+        export::start(node, &attached, wanted, what).await?;
+    }
+    let nbd = match attached.nbd() {
+        Some(_) => "; NBD clients see it when they connect again",
+        None => "",
+    };
+    let device = match attached.device() {
+        Some(_) => "; its block device shows it after a detach and an attach",
+        None => "",
+    };
+    Ok(Some(format!("it has {size} bytes now{nbd}{device}")))
+}
+
+async fn make_room(
+    node: &Arc<Node>,
+    target: NodeId,
+    volume: VolumeId,
+    replica: ReplicaId,
+    room: &MakeRoom,
+) -> Result<(), ApiError> {
+    if target == node.identity.node {
+        return here(node, volume, replica, room).await;
+    }
+    let life = lookup::life(node, "a replica cannot be made larger", target)?;
+    let path = routes::fill(MAKE_ROOM, &[&volume.to_string(), &replica.to_string()]);
+    let deadline = make::CREATION;
+    cluster::forward::<_, bool>(node, &life, Method::POST, &path, Some(room), deadline).await?;
+    Ok(())
+}
+
+/// Makes room for so many bytes of data of a replica of this node.
+///
+/// # Errors
+/// If it is not served here, has no room, others of its mirror are not in-sync, or its disk fails.
+pub async fn here(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    replica: ReplicaId,
+    wanted: &MakeRoom,
+) -> Result<(), ApiError> {
+    let length = wanted.length;
+    let what = format!("replica {replica} cannot be made larger");
+    // One at a time: nobody zeroes what another one has told to be in use.
+    let _alone = node.volumes.growing.lock().await;
+    let room = node.blocking(move |node| node.disks.make_room(replica, length)).await?;
+    let room = Arc::new(room);
+    for step in [RoomStep::Plan, RoomStep::MoveMetadata, RoomStep::Use] {
+        let unused = take(node, volume, replica, wanted, step).await;
+        let Some(unused) = unused.map_err(|e| engine_error(&what, &e))? else { break };
+        let room = room.clone();
+        node.blocking(move |_| room.zero(&unused)).await?;
+    }
+    node.disks.note_length(replica, length);
+    Ok(())
+}
+
+/// Takes a step, as soon as nothing is being saved.
+async fn take(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    replica: ReplicaId,
+    wanted: &MakeRoom,
+    step: RoomStep,
+) -> Result<Option<std::ops::Range<u64>>, EngineError> {
+    let (length, spare_in) = (wanted.length, wanted.spare_in.map(Generation));
+    for _ in 1..TRIES.0 {
+        match node.data.make_room(volume, replica, length, step, spare_in).await {
+            Err(EngineError::Busy) => tokio::time::sleep(TRIES.1).await,
+            answer => return answer,
+        }
+    }
+    node.data.make_room(volume, replica, length, step, spare_in).await
+}
+
+fn engine_error(what: &str, error: &EngineError) -> ApiError {
+    let (code, advice) = match error {
+        EngineError::Bitmaps | EngineError::Busy => (
+            ErrorCode::WrongState,
+            "Wait until the volume is in-sync (`evenkeel volume status NAME --wait in-sync`), then grow it",
+        ),
+        EngineError::Unknown => (ErrorCode::WrongState, "See `evenkeel disk list` of its node"),
+        _ => (ErrorCode::System, "See the node's log and the kernel's"),
+    };
+    ApiError::new(code, what, error.to_string(), advice)
+}
