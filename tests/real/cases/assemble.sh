@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|lost|behind|lost_attached|killed|forced|split|split_stripe|split_nodes
+# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|grown|lost|behind|lost_attached|killed|forced|split|split_stripe|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
 # lost: the coordinator's database is gone. behind: it was restored from an old backup. forced: only a stale replica is left.
 # killed: the node that assembles is killed in the midst of it, at several moments.
@@ -89,8 +89,8 @@ moved() {
     ek 1 volume create $vol --size 64M --replicas 3 --quiet
     attach $vol nbd > /dev/null
     io 1 -c 'write -P 0x77 0 8M'
-    # Not detached: as after a power cut.
-    for n in 3 2 1; do kill_node $n; done
+    # Not detached: as after a power cut. The primary's node first, or it would drop the others.
+    for n in 1 2 3; do kill_node $n; done
     alone 4
     for n in 1 2 3; do mv "$work/n$n/disk" "$work/n4/d$n"; done
     refused 3 "" ek 4 volume assemble $vol
@@ -135,6 +135,27 @@ compare_on() {
     done < <(ek "$1" disk list --json | jq -r --arg v $vol '.disks[].replicas[] | select(.volume == $v) | "\(.mirror) \(.path)"')
     [ ${#first[@]} -gt 0 ] || die "no replica found on n$1"
     say "the replicas on n$1 are identical on disk"
+}
+
+# A volume that was grown, on disks in a new machine.
+grown() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 3 --quiet
+    attach $vol nbd > /dev/null
+    io 1 -c 'write -P 0x77 0 8M'
+    ek 1 detach $vol --quiet
+    ek 1 volume grow $vol --size 128M --quiet
+    ek 1 attach $vol --as nbd --quiet
+    io 1 -c 'write -P 0x78 100M 8M'
+    ek 1 detach $vol --quiet
+    for n in 1 2 3; do stop_node $n; done
+    alone 4
+    ek 4 volume assemble --scan "$work/n1/disk" "$work/n2/disk" "$work/n3/disk"
+    ek 4 attach $vol --as nbd --quiet
+    io 4 -c 'read -P 0x77 0 8M' -c 'read -P 0x78 100M 8M' -c 'write -P 0x79 120M 4M'
+    ek 4 volume status $vol --check --quiet || die "a replica was lost by the move"
+    ek 4 detach $vol --quiet
+    compare_on 4
 }
 
 lost() {
