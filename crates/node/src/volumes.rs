@@ -32,6 +32,7 @@ pub mod replica;
 pub mod status;
 pub mod stop;
 pub mod sweep;
+pub mod verify;
 mod view_change;
 pub(crate) mod words;
 

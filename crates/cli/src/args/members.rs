@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
-use super::{ProtocolName, ReplicaArgs};
+use super::{BitmapName, ProtocolName, ReplicaArgs};
 use crate::output::{parse_size, parse_span};
 
 /// Waiting for the end of what a command has begun.
@@ -69,13 +69,18 @@ pub struct GrowArgs {
 
 /// Arguments of `volume change`.
 #[derive(Debug, Args)]
-#[group(id = "what", required = true, multiple = true, args = ["protocol", "replicas"])]
+#[command(group(
+    ArgGroup::new("what").required(true).multiple(true).args(["protocol", "bitmap", "replicas"])
+))]
 pub struct ChangeArgs {
     /// The volume
     pub name: String,
     /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C when all wrote it
     #[arg(long, value_enum, ignore_case = true)]
     pub protocol: Option<ProtocolName>,
+    /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
+    #[arg(long, value_enum)]
+    pub bitmap: Option<BitmapName>,
     /// Copies of each block. More are added where there is most room; of fewer, those go first that
     /// are not in-sync, then the last in `volume status`
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]

@@ -6,14 +6,14 @@ use std::time::Duration;
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
     ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
-    MirrorStatus, ReplicaRole, StopAnswer, VolumeAnswer, VolumeHealth, VolumeProtocol,
-    VolumeStatus, VolumesAnswer,
+    MirrorStatus, RebuildRate, ReplicaRole, StopAnswer, VolumeAnswer, VolumeBitmap, VolumeHealth,
+    VolumeProtocol, VolumeStatus, VolumesAnswer,
 };
 
-use super::{Context, assemble, wait};
+use super::{Context, assemble, verify, wait};
 use crate::args::{
-    ChangeArgs, CreateArgs, DeleteArgs, GrowArgs, ProtocolName, StatusArgs, VolumeCommand,
-    VolumeName,
+    BitmapName, ChangeArgs, CreateArgs, DeleteArgs, GrowArgs, ProtocolName, RebuildArgs,
+    StatusArgs, VolumeCommand, VolumeName,
 };
 use crate::client::Answer;
 use crate::exit::Exit;
@@ -32,6 +32,8 @@ pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> 
         VolumeCommand::Stop(args) => stop(context, args)?,
         VolumeCommand::Assemble(args) => return assemble::run(context, args),
         VolumeCommand::Grow(args) => grow(context, args)?,
+        VolumeCommand::Verify(args) => return verify::run(context, args),
+        VolumeCommand::Rebuild(args) => rebuild(context, args)?,
         VolumeCommand::Change(args) => change(context, args)?,
         VolumeCommand::Delete(args) => delete(context, args)?,
     }
@@ -44,6 +46,7 @@ fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     request.stripe = usize::from(args.stripe);
     request.on.clone_from(&args.on);
     request.protocol = protocol(args.protocol);
+    request.bitmap = bitmap(args.bitmap);
     request.block_size = args.block_size.as_deref().and_then(|text| text.parse().ok());
     request.allow_same_node = args.same_node;
     request.dry_run = args.dry_run;
@@ -58,6 +61,13 @@ const fn protocol(name: ProtocolName) -> VolumeProtocol {
         ProtocolName::A => VolumeProtocol::A,
         ProtocolName::B => VolumeProtocol::B,
         ProtocolName::C => VolumeProtocol::C,
+    }
+}
+
+const fn bitmap(name: BitmapName) -> VolumeBitmap {
+    match name {
+        BitmapName::None => VolumeBitmap::None,
+        BitmapName::Internal => VolumeBitmap::Internal,
     }
 }
 
@@ -163,11 +173,26 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
     let request = ChangeVolumeRequest {
         size: None,
         protocol: args.protocol.map(protocol),
+        bitmap: args.bitmap.map(bitmap),
         replicas: copies,
         same_node: args.same_node,
+        rebuild: None,
     };
     let answer = context.client.patch(&path, &request)?;
     wait::after_change(context, answer, &args.name, &args.wait)
+}
+
+fn rebuild(context: &Context, args: &RebuildArgs) -> Result<(), Failure> {
+    let rate = match args.limit {
+        Some(bytes_per_second) => RebuildRate::Rate { bytes_per_second },
+        None if args.pause => RebuildRate::Paused,
+        None => RebuildRate::None,
+    };
+    let request = ChangeVolumeRequest { rebuild: Some(rate), ..ChangeVolumeRequest::default() };
+    let answer = context.client.patch(&routes::fill(routes::VOLUME, &[&args.name]), &request)?;
+    context.show(&answer, |answer: &ChangeAnswer| {
+        format!("{}\n\n{}", answer.message, output::volume::status(&answer.volume))
+    })
 }
 
 /// Copies are not removed without a word that says so.

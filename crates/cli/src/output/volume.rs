@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_node::api::types::{
-    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, ReplicaRole, ReplicaState, ReplicaStatus,
-    Suspended, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
+    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaRole, ReplicaState,
+    ReplicaStatus, Suspended, Verify, VerifyState, VolumeBitmap, VolumeHealth, VolumePlan,
+    VolumeState, VolumeStatus, VolumesAnswer,
 };
 
 use super::table::{Align, Table};
@@ -64,6 +65,9 @@ pub fn status(volume: &VolumeStatus) -> String {
     for primary in &volume.primaries {
         text.push_str(&format!("  attached  {}\n", attachment(primary)));
     }
+    if let Some(verified) = &volume.verify {
+        text.push_str(&format!("  verify    {}\n", verdict(verified)));
+    }
     for export in &volume.exports {
         text.push_str(&format!("  export    {}\n", export_line(export)));
     }
@@ -99,6 +103,42 @@ pub fn plan(plan: &VolumePlan, created: bool) -> String {
     }
     text.push_str(&table.render(2));
     text + &warnings(&plan.warnings)
+}
+
+/// What a verify has found, and where.
+pub fn verify(verify: &Verify) -> String {
+    let mut text = format!("{}\n", verdict(verify));
+    for range in &verify.ranges {
+        text.push_str(&format!("  bytes {} to {}\n", range.offset, range.offset + range.length));
+    }
+    text
+}
+
+/// A verify in one line.
+fn verdict(verify: &Verify) -> String {
+    let took = span(Duration::from_secs(verify.seconds));
+    let mut text = match verify.state {
+        VerifyState::Running => {
+            format!("{}% compared in {took}", percent(verify.checked, verify.total))
+        }
+        VerifyState::Done => format!("all {} compared in {took}", size(verify.total)),
+        VerifyState::Stopped => {
+            format!("stopped after {} of {}", size(verify.checked), size(verify.total))
+        }
+    };
+    match (verify.different, verify.unreadable) {
+        (0, 0) => text.push_str(": all in-sync replicas identical"),
+        (different, unreadable) => text.push_str(&format!(
+            ": {} differ between replicas, {} could not be read, {} repaired",
+            size(different),
+            size(unreadable),
+            size(verify.repaired)
+        )),
+    }
+    if verify.alone > 0 {
+        text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
+    }
+    text
 }
 
 /// An export, with what to type to use it.
@@ -163,11 +203,22 @@ fn layout(volume: &VolumeStatus) -> String {
         }
         NoData::Error => "without data requests fail at once".to_owned(),
     };
+    let pace = match volume.rebuild {
+        RebuildRate::None => String::new(),
+        RebuildRate::Paused => "; rebuilds are paused".to_owned(),
+        RebuildRate::Rate { bytes_per_second } => {
+            format!("; rebuilds at most {}", rate(bytes_per_second))
+        }
+    };
     format!(
-        "{}, {mirrors}{}{spares}, protocol {:?}, block size {}, generation {}; {patience}",
+        "{}, {mirrors}{}{spares}, protocol {:?}, bitmap {}, block size {}, generation {}; {patience}{pace}",
         size(volume.size),
         count(replicas, "replica"),
         volume.protocol,
+        match volume.bitmap {
+            VolumeBitmap::None => "none",
+            VolumeBitmap::Internal => "internal",
+        },
         volume.block_size,
         volume.generation,
     )

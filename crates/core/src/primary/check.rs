@@ -103,7 +103,14 @@ impl<P: Payload> Primary<P> {
         if let Some(verify) = &mut self.verify {
             verify.advance(cx.now);
         }
-        let Some(check) = &self.check else { return self.begin_next_check(cx) };
+        self.step_check(cx);
+        if self.check.is_none() {
+            self.begin_next_check(cx);
+        }
+    }
+
+    fn step_check(&mut self, cx: &mut Context<'_, P>) {
+        let Some(check) = &self.check else { return };
         let Some(request) = self.requests.get(&check.number) else {
             self.check = None;
             return;

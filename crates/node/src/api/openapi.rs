@@ -28,6 +28,7 @@ use super::handlers::{disk, node, volume};
         volume::stop,
         volume::assemble,
         volume::change,
+        volume::verify,
         volume::attach,
         volume::detach,
         volume::export_nbd,

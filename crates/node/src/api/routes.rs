@@ -21,6 +21,7 @@
 //! | POST | [`EXPORT_NBD`] | `ExportNbdRequest` | | `ExportAnswer` |
 //! | DELETE | [`EXPORT_NBD`] | | | `DoneAnswer` |
 //! | PATCH | [`VOLUME`] | `ChangeVolumeRequest` | | `ChangeAnswer` |
+//! | POST | [`VERIFY`] | `VerifyRequest` | | `VolumeAnswer` |
 //! | POST | [`REPLICAS`] | `AddReplicaRequest` | | `ChangeAnswer` |
 //! | POST | [`REPLICA`] | | | `VolumeAnswer` |
 
@@ -46,6 +47,8 @@ pub const VOLUME: &str = "/v1/volumes/{volume}";
 pub const STOP: &str = "/v1/volumes/{volume}/stop";
 /// Puts volumes together from their disks.
 pub const ASSEMBLE: &str = "/v1/assemble";
+/// Begins or ends a comparison of a volume's replicas.
+pub const VERIFY: &str = "/v1/volumes/{volume}/verify";
 /// Begins to use a volume on a node.
 pub const ATTACH: &str = "/v1/volumes/{volume}/attach";
 /// Ends the use of a volume.

@@ -1,15 +1,17 @@
-//! Changing a volume: its protocol, and how many replicas its mirrors have.
+//! Changing a volume: its protocol, its bitmap, how fast rebuilds go, how many replicas it has.
 
 use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::Change;
-use evenkeel_core::{Protocol, Role, settings};
+use evenkeel_core::{Bitmap, Protocol, RebuildLimit, Role, settings};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, primary_elsewhere};
 use super::{attach, grow, make, members, replica, status, view_change};
-use crate::api::types::{ChangeAnswer, ChangeVolumeRequest, VERSION, VolumeProtocol};
+use crate::api::types::{
+    ChangeAnswer, ChangeVolumeRequest, RebuildRate, VERSION, VolumeBitmap, VolumeProtocol,
+};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::node::Node;
@@ -47,6 +49,12 @@ pub async fn change(
     if let Some(protocol) = request.protocol {
         done.extend(set_protocol(node, &found, protocol, &what).await?);
     }
+    if let Some(bitmap) = request.bitmap {
+        done.extend(set_bitmap(node, &found, bitmap, &what).await?);
+    }
+    if let Some(rate) = request.rebuild {
+        done.extend(set_rebuild_rate(node, &found, rate, &what).await?);
+    }
     if let Some(copies) = request.replicas {
         done.extend(set_copies(node, &found, copies, request.same_node, &what).await?);
     }
@@ -61,9 +69,17 @@ pub async fn change(
 fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     let bad =
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    if request.protocol.is_none() && request.replicas.is_none() && request.size.is_none() {
-        let advice = "Give a size, a protocol or a number of replicas";
+    let ChangeVolumeRequest { size, protocol, replicas, bitmap, rebuild, .. } = request;
+    let is_shape = size.is_some() || replicas.is_some();
+    if !is_shape && protocol.is_none() && bitmap.is_none() && rebuild.is_none() {
+        let advice =
+            "Give a size, a protocol, a bitmap, a number of replicas or a limit of rebuilds";
         return bad("nothing is to be changed".into(), advice);
+    }
+    let never = RebuildRate::Rate { bytes_per_second: 0 };
+    if *rebuild == Some(never) || *rebuild == Some(RebuildRate::Rate { bytes_per_second: u64::MAX })
+    {
+        return bad("such a limit is none".into(), "Choose another one, or pause the rebuild");
     }
     match request.replicas {
         Some(copies) if !(1..=settings::MOST_REPLICAS).contains(&copies) => bad(
@@ -90,6 +106,44 @@ async fn set_protocol(
     }
     view_change::carry_out(node, found, Command::Change(Change::Protocol(wanted)), what).await?;
     Ok(Some(format!("writes are acknowledged by protocol {wanted} from now on")))
+}
+
+async fn set_bitmap(
+    node: &Arc<Node>,
+    found: &Found,
+    bitmap: VolumeBitmap,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let wanted = match bitmap {
+        VolumeBitmap::None => Bitmap::None,
+        VolumeBitmap::Internal => Bitmap::Internal,
+    };
+    if found.view.bitmap == wanted {
+        return Ok(None);
+    }
+    view_change::carry_out(node, found, Command::Change(Change::Bitmap(wanted)), what).await?;
+    Ok(Some(format!("its bitmap is {wanted} from now on")))
+}
+
+async fn set_rebuild_rate(
+    node: &Arc<Node>,
+    found: &Found,
+    rate: RebuildRate,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let (wanted, text) = match rate {
+        RebuildRate::None => (RebuildLimit::None, "rebuilds go as fast as clients leave room for"),
+        RebuildRate::Paused => (RebuildLimit::Paused, "rebuilds are paused"),
+        RebuildRate::Rate { bytes_per_second } => {
+            (RebuildLimit::BytesPerSecond(bytes_per_second), "rebuilds are limited")
+        }
+    };
+    if found.view.rebuild_limit == wanted {
+        return Ok(None);
+    }
+    view_change::carry_out(node, found, Command::Change(Change::RebuildLimit(wanted)), what)
+        .await?;
+    Ok(Some(text.to_owned()))
 }
 
 async fn set_copies(

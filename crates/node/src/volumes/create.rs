@@ -192,7 +192,10 @@ fn first_view(
             VolumeProtocol::B => Protocol::B,
             VolumeProtocol::C => Protocol::C,
         },
-        bitmap: Bitmap::default(),
+        bitmap: match request.bitmap {
+            VolumeBitmap::None => Bitmap::None,
+            VolumeBitmap::Internal => Bitmap::Internal,
+        },
         rebuild_limit: RebuildLimit::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::Waiting;
 use evenkeel_core::view::Cause;
-use evenkeel_core::{Protocol, ReplicaId, ReplicaState, View};
+use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, View};
 use hyper::Method;
 
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, lock, words};
+use super::{Attached, Phase, export, lock, verify, words};
 use crate::api::types::{
-    MirrorStatus, NoData, PrimaryStatus, Rebuild, ReplicaStatus, StatusSource, Suspended, Until,
-    VERSION, VolumeAnswer, VolumeHealth, VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus,
-    VolumesAnswer, WaitsFor,
+    MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaStatus, StatusSource,
+    Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth, VolumeProtocol,
+    VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -31,6 +31,21 @@ pub(crate) const fn protocol(protocol: Protocol) -> VolumeProtocol {
         Protocol::A => VolumeProtocol::A,
         Protocol::B => VolumeProtocol::B,
         Protocol::C => VolumeProtocol::C,
+    }
+}
+
+const fn bitmap(bitmap: Bitmap) -> VolumeBitmap {
+    match bitmap {
+        Bitmap::None => VolumeBitmap::None,
+        Bitmap::Internal => VolumeBitmap::Internal,
+    }
+}
+
+const fn rebuild_rate(limit: RebuildLimit) -> RebuildRate {
+    match limit {
+        RebuildLimit::None => RebuildRate::None,
+        RebuildLimit::BytesPerSecond(bytes_per_second) => RebuildRate::Rate { bytes_per_second },
+        RebuildLimit::Paused => RebuildRate::Paused,
     }
 }
 
@@ -205,6 +220,8 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
         protocol: protocol(view.protocol),
+        bitmap: bitmap(view.bitmap),
+        rebuild: rebuild_rate(view.rebuild_limit),
         no_data: record.no_data,
         state: if record.stopped { VolumeState::Stopped } else { VolumeState::Detached },
         health,
@@ -215,6 +232,8 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         source: StatusSource::Coordinator,
         primaries: Vec::new(),
         mirrors,
+        verify: None,
+        rewritten: None,
         exports: Vec::new(),
         events: Vec::new(),
     }
@@ -327,6 +346,8 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         status.reason = Some(suspended.why.clone());
         status.suspended = Some(suspended);
     }
+    status.verify = core.verify.as_ref().map(|verify| verify::told(verify, now));
+    status.rewritten = Some(core.rewritten);
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)

@@ -10,7 +10,7 @@ use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 use crate::volumes::{
-    assemble, attach, change, create, delete, export, members, replica, status, stop,
+    assemble, attach, change, create, delete, export, members, replica, status, stop, verify,
 };
 
 /// Carries something out to its end, though whoever asked may go away meanwhile.
@@ -151,6 +151,21 @@ pub async fn unexport_nbd(
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<DoneAnswer>, ApiError> {
     export::unexport(&node, &volume, forwarded).await.map(Json)
+}
+
+/// Begins or ends a comparison of all in-sync replicas of a volume with each other.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/verify", tag = "volumes",
+    operation_id = "volume-verify",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = VerifyRequest,
+    responses((status = 200, body = VolumeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn verify(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<VerifyRequest>,
+) -> Result<Json<VolumeAnswer>, ApiError> {
+    verify::verify(&node, &volume, request, forwarded).await.map(Json)
 }
 
 /// Changes the protocol of a volume, or how many replicas its mirrors have.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{VolumeProtocol, VolumeStatus};
+use super::{RebuildRate, VolumeBitmap, VolumeProtocol, VolumeStatus};
 
 /// Adds a replica to a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -34,6 +34,10 @@ pub struct ChangeVolumeRequest {
     /// Copies of each mirror, 1 to 16, without spares. If there are more, those leave first that are
     /// not in-sync, of equals the last in the view; never the last in-sync one.
     pub replicas: Option<usize>,
+    /// Where replicas may differ after a crash.
+    pub bitmap: Option<VolumeBitmap>,
+    /// How fast rebuilds may go.
+    pub rebuild: Option<RebuildRate>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
     pub same_node: bool,
 }

@@ -4,6 +4,7 @@
 //! seconds since 1970-01-01 UTC; a field that is `null` or absent is not known or does not apply.
 
 mod assemble;
+mod care;
 mod change;
 mod disk;
 mod examine;
@@ -11,6 +12,7 @@ mod node;
 mod volume;
 
 pub use assemble::*;
+pub use care::*;
 pub use change::*;
 pub use disk::*;
 pub use examine::*;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{NodeRef, ReplicaRole};
+use super::{NodeRef, RebuildRate, ReplicaRole, Verify, VolumeBitmap};
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -57,6 +57,9 @@ pub struct CreateVolumeRequest {
     /// When a write is acknowledged.
     #[serde(default)]
     pub protocol: VolumeProtocol,
+    /// Where replicas may differ after a crash.
+    #[serde(default)]
+    pub bitmap: VolumeBitmap,
     /// Logical block size, 512 or 4096; `null`: 512 where every disk allows it, else 4096.
     #[serde(default)]
     pub block_size: Option<u32>,
@@ -101,6 +104,7 @@ impl CreateVolumeRequest {
             on: Vec::new(),
             stripe: default_stripe(),
             protocol: VolumeProtocol::default(),
+            bitmap: VolumeBitmap::default(),
             block_size: None,
             chunk: default_chunk(),
             no_data: NoData::default(),
@@ -252,6 +256,10 @@ pub struct VolumeStatus {
     pub chunk: u32,
     /// When a write is acknowledged.
     pub protocol: VolumeProtocol,
+    /// Where replicas may differ after a crash.
+    pub bitmap: VolumeBitmap,
+    /// How fast rebuilds may go.
+    pub rebuild: RebuildRate,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,
     /// Whether it can be used.
@@ -272,6 +280,10 @@ pub struct VolumeStatus {
     pub primaries: Vec<PrimaryStatus>,
     /// The mirrors, in stripe order.
     pub mirrors: Vec<MirrorStatus>,
+    /// The last verify since it was attached.
+    pub verify: Option<Verify>,
+    /// Ranges that a replica could not read since it was attached, and that were rewritten there.
+    pub rewritten: Option<u64>,
     /// How it is served to clients.
     pub exports: Vec<Export>,
     /// What happened lately, oldest first; at most 64.

@@ -1,0 +1,52 @@
+//! Arguments of the commands that look after a volume.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use crate::output::{parse_size, parse_span};
+
+/// How closely replicas remember where they may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BitmapName {
+    /// Not at all: after a crash of a replica all of it is copied.
+    None,
+    /// By regions, in the intent log of each replica.
+    Internal,
+}
+
+/// Arguments of `volume verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The volume
+    pub name: String,
+    /// Rewrite what differs: what most replicas hold goes to all
+    #[arg(long)]
+    pub repair: bool,
+    /// End a verify that runs
+    #[arg(long, conflicts_with_all = ["repair", "wait"])]
+    pub stop: bool,
+    /// Wait for its end; exit code 1 if replicas differ and were not repaired
+    #[arg(long)]
+    pub wait: bool,
+    /// How long to wait: 30s, 5m, 2h
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
+    pub timeout: Duration,
+}
+
+/// Arguments of `volume rebuild`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("pace").required(true).args(["pause", "resume", "limit"])))]
+pub struct RebuildArgs {
+    /// The volume
+    pub name: String,
+    /// Copy nothing until that is changed
+    #[arg(long)]
+    pub pause: bool,
+    /// Copy as fast as clients leave room for
+    #[arg(long)]
+    pub resume: bool,
+    /// Copy at most so many bytes per second
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub limit: Option<u64>,
+}

@@ -1,0 +1,80 @@
+//! `evenkeel volume verify`
+
+use std::time::{Duration, Instant};
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{Verify, VerifyRequest, VerifyState, VolumeAnswer, VolumeStatus};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Context;
+use crate::args::VerifyArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, span};
+
+/// Between two looks at a volume.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Begins or ends a verify, and tells its verdict if that is waited for.
+///
+/// # Errors
+/// If the node refuses or can't be reached, or with [`Exit::TimedOut`] if it takes too long.
+pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
+    let path = routes::fill(routes::VERIFY, &[&args.name]);
+    let request = VerifyRequest { repair: args.repair, stop: args.stop };
+    let answer = context.client.post(&path, &request)?;
+    if !args.wait {
+        context.show(&answer, |answer: &VolumeAnswer| {
+            let verify = answer.volume.verify.as_ref();
+            verify.map_or_else(|| "No verify runs.\n".into(), output::volume::verify)
+        })?;
+        return Ok(Exit::Done);
+    }
+    let verify = until_done(context, args)?;
+    let answer = context.client.get(&routes::fill(routes::VOLUME, &[&args.name]))?;
+    context.show(&answer, |_: &VolumeAnswer| output::volume::verify(&verify))?;
+    let is_whole = verify.different + verify.unreadable == verify.repaired;
+    Ok(if is_whole { Exit::Done } else { Exit::Failed })
+}
+
+fn until_done(context: &Context, args: &VerifyArgs) -> Result<Verify, Failure> {
+    let path = routes::fill(routes::VOLUME, &[&args.name]);
+    let start = Instant::now();
+    let bar = bar(context.global.quiet || context.global.json);
+    loop {
+        let volume: VolumeStatus = context.client.fetch::<VolumeAnswer>(&path)?.volume;
+        let Some(verify) = volume.verify else {
+            return Err(Failure::new(
+                format!("the verify of volume `{}` is gone", args.name),
+                "the volume was detached, or attached anew, before it ended",
+            )
+            .advise("begin it again"));
+        };
+        bar.set_length(verify.total);
+        bar.set_position(verify.checked);
+        match verify.state {
+            VerifyState::Done => return Ok(verify),
+            VerifyState::Stopped => {
+                let why = "somebody stopped it, or the volume was detached";
+                let what = format!("the verify of volume `{}` was ended early", args.name);
+                return Err(Failure::new(what, why).advise("begin it again"));
+            }
+            VerifyState::Running if start.elapsed() >= args.timeout => {
+                let what = format!("the verify has not ended after {}", span(args.timeout));
+                return Err(Failure::new(what, "it goes on")
+                    .exit(Exit::TimedOut)
+                    .advise("see `evenkeel volume status`, or wait longer with --timeout"));
+            }
+            VerifyState::Running => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn bar(hidden: bool) -> ProgressBar {
+    let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
+    let template = "  verify [{bar:30}] {percent:>3}%  {bytes} of {total_bytes}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

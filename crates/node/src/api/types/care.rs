@@ -1,0 +1,88 @@
+//! Looking after a volume: its bitmap, how fast rebuilds go, and whether its replicas are identical.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How closely replicas remember, across a crash, where they may differ from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeBitmap {
+    /// Not at all: after a crash of a replica all of it is copied.
+    None,
+    /// By regions, in the intent log of each replica.
+    #[default]
+    Internal,
+}
+
+/// How fast rebuilds, and a verify, may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "limit")]
+pub enum RebuildRate {
+    /// As fast as clients leave room for.
+    #[default]
+    None,
+    /// At most so fast, for each rebuilding replica.
+    Rate {
+        /// Not zero.
+        bytes_per_second: u64,
+    },
+    /// Not at all, until that is changed.
+    Paused,
+}
+
+/// Begins or ends a verify.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerifyRequest {
+    /// Rewrite what differs: what most replicas hold, or the first of them where none is in the
+    /// majority, goes to all.
+    pub repair: bool,
+    /// End a verify that runs, instead of beginning one.
+    pub stop: bool,
+}
+
+/// Whether a verify goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerifyState {
+    /// It goes on.
+    Running,
+    /// It has been through the whole volume.
+    Done,
+    /// It was ended before.
+    Stopped,
+}
+
+/// The last verify since the volume was attached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Verify {
+    /// Whether it goes on.
+    pub state: VerifyState,
+    /// Whether it rewrites what differs.
+    pub repair: bool,
+    /// Bytes of the volume that it has been through.
+    pub checked: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// Of the checked bytes, those that had only one in-sync replica: nothing to compare with.
+    pub alone: u64,
+    /// Bytes that differed between in-sync replicas.
+    pub different: u64,
+    /// Other bytes that an in-sync replica could not read.
+    pub unreadable: u64,
+    /// Of both, bytes that were rewritten on all replicas.
+    pub repaired: u64,
+    /// The first ranges of those, at most 16.
+    pub ranges: Vec<ByteRange>,
+    /// How long it has taken, in whole seconds.
+    pub seconds: u64,
+}
+
+/// A range of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# A volume that is looked after while fio writes and verifies: cases/care.sh bitmap|verify|rebuild|slow
+source "$(dirname "$0")/../lib.sh"
+what=$1
+[ "$what" != slow ] || TIMES='lag_window_ms = 500
+lag_pause_seconds = 2'
+start_nodes 3
+
+status() { ek 1 volume status $vol --json | jq -r "$1"; }
+state() { status '.volume.mirrors[0].replicas[] | select(.node.name == "'"$1"'") | .state'; }
+is() { [ "$(state "$1")" = "$2" ]; }
+replica_file() { echo "$work/n$1/disk"/*.replica; }
+# What the replica on n3 got from another one in its last rebuild, in bytes.
+copied() { status '[.volume.mirrors[0].replicas[] | select(.node.name == "n3") | .rebuild.copied // 0] | max'; }
+
+ek 1 volume create $vol --size 256M --replicas 3 --quiet
+uri=$(attach $vol nbd)
+head -c 64M /dev/urandom > "$work/known"
+truncate -s 256M "$work/image"
+dd if="$work/known" of="$work/image" conv=notrunc status=none
+nbdcopy --flush "$work/image" "$uri"
+fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --offset=64M --size=192M \
+    --verify=crc32c --verify_backlog=512 --verify_fatal=1 --rate_iops=3000 --time_based --runtime=600 \
+    --eta=never > "$work/fio.out" 2>&1 &
+fio=$!
+helpers+=($fio)
+sleep 1
+end_load() {
+    kill -0 $fio 2> /dev/null || die "fio ended: $(cat "$work/fio.out")"
+    kill -INT $fio; wait $fio || true # interrupted, it ends with a code of its own
+    grep -q "err= 0" "$work/fio.out" || die "fio saw an error: $(cat "$work/fio.out")"
+    say "fio read back what it wrote, to the end"
+}
+
+case $what in
+bitmap)
+    for bitmap in none internal none internal; do
+        before=$(status .volume.generation)
+        ek 2 volume change $vol --bitmap $bitmap --quiet
+        [ "$(status .volume.bitmap)" = $bitmap ] || die "the bitmap is $(status .volume.bitmap)"
+        [ "$(status .volume.generation)" = $((before + 1)) ] || die "generation $before -> $(status .volume.generation)"
+        ek 3 volume change $vol --bitmap $bitmap | grep -q "it was so already" || die "the second change does not say so"
+        [ "$(status .volume.generation)" = $((before + 1)) ] || die "asking twice changed the view"
+        sleep 0.5
+        "$evenkeel" examine "$(replica_file 3)" > "$work/examined"
+        say "bitmap $bitmap: $(grep -i "open" "$work/examined" | head -n 1 | xargs)"
+    done
+    # Switched once more just before a crash: both tables lead to identical replicas.
+    ek 1 volume change $vol --bitmap none --quiet
+    kill_node 3; sleep 1; start_node 3
+    wait_in_sync $vol
+    ;;
+verify)
+    end_load
+    ek 1 volume verify $vol --wait | tee "$work/verdict" | grep -q "all in-sync replicas identical" || die "$(cat "$work/verdict")"
+    # Rot that no disk reports: 1 MiB + 5 MiB is byte 5 MiB of the volume.
+    for n in 1 2 3; do
+        file=$(replica_file $n)
+        dd if=/dev/urandom of="$file" bs=4096 count=2 seek=$((256 + n * 1280)) conv=notrunc,fsync status=none
+    done
+    status=0; ek 2 volume verify $vol --wait > "$work/verdict" || status=$?
+    [ $status = 1 ] || die "exit code $status although replicas differ: $(cat "$work/verdict")"
+    grep -q "24K differ between replicas" "$work/verdict" || die "$(cat "$work/verdict")"
+    for n in 1 2 3; do
+        grep -q "bytes $((n * 5 << 20)) to $(((n * 5 << 20) + 8192))" "$work/verdict" || die "n$n: $(cat "$work/verdict")"
+    done
+    ek 3 volume verify $vol --repair --wait | grep -q "24K repaired" || die "not repaired"
+    ek 1 volume verify $vol --wait | grep -q "identical" || die "still different"
+    nbdcopy "$uri" "$work/after"
+    cmp --bytes=$((64 << 20)) "$work/known" "$work/after" || die "the wrong copy won"
+    refused 3 "no volume" ek 1 volume verify nosuch
+    fio=
+    ;;
+rebuild)
+    ek 2 volume rebuild $vol --pause --quiet
+    ek 2 volume rebuild $vol --pause | grep -q "it was so already" || die "pausing twice does not say so"
+    kill_node 3; sleep 2; start_node 3
+    await "n3 is rebuilding" is n3 rebuilding
+    sleep 2
+    is n3 rebuilding || die "n3 is $(state n3) although rebuilds are paused"
+    [ "$(copied)" = 0 ] || die "$(copied) bytes were copied"
+    ek 1 volume status $vol | grep -q "an operator paused it" || die "the status does not say why"
+    ek 1 volume rebuild $vol --limit 8M --quiet
+    sleep 3
+    say "3 s at 8M/s: $(copied) bytes"
+    [ "$(copied)" -lt $((40 << 20)) ] || die "faster than its limit"
+    ek 1 volume rebuild $vol --resume --quiet
+    wait_in_sync $vol
+    ;;
+slow)
+    # n3 gets hardly any of the processor, and never waits for it as long as the deadline.
+    group=/sys/fs/cgroup/cpu/$vol
+    leave_group() {
+        local process
+        while read -r process; do echo "$process" > /sys/fs/cgroup/cpu/cgroup.procs; done < "$group/cgroup.procs"
+        rmdir "$group"
+    }
+    trap 'status=$?; leave_group 2> /dev/null || true; (exit $status); cleanup' EXIT
+    mkdir "$group" 2> /dev/null && [ -f "$group/cpu.cfs_quota_us" ] || skip "no control group for the processor"
+    sleep 2
+    echo 400000 > "$group/cpu.cfs_period_us"
+    echo 2000 > "$group/cpu.cfs_quota_us"
+    echo "${pids[3]}" > "$group/cgroup.procs"
+    lagging() { ek 1 volume status $vol --json | jq -e '.volume.mirrors[0].replicas[] | select(.cause == "lagging")'; }
+    await "n3 leaves because it is slow" lagging
+    ek 1 volume status $vol --json | jq -r '.volume.events[].message' | grep "in the median" || die "no numbers"
+    leave_group
+    wait_in_sync $vol
+    ;;
+*) die "no such case: $what" ;;
+esac
+[ -z "$fio" ] || end_load
+wait_in_sync $vol
+ek 1 detach $vol --quiet
+compare_replicas $vol
