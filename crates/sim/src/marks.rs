@@ -50,7 +50,6 @@ marks! {
     Replaced => "a replica took the place of another one, which left",
     StoodIn => "a spare began to stand in for a replica",
     SpareReturned => "a spare that had stood in was a spare again",
-    SpareKept => "a spare that stood in became a copy for good",
     RetiredInSync => "an in-sync replica left the volume",
     Grown => "the volume became larger",
     ProtocolChanged => "the protocol was changed",

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Members and shape of a volume that change under load:
-# cases/members.sh add|replace|spare|protocol|fewer|grow|story [killed]
-# fio writes and verifies through NBD meanwhile; with `killed`, a node is killed in the midst of it.
+# cases/members.sh add|replace|spare|protocol|fewer|grow|story [killed|primary]
+# fio writes and verifies through NBD meanwhile; with `killed`, a node is killed in the midst of it; with
+# `primary`, it is the one on which the volume is attached, and the coordinator's too.
 # story: a bad disk is found, named, failed and replaced, as in a report of md's.
 source "$(dirname "$0")/../lib.sh"
 what=$1 killed=${2:-}
@@ -31,9 +32,11 @@ helpers+=($fio)
 sleep 1
 # hit N: kills node N a moment after now, if the case is to have that, and starts it again later.
 hit() {
-    [ "$killed" = killed ] || return 0
-    sleep 0.3; kill_node "$1"
-    sleep 2; start_node "$1"
+    local node=$1
+    case $killed in killed) ;; primary) node=1 ;; *) return 0 ;; esac
+    sleep 0.3; kill_node "$node"
+    sleep 2; start_node "$node"
+    [ "$killed" = killed ] || await "it is attached again" uri_of $vol
 }
 protocol() { ek 1 volume status $vol --json | jq -r .volume.protocol; }
 
@@ -138,10 +141,15 @@ story)
     ek 1 replica remove $vol n2:disk --yes --quiet
     ;;
 esac
-kill -0 $fio 2> /dev/null || { cat "$work/fio.out"; die "fio saw an error"; }
-kill -INT $fio; wait $fio || true # interrupted, it ends with a code of its own
-grep -q "err= 0" "$work/fio.out" || { cat "$work/fio.out"; die "fio saw an error"; }
-say "fio: $(grep -E 'write: IOPS' "$work/fio.out")"
+if [ "$killed" = primary ]; then
+    kill $fio 2> /dev/null || true # it has lost its server, as it must
+    wait $fio || true
+else
+    kill -0 $fio 2> /dev/null || { cat "$work/fio.out"; die "fio saw an error"; }
+    kill -INT $fio; wait $fio || true # interrupted, it ends with a code of its own
+    grep -q "err= 0" "$work/fio.out" || { cat "$work/fio.out"; die "fio saw an error"; }
+fi
+say "fio: $(grep -E 'write: IOPS' "$work/fio.out" || true)"
 nbdcopy "$uri" "$work/back"
 cmp --bytes=$((64 << 20)) "$work/known" "$work/back" || die "data is lost"
 ek 1 detach $vol --quiet

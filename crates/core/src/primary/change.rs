@@ -243,27 +243,6 @@ impl<P: Payload> Primary<P> {
         self.peers.get(&replica).is_some_and(|peer| peer.failing.is_some())
     }
 
-    /// A drop keeps an in-sync replica that answers (V2).
-    fn apply_leave(
-        &self,
-        next: &mut View,
-        replica: ReplicaId,
-        state: ReplicaState,
-        cause: Cause,
-    ) -> Result<(), ViewError> {
-        let (mirror, record) = next.replica(replica).ok_or(ViewError::UnknownReplica)?;
-        let can_go_on =
-            || next.mirrors[mirror].in_sync().any(|r| r.id != replica && self.is_sound(r.id));
-        if record.state == ReplicaState::InSync && !can_go_on() {
-            return Err(ViewError::LastInSync);
-        }
-        let already_out = record.state == state || record.state == ReplicaState::Faulty;
-        if !record.state.takes_writes() && already_out {
-            return Ok(());
-        }
-        next.leave(replica, state, cause)
-    }
-
     pub(super) fn coordinator(
         &mut self,
         cx: &mut Context<'_, P>,

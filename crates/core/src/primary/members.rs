@@ -8,7 +8,7 @@ use super::{Context, Primary};
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{MirrorView, ReplicaRecord, ReplicaState, Role, View, ViewError};
+use crate::view::{Cause, MirrorView, ReplicaRecord, ReplicaState, Role, View, ViewError};
 
 impl<P: Payload> Primary<P> {
     /// Notes since when replicas are no members.
@@ -63,6 +63,27 @@ impl<P: Payload> Primary<P> {
             Some(absent) => self.edit(Edit::StandIn { replica, incarnation, absent }),
             None => self.drop_link(cx, link),
         }
+    }
+
+    /// A drop keeps an in-sync replica that answers (V2).
+    pub(super) fn apply_leave(
+        &self,
+        next: &mut View,
+        replica: ReplicaId,
+        state: ReplicaState,
+        cause: Cause,
+    ) -> Result<(), ViewError> {
+        let (mirror, record) = next.replica(replica).ok_or(ViewError::UnknownReplica)?;
+        let can_go_on =
+            || next.mirrors[mirror].in_sync().any(|r| r.id != replica && self.is_sound(r.id));
+        if record.state == ReplicaState::InSync && !can_go_on() {
+            return Err(ViewError::LastInSync);
+        }
+        let already_out = record.state == state || record.state == ReplicaState::Faulty;
+        if !record.state.takes_writes() && already_out {
+            return Ok(());
+        }
+        next.leave(replica, state, cause)
     }
 
     /// Makes a change by which members may leave, if the mirror can go on without them (V2).

@@ -103,7 +103,6 @@ impl Cluster {
                 (Some(_), Some(Role::Replaces(_)), ReplicaState::InSync, _) => Mark::Replaced,
                 (Some(ReplicaState::Spare), _, ReplicaState::Rebuilding, _) => Mark::StoodIn,
                 (_, Some(Role::Spare(Some(_))), ReplicaState::Spare, _) => Mark::SpareReturned,
-                (_, Some(Role::Spare(Some(_))), _, Role::Own) => Mark::SpareKept,
                 _ => continue,
             };
             self.marks.reach(mark);

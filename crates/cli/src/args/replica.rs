@@ -1,0 +1,84 @@
+//! `evenkeel replica …` and its arguments.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::{ReplicaAddArgs, ReplicaReplaceArgs};
+use crate::output::parse_span;
+
+/// `evenkeel replica …`
+#[derive(Debug, Subcommand)]
+pub enum ReplicaCommand {
+    /// Take a replica out of use; it waits for `re-add` or `remove`
+    #[command(after_help = "\
+Examples:
+  evenkeel replica fail music n3
+
+The last in-sync replica of a mirror is never failed.")]
+    Fail(ReplicaArgs),
+    /// Remove a failed replica from the volume for good
+    #[command(after_help = "\
+Examples:
+  evenkeel replica remove music n3 --yes")]
+    Remove(ReplicaRemoveArgs),
+    /// Add a replica, or a spare that stands in for one that fails
+    #[command(after_help = "\
+Examples:
+  evenkeel replica add music                           where there is most room
+  evenkeel replica add music n4:fast --wait
+  evenkeel replica add music n5:fast --spare
+
+Naming a place that holds a replica of the volume already changes nothing.")]
+    Add(ReplicaAddArgs),
+    /// Copy a replica to another disk, then remove the old one
+    #[command(after_help = "\
+Examples:
+  evenkeel replica replace music n3 n4:fast --wait
+  evenkeel replica replace music n3                     where there is most room
+
+The old replica stays in use until the new one is in-sync. A failed one can be replaced, too.")]
+    Replace(ReplicaReplaceArgs),
+    /// Let a failed replica return: it rebuilds, then is in-sync
+    #[command(
+        name = "re-add",
+        after_help = "\
+Examples:
+  evenkeel replica re-add music n3 --wait"
+    )]
+    ReAdd(ReplicaReAddArgs),
+}
+
+/// One replica of a volume.
+#[derive(Debug, Args)]
+pub struct ReplicaArgs {
+    /// The volume
+    pub volume: String,
+    /// The replica: NODE, NODE:DISK, or the first digits of its identity, as `volume status` shows them
+    pub replica: String,
+}
+
+/// Arguments of `replica remove`.
+#[derive(Debug, Args)]
+pub struct ReplicaRemoveArgs {
+    /// Which.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
+    /// Yes, remove it for good
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Arguments of `replica re-add`.
+#[derive(Debug, Args)]
+pub struct ReplicaReAddArgs {
+    /// Which.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
+    /// Wait until the whole volume is in-sync
+    #[arg(long)]
+    pub wait: bool,
+    /// How long to wait: 30s, 5m, 2h
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    pub timeout: Duration,
+}
