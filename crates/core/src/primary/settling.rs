@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::parts::{Part, PartAction};
+use super::peers::Peer;
 use super::{Context, Phase, Primary};
 use crate::ids::*;
 use crate::message::Message;
@@ -74,9 +75,18 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A view has been committed: before members adopt it, they note what those lack that left.
+    /// A view has been committed: before members adopt it, they note what those lack that left. A
+    /// failed write goes on being held while one that failed it is a member beside others.
     pub(super) fn let_failed_writes_settle(&mut self) {
-        self.settling.mirrors.values_mut().for_each(|mirror| mirror.held = None);
+        for (mirror, settling) in &mut self.settling.mirrors {
+            let members = self.mirrors.get(*mirror).map_or(0, |peers| peers.members);
+            let is_failing = |peer: &Peer| {
+                peer.mirror == *mirror && peer.failing.is_some() && members & peer.bit() != 0
+            };
+            if members.count_ones() <= 1 || !self.peers.values().any(is_failing) {
+                settling.held = None;
+            }
+        }
     }
 
     /// How far all writes to a mirror are finished: what a flush that begins now lets settle.
