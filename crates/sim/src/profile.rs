@@ -264,8 +264,8 @@ fn settings(r: &mut Random) -> Settings {
         rebuild_share: r.between(20, 100) as u32,
         settle_after: shrink(base.settle_after) / r.between(1, 8) as u32,
         lag: LagSettings {
-            window: shrink(base.lag.window) / r.between(20, 400) as u32,
-            times: r.pick(&[0, 2, 2, 4]),
+            window: shrink(base.lag.window) / r.between(2, 30) as u32,
+            times: r.pick(&[0, 2, 2, 2]),
             least: shrink(base.lag.least) / r.between(1, 100) as u32,
             pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
         },

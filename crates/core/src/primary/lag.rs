@@ -18,7 +18,7 @@ use crate::view::Cause;
 /// Windows in a row that must be slow.
 const SLOW_WINDOWS: u32 = 3;
 /// Writes of a window below which it tells nothing.
-const LEAST_WRITES: u32 = 8;
+const LEAST_WRITES: u32 = 4;
 /// How many times its own best median a replica must take.
 const TIMES_OWN: u32 = 8;
 /// Powers of two of a microsecond that are told apart: up to 9 minutes.

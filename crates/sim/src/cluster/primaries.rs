@@ -129,6 +129,10 @@ impl Cluster {
             return;
         }
         let clock = self.nodes[slot.node].clock(self.now);
+        if let PrimaryEvent::Message { message: Message::Done { id, result: Err(_) }, .. } = &event
+        {
+            self.order.fails(primary, id.sequence);
+        }
         let mut effects = std::mem::take(&mut self.primary_effects);
         slot.core.step(clock, event, &mut effects);
         for effect in effects.drain(..) {

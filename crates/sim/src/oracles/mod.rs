@@ -15,7 +15,7 @@
 //! - [`order`] (**I10 ordered**): on one disk, a sector takes the writes of one primary in the
 //!   order in which that primary sent them. It permits repeats (a resend after a reconnect), held
 //!   writes that run after a copy which has them already, and older data from a copy when the primary that wrote it is not the one that runs the mirror now,
-//!   or when the newer write was answered with an error.
+//!   or when the newer write was answered with an error, or will be: a replica has failed it.
 //! - [`minimal`] (**I7 minimal**): what a rebuild copies. See there for what counts as changed.
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
 //!   rebuilding in the same life, no mirror loses its last in-sync replica; and who takes over from a

@@ -15,6 +15,11 @@ pub struct Order {
     last: HashMap<(usize, u32), Cell>,
     /// What each disk has taken from writes at any time.
     taken: HashSet<(usize, Cell)>,
+    /// The write that each operation of a primary carries out, in part.
+    operations: HashMap<(usize, Sequence), u32>,
+    /// Writes of which some replica has failed a part: its mirror may be without them, although the
+    /// client has not been told yet, because other mirrors have not answered.
+    failed_in_part: HashSet<u32>,
     /// To which replica each first stamp was sent.
     reached: HashSet<(Cell, usize)>,
 }
@@ -32,6 +37,10 @@ impl Order {
         cells: &[Cell],
         is_over: impl Fn(u32) -> bool,
     ) -> Result<(), Violation> {
+        let first = cells.first().map(|cell| stamped(*cell).0);
+        first.into_iter().for_each(|write| {
+            self.operations.insert((primary, sequence), write);
+        });
         for cell in cells.iter().filter(|cell| **cell != ZERO && **cell != HOLE) {
             let (_, known) = *self.sent.entry(*cell).or_insert((primary, sequence));
             if known != sequence && is_over(stamped(*cell).0) {
@@ -47,6 +56,11 @@ impl Order {
             }
         }
         Ok(())
+    }
+
+    /// A replica has told a primary that it failed an operation.
+    pub fn fails(&mut self, primary: usize, sequence: Sequence) {
+        self.failed_in_part.extend(self.operations.get(&(primary, sequence)));
     }
 
     /// Notes that an operation that begins with this stamp is sent to a replica; whether it was
@@ -78,7 +92,9 @@ impl Order {
         let (Some(before), Some(now)) = (self.sent.get(&previous), self.sent.get(&cell)) else {
             return Ok(());
         };
-        if before.0 != now.0 || before.1 <= now.1 || !rules(now.0) || failed(stamped(previous).0) {
+        let write = stamped(previous).0;
+        let has_failed = failed(write) || self.failed_in_part.contains(&write);
+        if before.0 != now.0 || before.1 <= now.1 || !rules(now.0) || has_failed {
             return Ok(());
         }
         Err(Violation::new(

@@ -65,7 +65,7 @@ fn every_canary_is_found() {
 #[test]
 fn a_batch_reaches_every_mark() {
     let mut totals = Totals::default();
-    for seed in 1000..1400 {
+    for seed in 1000..2400 {
         totals.add(&run(seed, None, Log::Off));
         if totals.marks.missing().is_empty() {
             return;
