@@ -8,7 +8,7 @@ start_nodes 3
 ek 1 volume create $vol --size 64M --replicas 3 --quiet
 uri=$(attach $vol nbd)
 qemu-io -f raw "$uri" -c 'write -P 0x77 0 8M' -c flush > /dev/null
-settled() { "$evenkeel" examine --json "$work/n1/disk" | jq -e '.replicas[0].replica.intents.slots[0].bytes == 0'; }
+settled() { "$evenkeel" examine --json "$work"/n{1,2,3}/disk | jq -e 'all(.replicas[]; .replica.intents.slots[0].bytes == 0)'; }
 await "what was written is settled" settled
 file=$(ek 3 disk list --json | jq -re '[.disks[] | select(.node.name == "n3") | .replicas[].path][0]')
 look() { "$evenkeel" examine --json "$@"; }
