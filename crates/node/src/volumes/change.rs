@@ -7,7 +7,7 @@ use evenkeel_core::view::Change;
 use evenkeel_core::{Bitmap, Protocol, RebuildLimit, Role, settings};
 use hyper::Method;
 
-use super::lookup::{Found, find, life, moved, primary_elsewhere};
+use super::lookup::{Found, carried_out_elsewhere, find};
 use super::{attach, grow, make, members, replica, status, view_change};
 use crate::api::types::{
     ChangeAnswer, ChangeVolumeRequest, RebuildRate, VERSION, VolumeBitmap, VolumeProtocol,
@@ -31,13 +31,7 @@ pub async fn change(
     check(&request, &what)?;
     let found = find(node, &what, volume).await?;
     attach::refuse_stopped(&found, &what)?;
-    if node.volumes.get(found.view.volume).is_none()
-        && let Some(elsewhere) = primary_elsewhere(node, &found.view)
-    {
-        if forwarded {
-            return Err(moved(&what));
-        }
-        let target = life(node, &what, elsewhere)?;
+    if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
         return cluster::forward(node, &target, Method::PATCH, &path, body, deadline).await;

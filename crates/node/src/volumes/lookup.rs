@@ -63,6 +63,26 @@ pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
     view.primaries.iter().map(|p| p.node).find(|id| *id != node.identity.node)
 }
 
+/// The node that has to carry out what is asked of a volume: where it is attached, if that is not
+/// here. `None`: this one.
+///
+/// # Errors
+/// If another node thought that this is it, or its node is not known here.
+pub(super) fn carried_out_elsewhere(
+    node: &Node,
+    found: &Found,
+    forwarded: bool,
+    what: &str,
+) -> Result<Option<NodeLife>, ApiError> {
+    let is_here = node.volumes.get(found.view.volume).is_some();
+    match primary_elsewhere(node, &found.view) {
+        Some(_) if is_here => Ok(None),
+        Some(_) if forwarded => Err(moved(what)),
+        Some(elsewhere) => life(node, what, elsewhere).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// A node by its identity, as last known.
 pub(super) fn life(node: &Node, what: &str, id: NodeId) -> Result<NodeLife, ApiError> {
     node.coordinator.node(id).ok_or_else(|| {

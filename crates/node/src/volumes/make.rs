@@ -22,7 +22,7 @@ use crate::node::Node;
 
 /// How long a node may take to make a replica: a block device may have to be zeroed.
 pub(super) const CREATION: Duration = Duration::from_secs(24 * 3600);
-/// The pause between attempts to give up a draft while the coordinator does not answer.
+/// The pause between attempts to tell the coordinator something while it does not answer.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) fn name_in_use(what: &str) -> ApiError {
@@ -123,7 +123,11 @@ pub(super) async fn make_one(
 
 /// Gives up a draft, now or as soon as the coordinator answers. A volume that exists stays.
 async fn give_up(node: &Arc<Node>, volume: VolumeId) {
-    let request = Request::GiveUp { volume: volume.to_string() };
+    tell_in_the_end(node, Request::GiveUp { volume: volume.to_string() }).await;
+}
+
+/// Tells the coordinator something, now or as soon as it answers.
+pub(super) async fn tell_in_the_end(node: &Arc<Node>, request: Request) {
     let unanswered = |answer| matches!(answer, Err(CallError::Unreachable(_)));
     if !unanswered(node.coordinator.call_once(request.clone()).await) {
         return;

@@ -5,7 +5,6 @@
 //! view, and is carried out by whoever runs the volume then.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::replica::IntentLayout;
@@ -13,19 +12,16 @@ use evenkeel_core::{Incarnation, Newcomer, NodeId, ReplicaId, ReplicaRecord, Rol
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
 
-use super::lookup::{Found, find, life, moved, primary_elsewhere, unexpected};
+use super::lookup::{Found, carried_out_elsewhere, find, unexpected};
 use super::place::{OneMore, one_more};
 use super::{attach, make, replica, status, view_change};
 use crate::api::types::{AddReplicaRequest, ChangeAnswer, Disk, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::{Answer, CallError, Maker, PlacedReplica, Request, unix_seconds};
+use crate::coordinator::{Answer, Maker, PlacedReplica, Request, unix_seconds};
 use crate::disks::NewReplica;
 use crate::identity::random_u128;
 use crate::node::Node;
-
-/// The pause between attempts to give a replica up while the coordinator does not answer.
-const PAUSE: Duration = Duration::from_secs(5);
 
 /// A replica that is to be added.
 struct Plan<'a> {
@@ -51,13 +47,7 @@ pub async fn add(
     };
     let found = find(node, &what, volume).await?;
     attach::refuse_stopped(&found, &what)?;
-    if node.volumes.get(found.view.volume).is_none()
-        && let Some(elsewhere) = primary_elsewhere(node, &found.view)
-    {
-        if forwarded {
-            return Err(moved(&what));
-        }
-        let target = life(node, &what, elsewhere)?;
+    if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICAS, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
         return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
@@ -260,23 +250,7 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
 async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     let volume = found.view.volume.to_string();
     let request = Request::Forget { volume, replica: id.to_string() };
-    let unanswered = |answer| matches!(answer, Err(CallError::Unreachable(_)));
-    if !unanswered(node.coordinator.call_once(request.clone()).await) {
-        return;
-    }
-    let node = node.clone();
-    tokio::spawn(async move {
-        let mut stopping = node.stopping.subscribe();
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => return,
-            }
-            if !unanswered(node.coordinator.call_once(request.clone()).await) {
-                return;
-            }
-        }
-    });
+    make::tell_in_the_end(node, request).await;
 }
 
 /// Adds copies to each mirror until it has so many, for [`super::change`].

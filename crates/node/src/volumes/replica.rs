@@ -6,7 +6,7 @@ use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaId, ReplicaRecord};
 use hyper::Method;
 
-use super::lookup::{Found, find, life, moved, primary_elsewhere};
+use super::lookup::{Found, carried_out_elsewhere, find};
 use super::make::delete_one;
 use super::{status, view_change};
 use crate::api::types::{VolumeAnswer, VolumeStatus};
@@ -63,12 +63,7 @@ pub async fn command(
         return status::one(node, &found.stored.record.id, forwarded).await;
     }
     let id = resolve(node, &found, replica, &what)?;
-    let here = node.volumes.get(found.view.volume).is_some();
-    if !here && let Some(elsewhere) = primary_elsewhere(node, &found.view) {
-        if forwarded {
-            return Err(moved(&what));
-        }
-        let target = life(node, &what, elsewhere)?;
+    if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let id = id.to_string();
         let path = routes::fill(routes::REPLICA, &[&found.stored.record.id, &id, action]);
         let (method, deadline) = (Method::POST, cluster::COMMAND);

@@ -6,7 +6,7 @@ use evenkeel_core::Instant;
 use evenkeel_core::primary::{Command, VerifyState as CoreState, VerifyStatus};
 use hyper::Method;
 
-use super::lookup::{find, life, moved, primary_elsewhere};
+use super::lookup::{carried_out_elsewhere, find};
 use super::{status, view_change};
 use crate::api::types::{ByteRange, VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer};
 use crate::api::{ApiError, ErrorCode, routes};
@@ -25,19 +25,15 @@ pub async fn verify(
 ) -> Result<VolumeAnswer, ApiError> {
     let what = format!("cannot verify volume {volume}");
     let found = find(node, &what, volume).await?;
-    if node.volumes.get(found.view.volume).is_none() {
-        let Some(elsewhere) = primary_elsewhere(node, &found.view) else {
-            let why = "it is attached nowhere, so nobody can compare its replicas";
-            let advice = format!("Attach it first: evenkeel attach {volume} --as none");
-            return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
-        };
-        if forwarded {
-            return Err(moved(&what));
-        }
-        let target = life(node, &what, elsewhere)?;
+    if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VERIFY, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
         return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    }
+    if node.volumes.get(found.view.volume).is_none() {
+        let why = "it is attached nowhere, so nobody can compare its replicas";
+        let advice = format!("Attach it first: evenkeel attach {volume} --as none");
+        return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
     }
     let command = match request.stop {
         true => Command::StopVerify,
