@@ -35,9 +35,13 @@ pub fn view() -> View {
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
         protocol: Protocol::C,
         bitmap: Bitmap::Internal,
+        intents: IntentLayout { region: 4 << 20, places: 64, slots: 2 },
         rebuild_limit: RebuildLimit::BytesPerSecond(1 << 20),
         mirrors: vec![mirror(1), mirror(3)],
-        primaries: vec![PrimaryId { node: NodeId(9), incarnation: Incarnation(8) }],
+        primaries: vec![PrimaryRecord {
+            id: PrimaryId { node: NodeId(9), incarnation: Incarnation(8) },
+            slot: 1,
+        }],
     }
 }
 
@@ -54,8 +58,6 @@ pub fn superblock() -> Superblock {
         data_length: view.replica_size(),
         life: Incarnation(3),
         saved: 0,
-        intent_region: 4 << 20,
-        intent_capacity: 64,
         metadata_offset: evenkeel_format::metadata_offset(view.replica_size()),
         view,
     }

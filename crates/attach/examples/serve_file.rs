@@ -14,6 +14,8 @@ use std::io::{self, BufRead, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use evenkeel_attach::{Filesystems, Kind, Options, Place};
 use evenkeel_core::{Extent, Operation, Reply, RequestError};
@@ -55,9 +57,10 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
     let mut backing = open(libc::O_DIRECT).or_else(|_| open(0))?;
     let length = backing.seek(SeekFrom::End(0))?;
     let place = Place::new(Path::new(runtime));
+    let size = length / 4096 * 4096;
     let options = Options {
         name: name.to_owned(),
-        size: length / 4096 * 4096,
+        size: Arc::new(AtomicU64::new(size)),
         block_size: 512,
         kind: match more {
             ["loop", ..] => Some(Kind::Loop),
@@ -66,7 +69,6 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
         },
         resume: more.contains(&"resume"),
     };
-    let size = options.size;
     let serve = move |maker: FrontendMaker| {
         let spawned = std::thread::Builder::new().spawn(move || {
             let ended = Driver::new(backing, size).and_then(|driver| driver.run(maker()));

@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_engine::FrontendMaker;
@@ -28,8 +30,8 @@ pub struct Options {
     /// The volume's name: the name of the device. Letters, digits, `.`, `_` and `-`, not beginning
     /// with a dot, at most 64.
     pub name: String,
-    /// Bytes.
-    pub size: u64,
+    /// Bytes, shared with whoever lets the volume grow: see [`grow`].
+    pub size: Arc<AtomicU64>,
     /// Logical block size in bytes: 512 or 4096.
     pub block_size: u32,
     /// How; `None`: the best that this machine has.
@@ -38,6 +40,12 @@ pub struct Options {
     /// had not answered. Only if the volume was attached nowhere else since: what its users have
     /// in memory must still be true.
     pub resume: bool,
+}
+
+impl Options {
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
 }
 
 /// A volume that is attached as a block device.
@@ -101,6 +109,9 @@ pub enum AttachError {
         /// By whom, as far as can be seen from here.
         users: Vec<User>,
     },
+    /// A device of this kind can't grow while it is there.
+    #[error("{} keeps its size until it is detached and attached again", .0.display())]
+    KeepsSize(PathBuf),
     /// What was written through the page cache could not be made durable.
     #[error(
         "data written to {} could not be made durable ({error}): see the volume's status", device.display()
@@ -208,7 +219,7 @@ fn record_of(options: &Options, kind: Kind) -> Record {
         name: options.name.clone(),
         kind,
         device: None,
-        size: options.size,
+        size: options.size(),
         block_size: options.block_size,
         daemon: std::process::id(),
         began: place::began(),
@@ -230,13 +241,14 @@ fn publish(place: &Place, record: &mut Record, device: &Path) -> Result<(), Atta
 }
 
 fn check(options: &Options) -> Result<(), AttachError> {
-    let Options { name, size, block_size, .. } = options;
+    let Options { name, block_size, .. } = options;
+    let size = options.size();
     check_name(name)?;
     let good = matches!(block_size, 512 | 4096)
-        && *size > 0
+        && size > 0
         && size.is_multiple_of(u64::from(*block_size))
-        && i64::try_from(*size).is_ok();
-    if good { Ok(()) } else { Err(AttachError::Geometry { size: *size, block_size: *block_size }) }
+        && i64::try_from(size).is_ok();
+    if good { Ok(()) } else { Err(AttachError::Geometry { size, block_size: *block_size }) }
 }
 
 /// Refuses names that would lead out of the directories, or that hide.
@@ -252,12 +264,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
 /// What was written through the page cache is made durable first. A device that must go in spite
 /// of its users is taken away by [`clean_up_stale`](crate::clean_up_stale).
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
-    check_name(name)?;
-    let record = place.record(name).filter(Record::is_own);
-    let Some((record, device)) = record.and_then(|r| r.device.clone().map(|device| (r, device)))
-    else {
-        return Err(AttachError::NotAttached(name.to_owned()));
-    };
+    let (record, device) = own(place, name)?;
     // Whoever wants to mount the device from here on is refused by the kernel.
     let held = hold(&device)?;
     held.sync_all().map_err(|error| AttachError::NotDurable { device: device.clone(), error })?;
@@ -270,6 +277,29 @@ pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
         Kind::Ublk => with_ublk::release(held, &device)?,
     }
     place.forget(name).map_err(AttachError::system("can't remove the note of the attached volume"))
+}
+
+/// Shows on the device of an attached volume that it has grown to [`Options::size`], also to those who
+/// use it.
+///
+/// A ublk device keeps its size as long as it is attached (kernels before 6.16 know no other way):
+/// [`AttachError::KeepsSize`].
+pub fn grow(place: &Place, name: &str, size: u64) -> Result<(), AttachError> {
+    let (mut record, device) = own(place, name)?;
+    match record.kind {
+        Kind::Loop => with_loop::grow(place, name, size, &device)?,
+        Kind::Ublk => return Err(AttachError::KeepsSize(device)),
+    }
+    record.size = size;
+    note(place, &record)
+}
+
+/// What this process has noted of an attached volume, and its device.
+fn own(place: &Place, name: &str) -> Result<(Record, PathBuf), AttachError> {
+    check_name(name)?;
+    let record = place.record(name).filter(Record::is_own);
+    let found = record.and_then(|record| record.device.clone().map(|device| (record, device)));
+    found.ok_or_else(|| AttachError::NotAttached(name.to_owned()))
 }
 
 /// Opens the device so that nobody else can use it, or says who does. A process that has it open

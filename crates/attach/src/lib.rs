@@ -4,7 +4,7 @@
 //! a loop device over the file. Either is served by a front end in the engine; nothing else runs
 //! for it.
 //!
-//! - [`attach`] and [`detach`], while the daemon lives.
+//! - [`attach`], [`grow`] and [`detach`], while the daemon lives.
 //! - [`clean_up_stale`] after one that was killed; [`list`] tells what there is.
 //! - [`prepare_data_path`], once at the daemon's start, for when memory is short.
 //!
@@ -23,7 +23,7 @@ mod place;
 mod stale;
 pub mod ublk;
 
-pub use attached::{AttachError, Attached, Options, attach, detach};
+pub use attached::{AttachError, Attached, Options, attach, detach, grow};
 pub use in_use::User;
 pub use memory::{Missing, prepare_data_path};
 pub use place::{Kind, Place, Record, list};

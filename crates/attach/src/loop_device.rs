@@ -15,6 +15,7 @@ const ATTEMPTS: usize = 64;
 const MAJOR: u32 = 7;
 
 const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
+const LOOP_SET_CAPACITY: libc::c_ulong = 0x4C07;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 
@@ -149,6 +150,14 @@ pub fn clear_open(device: &File) -> io::Result<()> {
     let error = io::Error::last_os_error();
     // Nothing to take away: someone else was faster.
     if error.raw_os_error() == Some(libc::ENXIO) { Ok(()) } else { Err(error) }
+}
+
+/// Lets the device have the size that its file has now. Who has it open sees that at once.
+pub fn read_size_again(device: &Path) -> io::Result<()> {
+    let device = open_device(device)?;
+    // SAFETY: this ioctl takes no argument.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_CAPACITY) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The path of a loop device.

@@ -9,7 +9,7 @@ mod care;
 mod members;
 mod replica;
 
-pub use care::{BitmapName, RebuildArgs, VerifyArgs};
+pub use care::{BitmapName, IntentArgs, RebuildArgs, VerifyArgs};
 pub use members::{ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaReplaceArgs, WaitArgs};
 pub use replica::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs};
 
@@ -342,6 +342,9 @@ pub struct CreateArgs {
     /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
     #[arg(long, value_enum, default_value_t = BitmapName::Internal)]
     pub bitmap: BitmapName,
+    /// The intent log's size.
+    #[command(flatten)]
+    pub intents: IntentArgs,
     /// Logical block size: 512 where every disk allows it, else 4096
     #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
     pub block_size: Option<String>,

@@ -37,17 +37,25 @@ impl BlockSet {
         }
     }
 
-    /// Takes a range of blocks out.
+    /// Takes a range of blocks out. Looks only at pages that hold any, however long the range is.
     pub fn remove(&mut self, blocks: Range<u64>) {
-        for (page, bits) in pages_of(blocks) {
-            let Some(words) = self.pages.get_mut(&page) else { continue };
-            for (word, mask) in words_of(bits) {
+        if blocks.is_empty() {
+            return;
+        }
+        let last = u32::try_from((blocks.end - 1) / PAGE_BLOCKS).unwrap_or(u32::MAX);
+        let Ok(first) = u32::try_from(blocks.start / PAGE_BLOCKS) else { return };
+        let mut empty = Vec::new();
+        for (page, words) in self.pages.range_mut(first..=last) {
+            let start = u64::from(*page) * PAGE_BLOCKS;
+            let end = blocks.end.min(start + PAGE_BLOCKS);
+            for (word, mask) in words_of(blocks.start.max(start) - start..end - start) {
                 words[word] &= !mask;
             }
             if words.iter().all(|word| *word == 0) {
-                self.pages.remove(&page);
+                empty.push(*page);
             }
         }
+        empty.iter().for_each(|page| drop(self.pages.remove(page)));
     }
 
     /// Takes all blocks of another set out.

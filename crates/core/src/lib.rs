@@ -11,11 +11,13 @@
 //!
 //! Where to look:
 //! - [`view`]: the record of who is who, and every permitted change of it, as pure functions.
+//! - [`assembly`]: how a volume goes on that is put together from its disks alone.
 //! - [`message`]: what primaries and replicas tell each other.
 //! - [`primary`]: requests in, messages out; acknowledgement, view changes, the read lease.
 //! - [`replica`]: messages in, disk actions out; adoption, fencing, flushes, the rebuild.
 //! - [`stripe`], [`range_lock`], [`policy`]: the small pure parts that both use.
 
+pub mod assembly;
 pub mod block_set;
 pub mod ids;
 pub mod message;
@@ -40,6 +42,6 @@ pub use replica::{DiskAction, DiskError, DiskOutcome, Replica, ReplicaEffect, Re
 pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
 pub use view::{
-    Bitmap, Era, Geometry, MirrorView, Newcomer, Protocol, RebuildLimit, ReplicaRecord,
-    ReplicaState, Role, View,
+    Bitmap, Era, Geometry, IntentLayout, MirrorView, Newcomer, PrimaryRecord, Protocol,
+    RebuildLimit, ReplicaRecord, ReplicaState, Role, View,
 };

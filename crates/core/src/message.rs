@@ -44,6 +44,8 @@ pub struct ReplicaReport {
     pub lineage: Lineage,
     /// What the adopted view says of it; `None` if that view does not hold it.
     pub state: Option<ReplicaState>,
+    /// The slots of its intent log in which regions are open, a bit each.
+    pub open_slots: u32,
 }
 
 /// Why a replica could not do what it was told.
@@ -217,6 +219,8 @@ pub enum Message {
         generation: Generation,
         /// The number of the question.
         number: u64,
+        /// The slots of its intent log in which regions are open, a bit each.
+        open_slots: u32,
     },
     /// From a replica to a primary: a newer view has been adopted here in which you are not a
     /// primary.
@@ -252,7 +256,8 @@ pub enum Message {
         /// Whether clients ask for anything at present.
         is_busy: bool,
     },
-    /// From a rebuilding replica to its source: read this range.
+    /// From a rebuilding replica to its source: read this range, or tell which part of a longer one
+    /// holds anything.
     Copy {
         /// The rebuilding replica's generation.
         generation: Generation,
@@ -260,10 +265,11 @@ pub enum Message {
         token: CopyToken,
         /// First byte in the replica.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
+        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`] to be read, and
+        /// [`crate::settings::LONGEST_ZERO`] to be told of.
         length: u32,
     },
-    /// The range asked for (payload, unless it reads as zeroes or failed).
+    /// The range asked for (payload, unless it reads as zeroes, failed, or was too long to be read).
     Copied {
         /// The token of the question.
         token: CopyToken,
@@ -331,6 +337,13 @@ pub enum CopyContent {
     Data,
     /// Zeroes only; there is no payload.
     Zeroes,
+    /// Of a range too long to be read: how it begins. The rest may hold anything.
+    Begins {
+        /// Bytes that were never written, or trimmed, and read as zeroes.
+        zeroes: u32,
+        /// Bytes behind them that may hold data.
+        data: u32,
+    },
     /// The source could not read it.
     Failed(Failure),
     /// The source is not in the generation of the question, or not a source.

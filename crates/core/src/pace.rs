@@ -33,9 +33,14 @@ impl Pace {
         }
     }
 
+    /// Whether a client has asked for anything lately.
+    pub fn is_busy(&self, now: Instant) -> bool {
+        now < self.busy_until
+    }
+
     /// How many regions may be copied at once.
     pub fn most_copies(&self, now: Instant, when_idle: usize) -> usize {
-        if now < self.busy_until { 1 } else { when_idle }
+        if self.is_busy(now) { 1 } else { when_idle }
     }
 
     /// Whether another region may begin now.
@@ -65,7 +70,7 @@ impl Pace {
     /// A region is over that was held for so long. `share`: percent of the time that a rebuild takes
     /// while clients are busy.
     pub fn ended(&mut self, now: Instant, held: Duration, share: u32) {
-        if now < self.busy_until {
+        if self.is_busy(now) {
             let share = share.clamp(1, 100);
             let pause = (held * (100 - share) / share).min(LONGEST_PAUSE);
             self.put_off(now + pause);

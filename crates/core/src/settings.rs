@@ -9,6 +9,9 @@ pub const MOST_MIRRORS: usize = 16;
 /// Most primaries that a volume may have at once.
 pub const MOST_PRIMARIES: usize = 32;
 
+/// Most regions that one table of an intent log names.
+pub const MOST_OPEN_REGIONS: usize = 2032;
+
 /// Most eras that a view remembers; of more, the oldest are forgotten.
 pub const MOST_ERAS: usize = 8;
 /// Longest client request, in bytes (the customary limit of NBD clients).

@@ -7,8 +7,10 @@
 
 use core::fmt;
 
+mod layout;
 mod members;
 
+pub use layout::{IntentLayout, LayoutError};
 pub use members::{Newcomer, Role};
 
 use crate::ids::*;
@@ -55,6 +57,8 @@ pub enum Change {
     Protocol(Protocol),
     /// Where replicas may differ after a crash.
     Bitmap(Bitmap),
+    /// The size of the intent logs.
+    Intents(IntentLayout),
     /// How fast rebuilds may go.
     RebuildLimit(RebuildLimit),
 }
@@ -134,6 +138,15 @@ pub struct ReplicaRecord {
     pub role: Role,
 }
 
+/// One primary in a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrimaryRecord {
+    /// Which.
+    pub id: PrimaryId,
+    /// Its slot of the intent logs, which no other primary of the view has.
+    pub slot: u8,
+}
+
 /// One mirror of the stripe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorView {
@@ -187,13 +200,14 @@ pub struct View {
     pub protocol: Protocol,
     /// Where replicas may differ after a crash.
     pub bitmap: Bitmap,
+    /// The size of the intent log of each replica.
+    pub intents: IntentLayout,
     /// How fast rebuilds may go.
     pub rebuild_limit: RebuildLimit,
     /// 1 to [`MOST_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
-    /// The primaries, each in its slot. None: detached cleanly, and all in-sync replicas of a
-    /// mirror are identical.
-    pub primaries: Vec<PrimaryId>,
+    /// The primaries. None: detached cleanly, and all in-sync replicas of a mirror are identical.
+    pub primaries: Vec<PrimaryRecord>,
 }
 
 /// Why a change of a view is not permitted.
@@ -221,6 +235,10 @@ pub enum ViewError {
     WrongSize,
     /// A replica is not in-sync.
     NotAllInSync,
+    /// A slot of the intent logs that would go is a primary's.
+    SlotHeld(u8),
+    /// In a slot of the intent logs that would go, regions are open.
+    SlotOpen(u8),
 }
 
 impl fmt::Display for ViewError {
@@ -245,6 +263,10 @@ impl fmt::Display for ViewError {
             Self::WrongSize => f.write_str(
                 "a volume can't become smaller, and its size is a multiple of its block size",
             ),
+            Self::SlotHeld(slot) => write!(f, "a primary holds slot {slot}, which would go"),
+            Self::SlotOpen(slot) => {
+                write!(f, "regions are open in slot {slot}, which would go")
+            }
             Self::NotAllInSync => f.write_str("not all of its replicas are in-sync"),
             Self::ReplacedAlready => f.write_str("another replica takes its place already"),
         }
@@ -341,7 +363,24 @@ impl View {
     /// Whether this life of this primary may act.
     #[must_use]
     pub fn has_primary(&self, primary: PrimaryId) -> bool {
-        self.primaries.contains(&primary)
+        self.slot_of(primary).is_some()
+    }
+
+    /// The slot of a primary.
+    #[must_use]
+    pub fn slot_of(&self, primary: PrimaryId) -> Option<u8> {
+        self.primaries.iter().find(|record| record.id == primary).map(|record| record.slot)
+    }
+
+    /// Whether each primary has a slot of its own, of those that there are.
+    fn slots_are_valid(&self) -> bool {
+        let mut taken = 0u64;
+        self.primaries.iter().all(|record| {
+            let bit = 1u64.checked_shl(record.slot.into()).unwrap_or(0);
+            let is_free = record.slot < self.intents.slots && taken & bit == 0;
+            taken |= bit;
+            is_free
+        })
     }
 
     /// Bytes that each replica must hold.
@@ -368,8 +407,9 @@ impl View {
             && g.chunk.is_power_of_two()
             && g.chunk <= 1 << 30
             && (1..=MOST_MIRRORS).contains(&self.mirrors.len())
-            && self.primaries.len() <= MOST_PRIMARIES
+            && self.slots_are_valid()
             && self.generation.0 < 1 << 48
+            && self.intents.is_valid(self.replica_size())
             && self.rebuild_limit != RebuildLimit::BytesPerSecond(0)
             && self.history.len() <= MOST_ERAS
             && self.replicas().all(|(_, record)| record.since.0 < 1 << 48)
@@ -394,6 +434,16 @@ impl View {
     pub fn descends_from(&self, lineage: Lineage, generation: Generation) -> bool {
         let supersedes = |era: &Era| era.lineage == lineage && generation <= era.last;
         self.lineage == lineage || self.history.iter().any(supersedes)
+    }
+
+    /// Whether the coordinator may commit this view in place of `newest`, as far as it has to know.
+    #[must_use]
+    pub fn follows(&self, newest: &Self) -> bool {
+        self.volume == newest.volume
+            && self.coordinator == newest.coordinator
+            && self.parent == newest.generation
+            && self.generation == newest.generation.next()
+            && self.is_valid()
     }
 
     /// The next view, the first of a new era: it supersedes this one and all before it.
@@ -552,12 +602,22 @@ impl View {
     }
 
     /// Changes something of the volume as a whole.
-    pub fn change(&mut self, change: Change) {
+    ///
+    /// # Errors
+    /// [`ViewError::SlotHeld`] if a primary's slot would go.
+    pub fn change(&mut self, change: Change) -> Result<(), ViewError> {
+        if let Change::Intents(layout) = change
+            && let Some(held) = self.primaries.iter().find(|record| record.slot >= layout.slots)
+        {
+            return Err(ViewError::SlotHeld(held.slot));
+        }
         match change {
             Change::Protocol(protocol) => self.protocol = protocol,
             Change::Bitmap(bitmap) => self.bitmap = bitmap,
+            Change::Intents(layout) => self.intents = layout,
             Change::RebuildLimit(limit) => self.rebuild_limit = limit,
         }
+        Ok(())
     }
 
     /// Takes a replica out of the volume for good.
@@ -592,4 +652,4 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -113,3 +113,23 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     assert_eq!(cluster.data(replica(0, 0)), cluster.data(replica(0, 1)));
     assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [1; BLOCK]);
 }
+
+#[test]
+fn a_replica_that_could_not_save_the_first_view_of_an_era_was_not_written_apart() {
+    let mut cluster = Cluster::new(1, 1, Protocol::C);
+    let primary = cluster.attach(0);
+    assert!(writes(&mut cluster, primary, 0, 1));
+    detach(&mut cluster, primary);
+    let before = cluster.newest.clone();
+    cluster.newest = next_era(&before, 2);
+    cluster.failing_saves.insert(replica(0, 0));
+    cluster.attach(0);
+    cluster.pass(A_WHILE);
+    // What somebody finds on its disk is the view before: another era begins from there.
+    cluster.failing_saves.clear();
+    let generation = cluster.newest.generation.next();
+    cluster.newest = View { generation, ..next_era(&before, 3) };
+    let primary = cluster.attach(1);
+    assert!(writes(&mut cluster, primary, 0, 2));
+    assert!(!cluster.notes.contains(&Note::OtherLineage(replica(0, 0))));
+}

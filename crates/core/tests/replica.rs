@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use evenkeel_core::message::{CopyContent, Failure, Opener};
-use evenkeel_core::replica::{IntentLayout, ReplicaConfig};
+use evenkeel_core::replica::{OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
 
 /// A payload that is only as long as it says.
@@ -56,9 +56,10 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
-        primaries: vec![primary],
+        primaries: vec![PrimaryRecord { id: primary, slot: 0 }],
     }
 }
 
@@ -75,9 +76,8 @@ impl Bench {
             boot: BootId(1),
             view: view(1, OLD),
             saved_life: Incarnation(1),
-            layout: IntentLayout::for_size(1 << 30),
             // All of it, so that writes begin at once.
-            open_regions: vec![0],
+            open_regions: vec![OpenRegions { slot: 0, region: 1 << 20, open: vec![0] }],
             missing: Vec::new(),
             settings: Settings::default(),
         };
@@ -315,7 +315,7 @@ fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
     let now = 1_800_000_000;
     let began = |from: View| {
         let next = from.next_era(CoordinatorId(2), Lineage(2), now);
-        View { primaries: vec![NEW], ..next }
+        View { primaries: vec![PrimaryRecord { id: NEW, slot: 0 }], ..next }
     };
     let refused = |view: View| {
         let mut bench = Bench::new();

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use evenkeel_core::primary::{EndReason, Note, PrimaryStatus};
-use evenkeel_core::replica::{IntentLayout, ReplicaConfig, ReplicaStatus};
+use evenkeel_core::replica::{ReplicaConfig, ReplicaStatus};
 use evenkeel_core::{
     BootId, CoordinatorCall, Incarnation, NodeId, ReplicaId, Settings, View, VolumeId,
 };
-use evenkeel_format::Newest;
+use evenkeel_format::{AllocationMap, Newest};
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
 use crate::disk::{Tables, read_metadata};
@@ -62,6 +62,8 @@ pub struct OpenReplica {
     pub newest: Newest,
     /// Where its tables of open regions go, as [`crate::read_metadata`] found.
     pub tables: Tables,
+    /// Which parts of it hold anything, if it has a map of that.
+    pub allocation: Option<AllocationMap>,
     /// What the core needs to know; its view must be that of the superblock.
     pub config: ReplicaConfig,
 }
@@ -86,15 +88,12 @@ impl OpenReplica {
             boot: life.1,
             view: superblock.view.clone(),
             saved_life: superblock.life,
-            layout: IntentLayout {
-                region: superblock.intent_region,
-                capacity: superblock.intent_capacity as usize,
-            },
             open_regions: metadata.open_regions,
             missing: metadata.missing,
             settings,
         };
-        Ok(Self { file, newest, tables: metadata.tables, config })
+        let (tables, allocation) = (metadata.tables, metadata.allocation);
+        Ok(Self { file, newest, tables, allocation, config })
     }
 }
 

@@ -3,6 +3,7 @@
 //! An action that has begun is never cancelled and never forgotten; short reads and writes are
 //! continued. Memory that the disk can't take as it lies is copied to an aligned slot first.
 
+mod allocation;
 mod extend;
 mod layout;
 mod map;
@@ -16,8 +17,9 @@ use evenkeel_core::{
     DiskAction, DiskError, DiskOutcome, DiskTicket, Incarnation, Instant, Payload, ReplicaId,
     VolumeId,
 };
-use evenkeel_format::Newest;
+use evenkeel_format::{AllocationMap, Newest};
 
+use self::allocation::Allocation;
 use self::layout::Layout;
 pub use self::layout::smallest_block;
 use self::metadata::Writes;
@@ -58,6 +60,7 @@ pub(crate) struct Disk {
     jobs: Slab<Job>,
     saves: Saves,
     tables: Tables,
+    allocation: Option<Allocation>,
     /// What the disk holds is unknown: it does nothing more.
     is_broken: bool,
     /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
@@ -101,6 +104,7 @@ impl Disk {
         file: SharedFile,
         mut newest: Newest,
         tables: Tables,
+        allocation: Option<AllocationMap>,
         life: Incarnation,
     ) -> Result<Self, EngineError> {
         newest.superblock.life = life;
@@ -115,6 +119,7 @@ impl Disk {
             jobs: Slab::new(),
             saves: Saves::new(newest),
             tables,
+            allocation: allocation.map(Allocation::new),
             is_broken: false,
             without: zero::Unsupported::default(),
             counters: DiskCounters::default(),
@@ -168,12 +173,20 @@ impl Disk {
                 let writes = self.page_writes(pages);
                 self.begin_metadata(means, job, writes)
             }
+            DiskAction::Zero { .. } if self.is_empty(offset, length) => {
+                Some(self.succeed(&job, Duration::ZERO, DiskOutcome::Done))
+            }
             action => {
                 let key = self.jobs.insert(job);
-                self.submit(means, key, action);
+                self.begin_in_map(means, key, action);
                 None
             }
         }
+    }
+
+    /// Whether a range is known to hold nothing.
+    fn is_empty(&self, offset: u64, length: u64) -> bool {
+        self.allocation.as_ref().is_some_and(|allocation| allocation.is_empty(offset, length))
     }
 
     fn begin_metadata(&mut self, means: &mut Means<'_>, job: Job, writes: Writes) -> Option<Ended> {
@@ -212,14 +225,20 @@ impl Disk {
         key: Key,
         completion: Completion,
     ) -> Option<Ended> {
-        let progress = self.advance(means, key, completion)?;
+        let progress = match self.advance(means, key, completion)? {
+            Progress::Done(outcome) => self.ended_in_map(means, key, outcome),
+            progress => progress,
+        };
         if matches!(progress, Progress::More) {
             return None;
         }
         let job = self.jobs.remove(key)?;
         let took = means.now.since(job.began);
         match progress {
-            Progress::Failed(error) => Some(self.fail(&job, took, error)),
+            Progress::Failed(error) => {
+                self.failed_in_map(means, key);
+                Some(self.fail(&job, took, error))
+            }
             Progress::Done(outcome) => Some(self.succeed(&job, took, outcome)),
             Progress::More => None,
         }

@@ -82,7 +82,10 @@ impl Admission {
         let Next::Message(message, payload) = next else { return Ok(next) };
         let (room, length) = match &message {
             Message::Read { id, length, .. } => (Room::Read(id.sequence), *length),
-            Message::Copy { token, length, .. } => (Room::Copy(*token), *length),
+            // A longer range is not read.
+            Message::Copy { token, length, .. } if *length <= LONGEST_PAYLOAD => {
+                (Room::Copy(*token), *length)
+            }
             _ => return Ok(Next::Message(message, payload)),
         };
         if length > LONGEST_PAYLOAD {

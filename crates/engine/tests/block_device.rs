@@ -34,13 +34,20 @@ impl Drop for LoopDevice {
     }
 }
 
-#[test]
-fn a_block_device_holds_a_replica() {
+/// A cluster whose one replica is on a loop device; `None`, and a word, where none can be made.
+fn start() -> Option<(Cluster, LoopDevice)> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let Some(device) = LoopDevice::make(&directory, 512) else {
-        return eprintln!("skipped: no loop device can be made here");
+        eprintln!("skipped: no loop device can be made here");
+        return None;
     };
-    let mut cluster = Cluster::start_on(directory, Some(device.0.clone()), Shape::default());
+    let cluster = Cluster::start_on(directory, Some(device.0.clone()), Shape::default());
+    Some((cluster, device))
+}
+
+#[test]
+fn a_block_device_holds_a_replica() {
+    let Some((mut cluster, device)) = start() else { return };
     cluster.attach();
     let client = cluster.client();
     client.write(512, pattern(1, 3 << 20));
@@ -51,10 +58,89 @@ fn a_block_device_holds_a_replica() {
     expected[4096 - 512..(1 << 20) + 4096 - 512].fill(0);
     expected[(2 << 20) - 512..2 << 20].fill(0);
     assert!(client.read(512, 3 << 20) == expected);
-    let map = client.call(Request::Map(0, 4 << 20));
-    assert_eq!(map, Ok(Answer::Extents(vec![(4 << 20, true)])));
     drop(client);
     cluster.detach();
+    cluster.stop();
+    drop(device);
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn what_was_never_written_or_was_trimmed_is_known_after_a_restart() {
+    let Some((mut cluster, device)) = start() else { return };
+    cluster.attach();
+    let client = cluster.client();
+    let map = |client: &common::client::Client| client.call(Request::Map(0, 6 << 20));
+    assert_eq!(map(&client), Ok(Answer::Extents(vec![(6 * MIB, false)])));
+    client.write(512, pattern(1, 3 << 20));
+    assert_eq!(map(&client), Ok(Answer::Extents(vec![(4 * MIB, true), (2 * MIB, false)])));
+    assert_eq!(client.call(Request::Zero(MIB, 2 << 20, true)), Ok(Answer::Done));
+    // A power cut might take that back still.
+    assert_eq!(map(&client), Ok(Answer::Extents(vec![(4 * MIB, true), (2 * MIB, false)])));
+    client.write(2 * MIB, pattern(2, 4096));
+    assert_eq!(client.call(Request::Flush), Ok(Answer::Done));
+    let trimmed = vec![(MIB, true), (MIB, false), (2 * MIB, true), (2 * MIB, false)];
+    assert_eq!(map(&client), Ok(Answer::Extents(trimmed.clone())));
+    drop(client);
+    cluster.detach();
+    cluster.close_replica(0, 0, 0);
+    cluster.open_replica(0, 0, 0, 2).expect("opens");
+    cluster.attach();
+    let client = cluster.client();
+    assert_eq!(map(&client), Ok(Answer::Extents(trimmed)));
+    assert!(client.read(MIB, 1 << 20).iter().all(|byte| *byte == 0));
+    assert_eq!(client.read(2 * MIB, 4096), pattern(2, 4096));
+    drop(client);
+    cluster.detach();
+    cluster.stop();
+    drop(device);
+}
+
+#[test]
+fn whatever_is_written_and_trimmed_no_data_lie_where_the_map_has_none() {
+    let Some((mut cluster, device)) = start() else { return };
+    let mut random = 7u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    let mut expected = vec![0; 6 << 20];
+    for life in 2..6 {
+        cluster.attach();
+        let client = cluster.client();
+        for round in 0..40 {
+            let (at, length) = (draw(11) * (MIB / 2), (draw(3) + 1) * (MIB / 4));
+            let range = at as usize..(at + length) as usize;
+            match draw(5) {
+                0 | 1 => {
+                    let data = pattern(round + 1, length as usize);
+                    expected[range].copy_from_slice(&data);
+                    client.write(at, data);
+                }
+                2 | 3 => {
+                    let at = at / MIB * MIB;
+                    expected[at as usize..(at + MIB) as usize].fill(0);
+                    assert_eq!(client.call(Request::Zero(at, 1 << 20, true)), Ok(Answer::Done));
+                }
+                _ => assert_eq!(client.call(Request::Flush), Ok(Answer::Done)),
+            }
+            let Ok(Answer::Extents(extents)) = client.call(Request::Map(0, 6 << 20)) else {
+                panic!("no map")
+            };
+            let mut at = 0;
+            for (length, allocated) in extents {
+                let range = at..at + length as usize;
+                at = range.end;
+                assert!(allocated || expected[range].iter().all(|byte| *byte == 0));
+            }
+        }
+        assert!(client.read(0, 6 << 20) == expected);
+        drop(client);
+        cluster.detach();
+        cluster.close_replica(0, 0, 0);
+        cluster.open_replica(0, 0, 0, life).expect("opens");
+    }
     cluster.stop();
     drop(device);
 }

@@ -3,16 +3,20 @@
 //! A crash during a save damages the copy that is being written. The other one holds the table as it
 //! was before, and no data of a region that only the new one names has been touched yet.
 
-use evenkeel_core::ReplicaId;
+use evenkeel_core::replica::OpenRegions;
+use evenkeel_core::{ReplicaId, settings};
 
 use crate::bytes::{Put, Reader, crc32c_of_parts};
 
 /// Bytes of one copy of one table.
 pub const TABLE_LENGTH: usize = 8 << 10;
 /// Slots for which there is room: one per primary.
-pub const INTENT_SLOTS: u64 = 32;
+pub const INTENT_SLOTS: u8 = 32;
 /// Most open regions that a table holds.
 pub const MOST_REGIONS: usize = (TABLE_LENGTH - HEADER) / 4;
+
+const _: () = assert!(MOST_REGIONS == settings::MOST_OPEN_REGIONS);
+const _: () = assert!(INTENT_SLOTS as usize == settings::MOST_PRIMARIES);
 
 const HEADER: usize = 64;
 const MAGIC: &[u8; 16] = b"evenkeel-intents";
@@ -32,12 +36,12 @@ pub enum TableCopy {
 impl TableCopy {
     /// Where it starts on the disk, in bytes.
     #[must_use]
-    pub const fn offset(self, slot: u64) -> u64 {
+    pub const fn offset(self, slot: u8) -> u64 {
         let base = match self {
             Self::A => COPY_A,
             Self::B => COPY_B,
         };
-        base + slot * TABLE_LENGTH as u64
+        base + slot as u64 * TABLE_LENGTH as u64
     }
 
     /// The one to be written after this one.
@@ -57,8 +61,8 @@ pub struct IntentTable {
     pub sequence: u64,
     /// Whose it is.
     pub replica: ReplicaId,
-    /// The open regions, in ascending order.
-    pub regions: Vec<u64>,
+    /// What it says.
+    pub regions: OpenRegions,
 }
 
 /// The table that counts, and the copy that the next save goes to.
@@ -74,19 +78,22 @@ impl IntentTable {
     /// The bytes of one copy.
     ///
     /// # Panics
-    /// If there are more than [`MOST_REGIONS`] regions, or one beyond 2^32; the superblock's checks
-    /// exclude both.
+    /// If there are more than [`MOST_REGIONS`] regions, or one beyond 2^32; a view's checks exclude
+    /// both.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.regions.len() <= MOST_REGIONS, "an intent log of an impossible size");
+        let open = &self.regions.open;
+        assert!(open.len() <= MOST_REGIONS, "an intent log of an impossible size");
         let mut out = Vec::with_capacity(TABLE_LENGTH);
         out.put(MAGIC);
         out.put_u32(0);
-        out.put_u32(self.regions.len() as u32);
+        out.put_u32(open.len() as u32);
         out.put_u64(self.sequence);
         out.put_u128(self.replica.0);
+        out.put_u64(self.regions.region);
+        out.put_u8(self.regions.slot);
         out.put_padded(&[], HEADER - out.len());
-        for region in &self.regions {
+        for region in open {
             out.put_u32(u32::try_from(*region).expect("a region beyond the log's reach"));
         }
         out.put_padded(&[], TABLE_LENGTH - out.len());
@@ -95,28 +102,32 @@ impl IntentTable {
         out
     }
 
-    /// Reads one copy; `None` if it is not whole, or not this replica's.
+    /// Reads one copy; `None` if it is not whole, or not this replica's in this slot.
     #[must_use]
-    pub fn decode(bytes: &[u8], replica: ReplicaId) -> Option<Self> {
+    pub fn decode(bytes: &[u8], replica: ReplicaId, slot: u8) -> Option<Self> {
         let bytes = bytes.get(..TABLE_LENGTH)?;
         let mut reader = Reader::new(bytes);
         let is_table = reader.take(16).ok()? == MAGIC;
         let (stored, count) = (reader.u32().ok()?, reader.u32().ok()? as usize);
         let (sequence, owner) = (reader.u64().ok()?, ReplicaId(reader.u128().ok()?));
+        let region = reader.u64().ok().filter(|region| region.is_power_of_two())?;
+        let is_here = reader.u8().ok()? == slot;
         if !is_table || stored != checksum(bytes) || owner != replica || count > MOST_REGIONS {
             return None;
         }
         let mut reader = Reader::new(&bytes[HEADER..]);
-        let regions: Vec<_> = (0..count).map_while(|_| reader.u32().ok()).map(u64::from).collect();
-        let is_sorted = regions.windows(2).all(|pair| pair[0] < pair[1]);
-        is_sorted.then_some(Self { sequence, replica: owner, regions })
+        let open: Vec<_> = (0..count).map_while(|_| reader.u32().ok()).map(u64::from).collect();
+        let is_sorted = open.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_possible = region >= settings::BLOCK.into() && is_here;
+        let regions = OpenRegions { slot, region, open };
+        (is_sorted && is_possible).then_some(Self { sequence, replica: owner, regions })
     }
 }
 
 /// Picks the newer one of the whole copies.
 #[must_use]
-pub fn newest_table(copy_a: &[u8], copy_b: &[u8], replica: ReplicaId) -> NewestTable {
-    let (a, b) = (IntentTable::decode(copy_a, replica), IntentTable::decode(copy_b, replica));
+pub fn newest_table(copy_a: &[u8], copy_b: &[u8], replica: ReplicaId, slot: u8) -> NewestTable {
+    let [a, b] = [copy_a, copy_b].map(|copy| IntentTable::decode(copy, replica, slot));
     let sequence = |table: &Option<IntentTable>| table.as_ref().map(|table| table.sequence);
     if sequence(&a) > sequence(&b) {
         NewestTable { table: a, write_next: TableCopy::B }

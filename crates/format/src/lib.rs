@@ -11,25 +11,29 @@
 //!   carries it.
 //! - [`foreign_signature`]: whose data is on a disk that is about to be formatted.
 
+mod allocation;
 mod bitmap;
 pub mod bytes;
 mod code;
 mod intents;
 mod newest;
+mod page;
 mod signature;
 #[cfg(any(test, feature = "proptest"))]
 pub mod strategy;
 mod superblock;
 mod view;
 
-pub use bitmap::{
-    PAGE_LENGTH, bitmaps_length, decode_page, encode_page, page_offset, pages_per_bitmap,
+pub use allocation::{
+    ALLOCATION_OFFSET, ALLOCATION_PAGES, ALLOCATION_UNITS, AllocationMap, allocation_page_offset,
 };
+pub use bitmap::{bitmaps_length, decode_page, encode_page, page_offset, pages_per_bitmap};
 pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_from_code};
 pub use intents::{
     INTENT_SLOTS, IntentTable, MOST_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
 };
 pub use newest::{Newest, NewestError, Slot, newest};
+pub use page::PAGE_LENGTH;
 pub use signature::foreign_signature;
 pub use superblock::{
     EncodeError, Envelope, FORMAT_VERSION, FormatError, LONGEST_NAME, LONGEST_WRITER, Superblock,

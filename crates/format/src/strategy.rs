@@ -11,12 +11,13 @@ use crate::code::cause_from_code;
 /// Any valid view.
 pub fn views() -> impl Strategy<Value = View> {
     let identities = (any::<u128>(), any::<u128>(), any::<u128>(), any::<[u64; 2]>());
-    let members = (vec(primaries(), 0..=32), vec(eras(), 0..=8));
+    let members = (vec(primaries(), 0..=32).prop_map(in_slots), vec(eras(), 0..=8));
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
-    let options = (protocols, select(vec![Bitmap::None, Bitmap::Internal]), rebuild_limits());
+    let bitmaps = select(vec![Bitmap::None, Bitmap::Internal]);
+    let options = (protocols, bitmaps, layouts(), rebuild_limits());
     (identities, options, geometries(), vec(mirrors(), 1..=16), members)
         .prop_map(|(ids, options, geometry, mirrors, (primaries, history))| {
-            let (protocol, bitmap, rebuild_limit) = options;
+            let (protocol, bitmap, intents, rebuild_limit) = options;
             View {
                 volume: VolumeId(ids.0),
                 generation: Generation(ids.3[0] >> 16),
@@ -27,6 +28,7 @@ pub fn views() -> impl Strategy<Value = View> {
                 geometry,
                 protocol,
                 bitmap,
+                intents: intents.reaching(geometry.size),
                 rebuild_limit,
                 mirrors,
                 primaries,
@@ -44,6 +46,11 @@ pub fn replica_states() -> impl Strategy<Value = ReplicaState> {
 /// Any cause.
 pub fn causes() -> impl Strategy<Value = Cause> {
     (0..=11u8).prop_map(|code| cause_from_code(code).unwrap_or(Cause::None))
+}
+
+fn layouts() -> impl Strategy<Value = IntentLayout> {
+    (12..=40u32, 1..=settings::MOST_OPEN_REGIONS as u16)
+        .prop_map(|(exponent, places)| IntentLayout { region: 1 << exponent, places, slots: 32 })
 }
 
 fn rebuild_limits() -> impl Strategy<Value = RebuildLimit> {
@@ -68,6 +75,10 @@ fn eras() -> impl Strategy<Value = Era> {
         last: Generation(last),
         ended,
     })
+}
+
+fn in_slots(primaries: Vec<PrimaryId>) -> Vec<PrimaryRecord> {
+    (0..32).rev().zip(primaries).map(|(slot, id)| PrimaryRecord { id, slot }).collect()
 }
 
 fn primaries() -> impl Strategy<Value = PrimaryId> {

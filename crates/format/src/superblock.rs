@@ -6,7 +6,6 @@ use evenkeel_core::{Incarnation, ReplicaId, View, VolumeId};
 use thiserror::Error;
 
 use crate::bytes::{Put, Reader, Short, crc32c_of_parts, padded_text};
-use crate::intents::MOST_REGIONS;
 use crate::view::{LONGEST_VIEW, ViewFormatError, decode_view, encode_view};
 use crate::{DATA_OFFSET, SOFTWARE, SUPERBLOCK_LENGTH};
 
@@ -50,10 +49,6 @@ pub struct Superblock {
     pub life: Incarnation,
     /// When this was saved, in seconds since 1970; zero: not known.
     pub saved: u64,
-    /// Bytes of one region of the intent log: a multiple of 4096.
-    pub intent_region: u64,
-    /// Most regions that its table holds: 1 to [`MOST_REGIONS`].
-    pub intent_capacity: u32,
     /// First byte of the metadata that lie behind the data.
     pub metadata_offset: u64,
     /// The adopted view.
@@ -177,8 +172,7 @@ impl Superblock {
         self.put_head(&mut out);
         out.put_padded(self.name.as_bytes(), LONGEST_NAME);
         out.put_u32(view.len() as u32);
-        out.put_u32(self.intent_capacity);
-        out.put_u64(self.intent_region);
+        out.put_padded(&[], 4);
         out.put_u64(self.life.0);
         out.put_u64(self.metadata_offset);
         out.put_u64(self.saved);
@@ -226,8 +220,8 @@ impl Superblock {
             .filter(|name| !name.is_empty())
             .ok_or(FormatError::Invalid("the volume's name is not text"))?;
         let view_length = reader.u32()? as usize;
-        let intent_capacity = reader.u32()?;
-        let (intent_region, life) = (reader.u64()?, Incarnation(reader.u64()?));
+        reader.take(4)?;
+        let life = Incarnation(reader.u64()?);
         let (metadata_offset, saved) = (reader.u64()?, reader.u64()?);
         let view = slot[VIEW_OFFSET..]
             .get(..view_length)
@@ -242,8 +236,6 @@ impl Superblock {
             data_length,
             life,
             saved,
-            intent_region,
-            intent_capacity,
             metadata_offset,
             view: decode_view(view)?,
         };
@@ -261,12 +253,6 @@ impl Superblock {
             () if self.data_offset < DATA_OFFSET => Err("the data starts in the superblocks"),
             () if !self.data_offset.is_multiple_of(DATA_ALIGNMENT) => {
                 Err("the data does not start at a multiple of 4096")
-            }
-            () if !(1..=MOST_REGIONS).contains(&(self.intent_capacity as usize)) => {
-                Err("its intent log has an impossible size")
-            }
-            () if self.intent_region == 0 || !self.intent_region.is_multiple_of(4096) => {
-                Err("the regions of its intent log are no multiple of 4096")
             }
             () if end.is_some_and(|end| self.metadata_offset < end) => {
                 Err("its metadata start in the data")

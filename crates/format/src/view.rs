@@ -2,8 +2,8 @@
 
 use evenkeel_core::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
 use evenkeel_core::{
-    CoordinatorId, Era, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId, PrimaryId,
-    ReplicaId, ReplicaRecord, Role, View, VolumeId,
+    CoordinatorId, Era, Generation, Geometry, Incarnation, IntentLayout, Lineage, MirrorView,
+    NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord, Role, View, VolumeId,
 };
 use thiserror::Error;
 
@@ -15,9 +15,9 @@ use crate::code::*;
 pub const VIEW_VERSION: u16 = 1;
 
 /// Bytes before the first primary.
-const HEADER: usize = 104;
+const HEADER: usize = 112;
 const CRC_OFFSET: usize = 12;
-const PRIMARY: usize = 24;
+const PRIMARY: usize = 25;
 const MIRROR: usize = 8;
 const RECORD: usize = 56;
 const ERA: usize = 48;
@@ -83,8 +83,9 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
     let mut out = Vec::with_capacity(LONGEST_VIEW);
     put_header(view, &mut out);
     for primary in &view.primaries {
-        out.put_u128(primary.node.0);
-        out.put_u64(primary.incarnation.0);
+        out.put_u128(primary.id.node.0);
+        out.put_u64(primary.id.incarnation.0);
+        out.put_u8(primary.slot);
     }
     for mirror in &view.mirrors {
         out.put_padded(&[mirror.replicas.len() as u8], MIRROR);
@@ -116,6 +117,10 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u32(view.geometry.block_size);
     out.put_u32(view.geometry.chunk);
     out.put_u64(rebuild_limit_code(view.rebuild_limit));
+    out.put_u16(view.intents.places);
+    // A power of two.
+    let exponent = view.intents.region.trailing_zeros() as u8;
+    out.put_padded(&[exponent, view.intents.slots], 6);
 }
 
 fn put_era(era: &Era, out: &mut Vec<u8>) {
@@ -221,6 +226,7 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
         parent: Generation(reader.u64()?),
         geometry: Geometry { size: reader.u64()?, block_size: reader.u32()?, chunk: reader.u32()? },
         rebuild_limit: rebuild_limit_from_code(reader.u64()?),
+        intents: read_layout(reader)?,
         primaries: (0..counts.primaries)
             .map(|_| read_primary(reader))
             .collect::<Result<_, Short>>()?,
@@ -229,6 +235,13 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
             .collect::<Result<_, ViewFormatError>>()?,
         history: (0..counts.eras).map(|_| read_era(reader)).collect::<Result<_, Short>>()?,
     })
+}
+
+fn read_layout(reader: &mut Reader<'_>) -> Result<IntentLayout, ViewFormatError> {
+    let (places, [exponent, slots, reserved @ ..]) = (reader.u16()?, reader.array::<6>()?);
+    expect_zeroes(&reserved)?;
+    let region = 1u64.checked_shl(exponent.into()).ok_or_else(|| unknown("region", exponent))?;
+    Ok(IntentLayout { region, places, slots })
 }
 
 fn read_era(reader: &mut Reader<'_>) -> Result<Era, Short> {
@@ -240,8 +253,10 @@ fn read_era(reader: &mut Reader<'_>) -> Result<Era, Short> {
     })
 }
 
-fn read_primary(reader: &mut Reader<'_>) -> Result<PrimaryId, Short> {
-    Ok(PrimaryId { node: NodeId(reader.u128()?), incarnation: Incarnation(reader.u64()?) })
+fn read_primary(reader: &mut Reader<'_>) -> Result<PrimaryRecord, Short> {
+    let node = NodeId(reader.u128()?);
+    let id = PrimaryId { node, incarnation: Incarnation(reader.u64()?) };
+    Ok(PrimaryRecord { id, slot: reader.u8()? })
 }
 
 fn read_mirror(reader: &mut Reader<'_>) -> Result<MirrorView, ViewFormatError> {

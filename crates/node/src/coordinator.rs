@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use evenkeel_core::{Generation, NodeId, View};
+use evenkeel_core::{NodeId, View};
 use evenkeel_format::{decode_view, encode_view};
 use serde::{Deserialize, Serialize};
 
@@ -331,16 +331,6 @@ pub enum Answer {
     Fates(Vec<Fate>),
 }
 
-/// Whether `next` may follow `newest`, as far as the coordinator has to know.
-#[must_use]
-pub fn follows(next: &View, newest: &View) -> bool {
-    next.volume == newest.volume
-        && next.coordinator == newest.coordinator
-        && next.parent == newest.generation
-        && next.generation == Generation(newest.generation.0.saturating_add(1))
-        && next.is_valid()
-}
-
 /// The nodes whose primaries `next` drops, other than `by` itself: a node may always replace an
 /// earlier life of its own, because the lock of its state directory proves that it is over.
 pub fn dropped<'a>(
@@ -348,8 +338,8 @@ pub fn dropped<'a>(
     newest: &'a View,
     by: NodeId,
 ) -> impl Iterator<Item = NodeId> + 'a {
-    let gone = newest.primaries.iter().filter(|primary| !next.has_primary(**primary));
-    gone.map(|primary| primary.node).filter(move |node| *node != by)
+    let gone = newest.primaries.iter().filter(|primary| !next.has_primary(primary.id));
+    gone.map(|primary| primary.id.node).filter(move |node| *node != by)
 }
 
 /// Seconds since 1970-01-01 UTC.

@@ -97,7 +97,7 @@ pub struct Attached {
     /// What the coordinator stores of it.
     record: Mutex<Arc<VolumeRecord>>,
     /// Bytes.
-    size: AtomicU64,
+    size: Arc<AtomicU64>,
     /// Logical block size.
     pub block_size: u32,
     /// This life of its primary.
@@ -149,10 +149,10 @@ impl Attached {
             id: view.volume,
             name: record.name.clone(),
             record: Mutex::new(Arc::new(record.clone())),
-            size: AtomicU64::new(view.geometry.size),
+            size: Arc::new(AtomicU64::new(view.geometry.size)),
             block_size: view.geometry.block_size,
             primary,
-            before: view.primaries.clone(),
+            before: view.primaries.iter().map(|primary| primary.id).collect(),
             phase: watch::Sender::new(Phase::Starting),
             device: Mutex::default(),
             nbd: Mutex::default(),
@@ -172,6 +172,11 @@ impl Attached {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// The same, for those who show it.
+    fn shared_size(&self) -> Arc<AtomicU64> {
+        self.size.clone()
     }
 
     /// It has become larger.

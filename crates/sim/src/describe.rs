@@ -39,8 +39,9 @@ pub fn payload(payload: &Sectors) -> String {
 pub fn view(view: &View) -> String {
     let mut text = format!("generation {}", view.generation);
     for primary in &view.primaries {
-        text +=
-            &format!(", primary {:x} on node {}", primary.incarnation.0 >> 48, primary.node.0 - 1);
+        let PrimaryId { node, incarnation } = primary.id;
+        let life = incarnation.0 >> 48;
+        text += &format!(", primary {life:x} on node {} in slot {}", node.0 - 1, primary.slot);
     }
     for mirror in &view.mirrors {
         let records = mirror.replicas.iter();

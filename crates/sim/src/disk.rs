@@ -15,8 +15,8 @@ pub struct Disk {
     unflushed: BTreeMap<u32, Unflushed>,
     writes: u64,
     slots: [Vec<u8>; 2],
-    /// The two copies of the intent log's table.
-    tables: [Vec<u8>; 2],
+    /// The two copies of the table of each slot of the intent log.
+    tables: BTreeMap<(u8, usize), Vec<u8>>,
     /// The pages of bitmaps, by place and number.
     pages: BTreeMap<(u8, u32), Vec<u8>>,
 }
@@ -37,7 +37,7 @@ impl Disk {
             unflushed: BTreeMap::new(),
             writes: 0,
             slots: [superblock.to_vec(), superblock.to_vec()],
-            tables: [Vec::new(), Vec::new()],
+            tables: BTreeMap::new(),
             pages: BTreeMap::new(),
         }
     }
@@ -132,15 +132,15 @@ impl Disk {
         overwrite(&mut self.slots[slot], bytes, torn);
     }
 
-    /// Puts bytes into a copy of the intent log's table; with `torn`, only the first so many.
-    pub fn write_table(&mut self, copy: usize, bytes: &[u8], torn: Option<usize>) {
-        overwrite(&mut self.tables[copy], bytes, torn);
+    /// Puts bytes into a copy of the table of a slot of the intent log; with `torn`, only the first so many.
+    pub fn write_table(&mut self, place: (u8, usize), bytes: &[u8], torn: Option<usize>) {
+        overwrite(self.tables.entry(place).or_default(), bytes, torn);
     }
 
-    /// The bytes of both copies of the table.
+    /// The bytes of both copies of a slot's table.
     #[must_use]
-    pub fn tables(&self) -> [&[u8]; 2] {
-        [&self.tables[0], &self.tables[1]]
+    pub fn tables(&self, slot: u8) -> [&[u8]; 2] {
+        [0, 1].map(|copy| self.tables.get(&(slot, copy)).map_or(&[][..], Vec::as_slice))
     }
 
     /// Puts bytes into the place of a bitmap's page; with `torn`, only the first so many.

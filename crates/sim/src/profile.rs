@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::settings::{LagSettings, REGION};
-use evenkeel_core::{Bitmap, Geometry, NoDataPolicy, Protocol, Settings};
+use evenkeel_core::{Bitmap, Geometry, IntentLayout, NoDataPolicy, Protocol, Settings};
 
 use crate::payload::SECTOR;
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
@@ -45,6 +44,11 @@ pub enum Fault {
     /// An operator adds, replaces or takes out a replica, gives a mirror a spare, or changes the
     /// protocol.
     Members,
+    /// An operator changes the size of the intent logs.
+    Layout,
+    /// The volume is stopped, or the coordinator's database is lost or restored from an old backup;
+    /// then it is put together from its disks.
+    Assembly,
     /// An operator detaches the volume.
     Detach,
     /// Connections can't be made for a while.
@@ -117,6 +121,9 @@ pub struct Profile {
     pub faults: Vec<(Fault, u64)>,
     /// Mean time between two faults.
     pub fault_pause: Time,
+    /// Whether operators take losses: go on without in-sync replicas that they do not find, and choose
+    /// one of two sides that were written apart.
+    pub forces: bool,
     /// How far each node's clock is from the true rate, in parts per million.
     pub drift: Vec<i64>,
     /// The size of the replicas' intent logs.
@@ -144,9 +151,20 @@ impl Profile {
         if !faults.is_empty() && apart.chance(400) {
             faults.push((Fault::Members, apart.between(4, 20)));
         }
+        if !faults.is_empty() && Random::new(seed ^ 0x6c61_796f).chance(150) {
+            faults.push((Fault::Layout, 5));
+        }
+        let mut era = Random::new(seed ^ 0x6572_6173);
+        if !faults.is_empty() && era.chance(400) {
+            faults.push((Fault::Assembly, era.between(2, 15)));
+        }
         let think = r.magnitude(MICROSECOND, lease / 50);
         let longest = r.between(1, 8) as u32;
-        let layout = layout(r, geometry, longest);
+        let mut layout = layout(r, geometry, longest);
+        let mut slots = Random::new(seed ^ 0x736c_6f74);
+        if slots.chance(250) {
+            layout.slots = slots.pick(&[2, 4, 32]);
+        }
         Self {
             nodes,
             protocol: r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]),
@@ -168,6 +186,7 @@ impl Profile {
             connect_failures: r.pick(&[0, 0, 50, 300]),
             disk_errors: r.pick(&[0, 0, 0, 100, 2000]),
             faults,
+            forces: era.chance(500),
             fault_pause: r.magnitude(lease / 20, lease * 2),
             drift: (0..nodes).map(|_| drift(r, drift_limit)).collect(),
             placement,
@@ -238,7 +257,7 @@ fn layout(r: &mut Random, geometry: Geometry, longest: u32) -> IntentLayout {
     let region = r.pick(&[4096, 4096, 8192, 65536, 1 << 40]);
     let request = u64::from(longest) * u64::from(geometry.block_size);
     let least = request.div_ceil(region) + 1;
-    IntentLayout { region, capacity: (least + r.pick(&[0, 1, 3, 20, 1000])) as usize }
+    IntentLayout { region, places: (least + r.pick(&[0, 1, 3, 20, 1000])) as u16, slots: 1 }
 }
 
 /// The shipped times, all shrunk by one factor so that a run has many of them, and some changed.

@@ -24,11 +24,15 @@ pub enum Sabotage {
     ForgetIntents,
     /// What a rebuilding replica is told to lack is everything.
     CopyEverything,
+    /// Pages of bitmaps are not saved.
+    ForgetBits,
+    /// A volume is put together without replicas that may have newer data, and nobody took the loss.
+    AssembleWithout,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -39,5 +43,7 @@ impl Sabotage {
         Self::WriteLate,
         Self::ForgetIntents,
         Self::CopyEverything,
+        Self::ForgetBits,
+        Self::AssembleWithout,
     ];
 }

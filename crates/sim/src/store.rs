@@ -1,10 +1,10 @@
 //! A replica's superblocks, intent log and bitmaps on its simulated disk, in the shipped format.
 
-use evenkeel_core::replica::{ALL_OPEN, FoundPage, IntentLayout, MissingPage};
+use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions};
 use evenkeel_core::{Incarnation, ReplicaId, View};
 use evenkeel_format::{
-    DATA_OFFSET, IntentTable, NewestError, Slot, Superblock, TableCopy, decode_page, encode_page,
-    metadata_offset, newest, newest_table,
+    DATA_OFFSET, INTENT_SLOTS, IntentTable, NewestError, Slot, Superblock, TableCopy, decode_page,
+    encode_page, metadata_offset, newest, newest_table,
 };
 
 use crate::disk::Disk;
@@ -18,9 +18,8 @@ pub struct Store {
     sequence: u64,
     write_first: Slot,
     life: Incarnation,
-    layout: IntentLayout,
-    table_sequence: u64,
-    table_next: TableCopy,
+    /// Sequence and copy of the next table of each slot.
+    tables: [(u64, TableCopy); INTENT_SLOTS as usize],
 }
 
 /// What a starting replica finds on its disk.
@@ -30,10 +29,8 @@ pub struct Found {
     pub view: View,
     /// The life in which they were saved.
     pub saved_life: Incarnation,
-    /// The size of its intent log.
-    pub layout: IntentLayout,
     /// The open regions.
-    pub open_regions: Vec<u64>,
+    pub open_regions: Vec<OpenRegions>,
     /// The pages of bitmaps.
     pub missing: Vec<FoundPage>,
     /// Whether one of the superblocks was damaged.
@@ -62,24 +59,25 @@ impl Store {
     /// # Panics
     /// If the format does not take the view.
     #[must_use]
-    pub fn create(
-        replica: ReplicaId,
-        mirror: u32,
-        view: &View,
-        layout: IntentLayout,
-    ) -> (Self, Vec<u8>) {
+    pub fn create(replica: ReplicaId, mirror: u32, view: &View) -> (Self, Vec<u8>) {
         let mut store = Self {
             replica,
             mirror,
             sequence: 0,
             write_first: Slot::A,
             life: Incarnation(0),
-            layout,
-            table_sequence: 0,
-            table_next: TableCopy::A,
+            tables: [(0, TableCopy::A); INTENT_SLOTS as usize],
         };
         let save = store.begin(view);
         (store, save.bytes)
+    }
+
+    /// What somebody reads who looks at the disk; nothing while a superblock is being saved over a torn
+    /// one.
+    #[must_use]
+    pub fn examine(disk: &Disk) -> Option<Superblock> {
+        let [a, b] = disk.slots();
+        newest(a, b).ok().map(|newest| newest.superblock)
     }
 
     /// What a starting replica finds on its disk; it begins this life.
@@ -90,35 +88,31 @@ impl Store {
         let [a, b] = disk.slots();
         let newest = newest(a, b)?;
         let superblock = newest.superblock;
-        let layout = IntentLayout {
-            region: superblock.intent_region,
-            capacity: superblock.intent_capacity as usize,
-        };
-        let [a, b] = disk.tables();
-        let tables = newest_table(a, b, superblock.replica);
-        let is_new = disk.tables().iter().all(|table| table.is_empty());
-        let table_sequence = tables.table.as_ref().map_or(0, |table| table.sequence);
-        let open_regions = match tables.table {
-            Some(table) => table.regions,
-            None if is_new => Vec::new(),
-            None => vec![ALL_OPEN],
-        };
+        let mut tables = [(0, TableCopy::A); INTENT_SLOTS as usize];
+        let mut open_regions = Vec::new();
+        for (slot, next) in (0..INTENT_SLOTS).zip(&mut tables) {
+            let [a, b] = disk.tables(slot);
+            let found = newest_table(a, b, superblock.replica, slot);
+            *next = (found.table.as_ref().map_or(0, |table| table.sequence), found.write_next);
+            let is_new = a.is_empty() && b.is_empty();
+            let none = is_new.then(|| OpenRegions::none(superblock.view.intents, slot));
+            let all = || OpenRegions::all(superblock.view.intents, slot);
+            let regions = found.table.map(|table| table.regions).or(none).unwrap_or_else(all);
+            open_regions.extend(Some(regions).filter(|regions| !regions.open.is_empty()));
+        }
         let store = Self {
             replica: superblock.replica,
             mirror: superblock.mirror,
             sequence: superblock.sequence,
             write_first: newest.write_first,
             life,
-            layout,
-            table_sequence,
-            table_next: tables.write_next,
+            tables,
         };
         let missing =
             disk.pages().filter_map(|((slot, page), bytes)| decode_page(bytes, slot, page));
         let found = Found {
             view: superblock.view,
             saved_life: superblock.life,
-            layout,
             open_regions,
             missing: missing.collect(),
             damaged: newest.damaged.is_some(),
@@ -127,12 +121,13 @@ impl Store {
     }
 
     /// The bytes of the next table of open regions, and the copy that they belong to.
-    pub fn begin_table(&mut self, regions: Vec<u64>) -> TableSave {
-        self.table_sequence += 1;
-        let table = IntentTable { sequence: self.table_sequence, replica: self.replica, regions };
-        let copy = self.table_next;
-        self.table_next = copy.other();
-        TableSave { copy: usize::from(copy == TableCopy::B), bytes: table.encode() }
+    pub fn begin_table(&mut self, regions: OpenRegions) -> TableSave {
+        let (sequence, copy) = &mut self.tables[usize::from(regions.slot)];
+        *sequence += 1;
+        let place = (regions.slot, usize::from(*copy == TableCopy::B));
+        *copy = copy.other();
+        let table = IntentTable { sequence: *sequence, replica: self.replica, regions };
+        TableSave { place, bytes: table.encode() }
     }
 
     /// Begins a save of this view.
@@ -151,8 +146,6 @@ impl Store {
             data_length: view.replica_size(),
             life: self.life,
             saved: 0,
-            intent_region: self.layout.region,
-            intent_capacity: self.layout.capacity as u32,
             metadata_offset: metadata_offset(view.replica_size()),
             view: view.clone(),
         };
@@ -172,14 +165,14 @@ impl Store {
 /// A save of the table of open regions.
 #[derive(Debug, Clone)]
 pub struct TableSave {
-    copy: usize,
+    place: (u8, usize),
     bytes: Vec<u8>,
 }
 
 impl TableSave {
     /// Writes it, durably; with `torn`, only the first so many bytes.
     pub fn write(&self, disk: &mut Disk, torn: Option<usize>) {
-        disk.write_table(self.copy, &self.bytes, torn);
+        disk.write_table(self.place, &self.bytes, torn);
     }
 
     /// The save is interrupted: the copy may be old, torn or new.

@@ -80,6 +80,7 @@ const OPENER_COPIER: u16 = 2;
 const CONTENT_DATA: u16 = 1;
 const CONTENT_ZEROES: u16 = 2;
 const CONTENT_REFUSED: u16 = 3;
+const CONTENT_BEGINS: u16 = 4;
 /// Plus the code of the failure.
 const CONTENT_FAILED: u16 = 16;
 
@@ -100,6 +101,7 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         }
         Message::SessionOpened { session, report } => Fields {
             code: report.state.map_or(0, |state| replica_state_code(state).into()),
+            length: report.open_slots,
             ..numbered(kind::SESSION_OPENED, report.generation, session.0)
         },
         Message::Adopt { ref view } => numbered(kind::ADOPT, view.generation, 0),
@@ -112,7 +114,9 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
             Fields { code: failure_code(failure), ..numbered(kind::DISK_FAILED, generation, 0) }
         }
         Message::Ping { generation, number } => numbered(kind::PING, generation, number),
-        Message::Pong { generation, number } => numbered(kind::PONG, generation, number),
+        Message::Pong { generation, number, open_slots } => {
+            Fields { length: open_slots, ..numbered(kind::PONG, generation, number) }
+        }
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
         Message::Settled { generation, through } => numbered(kind::SETTLED, generation, through.0),
@@ -161,8 +165,8 @@ fn rebuild_fields(message: &Message) -> Fields {
             Fields { offset, length, ..numbered(kind::COPY, generation, token.0) }
         }
         Message::Copied { token, content } => {
-            let code = content_code(content);
-            Fields { code, ..numbered(kind::COPIED, Generation(0), token.0) }
+            let (code, (offset, length)) = (content_code(content), beginning_of(content));
+            Fields { code, offset, length, ..numbered(kind::COPIED, Generation(0), token.0) }
         }
         Message::RebuildProgress { generation, .. } => {
             numbered(kind::REBUILD_PROGRESS, generation, 0)
@@ -213,7 +217,16 @@ const fn content_code(content: CopyContent) -> u16 {
         CopyContent::Data => CONTENT_DATA,
         CopyContent::Zeroes => CONTENT_ZEROES,
         CopyContent::Refused => CONTENT_REFUSED,
+        CopyContent::Begins { .. } => CONTENT_BEGINS,
         CopyContent::Failed(failure) => CONTENT_FAILED + failure_code(failure),
+    }
+}
+
+/// Bytes of zeroes, and of data behind them.
+const fn beginning_of(content: CopyContent) -> (u64, u32) {
+    match content {
+        CopyContent::Begins { zeroes, data } => (zeroes as u64, data),
+        _ => (0, 0),
     }
 }
 
@@ -226,12 +239,20 @@ fn missing_code(content: &MissingContent) -> (u16, u32) {
     }
 }
 
-fn content_from_code(code: u16) -> Option<CopyContent> {
-    match code {
+fn content_from(fields: &Fields) -> Option<CopyContent> {
+    match fields.code {
+        CONTENT_BEGINS => {
+            let (zeroes, data) = (u32::try_from(fields.offset).ok()?, fields.length);
+            let total = u64::from(zeroes) + u64::from(data);
+            (total <= u64::from(LONGEST_ZERO)).then_some(CopyContent::Begins { zeroes, data })
+        }
+        _ if (fields.offset, fields.length) != (0, 0) => None,
         CONTENT_DATA => Some(CopyContent::Data),
         CONTENT_ZEROES => Some(CopyContent::Zeroes),
         CONTENT_REFUSED => Some(CopyContent::Refused),
-        _ => code.checked_sub(CONTENT_FAILED).and_then(failure_from_code).map(CopyContent::Failed),
+        code => {
+            code.checked_sub(CONTENT_FAILED).and_then(failure_from_code).map(CopyContent::Failed)
+        }
     }
 }
 

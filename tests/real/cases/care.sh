@@ -45,6 +45,22 @@ bitmap)
         "$evenkeel" examine "$(replica_file 3)" > "$work/examined"
         say "bitmap $bitmap: $(grep -i "open" "$work/examined" | head -n 1 | xargs)"
     done
+    # Regions of other sizes: what is open stays open, under other numbers.
+    for size in "256K 2032" "64M 4" "1M 200"; do
+        read -r region places <<< "$size"
+        before=$(status .volume.generation)
+        ek 2 volume change $vol --region-size "$region" --open-regions "$places" --quiet
+        [ "$(status '"\(.volume.region_size) \(.volume.open_regions)"')" = "$(numfmt --from=iec "$region") $places" ] \
+            || die "the log is $(status '.volume | {region_size, open_regions}')"
+        ek 3 volume change $vol --region-size "$region" | grep -q "it was so already" || die "the second change does not say so"
+        [ "$(status .volume.generation)" = $((before + 1)) ] || die "asking twice changed the view"
+        sleep 0.5
+        "$evenkeel" examine "$(replica_file 3)" > "$work/examined"
+        grep -q "may differ, $region each" "$work/examined" || die "$(cat "$work/examined")"
+        say "regions of $region: $(grep -i "places open" "$work/examined" | head -n 1 | xargs)"
+    done
+    refused 1 "power of two" ek 1 volume change $vol --region-size 3M
+    refused 1 "longest request" ek 1 volume change $vol --region-size 64K
     # Switched once more just before a crash: both tables lead to identical replicas.
     ek 1 volume change $vol --bitmap none --quiet
     kill_node 3; sleep 1; start_node 3

@@ -6,6 +6,8 @@ kind=$1
 start_nodes 3
 ek 1 volume create $vol --size 2G --replicas 3 --quiet
 DEV=$(attach $vol device)
+generation() { ek 1 volume status $vol --json | jq .volume.generation; }
+begun=$(generation)
 
 # Each one's output, or its end with an error.
 shown() { say "$*"; "$@" > "$work/out" 2>&1 || { cat "$work/out"; die "$*"; }; tail -n "${LINES_SHOWN:-2}" "$work/out"; }
@@ -30,5 +32,7 @@ raw)
     ek 1 umount $vol --keep-attached --quiet
     ;;
 esac
+# A replica that left the mirror, and be it for a moment, would have changed the view.
+[ "$(generation)" = "$begun" ] || { ek 1 volume status $vol; die "a healthy replica was dropped under load"; }
 ek 1 detach $vol --quiet
 compare_replicas $vol

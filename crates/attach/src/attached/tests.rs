@@ -1,7 +1,13 @@
 use super::*;
 
 fn options(name: &str, size: u64, block_size: u32) -> Options {
-    Options { name: name.to_owned(), size, block_size, kind: None, resume: false }
+    Options {
+        name: name.to_owned(),
+        size: Arc::new(AtomicU64::new(size)),
+        block_size,
+        kind: None,
+        resume: false,
+    }
 }
 
 #[test]

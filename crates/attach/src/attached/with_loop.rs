@@ -38,6 +38,18 @@ pub fn attach(
     Ok(device)
 }
 
+/// Shows the volume's present size: on the file, and then on the device.
+pub fn grow(place: &Place, name: &str, size: u64, device: &Path) -> Result<(), AttachError> {
+    let file = place.file(name);
+    // The kernel keeps the size that it was told last. It asks for permission, and is told the new one.
+    let backing = std::fs::OpenOptions::new().write(true).open(&file);
+    backing
+        .and_then(|backing| backing.set_len(size))
+        .map_err(AttachError::system(format!("can't show the new size on {}", file.display())))?;
+    loop_device::read_size_again(device)
+        .map_err(AttachError::system(format!("can't show the new size on {}", device.display())))
+}
+
 /// What this process may not do here, it can't do by trying again.
 fn unless_forbidden(error: std::io::Error, missing: &'static str, action: String) -> AttachError {
     match error.kind() {

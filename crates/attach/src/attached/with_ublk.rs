@@ -20,12 +20,12 @@ pub fn attach(
 ) -> Result<PathBuf, AttachError> {
     let mut record = record_of(options, Kind::Ublk);
     let number = control
-        .add(options.size, options.block_size)
+        .add(options.size(), options.block_size)
         .map_err(AttachError::system("can't make a ublk device"))?;
     let device = control::block_path(number);
     record.device = Some(device.clone());
     let noted = note(place, &record);
-    let served = noted.and_then(|()| serve_device(number, options.size, serve));
+    let served = noted.and_then(|()| serve_device(number, options.size(), serve));
     let started = served.and_then(|()| {
         control.start(number).map_err(AttachError::system("can't start a ublk device"))
     });
@@ -60,7 +60,8 @@ pub fn resumable(
     options: &Options,
     record: &Record,
 ) -> Result<Option<u32>, AttachError> {
-    let same = record.size == options.size && record.block_size == options.block_size;
+    // A device keeps its size when its volume grows.
+    let same = record.size <= options.size() && record.block_size == options.block_size;
     let number = record.device.as_deref().and_then(control::number_of).filter(|_| same);
     let Some(number) = number.filter(|_| record.kind == Kind::Ublk) else { return Ok(None) };
     let action = format!("can't look at ublk device {number}");

@@ -11,6 +11,8 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::pool::slot_size;
@@ -42,7 +44,8 @@ const FILE: u64 = 2;
 /// The filesystem with one file, as a front end of a volume.
 pub struct FuseFrontend {
     connection: OwnedFd,
-    size: u64,
+    /// Of the volume, which may grow.
+    size: Arc<AtomicU64>,
     block_size: u32,
     descriptor: Option<Descriptor>,
     requests: Requests,
@@ -65,9 +68,10 @@ enum Held {
 }
 
 impl FuseFrontend {
-    /// Serves `size` bytes on the connection of a mounted filesystem, which must not block.
+    /// Serves `size` bytes on the connection of a mounted filesystem, which must not block. The size
+    /// may become greater at any time.
     #[must_use]
-    pub fn new(connection: OwnedFd, size: u64, block_size: u32) -> Self {
+    pub fn new(connection: OwnedFd, size: Arc<AtomicU64>, block_size: u32) -> Self {
         Self {
             connection,
             size,
@@ -82,6 +86,10 @@ impl FuseFrontend {
             waiting: false,
             ended: false,
         }
+    }
+
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
     }
 
     fn start(&mut self, context: &mut FrontendContext) {
@@ -232,7 +240,7 @@ impl FuseFrontend {
                 self.answer(&fuse::directory(unique, &entries, offset, size));
             }
             Request::FilesystemStatistics => {
-                let blocks = self.size / u64::from(DISCARD_UNIT);
+                let blocks = self.size() / u64::from(DISCARD_UNIT);
                 self.answer(&fuse::statistics(unique, blocks, DISCARD_UNIT));
             }
             Request::CloseDescriptor
@@ -280,13 +288,13 @@ impl FuseFrontend {
 
     fn read(&mut self, unique: u64, offset: u64, size: u32, context: &mut FrontendContext) {
         let block = u64::from(self.block_size);
-        let end = offset.saturating_add(u64::from(size)).min(self.size);
+        let end = offset.saturating_add(u64::from(size)).min(self.size());
         if offset >= end {
             return self.answer(&fuse::header(unique, 0, 0));
         }
         // The loop device asks for whole blocks; a program that reads the file itself need not.
         let from = offset / block * block;
-        let length = (end.next_multiple_of(block).min(self.size) - from) as u32;
+        let length = (end.next_multiple_of(block).min(self.size()) - from) as u32;
         let skip = (offset - from) as u32;
         let pending = Pending::Data { unique, skip, length: (end - offset) as u32 };
         self.submit(pending, Operation::Read { offset: from, length }, context);
@@ -346,7 +354,7 @@ impl FuseFrontend {
             libc::FALLOC_FL_ZERO_RANGE => false,
             _ => return self.fail(unique, libc::EOPNOTSUPP),
         };
-        let length = length.min(self.size.saturating_sub(offset));
+        let length = length.min(self.size().saturating_sub(offset));
         if !self.has_blocks(offset, length) {
             return self.fail(unique, libc::EINVAL);
         }
@@ -360,13 +368,13 @@ impl FuseFrontend {
             libc::SEEK_HOLE => true,
             _ => return self.fail(unique, libc::EINVAL),
         };
-        if offset >= self.size {
+        if offset >= self.size() {
             // As the kernel's own filesystems answer; the end itself is a hole.
             return self.fail(unique, libc::ENXIO);
         }
         let block = u64::from(self.block_size);
         let from = offset / block * block;
-        let length = (self.size - from).min(SEEK_STEP);
+        let length = (self.size() - from).min(SEEK_STEP);
         let pending = Pending::Seek { unique, wanted: offset, hole, position: from };
         self.submit(pending, Operation::Map { offset: from, length }, context);
     }
@@ -423,11 +431,11 @@ impl FuseFrontend {
             (Pending::Seek { wanted, hole, position, .. }, Ok(Reply::Extents(extents))) => {
                 match pending::find(&extents, position, wanted, hole) {
                     Ok(found) => self.answer(&fuse::found(unique, found)),
-                    Err(end) if end < self.size && end > position => {
+                    Err(end) if end < self.size() && end > position => {
                         self.seek_on(unique, wanted, hole, end, context);
                     }
                     // There always is a hole at the end, and never data.
-                    Err(_) if hole => self.answer(&fuse::found(unique, self.size)),
+                    Err(_) if hole => self.answer(&fuse::found(unique, self.size())),
                     Err(_) => self.fail(unique, libc::ENXIO),
                 }
             }
@@ -446,7 +454,7 @@ impl FuseFrontend {
         position: u64,
         context: &mut FrontendContext,
     ) {
-        let length = (self.size - position).min(SEEK_STEP);
+        let length = (self.size() - position).min(SEEK_STEP);
         let pending = Pending::Seek { unique, wanted, hole, position };
         self.submit(pending, Operation::Map { offset: position, length }, context);
     }
@@ -502,7 +510,7 @@ impl FuseFrontend {
         length > 0
             && offset.is_multiple_of(block)
             && length.is_multiple_of(block)
-            && end.is_some_and(|end| end <= self.size)
+            && end.is_some_and(|end| end <= self.size())
     }
 
     fn attributes(&self, inode: u64) -> Option<Attributes> {
@@ -523,7 +531,7 @@ impl FuseFrontend {
     fn file_attributes(&self) -> Attributes {
         Attributes {
             inode: FILE,
-            size: self.size,
+            size: self.size(),
             mode: libc::S_IFREG | 0o600,
             block_size: self.block_size.max(4096),
         }

@@ -15,6 +15,21 @@ pub enum BitmapName {
     Internal,
 }
 
+/// The size of the intent logs.
+#[derive(Debug, Args)]
+pub struct IntentArgs {
+    /// Bytes of one region of the intent log, as in 4M: a power of two, 64K to 1G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub region_size: Option<u64>,
+    /// Regions that may be open at once, so that writing there costs no metadata I/O: up to 2032
+    #[arg(long, value_name = "REGIONS", value_parser = clap::value_parser!(u16).range(1..=2032))]
+    pub open_regions: Option<u16>,
+    /// Slots of the intent log: as many as nodes are to use the volume at once, and one more to take over
+    /// in while a dead one's is resynchronised
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub slots: Option<u8>,
+}
+
 /// Arguments of `volume verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {

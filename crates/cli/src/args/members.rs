@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
-use super::{BitmapName, ProtocolName, ReplicaArgs};
+use super::{BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
 use crate::output::{parse_size, parse_span};
 
 /// Waiting for the end of what a command has begun.
@@ -70,7 +70,10 @@ pub struct GrowArgs {
 /// Arguments of `volume change`.
 #[derive(Debug, Args)]
 #[command(group(
-    ArgGroup::new("what").required(true).multiple(true).args(["protocol", "bitmap", "replicas"])
+    ArgGroup::new("what")
+        .required(true)
+        .multiple(true)
+        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "slots"])
 ))]
 pub struct ChangeArgs {
     /// The volume
@@ -81,6 +84,9 @@ pub struct ChangeArgs {
     /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
     #[arg(long, value_enum)]
     pub bitmap: Option<BitmapName>,
+    /// The intent log's size.
+    #[command(flatten)]
+    pub intents: IntentArgs,
     /// Copies of each block. More are added where there is most room; of fewer, those go first that
     /// are not in-sync, then the last in `volume status`
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]

@@ -47,6 +47,9 @@ fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     request.on.clone_from(&args.on);
     request.protocol = protocol(args.protocol);
     request.bitmap = bitmap(args.bitmap);
+    request.region_size = args.intents.region_size;
+    request.open_regions = args.intents.open_regions;
+    request.slots = args.intents.slots;
     request.block_size = args.block_size.as_deref().and_then(|text| text.parse().ok());
     request.allow_same_node = args.same_node;
     request.dry_run = args.dry_run;
@@ -174,6 +177,9 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         size: None,
         protocol: args.protocol.map(protocol),
         bitmap: args.bitmap.map(bitmap),
+        region_size: args.intents.region_size,
+        open_regions: args.intents.open_regions,
+        slots: args.intents.slots,
         replicas: copies,
         same_node: args.same_node,
         rebuild: None,

@@ -160,7 +160,9 @@ fn view(view: &ExaminedView) -> String {
 }
 
 fn intents(slot: &ExaminedSlot, replica: &ExaminedReplica) -> String {
-    let (places, region) = (replica.intents.places, replica.intents.region_size);
+    let places = replica.intents.places;
+    let holder = slot.holder.as_ref();
+    let holder = holder.map_or_else(String::new, |node| format!(" of node {}", short(node)));
     let copies = ["A", "B"].iter().zip(slot.copies).zip(slot.sequences).map(
         |((name, verdict), sequence)| {
             let sequence = sequence.map_or_else(String::new, |n| format!(" with sequence {n}"));
@@ -174,10 +176,10 @@ fn intents(slot: &ExaminedSlot, replica: &ExaminedReplica) -> String {
         (false, open) => format!("{open} of {places} places open"),
     };
     let mut text = format!(
-        "slot {}: {open}, {} may differ, {} each; {copies}",
+        "slot {}{holder}: {open}, {} may differ, {} each; {copies}",
         slot.slot,
         size(slot.bytes),
-        size(region)
+        size(slot.region_size)
     );
     if !slot.open.is_empty() {
         let named: Vec<String> = slot.open.iter().take(MOST_REGIONS).map(u64::to_string).collect();

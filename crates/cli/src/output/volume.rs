@@ -216,8 +216,15 @@ fn layout(volume: &VolumeStatus) -> String {
         count(replicas, "replica"),
         volume.protocol,
         match volume.bitmap {
-            VolumeBitmap::None => "none",
-            VolumeBitmap::Internal => "internal",
+            VolumeBitmap::None => "none".to_owned(),
+            VolumeBitmap::Internal => {
+                let (open, region) = (volume.open_regions, size(volume.region_size));
+                let slots = match volume.slots {
+                    1 => String::new(),
+                    many => format!(" in each of {many} slots"),
+                };
+                format!("internal ({open} regions of {region}{slots})")
+            }
         },
         volume.block_size,
         volume.generation,

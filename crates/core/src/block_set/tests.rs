@@ -56,3 +56,18 @@ fn pages_travel() {
     }
     assert_eq!(copy, set);
 }
+
+#[test]
+fn a_long_range_is_taken_out_by_looking_at_what_there_is() {
+    let mut set = BlockSet::default();
+    set.insert(5..PAGE_BLOCKS + 5);
+    set.insert(900 * PAGE_BLOCKS..900 * PAGE_BLOCKS + 1);
+    set.remove(10..u64::MAX);
+    assert_eq!(set.first_run(0..u64::MAX), Some(5..10));
+    assert_eq!(set.pages().collect::<Vec<_>>(), [0]);
+    set.remove(7..7);
+    set.remove(6..8);
+    assert_eq!(set.runs(0..u64::MAX).collect::<Vec<_>>(), [5..6, 8..10]);
+    set.remove(0..10);
+    assert!(set.is_empty());
+}

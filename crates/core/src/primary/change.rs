@@ -64,7 +64,7 @@ pub(super) struct Call {
 #[derive(Debug)]
 enum CallKind {
     Read,
-    Swap(View, Vec<PendingEdit>),
+    Swap(Box<View>, Vec<PendingEdit>),
 }
 
 impl Edit {
@@ -168,7 +168,8 @@ impl<P: Payload> Primary<P> {
 
     fn call_swap_for(&mut self, cx: &mut Context<'_, P>, view: View, edits: Vec<PendingEdit>) {
         let call = CoordinatorCall(self.next_number());
-        cx.effects.push(PrimaryEffect::SwapView { call, view: Box::new(view.clone()) });
+        let view = Box::new(view);
+        cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone() });
         self.call = Some(Call { number: call, kind: CallKind::Swap(view, edits), since: cx.now });
     }
 
@@ -225,15 +226,17 @@ impl<P: Payload> Primary<P> {
                 next.stand_in(replica, incarnation, absent)
             }
             Edit::Change(change) => {
-                next.change(change);
-                Ok(())
+                if let Change::Intents(layout) = change {
+                    self.check_slots(layout.slots)?;
+                }
+                next.change(change)
             }
             // Everybody is to know first that all are in-sync.
             Edit::Grow(_) if !self.unadopted.is_empty() => Err(ViewError::NotAllInSync),
             Edit::Grow(size) => next.grow(size),
             Edit::Detach => {
                 let me = self.config.id;
-                next.primaries.retain(|primary| *primary != me);
+                next.primaries.retain(|record| record.id != me);
                 Ok(())
             }
         }
@@ -253,9 +256,9 @@ impl<P: Payload> Primary<P> {
         let mut edits = Vec::new();
         let mut proposed = None;
         if let CallKind::Swap(view, applied) = call.kind {
-            (edits, proposed) = (applied, Some(view));
+            (edits, proposed) = (applied, Some(*view));
         }
-        if !matches!(answer, CoordinatorAnswer::Unknown) {
+        if !matches!(answer, CoordinatorAnswer::Unknown) && !self.is_outdated(&answer) {
             self.coordinator_silent_since = None;
         }
         match answer {
@@ -277,7 +280,11 @@ impl<P: Payload> Primary<P> {
                     finish_command(cx, pending, Err(CommandError::GivenUp));
                 }
             }
-            CoordinatorAnswer::NoVolume => self.end(cx, EndReason::NoVolume),
+            CoordinatorAnswer::NoVolume => {
+                // With them their commands are answered.
+                self.edits.splice(0..0, edits);
+                self.end(cx, EndReason::NoVolume);
+            }
             CoordinatorAnswer::Unknown => {
                 self.edits.splice(0..0, edits);
                 self.coordinator_silent_since.get_or_insert(call.since);
@@ -285,6 +292,14 @@ impl<P: Payload> Primary<P> {
                 self.retry_call_at = cx.now + CALL_PAUSE;
             }
         }
+    }
+
+    /// Whether the coordinator was restored from a backup that is older than what it had this primary
+    /// told: as good as silent.
+    fn is_outdated(&self, answer: &CoordinatorAnswer) -> bool {
+        let CoordinatorAnswer::Newest(newest) = answer else { return false };
+        let is_starting = matches!(self.phase, Phase::Starting(_));
+        !is_starting && self.view.as_ref().is_some_and(|view| newest.generation < view.generation)
     }
 
     /// Answers commands that have waited for the coordinator for too long. What was asked of it may
@@ -342,7 +357,6 @@ impl<P: Payload> Primary<P> {
             core::cmp::Ordering::Equal if newest == *view => self.still_newest(cx),
             core::cmp::Ordering::Equal => self.end(cx, EndReason::Fenced),
             core::cmp::Ordering::Less => {
-                // It was restored from an old backup: as good as silent.
                 self.coordinator_silent_since.get_or_insert(cx.now);
                 self.must_read = true;
                 self.retry_call_at = cx.now + CALL_PAUSE;

@@ -293,7 +293,9 @@ impl<P: Payload> Primary<P> {
                 self.digests(cx, replica, id.sequence, digests);
             }
             Message::Extents { id, extents } => self.extents(cx, replica, id.sequence, extents),
-            Message::Pong { generation, number } => self.pong(cx, replica, generation, number),
+            Message::Pong { generation, number, open_slots } => {
+                self.pong(cx, replica, (generation, number), open_slots);
+            }
             Message::Fenced { generation } => self.fenced(link, generation),
             Message::Drain { generation, token, offset, length, source } => {
                 let range = offset..offset.saturating_add(u64::from(length));

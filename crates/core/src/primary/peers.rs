@@ -26,6 +26,8 @@ pub(super) struct Peer {
     pub life: Option<(Incarnation, BootId)>,
     /// The life in which its superblocks were last saved.
     pub saved_life: Option<Incarnation>,
+    /// The slots of its intent log in which it last said that regions are open, a bit each.
+    pub open_slots: u32,
     /// The boot of its machine when operations could last be sent to it.
     pub relied_on_boot: Option<BootId>,
     /// The latest moment of asking for which it has confirmed the generation.
@@ -178,6 +180,7 @@ impl<P: Payload> Primary<P> {
                     last_session: SessionNumber(0),
                     life: None,
                     saved_life: None,
+                    open_slots: 0,
                     relied_on_boot: None,
                     confirmed: None,
                     ping: None,

@@ -106,6 +106,7 @@ impl<P: Payload> Primary<P> {
         }
         peer.life = Some((report.incarnation, report.boot));
         peer.saved_life = Some(report.saved_life);
+        peer.open_slots = report.open_slots;
         peer.link = PeerLink::Open(link);
         peer.opened_at = cx.now;
         peer.late = false;
@@ -339,11 +340,12 @@ impl<P: Payload> Primary<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
-        generation: Generation,
-        number: u64,
+        (generation, number): (Generation, u64),
+        open_slots: u32,
     ) {
         let is_current = generation == self.generation();
         let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.open_slots = open_slots;
         if let Some((_, asked)) = peer.ping.filter(|(expected, _)| *expected == number) {
             peer.ping = None;
             if is_current {

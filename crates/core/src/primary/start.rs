@@ -7,8 +7,9 @@ use super::{Context, EndReason, Phase, Primary};
 use crate::ids::*;
 use crate::message::ReplicaReport;
 use crate::payload::Payload;
+use crate::settings::MOST_PRIMARIES;
 use crate::time::Instant;
-use crate::view::{Cause, Protocol, ReplicaRecord, ReplicaState, View};
+use crate::view::{Cause, PrimaryRecord, Protocol, ReplicaRecord, ReplicaState, View, ViewError};
 
 /// What an attach has found so far.
 #[derive(Debug)]
@@ -147,8 +148,25 @@ impl<P: Payload> Primary<P> {
                 next.appoint(record.id, state, cause, life.map(|(incarnation, _)| incarnation));
             }
         }
-        next.primaries = vec![self.config.id];
+        let slot = self.free_slot(next.intents.slots);
+        next.primaries = vec![PrimaryRecord { id: self.config.id, slot }];
         Some(next)
+    }
+
+    /// The lowest slot in which no replica says that regions are open. If there is none, the lowest of
+    /// all: what a dead primary has left open there is resolved as it would be elsewhere.
+    fn free_slot(&self, slots: u8) -> u8 {
+        let open = self.peers.values().fold(0, |open, peer| open | peer.open_slots);
+        (0..slots).find(|slot| open & 1 << slot == 0).unwrap_or(0)
+    }
+
+    /// Whether these slots are all that hold anything, as far as the replicas have told.
+    pub(super) fn check_slots(&self, slots: u8) -> Result<(), ViewError> {
+        let open = self.peers.values().fold(0, |open, peer| open | peer.open_slots);
+        match (slots..MOST_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
+            Some(slot) => Err(ViewError::SlotOpen(slot)),
+            None => Ok(()),
+        }
     }
 
     /// The replica whose data count if the last primary did not detach: one that has not restarted
@@ -159,7 +177,7 @@ impl<P: Payload> Primary<P> {
             let report = gathering.reports.get(&record.id);
             let same_life = report.is_some_and(|report| report.incarnation == record.incarnation);
             let was_local = view.protocol != Protocol::C
-                && view.primaries.iter().any(|primary| primary.node == record.node);
+                && view.primaries.iter().any(|primary| primary.id.node == record.node);
             let generation = report.map(|report| report.generation);
             let is_here = record.node == self.config.id.node;
             (was_local, same_life, generation, is_here)

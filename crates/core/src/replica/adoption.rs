@@ -72,7 +72,7 @@ impl<P: Payload> Replica<P> {
             }
             _ => self.knows(adopter, generation),
         }
-        if generation == self.view.generation && !self.is_unsaved {
+        if generation == self.view.generation && !self.is_unsaved() {
             return self.confirm(cx, link, Message::Adopted { generation }, None);
         }
         let reply_to = vec![link];
@@ -87,13 +87,28 @@ impl<P: Payload> Replica<P> {
         let is_same = view.generation == self.view.generation;
         let is_newer = view.generation > self.view.generation
             || *view == self.view
-            || (is_same && self.is_unsaved);
-        view.continues(&self.view)
+            || (is_same && self.is_unsaved());
+        view.continues(&self.adopted_view())
             && is_newer
             && view.is_valid()
             && view.geometry.is_grown_from(self.view.geometry)
             && view.mirrors.len() == self.view.mirrors.len()
             && view.replica(self.config.id).is_some()
+    }
+
+    /// Whether the last save of a view failed.
+    pub(super) const fn is_unsaved(&self) -> bool {
+        self.unsaved_over.is_some()
+    }
+
+    /// The generation of the last view that was saved: what was refused after it in the hope of a newer
+    /// one, whose save failed, does not count as adopted.
+    pub(super) fn adopted_generation(&self) -> Generation {
+        self.unsaved_over.unwrap_or(self.view.generation)
+    }
+
+    fn adopted_view(&self) -> View {
+        View { generation: self.adopted_generation(), ..self.view.clone() }
     }
 
     /// Takes a pending adoption as far as it goes now.
@@ -162,20 +177,20 @@ impl<P: Payload> Replica<P> {
         if let Err(error) = outcome {
             // Which of the two views the superblocks hold is unknown; the generation that is
             // refused from now on is the higher one. It can be adopted again.
+            self.unsaved_over.get_or_insert(self.view.generation);
             self.view.generation = generation;
-            self.is_unsaved = true;
             for link in adoption.reply_to {
                 let failure = error.into();
                 cx.send(link, Message::DiskFailed { generation, failure }, None);
             }
             return;
         }
-        self.is_unsaved = false;
+        self.unsaved_over = None;
         self.config.saved_life = self.config.incarnation;
         let old = core::mem::replace(&mut self.view, adoption.view);
         self.intents_follow(cx, &old);
-        let primaries = &self.view.primaries;
-        self.confirmations.retain(|primary, _| primaries.contains(primary));
+        let view = &self.view;
+        self.confirmations.retain(|primary, _| view.has_primary(*primary));
         for link in adoption.reply_to {
             self.confirm(cx, link, Message::Adopted { generation }, None);
         }
@@ -188,7 +203,7 @@ impl<P: Payload> Replica<P> {
 
 /// Whether a primary or a member of the old view is none in the new one.
 fn drops_anyone(old: &View, new: &View) -> bool {
-    let primary_dropped = old.primaries.iter().any(|primary| !new.has_primary(*primary));
+    let primary_dropped = old.primaries.iter().any(|record| !new.has_primary(record.id));
     let member_dropped = old.replicas().any(|(_, record)| {
         let stays = |id| new.replica(id).is_some_and(|(_, r)| r.state.takes_writes());
         record.state.takes_writes() && !stays(record.id)

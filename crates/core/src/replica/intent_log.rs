@@ -1,4 +1,5 @@
-//! The intent log: which regions of a replica's data may differ from the other replicas'.
+//! One slot of the intent log: which regions of a replica's data may differ from the other replicas'
+//! because of its primary's writes.
 //!
 //! A region is open from before its data are touched (invariant I5) until all members have written
 //! what was written there, and a device flush has followed on each of them (rule W6). The table of
@@ -19,40 +20,44 @@ use std::collections::BTreeMap;
 
 use crate::block_set::BlockSet;
 use crate::ids::*;
-use crate::settings::{BLOCK, LONGEST_ZERO};
+use crate::settings::BLOCK;
 use crate::time::Instant;
-use crate::view::Bitmap;
+use crate::view::{Bitmap, IntentLayout};
 
 /// In a table instead of a region: all of the replica is open.
 pub const ALL_OPEN: u64 = u32::MAX as u64;
 
-/// The size of an intent log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IntentLayout {
-    /// Bytes of one region, a multiple of [`BLOCK`]. If it is not less than the replica's size, the
-    /// whole replica is one region, and after a crash all of it has to be compared or copied.
+/// The open regions of a replica, as a table on its disk names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRegions {
+    /// The slot whose table it is.
+    pub slot: u8,
+    /// Bytes of one region when the table was saved.
     pub region: u64,
-    /// Most regions that are open at once. At least as many as the longest request touches.
-    pub capacity: usize,
+    /// Which are open, in ascending order; or [`ALL_OPEN`] alone.
+    pub open: Vec<u64>,
 }
 
-impl IntentLayout {
-    /// The layout of a new replica of so many bytes: regions of 4 MiB (1 MiB below 4 GiB), and room
-    /// for 1024 of them. Only what was written lately is open, so a crash costs at most a copy of
-    /// that, and never more than 4 GiB.
+impl OpenRegions {
+    /// Nothing is open.
     #[must_use]
-    pub fn for_size(size: u64) -> Self {
-        let region = if size < SMALL { 1 << 20 } else { 4 << 20 };
-        let least = (u64::from(LONGEST_ZERO).min(size).div_ceil(region) + 1) as usize;
-        let capacity = MOST_OPEN.max(least);
-        Self { region, capacity }
+    pub const fn none(layout: IntentLayout, slot: u8) -> Self {
+        Self { slot, region: layout.region, open: Vec::new() }
+    }
+
+    /// Everything is open.
+    #[must_use]
+    pub fn all(layout: IntentLayout, slot: u8) -> Self {
+        Self { slot, region: layout.region, open: vec![ALL_OPEN] }
+    }
+
+    /// Whether everything is open.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.open.contains(&ALL_OPEN)
     }
 }
 
-/// Replicas below this size have smaller regions, in bytes.
-const SMALL: u64 = 4 << 30;
-/// Regions that a new log has room for.
-const MOST_OPEN: usize = 1024;
 /// Regions that a log remembers that does not save them: 6 MiB of memory.
 const MOST_REMEMBERED: usize = 1 << 16;
 
@@ -94,6 +99,7 @@ pub(super) enum Reservation {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct IntentLog {
+    slot: u8,
     layout: IntentLayout,
     bitmap: Bitmap,
     /// Blocks of the replica.
@@ -120,13 +126,14 @@ impl IntentLog {
         layout: IntentLayout,
         bitmap: Bitmap,
         size: u64,
-        open: &[u64],
+        found: &OpenRegions,
         now: Instant,
     ) -> Self {
         let blocks = size.div_ceil(u64::from(BLOCK));
-        let covers_all = open.contains(&ALL_OPEN);
+        let covers_all = found.is_all();
         let mut log = Self {
-            layout,
+            slot: found.slot,
+            layout: IntentLayout { region: found.region, ..layout },
             bitmap,
             blocks,
             regions: BTreeMap::new(),
@@ -137,7 +144,7 @@ impl IntentLog {
             touched: BlockSet::default(),
             is_outdated: false,
         };
-        for region in open.iter().filter(|region| **region != ALL_OPEN) {
+        for region in found.open.iter().filter(|region| **region != ALL_OPEN) {
             let state = Settled::Orphaned;
             let found = Region { state, operations: 0, is_saved: true, used_at: now };
             log.regions.insert(*region, found);
@@ -147,6 +154,7 @@ impl IntentLog {
         if covers_all {
             log.touched.insert(0..blocks);
         }
+        log.set_layout(layout);
         log
     }
 
@@ -160,11 +168,51 @@ impl IntentLog {
         self.blocks = size.div_ceil(u64::from(BLOCK));
     }
 
+    /// The view says how large the log is from now on. Nothing is being written.
+    ///
+    /// What is open stays open under other numbers. The table on the disk says it by the old ones, and
+    /// counts until the next one replaces it; whatever is written from now on waits for that.
+    pub fn set_layout(&mut self, layout: IntentLayout) {
+        let old = core::mem::replace(&mut self.layout, layout);
+        if old.region == layout.region {
+            return;
+        }
+        let block = u64::from(BLOCK);
+        for (number, entry) in core::mem::take(&mut self.regions) {
+            let first = number * (old.region / block);
+            let blocks = first..(first + old.region / block).min(self.blocks);
+            for region in self.regions_of(&blocks) {
+                let merged = self.regions.get(&region).map(|other| other.merged(&entry));
+                self.regions.insert(region, merged.unwrap_or(Region { is_saved: false, ..entry }));
+            }
+            if self.regions.len() > MOST_REMEMBERED {
+                return self.open_all();
+            }
+        }
+        self.recount();
+    }
+
+    /// Too much is open to be remembered region by region.
+    fn open_all(&mut self) {
+        self.remnant = Some(Settled::Orphaned);
+        self.regions.clear();
+        self.recount();
+    }
+
+    /// No saved table names any region by its number.
+    fn recount(&mut self) {
+        self.unsaved = self.regions.len();
+        let unsettled = |state| state != Settled::Yes;
+        self.unsettled = self.regions.values().filter(|r| unsettled(r.state)).count()
+            + self.remnant.into_iter().filter(|state| unsettled(*state)).count();
+        self.is_outdated = true;
+    }
+
     /// Most regions that are open at once.
     fn capacity(&self) -> usize {
         match self.bitmap {
-            Bitmap::Internal => self.layout.capacity,
-            Bitmap::None => self.layout.capacity.max(MOST_REMEMBERED),
+            Bitmap::Internal => usize::from(self.layout.places),
+            Bitmap::None => MOST_REMEMBERED,
         }
     }
 
@@ -407,31 +455,37 @@ impl IntentLog {
     fn must_cover_all(&self) -> bool {
         let is_unnamed = match self.bitmap {
             Bitmap::None => !self.regions.is_empty(),
-            Bitmap::Internal => self.regions.len() > self.layout.capacity,
+            Bitmap::Internal => self.regions.len() > self.capacity(),
         };
         is_unnamed || self.remnant.is_some()
     }
 
     /// The table to save. What is opened or closed from now on is left to the next one.
-    pub fn table(&mut self) -> Vec<u64> {
+    pub fn table(&mut self) -> OpenRegions {
         self.is_outdated = false;
         if self.must_cover_all() {
-            return vec![ALL_OPEN];
+            return OpenRegions::all(self.layout, self.slot);
         }
         // From now on the disk may hold this table, so what is opened later waits for the next one.
         self.covers_all = false;
-        self.regions.keys().copied().collect()
+        let open = self.regions.keys().copied().collect();
+        OpenRegions { slot: self.slot, region: self.layout.region, open }
     }
 
     /// This table is on the disk.
-    pub fn saved(&mut self, table: &[u64]) {
-        if *table == [ALL_OPEN] {
+    pub fn saved(&mut self, table: &OpenRegions) {
+        if table.is_all() {
             self.covers_all = true;
             self.regions.values_mut().for_each(|entry| entry.is_saved = false);
             self.unsaved = self.regions.len();
             return;
         }
-        for region in table {
+        if table.region != self.layout.region {
+            // It names what is open by numbers that mean something else now.
+            self.is_outdated = true;
+            return;
+        }
+        for region in &table.open {
             match self.regions.get_mut(region) {
                 Some(entry) if !entry.is_saved => {
                     entry.is_saved = true;
@@ -453,6 +507,11 @@ impl IntentLog {
         self.regions.len()
     }
 
+    /// Whether nothing is open, and the saved table says so, too.
+    pub fn is_closed(&self) -> bool {
+        self.is_empty() && !self.is_outdated()
+    }
+
     /// Whether nothing is open.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty() && self.remnant.is_none()
@@ -460,6 +519,19 @@ impl IntentLog {
 }
 
 impl Region {
+    /// One region that both become, which no saved table names.
+    fn merged(&self, other: &Self) -> Self {
+        let state = match (self.state, other.state) {
+            (Settled::Yes, state) | (state, Settled::Yes) => state,
+            (Settled::UpTo(p, a), Settled::UpTo(q, b)) if p == q => Settled::UpTo(p, a.max(b)),
+            (Settled::Unflushed, Settled::Unflushed) => Settled::Unflushed,
+            _ => Settled::Orphaned,
+        };
+        let operations = self.operations + other.operations;
+        let used_at = self.used_at.max(other.used_at);
+        Self { state, operations, is_saved: false, used_at }
+    }
+
     fn write_comes(&mut self, (primary, sequence): (PrimaryId, Sequence)) {
         self.state = match self.state {
             Settled::Orphaned => Settled::Orphaned,

@@ -5,10 +5,12 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::flush::FlushWaiter;
-use super::intent_log::Reservation;
+use super::intent_log::{OpenRegions, Reservation};
 use super::missing::MissingPage;
 use super::operations::{Intent, Origin};
+use super::slots::IntentSlots;
 use super::{Context, DiskAction, DiskError, Replica};
+use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::message::{Failure, Message};
 use crate::payload::Payload;
@@ -26,7 +28,7 @@ pub(super) const MOST_PAGES: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct IntentWork {
     /// The table that is being saved.
-    saving: Option<(u64, Vec<u64>)>,
+    saving: Option<(u64, OpenRegions)>,
     /// The pages of bitmaps that are being saved.
     saving_missing: Option<u64>,
     /// Operations for which there is no room in the log, in their order.
@@ -79,23 +81,20 @@ impl<P: Payload> Replica<P> {
         let Some(operation) = self.operations.get_mut(&number) else { return true };
         let Origin::Primary(_, primary, id) = operation.origin else { return true };
         let Intent::Waiting(blocks) = operation.intent.clone() else { return true };
-        let reservation = match self.intents.reserve(cx.now, &blocks, (primary, id.sequence)) {
-            Reservation::Full => {
-                let missing = &self.missing;
-                self.intents.make_room(&blocks, |region| !missing.has_unsaved(region));
-                self.intents.reserve(cx.now, &blocks, (primary, id.sequence))
-            }
-            reservation => reservation,
-        };
+        let slot = self.view.slot_of(primary).unwrap_or(0);
+        let missing = &self.missing;
+        let may_close = |region: &Range<u64>| !missing.has_unsaved(region);
+        let by = (primary, id.sequence);
+        let reservation = self.intents.reserve(cx.now, slot, &blocks, by, may_close);
         if reservation == Reservation::Full {
             return false;
         }
         self.missing.note(&blocks);
         if reservation == Reservation::Open {
-            operation.intent = Intent::Open(blocks);
+            operation.intent = Intent::Open(slot, blocks);
             self.begin_if_ready(cx, number);
         } else {
-            operation.intent = Intent::Opening(blocks);
+            operation.intent = Intent::Opening(slot, blocks);
             self.intent_work.opening.push(number);
         }
         true
@@ -118,9 +117,7 @@ impl<P: Payload> Replica<P> {
         if is_full || self.intents.is_filling() {
             self.ask_to_settle(cx);
         }
-        if self.intents.must_save() {
-            self.save_intents(cx);
-        }
+        self.save_intents(cx, IntentSlots::urgent_table);
         self.close_unused(cx);
     }
 
@@ -141,18 +138,13 @@ impl<P: Payload> Replica<P> {
             self.intent_work.look_at.get_or_insert(cx.now + unused_for);
         }
         if self.intent_work.look_at.is_none_or(|at| cx.now < at) {
-            if self.intents.is_outdated() && self.intents.is_empty() {
-                self.save_intents(cx);
-            }
-            return;
+            return self.save_intents(cx, IntentSlots::empty_table);
         }
         self.intent_work.look_at = Some(cx.now + unused_for);
         self.save_missing(cx);
         let missing = &self.missing;
         self.intents.close_unused(cx.now, unused_for, |region| !missing.has_unsaved(region));
-        if self.intents.is_outdated() {
-            self.save_intents(cx);
-        }
+        self.save_intents(cx, IntentSlots::outdated_table);
     }
 
     fn ask_to_settle(&mut self, cx: &mut Context<'_, P>) {
@@ -164,11 +156,16 @@ impl<P: Payload> Replica<P> {
         self.tell_primaries(cx, Message::LogFilling { generation });
     }
 
-    fn save_intents(&mut self, cx: &mut Context<'_, P>) {
+    /// Saves the next of the wanted tables, one at a time.
+    fn save_intents(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        next: impl FnOnce(&mut IntentSlots) -> Option<OpenRegions>,
+    ) {
         if self.intent_work.saving.is_some() || self.intent_work.save_again_at.is_some() {
             return;
         }
-        let table = self.intents.table();
+        let Some(table) = next(&mut self.intents) else { return };
         let ticket = self.next_number();
         self.intent_work.saving = Some((ticket, table.clone()));
         self.intent_work.saves += 1;
@@ -186,11 +183,13 @@ impl<P: Payload> Replica<P> {
         }
         for number in core::mem::take(&mut self.intent_work.opening) {
             let Some(operation) = self.operations.get_mut(&number) else { continue };
-            let Intent::Opening(blocks) = operation.intent.clone() else { continue };
-            if self.intents.is_open(&blocks) {
-                operation.intent = Intent::Open(blocks);
+            let Intent::Opening(slot, blocks) = operation.intent.clone() else { continue };
+            if self.intents.is_open(slot, &blocks) {
+                operation.intent = Intent::Open(slot, blocks);
                 self.begin_if_ready(cx, number);
-            } else if let Err(error) = outcome {
+            } else if let Err(error) = outcome
+                && slot == table.slot
+            {
                 self.operation_done(cx, number, Err(error));
             } else {
                 self.intent_work.opening.push(number);
@@ -261,8 +260,7 @@ impl<P: Payload> Replica<P> {
         let me = self.config.id;
         let Some((mirror, record)) = self.view.replica(me).map(|(m, r)| (m, *r)) else { return };
         self.missing.follow(&self.view.mirrors[mirror], me);
-        self.intents.set_bitmap(self.view.bitmap);
-        self.intents.set_size(self.view.replica_size());
+        self.intents.follow(&self.view, cx.now);
         let before = old.replica(me).map(|(_, record)| *record);
         let begins_anew = record.state != ReplicaState::InSync
             && before.is_none_or(|before| before.since != record.since);
@@ -278,8 +276,9 @@ impl<P: Payload> Replica<P> {
             .filter(|after| left_between(old, after))
             .map(|after| after.id)
             .collect();
+        let touched = if left.is_empty() { BlockSet::default() } else { self.intents.touched() };
         for replica in left {
-            self.missing.add(replica, self.intents.touched());
+            self.missing.add(replica, &touched);
         }
         let became_in_sync = record.state == ReplicaState::InSync
             && before.is_some_and(|before| before.state != ReplicaState::InSync);
@@ -325,8 +324,9 @@ impl<P: Payload> Replica<P> {
     pub(super) fn distrust_open_regions(&mut self) {
         let lacking: Vec<_> =
             self.missing.replicas().filter(|replica| *replica != self.config.id).collect();
+        let touched = self.intents.touched();
         for replica in lacking {
-            self.missing.add(replica, self.intents.touched());
+            self.missing.add(replica, &touched);
         }
         if self.view.primaries.is_empty() && self.state() == Some(ReplicaState::InSync) {
             // Detached cleanly: the others that are in-sync have all.

@@ -1,6 +1,6 @@
 //! The types through which a driver and a replica talk.
 
-use super::intent_log::IntentLayout;
+use super::intent_log::OpenRegions;
 use super::missing::{FoundPage, MissingPage};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress};
@@ -122,9 +122,9 @@ pub enum DiskAction<P> {
     },
     /// Make this view durable in both superblocks, one after the other.
     SaveView(Box<View>),
-    /// Make this table of open regions durable. One save at a time is asked for; the last one that
-    /// succeeded must survive a crash during the next.
-    SaveIntents(Vec<u64>),
+    /// Make this table of open regions durable, in its slot. One save at a time is asked for; the last
+    /// one of the slot that succeeded must survive a crash during the next.
+    SaveIntents(OpenRegions),
     /// Make these pages of bitmaps durable, in any order. A crash may damage those under way.
     SaveMissing(Vec<MissingPage>),
 }
@@ -187,10 +187,8 @@ pub struct ReplicaConfig {
     pub view: View,
     /// The life in which the superblocks were last saved.
     pub saved_life: Incarnation,
-    /// The size of its intent log.
-    pub layout: IntentLayout,
-    /// The regions that are open in its intent log.
-    pub open_regions: Vec<u64>,
+    /// The tables of open regions on its disk, of all slots that hold anything.
+    pub open_regions: Vec<OpenRegions>,
     /// What its places for bitmaps hold.
     pub missing: Vec<FoundPage>,
     /// Times and limits.

@@ -14,21 +14,22 @@ mod missing;
 mod operations;
 mod rebuild;
 mod sessions;
+mod slots;
 
 use std::collections::BTreeMap;
 
-pub use intent_log::{ALL_OPEN, IntentLayout};
+pub use intent_log::{ALL_OPEN, OpenRegions};
 pub use interface::*;
 pub use missing::{FoundPage, MissingPage};
 
 use self::adoption::Adoption;
 use self::flush::FlushQueue;
-use self::intent_log::IntentLog;
 use self::intents::IntentWork;
 use self::missing::Missing;
 use self::operations::DataOperation;
 use self::rebuild::Rebuild;
 use self::sessions::{Confirmation, Session};
+use self::slots::IntentSlots;
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
@@ -51,13 +52,14 @@ pub struct Replica<P> {
     /// their disk action.
     operations: BTreeMap<LockNumber, DataOperation<P>>,
     flushes: FlushQueue,
-    intents: IntentLog,
+    intents: IntentSlots,
     intent_work: IntentWork,
     /// What other replicas lack, and this one while it is not in-sync.
     missing: Missing,
     adoption: Option<Adoption>,
-    /// The last adoption could not be saved: only the generation of `view` is right.
-    is_unsaved: bool,
+    /// The last adoption could not be saved: the generation that the superblocks had before. Only that
+    /// of `view` is the newer one, below which all is refused.
+    unsaved_over: Option<Generation>,
     rebuild: Option<Rebuild>,
     last_number: u64,
     bytes_written: u64,
@@ -93,9 +95,9 @@ impl<P: Payload> Replica<P> {
     pub fn new(config: ReplicaConfig, now: Instant) -> Self {
         let view = config.view.clone();
         let confirmations =
-            view.primaries.iter().map(|primary| (*primary, Confirmation::at(now))).collect();
+            view.primaries.iter().map(|record| (record.id, Confirmation::at(now))).collect();
         let size = view.replica_size();
-        let intents = IntentLog::new(config.layout, view.bitmap, size, &config.open_regions, now);
+        let intents = IntentSlots::new(&view, &config.open_regions, now);
         let blocks = size.div_ceil(u64::from(BLOCK));
         let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
             Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
@@ -112,7 +114,7 @@ impl<P: Payload> Replica<P> {
             intent_work: IntentWork::default(),
             missing,
             adoption: None,
-            is_unsaved: false,
+            unsaved_over: None,
             rebuild: None,
             last_number: 0,
             bytes_written: 0,
@@ -163,7 +165,7 @@ impl<P: Payload> Replica<P> {
         ReplicaStatus {
             id: self.config.id,
             view: self.view.clone(),
-            is_adopting: self.adoption.is_some() || self.is_unsaved,
+            is_adopting: self.adoption.is_some() || self.is_unsaved(),
             sessions: self.open_primaries().map(|(_, primary)| primary).collect(),
             operations: self.operations.len(),
             rebuild: self.rebuild.as_ref().map(Rebuild::progress),

@@ -7,6 +7,7 @@ use super::flush::FlushWaiter;
 use super::{Context, DiskAction, DiskError, DiskOutcome, Replica};
 use crate::ids::*;
 use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
+use crate::operation::Extent;
 use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber};
 use crate::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO};
@@ -73,10 +74,10 @@ pub(super) enum Intent {
     None,
     /// It waits for room to be reserved for the regions of these blocks.
     Waiting(Range<u64>),
-    /// Room is reserved, but not all regions of these blocks are open on the disk.
-    Opening(Range<u64>),
-    /// The regions of these blocks are open.
-    Open(Range<u64>),
+    /// Room is reserved in this slot, but not all regions of these blocks are open on the disk.
+    Opening(u8, Range<u64>),
+    /// The regions of these blocks are open in this slot.
+    Open(u8, Range<u64>),
 }
 
 impl<P: Payload> Replica<P> {
@@ -164,11 +165,14 @@ impl<P: Payload> Replica<P> {
         let is_source = self.state() == Some(ReplicaState::InSync);
         if !is_source
             || !self.is_current(generation)
-            || !self.is_inside(offset, length, LONGEST_PAYLOAD)
+            || !self.is_inside(offset, length, LONGEST_ZERO)
         {
             return cx.send(link, Message::Copied { token, content: CopyContent::Refused }, None);
         }
-        let action = DiskAction::Read { offset, length };
+        let action = match length {
+            ..=LONGEST_PAYLOAD => DiskAction::Read { offset, length },
+            _ => DiskAction::Map { offset, length },
+        };
         self.start_operation(cx, Origin::Copier(link, copier, token), action, Answer::default());
     }
 
@@ -262,7 +266,7 @@ impl<P: Payload> Replica<P> {
     /// Begins an operation that has its lock and whose regions are open.
     pub(super) fn begin_if_ready(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        let is_open = matches!(operation.intent, Intent::None | Intent::Open(_));
+        let is_open = matches!(operation.intent, Intent::None | Intent::Open(..));
         if !operation.is_locked || !is_open {
             return;
         }
@@ -277,10 +281,12 @@ impl<P: Payload> Replica<P> {
     pub(super) fn end_operation(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
         let Some(operation) = self.operations.remove(&number) else { return };
         match &operation.intent {
-            Intent::Opening(blocks) | Intent::Open(blocks) => self.intents.release(blocks),
+            Intent::Opening(slot, blocks) | Intent::Open(slot, blocks) => {
+                self.intents.release(*slot, blocks);
+            }
             Intent::None | Intent::Waiting(_) => {}
         }
-        if matches!(operation.intent, Intent::Opening(_) | Intent::Waiting(_)) {
+        if matches!(operation.intent, Intent::Opening(..) | Intent::Waiting(_)) {
             self.forget_intent_of(number);
         }
         let mut granted = Vec::new();
@@ -343,6 +349,7 @@ impl<P: Payload> Replica<P> {
         let (content, payload) = match outcome {
             Ok(DiskOutcome::Data(payload)) if payload.is_zero() => (CopyContent::Zeroes, None),
             Ok(DiskOutcome::Data(payload)) => (CopyContent::Data, Some(payload)),
+            Ok(DiskOutcome::Extents(extents)) => (beginning(&extents), None),
             Ok(_) => (CopyContent::Refused, None),
             Err(error) => (CopyContent::Failed(error.into()), None),
         };
@@ -420,6 +427,14 @@ impl<P: Payload> DiskAction<P> {
             Self::Flush | Self::SaveView(_) | Self::SaveIntents(_) | Self::SaveMissing(_) => None,
         }
     }
+}
+
+/// How a range of these extents begins.
+fn beginning(extents: &[Extent]) -> CopyContent {
+    let sum = |extents: &[Extent]| extents.iter().map(|extent| extent.length).sum::<u64>() as u32;
+    let holes = extents.iter().take_while(|extent| !extent.allocated).count();
+    let data = extents[holes..].iter().take_while(|extent| extent.allocated).count();
+    CopyContent::Begins { zeroes: sum(&extents[..holes]), data: sum(&extents[holes..][..data]) }
 }
 
 /// A digest of each block.

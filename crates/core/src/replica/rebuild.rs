@@ -7,6 +7,7 @@
 mod copies;
 mod learning;
 
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::copies::{Copy, Run};
@@ -38,6 +39,8 @@ pub(super) struct Rebuild {
     lacking: BlockSet,
     /// The first block that no copy has been begun for in this round.
     cursor: u64,
+    /// Blocks of which the source has told that they may hold data.
+    dense: Range<u64>,
     copies: BTreeMap<CopyToken, Copy>,
     runs: BTreeMap<CopyToken, Run>,
     /// Copied since a device flush last began, and before the one that runs.
@@ -84,6 +87,7 @@ impl Rebuild {
             phase: Phase::Learning(None),
             lacking: BlockSet::default(),
             cursor: 0,
+            dense: 0..0,
             copies: BTreeMap::new(),
             runs: BTreeMap::new(),
             unflushed: BlockSet::default(),

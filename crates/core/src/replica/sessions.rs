@@ -88,9 +88,10 @@ impl<P: Payload> Replica<P> {
             incarnation: self.config.incarnation,
             saved_life: self.config.saved_life,
             boot: self.config.boot,
-            generation: self.view.generation,
+            generation: self.adopted_generation(),
             lineage: self.view.lineage,
             state: self.state(),
+            open_slots: self.intents.open_slots(),
         }
     }
 
@@ -162,7 +163,7 @@ impl<P: Payload> Replica<P> {
     /// Whether a message in this generation may be acted upon (W3). Of a view that could not be saved
     /// only the number is known here.
     pub(super) fn is_current(&self, generation: Generation) -> bool {
-        generation == self.view.generation && self.adoption.is_none() && !self.is_unsaved
+        generation == self.view.generation && self.adoption.is_none() && !self.is_unsaved()
     }
 
     pub(super) fn ping(
@@ -174,7 +175,8 @@ impl<P: Payload> Replica<P> {
     ) {
         let in_view = self.primary_of(link).is_some_and(|p| self.view.has_primary(p));
         if in_view && self.is_current(generation) {
-            self.confirm(cx, link, Message::Pong { generation, number }, None);
+            let open_slots = self.intents.open_slots();
+            self.confirm(cx, link, Message::Pong { generation, number, open_slots }, None);
         } else {
             self.refuse(cx, link, None);
         }

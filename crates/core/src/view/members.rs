@@ -192,6 +192,7 @@ impl View {
             return Err(ViewError::NotAllInSync);
         }
         self.geometry = geometry;
+        self.intents = self.intents.reaching(self.replica_size());
         Ok(())
     }
 

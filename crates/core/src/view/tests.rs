@@ -1,7 +1,7 @@
 use super::*;
 
 /// A volume of `mirrors` mirrors of `replicas` replicas, all in-sync.
-pub(super) fn view(mirrors: usize, replicas: usize) -> View {
+pub(crate) fn view(mirrors: usize, replicas: usize) -> View {
     let mirror = |m: usize| MirrorView {
         replicas: (0..replicas)
             .map(|r| ReplicaRecord {
@@ -26,6 +26,7 @@ pub(super) fn view(mirrors: usize, replicas: usize) -> View {
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),

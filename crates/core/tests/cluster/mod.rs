@@ -13,7 +13,7 @@ use std::time::Duration;
 use evenkeel_core::primary::{
     Command, CommandError, CoordinatorAnswer, EndReason, Note, PrimaryConfig, VerifyStatus,
 };
-use evenkeel_core::replica::{FoundPage, IntentLayout, MissingPage, ReplicaConfig};
+use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
 
 /// Shared bytes.
@@ -60,7 +60,7 @@ struct HostDisk {
     data: Vec<u8>,
     /// The view in its superblocks.
     saved: View,
-    open_regions: Vec<u64>,
+    open_regions: BTreeMap<u8, OpenRegions>,
     pages: BTreeMap<(u8, u32), MissingPage>,
 }
 
@@ -92,6 +92,8 @@ pub struct Cluster {
     owed: Vec<(ReplicaId, ReplicaEvent<Bytes>)>,
     /// Replicas whose disks fail every write.
     pub failing: BTreeSet<ReplicaId>,
+    /// Replicas whose disks fail to save a view.
+    pub failing_saves: BTreeSet<ReplicaId>,
     /// Bytes of disks that can't be read until they are written.
     pub unreadable: BTreeSet<(ReplicaId, u64)>,
     /// Primaries whose messages are lost, in both directions.
@@ -131,6 +133,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         geometry: Geometry { size: SIZE, block_size: 512, chunk: 65536 },
         protocol,
         bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),
@@ -151,6 +154,7 @@ impl Cluster {
             frozen: BTreeSet::new(),
             owed: Vec::new(),
             failing: BTreeSet::new(),
+            failing_saves: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             replies: BTreeMap::new(),
@@ -163,7 +167,7 @@ impl Cluster {
             let disk = HostDisk {
                 data: vec![0; newest.replica_size() as usize],
                 saved: newest.clone(),
-                open_regions: Vec::new(),
+                open_regions: BTreeMap::new(),
                 pages: BTreeMap::new(),
             };
             let host = cluster.host(record.id, disk, 1, 1);
@@ -179,8 +183,7 @@ impl Cluster {
             boot: BootId(boot),
             view: disk.saved.clone(),
             saved_life: Incarnation(lives - 1),
-            layout: IntentLayout::for_size(SIZE),
-            open_regions: disk.open_regions.clone(),
+            open_regions: disk.open_regions.values().cloned().collect(),
             missing: disk.pages.values().cloned().map(FoundPage::Whole).collect(),
             settings: Settings::default(),
         };
@@ -484,6 +487,9 @@ impl Cluster {
         let range =
             |offset: u64, length: u32| offset as usize..(offset + u64::from(length)) as usize;
         match action {
+            DiskAction::SaveView(_) if self.failing_saves.contains(&id) => {
+                return Err(DiskError::Medium);
+            }
             DiskAction::Write { .. } | DiskAction::Zero { .. } if fails => {
                 return Err(DiskError::Medium);
             }
@@ -513,7 +519,9 @@ impl Cluster {
             }
             DiskAction::Flush => {}
             DiskAction::SaveView(view) => host.disk.saved = *view,
-            DiskAction::SaveIntents(regions) => host.disk.open_regions = regions,
+            DiskAction::SaveIntents(table) => {
+                host.disk.open_regions.insert(table.slot, table);
+            }
             DiskAction::SaveMissing(pages) => {
                 for page in pages {
                     host.disk.pages.insert((page.slot, page.page), page);

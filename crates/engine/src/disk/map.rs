@@ -12,12 +12,12 @@ use super::{Disk, Ended, Job};
 
 impl Disk {
     /// Answers at once: the system calls look at the filesystem's map, not at data. Block devices
-    /// can't tell, so all of them counts as allocated.
+    /// have a map of ours; without one all of them counts as allocated.
     pub(super) fn map(&mut self, job: &Job, offset: u64, length: u64) -> Ended {
-        let extents = if self.layout.is_device {
-            Ok(vec![Extent { length, allocated: true }])
-        } else {
-            extents_of(self.file.as_fd(), self.layout.on_disk(offset), length)
+        let extents = match &self.allocation {
+            Some(allocation) => Ok(allocation.extents(offset, length)),
+            None if self.layout.is_device => Ok(vec![Extent { length, allocated: true }]),
+            None => extents_of(self.file.as_fd(), self.layout.on_disk(offset), length),
         };
         match extents {
             Ok(extents) => self.succeed(job, Duration::ZERO, DiskOutcome::Extents(extents)),

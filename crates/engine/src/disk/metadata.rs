@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use evenkeel_core::DiskOutcome;
-use evenkeel_core::replica::{ALL_OPEN, FoundPage, MissingPage};
+use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions};
 use evenkeel_core::settings::MOST_REPLICAS;
+use evenkeel_core::{DiskOutcome, ReplicaId};
 use evenkeel_format::{
-    IntentTable, PAGE_LENGTH, Superblock, TABLE_LENGTH, TableCopy, decode_page, encode_page,
-    newest_table, page_offset, pages_per_bitmap,
+    ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, INTENT_SLOTS, IntentTable, PAGE_LENGTH,
+    Superblock, TABLE_LENGTH, TableCopy, decode_page, encode_page, newest_table, page_offset,
+    pages_per_bitmap,
 };
 use rustix::fs::{SeekFrom, seek};
 
@@ -19,25 +20,29 @@ use crate::slab::Key;
 
 /// Bytes that are read or written at once.
 const PIECE: usize = 1 << 20;
-/// The slot of the intent log that is used: the one of the volume's only primary.
-const INTENT_SLOT: u64 = 0;
 
 /// What a replica's disk holds beside superblocks and data.
 #[derive(Debug)]
 pub struct Metadata {
-    /// The regions that are open in the intent log.
-    pub open_regions: Vec<u64>,
+    /// The tables of open regions of all slots of the intent log that hold anything.
+    pub open_regions: Vec<OpenRegions>,
     /// What the places for bitmaps hold.
     pub missing: Vec<FoundPage>,
-    /// Where the next table of open regions goes.
+    /// Where the next tables of open regions go.
     pub tables: Tables,
+    /// Which parts hold anything; `None`: the filesystem knows.
+    pub allocation: Option<AllocationMap>,
 }
 
-/// Where tables of open regions go.
+/// Where tables of open regions go, slot by slot.
 #[derive(Debug, Clone, Copy)]
-pub struct Tables {
+pub struct Tables([NextTable; INTENT_SLOTS as usize]);
+
+/// Where the next table of a slot goes.
+#[derive(Debug, Clone, Copy)]
+struct NextTable {
     sequence: u64,
-    next: TableCopy,
+    copy: TableCopy,
 }
 
 /// What is being written, piece after piece.
@@ -53,22 +58,37 @@ pub(super) struct Writes {
 /// # Errors
 /// If the disk can't be read.
 pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Metadata> {
-    let copies = [TableCopy::A, TableCopy::B].map(|copy| copy.offset(INTENT_SLOT));
-    let [a, b] = copies.map(|offset| read_at(&file, offset, TABLE_LENGTH));
+    let mut tables = [NextTable { sequence: 0, copy: TableCopy::A }; INTENT_SLOTS as usize];
+    let mut open_regions = Vec::new();
+    let length = usize::from(INTENT_SLOTS) * TABLE_LENGTH;
+    let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_at(&file, copy.offset(0), length));
     let (a, b) = (a?, b?);
-    let found = newest_table(&a, &b, superblock.replica);
-    let is_new = a.iter().chain(&b).all(|byte| *byte == 0);
-    let sequence = found.table.as_ref().map_or(0, |table| table.sequence);
-    let open_regions = match found.table {
-        Some(table) => table.regions,
-        None if is_new => Vec::new(),
-        None => vec![ALL_OPEN],
-    };
-    Ok(Metadata {
-        open_regions,
-        missing: read_pages(&file, superblock)?,
-        tables: Tables { sequence, next: found.write_next },
-    })
+    let copies = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH));
+    for ((slot, (a, b)), next) in (0..INTENT_SLOTS).zip(copies).zip(&mut tables) {
+        let found = newest_table(a, b, superblock.replica, slot);
+        next.sequence = found.table.as_ref().map_or(0, |table| table.sequence);
+        next.copy = found.write_next;
+        let is_new = a.iter().chain(b).all(|byte| *byte == 0);
+        match found.table {
+            Some(table) if table.regions.open.is_empty() => {}
+            Some(table) => open_regions.push(table.regions),
+            None if is_new => {}
+            None => open_regions.push(OpenRegions::all(superblock.view.intents, slot)),
+        }
+    }
+    let missing = read_pages(&file, superblock)?;
+    let allocation = read_allocation(&file, superblock.replica)?;
+    Ok(Metadata { open_regions, missing, tables: Tables(tables), allocation })
+}
+
+fn read_allocation(file: &impl AsFd, replica: ReplicaId) -> io::Result<Option<AllocationMap>> {
+    let length = ALLOCATION_PAGES as usize * PAGE_LENGTH;
+    // Files tell where they hold nothing.
+    let data = seek(file, SeekFrom::Data(ALLOCATION_OFFSET)).unwrap_or(ALLOCATION_OFFSET);
+    if data >= ALLOCATION_OFFSET + length as u64 {
+        return Ok(None);
+    }
+    Ok(AllocationMap::decode(&read_at(file, ALLOCATION_OFFSET, length)?, replica))
 }
 
 /// Reads all pages of bitmaps that were ever written.
@@ -117,13 +137,15 @@ fn read_at(file: &impl AsFd, offset: u64, length: usize) -> io::Result<Vec<u8>> 
 
 impl Disk {
     /// What it takes to save this table of open regions.
-    pub(super) fn table_writes(&mut self, regions: Vec<u64>) -> Writes {
-        self.tables.sequence += 1;
-        let copy = self.tables.next;
-        self.tables.next = copy.other();
-        let (sequence, replica) = (self.tables.sequence, self.replica());
+    pub(super) fn table_writes(&mut self, regions: OpenRegions) -> Writes {
+        let replica = self.replica();
+        let next = &mut self.tables.0[usize::from(regions.slot)];
+        next.sequence += 1;
+        let (sequence, copy) = (next.sequence, next.copy);
+        next.copy = copy.other();
+        let offset = copy.offset(regions.slot);
         let table = IntentTable { sequence, replica, regions };
-        Writes::new(vec![(copy.offset(INTENT_SLOT), table.encode())])
+        Writes::new(vec![(offset, table.encode())])
     }
 
     /// What it takes to save these pages of bitmaps: pages that lie together are written together.
@@ -189,7 +211,7 @@ impl Disk {
 }
 
 impl Writes {
-    fn new(pieces: Vec<(u64, Vec<u8>)>) -> Self {
+    pub(super) fn new(pieces: Vec<(u64, Vec<u8>)>) -> Self {
         Self { pieces, next: 0, done: 0 }
     }
 }

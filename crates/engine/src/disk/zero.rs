@@ -22,6 +22,8 @@ pub(super) struct Unsupported {
 /// How far a range is.
 #[derive(Debug)]
 pub(super) struct Zeroing {
+    /// Whether the space is to be given back, by whatever method.
+    unmap: bool,
     method: Method,
     /// Bytes of the range that have been written.
     done: u64,
@@ -38,7 +40,11 @@ enum Method {
 
 impl Zeroing {
     pub(super) const fn new(unmap: bool) -> Self {
-        Self { method: if unmap { Method::Punch } else { Method::ZeroRange }, done: 0 }
+        Self { unmap, method: if unmap { Method::Punch } else { Method::ZeroRange }, done: 0 }
+    }
+
+    pub(super) const fn unmaps(&self) -> bool {
+        self.unmap
     }
 }
 

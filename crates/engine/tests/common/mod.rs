@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use evenkeel_core::primary::{CoordinatorAnswer, Note, PrimaryConfig};
 use evenkeel_core::*;
 use evenkeel_engine::*;
-use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset, newest};
+use evenkeel_format::{
+    ALLOCATION_OFFSET, AllocationMap, DATA_OFFSET, Superblock, disk_length, metadata_offset, newest,
+};
 
 /// What a test's volume looks like.
 #[derive(Clone)]
@@ -95,6 +97,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         geometry: Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },
         protocol: shape.protocol,
         bitmap: Bitmap::default(),
+        intents: IntentLayout { region: 1 << 20, places: 200, slots: 1 },
         rebuild_limit: RebuildLimit::default(),
         mirrors: mirrors.collect(),
         primaries: Vec::new(),
@@ -190,8 +193,6 @@ impl Cluster {
                     data_length: view.replica_size(),
                     life: Incarnation(0),
                     saved: 0,
-                    intent_region: 1 << 20,
-                    intent_capacity: 200,
                     metadata_offset: metadata_offset(view.replica_size()),
                     view: view.clone(),
                 };
@@ -199,6 +200,11 @@ impl Cluster {
                 let file = OpenOptions::new().write(true).open(&path).expect("opens");
                 file.write_all_at(bytes.as_ref().as_ref(), 0).expect("written");
                 file.write_all_at(bytes.as_ref().as_ref(), 512 << 10).expect("written");
+                if self.device.is_some() {
+                    let map = AllocationMap::new(superblock.data_length);
+                    let bytes = map.encode(superblock.replica);
+                    file.write_all_at(&bytes, ALLOCATION_OFFSET).expect("written");
+                }
                 self.open_replica(*node, mirror, index, 1).expect("opens");
             }
         }

@@ -1,3 +1,6 @@
+use evenkeel_core::ReplicaId;
+use evenkeel_core::block_set::PAGE_WORDS;
+
 use super::*;
 
 fn page() -> MissingPage {

@@ -2,16 +2,28 @@ use super::*;
 
 const ME: ReplicaId = ReplicaId(7);
 
+fn regions(open: core::ops::Range<u64>) -> OpenRegions {
+    OpenRegions { slot: 3, region: 1 << 20, open: open.collect() }
+}
+
 fn table(sequence: u64) -> IntentTable {
-    IntentTable { sequence, replica: ME, regions: (0..sequence * 3).collect() }
+    IntentTable { sequence, replica: ME, regions: regions(0..sequence * 3) }
 }
 
 #[test]
 fn a_table_survives_the_trip() {
-    let full =
-        IntentTable { sequence: 9, replica: ME, regions: (0..MOST_REGIONS as u64).collect() };
+    let full = IntentTable { sequence: 9, replica: ME, regions: regions(0..MOST_REGIONS as u64) };
     for table in [table(0), table(5), full] {
-        assert_eq!(IntentTable::decode(&table.encode(), ME), Some(table));
+        assert_eq!(IntentTable::decode(&table.encode(), ME, 3), Some(table));
+    }
+}
+
+#[test]
+fn a_table_of_impossible_regions_is_none() {
+    for region in [0, 2048, 3 << 20] {
+        let regions = OpenRegions { slot: 3, region, open: vec![1] };
+        let table = IntentTable { sequence: 1, replica: ME, regions };
+        assert_eq!(IntentTable::decode(&table.encode(), ME, 3), None, "{region}");
     }
 }
 
@@ -21,16 +33,17 @@ fn every_changed_byte_is_noticed() {
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        assert_eq!(IntentTable::decode(&damaged, ME), None, "byte {at}");
+        assert_eq!(IntentTable::decode(&damaged, ME, 3), None, "byte {at}");
     }
-    assert_eq!(IntentTable::decode(&bytes, ReplicaId(8)), None, "another replica's");
+    assert_eq!(IntentTable::decode(&bytes, ReplicaId(8), 3), None, "another replica's");
+    assert_eq!(IntentTable::decode(&bytes, ME, 4), None, "another slot's");
 }
 
 #[test]
 fn a_save_cut_off_anywhere_leaves_the_table_before() {
     let mut copies = [table(1).encode(), table(2).encode()];
     for sequence in 3..6 {
-        let found = newest_table(&copies[0], &copies[1], ME);
+        let found = newest_table(&copies[0], &copies[1], ME, 3);
         let before = found.table.clone();
         assert_eq!(before.as_ref().map(|table| table.sequence), Some(sequence - 1));
         let target = usize::from(found.write_next == TableCopy::B);
@@ -38,7 +51,7 @@ fn a_save_cut_off_anywhere_leaves_the_table_before() {
         for cut in (0..TABLE_LENGTH).step_by(512) {
             let mut torn = copies.clone();
             torn[target][..cut].copy_from_slice(&new[..cut]);
-            let found = newest_table(&torn[0], &torn[1], ME).table;
+            let found = newest_table(&torn[0], &torn[1], ME, 3).table;
             assert!(found == before || found == Some(table(sequence)), "cut at {cut}");
         }
         copies[target] = new;

@@ -26,6 +26,7 @@ pub(crate) fn sample() -> Superblock {
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: (1..=3).map(record).collect() }],
         primaries: Vec::new(),
@@ -40,8 +41,6 @@ pub(crate) fn sample() -> Superblock {
         data_length: 4 << 30,
         life: Incarnation(77),
         saved: 1_800_000_000,
-        intent_region: 4 << 20,
-        intent_capacity: 1024,
         metadata_offset: crate::metadata_offset(4 << 30),
         view,
     }
@@ -65,8 +64,6 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
             data_length: view.replica_size() + beyond,
             life: Incarnation(sequence),
             saved: sequence,
-            intent_region: 4096 + beyond / 4096 * 4096,
-            intent_capacity: 1 + mirror % 2000,
             metadata_offset: (DATA_OFFSET + view.replica_size() + 2 * beyond)
                 .next_multiple_of(4096),
             view,
@@ -87,12 +84,10 @@ fn the_bytes_are_where_the_manual_says() {
     assert_eq!(u64_at(&slot.0, 128), 1 << 20);
     assert_eq!(u64_at(&slot.0, 136), 4 << 30);
     assert_eq!(&slot.0[152..155], b"db\0");
-    assert_eq!(u32_at(&slot.0, 216) as usize, 104 + 8 + 3 * 56);
-    assert_eq!(u32_at(&slot.0, 220), 1024);
-    assert_eq!(u64_at(&slot.0, 224), 4 << 20);
-    assert_eq!(u64_at(&slot.0, 232), 77);
-    assert_eq!(u64_at(&slot.0, 240), (4 << 30) + (1 << 20));
-    assert_eq!(u64_at(&slot.0, 248), 1_800_000_000);
+    assert_eq!(u32_at(&slot.0, 216) as usize, 112 + 8 + 3 * 56);
+    assert_eq!(u64_at(&slot.0, 224), 77);
+    assert_eq!(u64_at(&slot.0, 232), (4 << 30) + (1 << 20));
+    assert_eq!(u64_at(&slot.0, 240), 1_800_000_000);
     assert_eq!(slot.0.as_ptr().align_offset(4096), 0);
 }
 
@@ -113,7 +108,7 @@ fn the_largest_view_fits() {
 
 #[test]
 fn what_contradicts_itself_is_not_written() {
-    let broken: [fn(&mut Superblock); 12] = [
+    let broken: [fn(&mut Superblock); 9] = [
         |s| s.volume = VolumeId(8),
         |s| s.mirror = 1,
         |s| s.data_offset = 4096,
@@ -121,9 +116,6 @@ fn what_contradicts_itself_is_not_written() {
         |s| s.data_offset = u64::MAX - 4095,
         |s| s.data_length -= 1,
         |s| s.view.mirrors.clear(),
-        |s| s.intent_capacity = 0,
-        |s| s.intent_capacity = MOST_REGIONS as u32 + 1,
-        |s| s.intent_region = 512,
         |s| s.metadata_offset -= 4096,
         |s| s.metadata_offset += 512,
     ];

@@ -19,7 +19,8 @@ pub(crate) fn largest() -> View {
             })
             .collect(),
     };
-    let primary = PrimaryId { node: NodeId(9), incarnation: Incarnation(8) };
+    let id = PrimaryId { node: NodeId(9), incarnation: Incarnation(8) };
+    let primary = |slot| PrimaryRecord { id, slot };
     View {
         volume: VolumeId(7),
         generation: Generation(2),
@@ -38,9 +39,10 @@ pub(crate) fn largest() -> View {
         geometry: Geometry { size: 1 << 40, block_size: 512, chunk: 1 << 20 },
         protocol: evenkeel_core::Protocol::C,
         bitmap: evenkeel_core::Bitmap::Internal,
+        intents: IntentLayout { region: 1 << 30, places: 2032, slots: 32 },
         rebuild_limit: evenkeel_core::RebuildLimit::Paused,
         mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
-        primaries: vec![primary; MOST_PRIMARIES],
+        primaries: (0..MOST_PRIMARIES as u8).map(primary).collect(),
     }
 }
 

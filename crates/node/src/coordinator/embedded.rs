@@ -305,7 +305,7 @@ impl Inner {
             if !next.primaries.is_empty() && assembly::is_stopped(transaction, next.volume)? {
                 return Ok(Answer::NoVolume);
             }
-            if !follows(&next, &newest) {
+            if !next.follows(&newest) {
                 return ViewText::encode(&newest).map(Answer::Newest).map_err(refused);
             }
             if let Some(node) = dropped(&next, &newest, by).find(|n| self.alive(&n.to_string())) {
@@ -332,7 +332,7 @@ impl Inner {
                 .parse()
                 .map_err(|_| EmbeddedError::Content(format!("no volume {volume}")))?;
             let attached = |newest: &View| {
-                let mut nodes = newest.primaries.iter().map(|p| p.node.to_string());
+                let mut nodes = newest.primaries.iter().map(|p| p.id.node.to_string());
                 nodes.any(|primary| primary != node && self.alive(&primary))
             };
             if let Some(newest) = newest_view(transaction, id)?

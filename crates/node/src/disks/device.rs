@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use evenkeel_format::{DATA_OFFSET, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
-use super::replica_file::{erase, inspect, length_of, lock, open_direct, write_superblocks};
+use super::replica_file::{
+    erase, inspect, length_of, lock, open_direct, write_allocation, write_superblocks,
+};
 use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe, system};
 use crate::api::{ApiError, ErrorCode};
 
@@ -143,14 +145,17 @@ pub(super) fn check_room(
     Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
 }
 
-/// Makes the one replica of a device: zeroes its data, then writes the superblocks.
+/// Makes the one replica of a device: zeroes all of it, then writes its map and the superblocks.
 pub(super) fn create(
     file: File,
     path: PathBuf,
     block_size: u32,
     new: &NewReplica,
 ) -> io::Result<OpenReplica> {
+    // First whatever an earlier replica has left before the data.
+    zero_range(&file, 0, DATA_OFFSET)?;
     zero_range(&file, DATA_OFFSET, length_of(&new.superblock) - DATA_OFFSET)?;
+    write_allocation(&file, &new.superblock)?;
     write_superblocks(&file, &new.superblock)?;
     Ok(OpenReplica::new(file, path, true, block_size, &new.superblock))
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use evenkeel_format::{
-    NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET, SUPERBLOCK_LENGTH, Superblock, SuperblockBytes,
-    disk_length, newest,
+    ALLOCATION_OFFSET, AllocationMap, NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET, SUPERBLOCK_LENGTH,
+    Superblock, SuperblockBytes, disk_length, newest,
 };
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -102,6 +102,19 @@ pub(super) fn write_superblocks(file: &File, superblock: &Superblock) -> io::Res
         file.sync_all()?;
     }
     Ok(())
+}
+
+/// Writes the first allocation map, of a replica that holds nothing.
+pub(super) fn write_allocation(file: &File, superblock: &Superblock) -> io::Result<()> {
+    let map = AllocationMap::new(superblock.data_length).encode(superblock.replica);
+    // Direct I/O wants memory that is aligned.
+    let mut piece = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
+    let offsets = (ALLOCATION_OFFSET..).step_by(SUPERBLOCK_LENGTH);
+    for (offset, bytes) in offsets.zip(map.chunks(SUPERBLOCK_LENGTH)) {
+        piece.0[..bytes.len()].copy_from_slice(bytes);
+        file.write_all_at(&piece.0[..bytes.len()], offset)?;
+    }
+    file.sync_all()
 }
 
 /// Makes both superblocks unreadable, durably: the replica is gone.

@@ -32,6 +32,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         geometry: Geometry { size, block_size: 4096, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: vec![record] }],
         primaries: Vec::new(),
@@ -46,8 +47,6 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         data_length: size,
         life: Incarnation(0),
         saved: 0,
-        intent_region: 1 << 20,
-        intent_capacity: 64,
         metadata_offset: evenkeel_format::metadata_offset(size),
         view,
     }

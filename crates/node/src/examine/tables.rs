@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 
-use evenkeel_core::replica::{ALL_OPEN, FoundPage};
+use evenkeel_core::replica::{FoundPage, OpenRegions};
 use evenkeel_core::{Generation, ReplicaId};
 use evenkeel_engine::read_metadata;
 use evenkeel_format::{
@@ -28,8 +28,8 @@ pub(super) struct Tables {
 /// The log of a replica whose tables cannot be read.
 pub(super) const fn none(superblock: &Superblock) -> ExaminedIntents {
     ExaminedIntents {
-        places: superblock.intent_capacity,
-        region_size: superblock.intent_region,
+        places: superblock.view.intents.places,
+        region_size: superblock.view.intents.region,
         slots: Vec::new(),
     }
 }
@@ -39,8 +39,9 @@ pub(super) fn read(file: &File, size: u64, superblock: &Superblock) -> io::Resul
     let mut problems = Vec::new();
     let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_copies(file, copy));
     let slots = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH)).enumerate();
-    let slots = slots.map(|(n, (a, b))| slot(n as u64, a, b, superblock));
-    let used = |slot: &ExaminedSlot| slot.slot == 0 || slot.copies != [CopyVerdict::Empty; 2];
+    let slots = slots.map(|(n, (a, b))| slot(n as u8, a, b, superblock));
+    let count = superblock.view.intents.slots;
+    let used = |slot: &ExaminedSlot| slot.slot < count || slot.copies != [CopyVerdict::Empty; 2];
     let slots: Vec<ExaminedSlot> = slots.filter(used).collect();
     problems.extend(slots.iter().filter_map(damaged_slot));
     // Of what was cut off there is nothing to be read, however much the superblock promises.
@@ -55,7 +56,7 @@ pub(super) fn read(file: &File, size: u64, superblock: &Superblock) -> io::Resul
 
 /// One copy of the tables of all slots. What cannot be read is no table.
 fn read_copies(file: &File, copy: TableCopy) -> Vec<u8> {
-    let length = INTENT_SLOTS as usize * TABLE_LENGTH;
+    let length = usize::from(INTENT_SLOTS) * TABLE_LENGTH;
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
         let piece = read_slot(file, copy.offset(0) + bytes.len() as u64);
@@ -65,8 +66,8 @@ fn read_copies(file: &File, copy: TableCopy) -> Vec<u8> {
     bytes
 }
 
-fn slot(number: u64, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlot {
-    let tables = [a, b].map(|bytes| IntentTable::decode(bytes, superblock.replica));
+fn slot(number: u8, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlot {
+    let tables = [a, b].map(|bytes| IntentTable::decode(bytes, superblock.replica, number));
     let verdict = |table: &Option<IntentTable>, bytes: &[u8]| match table {
         Some(_) => CopyVerdict::Good,
         None if bytes.iter().all(|byte| *byte == 0) => CopyVerdict::Empty,
@@ -75,16 +76,29 @@ fn slot(number: u64, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlo
     let copies = [verdict(&tables[0], a), verdict(&tables[1], b)];
     let sequences = [0, 1].map(|n: usize| tables[n].as_ref().map(|table| table.sequence));
     let newest = tables.into_iter().flatten().max_by_key(|table| table.sequence);
-    let says_all = newest.as_ref().is_some_and(|table| table.regions.contains(&ALL_OPEN));
+    let says_all = newest.as_ref().is_some_and(|table| table.regions.is_all());
     let all_open = says_all || (newest.is_none() && copies != [CopyVerdict::Empty; 2]);
     // All of them need no list.
-    let open = newest.map(|table| table.regions).filter(|_| !all_open).unwrap_or_default();
+    let regions =
+        newest.map_or(OpenRegions::none(superblock.view.intents, number), |table| table.regions);
+    let region_size = regions.region;
+    let open = if all_open { Vec::new() } else { regions.open };
     let covered = |region: &u64| {
-        let start = region.saturating_mul(superblock.intent_region);
-        superblock.data_length.saturating_sub(start).min(superblock.intent_region)
+        let start = region.saturating_mul(region_size);
+        superblock.data_length.saturating_sub(start).min(region_size)
     };
     let bytes = if all_open { superblock.data_length } else { open.iter().map(covered).sum() };
-    ExaminedSlot { slot: number, sequences, copies, all_open, open, bytes }
+    let holder = superblock.view.primaries.iter().find(|primary| primary.slot == number);
+    ExaminedSlot {
+        slot: number,
+        holder: holder.map(|primary| primary.id.node.to_string()),
+        sequences,
+        copies,
+        all_open,
+        region_size,
+        open,
+        bytes,
+    }
 }
 
 fn damaged_slot(slot: &ExaminedSlot) -> Option<ReplicaProblem> {

@@ -2,6 +2,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 
 use evenkeel_core::replica::MissingPage;
+use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{Generation, ReplicaId, ReplicaState};
 use evenkeel_format::{IntentTable, TableCopy, disk_length, encode_page};
 use rustix::fs::{FlockOperation, flock};
@@ -118,7 +119,7 @@ fn a_superblock_that_promises_too_much_costs_nothing() {
     let mut disk = Disk::new();
     let size = 1 << 59;
     (disk.superblock.view.geometry.size, disk.superblock.data_length) = (size, size);
-    disk.superblock.intent_region = 4096;
+    disk.superblock.view.intents.region = 1 << 30;
     disk.superblock.metadata_offset = evenkeel_format::metadata_offset(size);
     let bytes = disk.superblock.encode().unwrap();
     disk.write(SLOT_A_OFFSET, &bytes.0);
@@ -135,7 +136,11 @@ fn a_superblock_that_promises_too_much_costs_nothing() {
 fn open_regions_and_missing_blocks_are_counted() {
     let disk = Disk::new();
     let replica = disk.superblock.replica;
-    let table = |sequence, regions| IntentTable { sequence, replica, regions }.encode();
+    let region = disk.superblock.view.intents.region;
+    let table = |sequence, open| {
+        let regions = OpenRegions { slot: 0, region, open };
+        IntentTable { sequence, replica, regions }.encode()
+    };
     disk.write(TableCopy::A.offset(0), &table(1, vec![1]));
     disk.write(TableCopy::B.offset(0), &table(2, vec![0, 7]));
     let mut page = MissingPage {

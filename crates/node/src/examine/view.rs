@@ -25,7 +25,7 @@ pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
         chunk: view.geometry.chunk,
         protocol: status::protocol(view.protocol),
         bitmap: view.bitmap.to_string(),
-        primaries: view.primaries.iter().map(|primary| primary.node.to_string()).collect(),
+        primaries: view.primaries.iter().map(|primary| primary.id.node.to_string()).collect(),
         mirrors: view.mirrors.iter().map(|mirror| members(&mirror.replicas)).collect(),
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
 use evenkeel_core::{CoordinatorId, Lineage, ReplicaId, View, VolumeId};
 
 use super::lookup::{self, unexpected};
@@ -21,17 +22,13 @@ use crate::node::Node;
 
 mod compare;
 pub mod found;
-mod judge;
 mod refusals;
 mod register;
-mod sides;
 mod split;
 
 pub use compare::{PIECE, read_piece};
 use found::{Everything, Replica};
-use judge::{Present, Start};
 use register::register;
-use sides::{Side, sides};
 
 /// A volume of which something was found, or that the coordinator knows.
 struct Candidate {
@@ -202,49 +199,59 @@ async fn decide(
         .map(|replica| &replica.superblock.view)
         .chain(candidate.known.iter().map(|(_, view)| view))
         .collect();
-    let mut sides = sides(&views);
-    let mut lost = Vec::new();
-    if sides.len() > 1 {
-        let Some(keep) = &request.keep else {
-            return Err(split::refuse(node, candidate, &sides, &what).await);
-        };
-        if let Some(place) = &candidate.attached {
-            return Err(refusals::attached(&what, place).into());
-        }
-        let kept = split::choose(candidate, &sides, keep, &what)?;
-        let kept = sides.swap_remove(kept);
-        lost = std::mem::replace(&mut sides, vec![kept]);
-        if let Some(file) = &request.save_differing {
-            let file = PathBuf::from(file);
-            let saved = split::save(node, candidate, &sides[0], &lost, &file, &what).await?;
-            warnings.extend(saved);
-        }
-    }
-    let Some(side) = sides.first() else { return Err(refusals::nothing_found(&what, &[]).into()) };
-    if lost.is_empty() && is_known(candidate, side) {
-        let is_whole = || first_view(node, candidate, side, &[], false, &what).is_ok();
-        if !request.force || candidate.attached.is_some() || is_whole() {
+    let sides = sides(&views);
+    let keep = match &request.keep {
+        Some(keep) if sides.len() > 1 => Some(split::choose(candidate, &sides, keep, &what)?),
+        _ => None,
+    };
+    let side = keep.map_or_else(|| sides.first(), |kept| sides.get(kept));
+    let view = match question(candidate, &sides, keep, start(node, request.force)) {
+        Ok(Decision::Known) => {
             return known_here(node, candidate, &what).await.map_err(Into::into);
         }
+        Ok(Decision::Begin(view)) => view,
+        Err(Refusal::WrittenApart) => {
+            return Err(split::refuse(node, candidate, &sides, &what).await);
+        }
+        Err(refusal) => {
+            return Err(refusals::refused(node, candidate, side, refusal, &what).into());
+        }
+    };
+    let Some(side) = side else { return Err(refusals::nothing_found(&what, &[]).into()) };
+    let lost: Vec<&Side> = sides.iter().filter(|other| *other != side).collect();
+    if let Some(file) = &request.save_differing
+        && !lost.is_empty()
+    {
+        let saved = split::save(node, candidate, side, &lost, &PathBuf::from(file), &what).await?;
+        warnings.extend(saved);
     }
-    if let Some(place) = &candidate.attached {
-        return Err(refusals::attached(&what, place).into());
-    }
-    let view = first_view(node, candidate, side, &lost, request.force, &what)?;
     register(node, candidate, &view, warnings, &what).await?;
     let message = words(candidate, side, &view, &lost);
     Ok((AssembleOutcome::Assembled, message))
 }
 
-/// Whether the coordinator knows the newest view. While a volume is attached its replicas may be a
-/// moment ahead of what was read there.
-fn is_known(candidate: &Candidate, side: &Side) -> bool {
-    let Some((_, view)) = &candidate.known else { return false };
-    let era = |view: &View| (view.coordinator, view.lineage);
-    *view == side.head || (candidate.attached.is_some() && era(view) == era(&side.head))
+fn question(
+    candidate: &Candidate,
+    sides: &[Side],
+    keep: Option<usize>,
+    start: Start,
+) -> Result<Decision, Refusal> {
+    let present: Vec<Present<'_>> = candidate
+        .replicas
+        .iter()
+        .map(|Replica { superblock, node, .. }| Present {
+            replica: superblock.replica,
+            life: superblock.life,
+            view: &superblock.view,
+            node: *node,
+        })
+        .collect();
+    let known = candidate.known.as_ref().map(|(_, view)| view);
+    let is_attached = candidate.attached.is_some();
+    Question { present: &present, known, is_attached, sides, keep }.decide(start)
 }
 
-fn words(candidate: &Candidate, side: &Side, view: &View, lost: &[Side]) -> String {
+fn words(candidate: &Candidate, side: &Side, view: &View, lost: &[&Side]) -> String {
     let count = view.replicas().filter(|(_, r)| r.state == evenkeel_core::ReplicaState::InSync);
     let resolved = match lost.len() {
         0 => "",
@@ -291,26 +298,12 @@ async fn known_here(
     Ok((AssembleOutcome::Assembled, format!("volume {name} is not stopped any more")))
 }
 
-fn first_view(
-    node: &Node,
-    candidate: &Candidate,
-    side: &Side,
-    lost: &[Side],
-    force: bool,
-    what: &str,
-) -> Result<View, ApiError> {
-    let present: Vec<Present<'_>> = candidate
-        .replicas
-        .iter()
-        .map(|replica| Present { superblock: &replica.superblock, node: replica.node })
-        .collect();
-    let start = Start {
+fn start(node: &Node, force: bool) -> Start {
+    Start {
         coordinator: CoordinatorId(random_u128()),
         lineage: Lineage(random_u128()),
         now: unix_seconds(),
         here: node.identity.node,
         force,
-    };
-    judge::next_view(&side.head, &present, lost, start)
-        .map_err(|refusal| refusals::incomplete(node, candidate, side, refusal, what))
+    }
 }

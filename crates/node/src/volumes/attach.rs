@@ -184,10 +184,10 @@ pub(super) fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> 
 
 /// A volume has one primary. One on a dead node is taken over, one that may be alive is not.
 fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
-    let elsewhere = found.view.primaries.iter().filter(|p| p.node != node.identity.node);
+    let elsewhere = found.view.primaries.iter().filter(|p| p.id.node != node.identity.node);
     for primary in elsewhere {
-        let alive = node.coordinator.node(primary.node).is_none_or(|life| life.alive);
-        let name = node.coordinator.node_ref(primary.node).name;
+        let alive = node.coordinator.node(primary.id.node).is_none_or(|life| life.alive);
+        let name = node.coordinator.node_ref(primary.id.node).name;
         if alive {
             return Err(ApiError::new(
                 ErrorCode::AttachedElsewhere,
@@ -249,7 +249,7 @@ async fn make_device(
 ) -> Result<(), ApiError> {
     let options = Options {
         name: attached.name().to_owned(),
-        size: attached.size(),
+        size: attached.shared_size(),
         block_size: attached.block_size,
         kind: None,
         resume,
@@ -275,6 +275,23 @@ async fn make_device(
     tracing::info!(volume = attached.name(), device = %made.device.display(), kind = device.kind, "a block device was made");
     *lock(&attached.device) = Some(device);
     Ok(())
+}
+
+/// Shows on the block device that the volume has grown; tells how.
+pub(super) async fn grow_device(
+    node: &Arc<Node>,
+    attached: &Attached,
+    what: &str,
+) -> Result<&'static str, ApiError> {
+    let (name, size, what) = (attached.name().to_owned(), attached.size(), what.to_owned());
+    let grown = move |node: &Node| match evenkeel_attach::grow(&place(node), &name, size) {
+        Ok(()) => Ok("; so has its block device"),
+        Err(AttachError::KeepsSize(_)) => {
+            Ok("; its block device shows it after a detach and an attach")
+        }
+        Err(error) => Err(device_error(&what, &error)),
+    };
+    node.blocking(move |node| grown(node)).await
 }
 
 fn device_error(what: &str, error: &AttachError) -> ApiError {

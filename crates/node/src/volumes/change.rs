@@ -1,10 +1,10 @@
-//! Changing a volume: its protocol, its bitmap, how fast rebuilds go, how many replicas it has.
+//! Changing a volume: its protocol, its bitmap, its intent logs, how fast rebuilds go, how many replicas it has.
 
 use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::view::Change;
-use evenkeel_core::{Bitmap, Protocol, RebuildLimit, Role, settings};
+use evenkeel_core::view::{Change, LayoutError};
+use evenkeel_core::{Bitmap, IntentLayout, Protocol, RebuildLimit, Role, settings};
 use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find};
@@ -46,6 +46,11 @@ pub async fn change(
     if let Some(bitmap) = request.bitmap {
         done.extend(set_bitmap(node, &found, bitmap, &what).await?);
     }
+    let layout =
+        Layout { region: request.region_size, places: request.open_regions, slots: request.slots };
+    if layout != Layout::default() {
+        done.extend(set_layout(node, &found, layout, &what).await?);
+    }
     if let Some(rate) = request.rebuild {
         done.extend(set_rebuild_rate(node, &found, rate, &what).await?);
     }
@@ -63,16 +68,14 @@ pub async fn change(
 fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     let bad =
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    let ChangeVolumeRequest { size, protocol, replicas, bitmap, rebuild, .. } = request;
-    let is_shape = size.is_some() || replicas.is_some();
-    if !is_shape && protocol.is_none() && bitmap.is_none() && rebuild.is_none() {
-        let advice =
-            "Give a size, a protocol, a bitmap, a number of replicas or a limit of rebuilds";
+    let same_node = request.same_node;
+    if *request == (ChangeVolumeRequest { same_node, ..ChangeVolumeRequest::default() }) {
+        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas or a limit of rebuilds";
         return bad("nothing is to be changed".into(), advice);
     }
     let never = RebuildRate::Rate { bytes_per_second: 0 };
-    if *rebuild == Some(never) || *rebuild == Some(RebuildRate::Rate { bytes_per_second: u64::MAX })
-    {
+    let rebuild = request.rebuild;
+    if rebuild == Some(never) || rebuild == Some(RebuildRate::Rate { bytes_per_second: u64::MAX }) {
         return bad("such a limit is none".into(), "Choose another one, or pause the rebuild");
     }
     match request.replicas {
@@ -117,6 +120,55 @@ async fn set_bitmap(
     }
     view_change::carry_out(node, found, Command::Change(Change::Bitmap(wanted)), what).await?;
     Ok(Some(format!("its bitmap is {wanted} from now on")))
+}
+
+/// What of the intent logs is to be otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub region: Option<u64>,
+    pub places: Option<u16>,
+    pub slots: Option<u8>,
+}
+
+/// A layout that differs from the present one as is wanted.
+///
+/// # Errors
+/// If the intent log of a replica of so many bytes can't have it.
+pub(super) fn layout(
+    present: IntentLayout,
+    wanted: Layout,
+    size: u64,
+    what: &str,
+) -> Result<IntentLayout, ApiError> {
+    let layout = IntentLayout {
+        region: wanted.region.unwrap_or(present.region),
+        places: wanted.places.unwrap_or(present.places),
+        slots: wanted.slots.unwrap_or(present.slots),
+    };
+    let advice = "Choose other values for --region-size, --open-regions and --slots";
+    let refused =
+        |error: LayoutError| ApiError::new(ErrorCode::BadRequest, what, error.to_string(), advice);
+    layout.check(size).map_err(refused)?;
+    Ok(layout)
+}
+
+async fn set_layout(
+    node: &Arc<Node>,
+    found: &Found,
+    wanted: Layout,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let wanted = layout(found.view.intents, wanted, found.view.replica_size(), what)?;
+    if found.view.intents == wanted {
+        return Ok(None);
+    }
+    view_change::carry_out(node, found, Command::Change(Change::Intents(wanted)), what).await?;
+    let IntentLayout { region, places, slots } = wanted;
+    let slots = if slots == 1 { String::new() } else { format!(" in each of {slots} slots") };
+    Ok(Some(format!(
+        "{places} regions of {} KiB can be open at once{slots} from now on",
+        region >> 10
+    )))
 }
 
 async fn set_rebuild_rate(

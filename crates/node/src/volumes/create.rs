@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, Lineage, MirrorView, NodeId,
-    Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View, VolumeId, settings,
-    stripe,
+    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lineage, MirrorView,
+    NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View, VolumeId,
+    settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 
+use super::change::Layout;
 use super::make;
 use super::place::{self, Placement};
 use crate::api::types::*;
@@ -152,6 +152,18 @@ fn shared_fate(disks: &[Vec<Disk>]) -> Option<String> {
         .then(|| "replicas of one mirror are on the same node and are lost together with it".into())
 }
 
+fn intents(
+    request: &CreateVolumeRequest,
+    geometry: Geometry,
+    what: &str,
+) -> Result<IntentLayout, ApiError> {
+    let size = stripe::replica_size(geometry, request.stripe);
+    let present = IntentLayout::for_size(size);
+    let wanted =
+        Layout { region: request.region_size, places: request.open_regions, slots: request.slots };
+    super::change::layout(present, wanted, size, what)
+}
+
 fn first_view(
     request: &CreateVolumeRequest,
     disks: &[Vec<Disk>],
@@ -196,6 +208,7 @@ fn first_view(
             VolumeBitmap::None => Bitmap::None,
             VolumeBitmap::Internal => Bitmap::Internal,
         },
+        intents: intents(request, geometry, what)?,
         rebuild_limit: RebuildLimit::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),
@@ -211,7 +224,6 @@ impl Draft {
 
     pub(super) fn superblock(&self, mirror: usize, replica: ReplicaId) -> Superblock {
         let size = self.view.replica_size();
-        let layout = IntentLayout::for_size(size);
         Superblock {
             sequence: 1,
             volume: self.view.volume,
@@ -222,8 +234,6 @@ impl Draft {
             data_length: size,
             life: Incarnation(0),
             saved: unix_seconds(),
-            intent_region: layout.region,
-            intent_capacity: layout.capacity as u32,
             metadata_offset: metadata_offset(size),
             view: self.view.clone(),
         }
@@ -263,6 +273,9 @@ fn plan(node: &Node, draft: &Draft) -> VolumePlan {
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
         protocol: super::status::protocol(view.protocol),
+        region_size: view.intents.region,
+        open_regions: view.intents.places,
+        slots: view.intents.slots,
         no_data: draft.no_data,
         replica_size: disk_length(view.replica_size()),
         replicas: draft.replicas().map(planned).collect(),

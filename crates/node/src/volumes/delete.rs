@@ -31,7 +31,8 @@ pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer
     match node.coordinator.ask(&what, request).await? {
         Answer::Done => {}
         Answer::Newest(_) => {
-            let primary = found.view.primaries.first().map(|p| node.coordinator.node_ref(p.node));
+            let primary =
+                found.view.primaries.first().map(|p| node.coordinator.node_ref(p.id.node));
             return Err(attached(&what, &primary.map_or("another node".into(), |p| p.name)));
         }
         Answer::NoVolume => return find(node, &what, volume).await.and(Err(gone(&what))),

@@ -11,8 +11,9 @@ use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, Volum
 use evenkeel_engine::{EngineError, RoomStep};
 use hyper::Method;
 
+use super::Attached;
 use super::lookup::{self, Found};
-use super::{export, make, view_change};
+use super::{attach, export, make, view_change};
 use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -57,27 +58,36 @@ pub(super) async fn grow(
     if size > old.size {
         view_change::carry_out(node, found, Command::Grow(size), what).await?;
     }
-    let Some(attached) = node.volumes.get(volume) else {
-        return Ok((size > old.size).then(|| format!("it has {size} bytes now")));
-    };
-    if attached.size() == size {
-        return Ok(None);
+    match node.volumes.get(volume) {
+        Some(attached) if attached.size() < size => {
+            show(node, &attached, size, what).await.map(Some)
+        }
+        _ => Ok((size > old.size).then(|| format!("it has {size} bytes now"))),
     }
+}
+
+/// Shows the new size to those who use an attached volume.
+async fn show(
+    node: &Arc<Node>,
+    attached: &Attached,
+    size: u64,
+    what: &str,
+) -> Result<String, ApiError> {
     attached.set_size(size);
     if let Some(wanted) = attached.nbd() {
         // Clients that are connected keep the size that they were told.
         node.nbd.unexport(attached.name());
-        export::start(node, &attached, wanted, what).await?;
+        export::start(node, attached, wanted, what).await?;
     }
     let nbd = match attached.nbd() {
         Some(_) => "; NBD clients see it when they connect again",
         None => "",
     };
     let device = match attached.device() {
-        Some(_) => "; its block device shows it after a detach and an attach",
+        Some(_) => attach::grow_device(node, attached, what).await?,
         None => "",
     };
-    Ok(Some(format!("it has {size} bytes now{nbd}{device}")))
+    Ok(format!("it has {size} bytes now{nbd}{device}"))
 }
 
 async fn make_room(

@@ -60,7 +60,7 @@ pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
 
 /// Another node on which the volume is attached, if it is: the first primary of its view.
 pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
-    view.primaries.iter().map(|p| p.node).find(|id| *id != node.identity.node)
+    view.primaries.iter().map(|p| p.id.node).find(|id| *id != node.identity.node)
 }
 
 /// The node that has to carry out what is asked of a volume: where it is attached, if that is not

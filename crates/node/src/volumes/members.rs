@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::replica::IntentLayout;
 use evenkeel_core::{Incarnation, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
@@ -227,7 +226,6 @@ async fn note_place(
 
 fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
     let size = found.view.replica_size();
-    let layout = IntentLayout::for_size(size);
     Superblock {
         sequence: 1,
         volume: found.view.volume,
@@ -237,8 +235,6 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
         data_offset: DATA_OFFSET,
         data_length: size,
         life: Incarnation(0),
-        intent_region: layout.region,
-        intent_capacity: layout.capacity as u32,
         metadata_offset: metadata_offset(size),
         saved: unix_seconds(),
         view: found.view.clone(),

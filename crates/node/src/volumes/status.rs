@@ -164,7 +164,8 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
 /// From the coordinator's view alone.
 fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
     let mut status = base(node, &stored.record, view);
-    status.primaries = view.primaries.iter().map(|p| primary(node, p.node)).collect();
+    status.primaries =
+        view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect();
     if let Some(primary) = status.primaries.first() {
         status.state = VolumeState::Unreachable;
         let name = &primary.node.name;
@@ -182,10 +183,11 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
     status
 }
 
-fn primary(node: &Node, id: evenkeel_core::NodeId) -> PrimaryStatus {
+fn primary(node: &Node, id: evenkeel_core::NodeId, slot: Option<u8>) -> PrimaryStatus {
     let here = id == node.identity.node;
     PrimaryStatus {
         node: node.coordinator.node_ref(id),
+        slot,
         alive: here || node.coordinator.node(id).is_some_and(|life| life.alive),
         here,
         device: None,
@@ -221,6 +223,9 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         chunk: view.geometry.chunk,
         protocol: protocol(view.protocol),
         bitmap: bitmap(view.bitmap),
+        region_size: view.intents.region,
+        open_regions: view.intents.places,
+        slots: view.intents.slots,
         rebuild: rebuild_rate(view.rebuild_limit),
         no_data: record.no_data,
         state: if record.stopped { VolumeState::Stopped } else { VolumeState::Detached },
@@ -310,9 +315,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let mut status = base(node, &attached.record(), &view);
     status.source = StatusSource::Primary;
     let here = attached.primary.node;
-    status.primaries = view.primaries.iter().map(|p| primary(node, p.node)).collect();
+    status.primaries =
+        view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect();
     if !status.primaries.iter().any(|p| p.here) {
-        status.primaries.push(primary(node, here));
+        status.primaries.push(primary(node, here, None));
     }
     let device = attached.device();
     for primary in status.primaries.iter_mut().filter(|primary| primary.here) {

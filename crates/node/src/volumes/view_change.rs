@@ -87,6 +87,10 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
             ErrorCode::WrongState,
             "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the replicas that are not",
         ),
+        ViewError::SlotHeld(_) | ViewError::SlotOpen(_) => (
+            ErrorCode::WrongState,
+            "Keep more slots, or wait until what is open there is resynchronised; a primary gives its slot back by `evenkeel detach`",
+        ),
         _ => (ErrorCode::WrongState, "See `evenkeel volume status`"),
     };
     ApiError::new(code, what, error.to_string(), action)
@@ -101,10 +105,7 @@ fn change(next: &mut View, command: Command) -> Result<(), ViewError> {
         Command::Add(new) => next.add(new),
         Command::Retire(id) => next.retire(id),
         Command::Grow(size) => next.grow(size),
-        Command::Change(change) => {
-            next.change(change);
-            Ok(())
-        }
+        Command::Change(change) => next.change(change),
         // Only a primary can do these.
         Command::Verify { .. } | Command::StopVerify | Command::Detach => Ok(()),
     }

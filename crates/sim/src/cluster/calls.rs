@@ -7,7 +7,7 @@ use evenkeel_core::*;
 
 use super::replicas::ReplicaSlot;
 use super::{Cluster, Event};
-use crate::coordinator::Question;
+use crate::coordinator::{Database, Question};
 use crate::describe;
 use crate::marks::Mark;
 use crate::queue::Time;
@@ -54,6 +54,14 @@ impl Cluster {
                 let at = self.coordinator.away_until;
                 self.queue.push(at, Event::CallArrives { primary, call, question });
             }
+            return;
+        }
+        // While a database is restored nobody gets anything from it but that it is too old.
+        let clock = self.nodes[self.primaries[primary].node].clock(self.now);
+        let view = self.primaries[primary].core.status(clock).view;
+        let known = self.coordinator.known().map(|known| known.generation);
+        let is_outdated = view.map(|view| view.generation) > known;
+        if self.coordinator.database() == Database::Restored && !is_outdated {
             return;
         }
         let before = self.coordinator.newest().clone();

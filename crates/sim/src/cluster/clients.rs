@@ -82,20 +82,21 @@ impl Cluster {
     }
 
     fn issue_write(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
-        let write = self.registers.next_number();
+        let write = self.lines.next_number();
         let (offset, _) = bytes(first, count);
         let payload = Sectors::new((first..first + count).map(|sector| stamp(write, sector)));
-        self.registers.begin(first, count, false, primary, self.moment + 1);
+        self.lines.begin(first, count, false, primary, self.moment + 1);
         let operation = Operation::Write { offset, payload, durable };
         self.request(primary, Kind::Change { write, durable }, operation);
     }
 
     fn issue_zero(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
-        let write = self.registers.next_number();
+        let write = self.lines.next_number();
         let all = self.random.chance(50) && self.is_log_large();
+        self.has_whole_requests |= all;
         let (first, count) = if all { (0, self.sectors) } else { (first, count) };
         let (offset, length) = bytes(first, count);
-        self.registers.begin(first, count, true, primary, self.moment + 1);
+        self.lines.begin(first, count, true, primary, self.moment + 1);
         let unmap = self.random.chance(500);
         let operation = Operation::Zero { offset, length, unmap, durable };
         self.request(primary, Kind::Change { write, durable }, operation);
@@ -178,7 +179,7 @@ impl Cluster {
                     );
                 }
                 if let Kind::Change { write, .. } = asked.kind {
-                    self.registers.fail(write);
+                    self.lines.fail(write);
                 }
             }
         }
@@ -194,10 +195,12 @@ impl Cluster {
         let read = Read { primary, invoked: asked.invoked, answered };
         match (asked.kind, reply) {
             (Kind::Change { write, durable }, Reply::Done) => {
-                self.registers.acknowledge(write, durable, answered);
+                self.lines.of_mut(primary).acknowledge(write, durable, answered);
                 self.judge_acknowledgement(primary, write, durable);
             }
-            (Kind::Flush, Reply::Done) => self.registers.flushed(primary, asked.invoked),
+            (Kind::Flush, Reply::Done) => {
+                self.lines.of_mut(primary).flushed(primary, asked.invoked)
+            }
             (Kind::Read { first, count }, Reply::Data(pieces)) => {
                 self.check_read(first, count, &pieces, read);
             }
@@ -218,7 +221,7 @@ impl Cluster {
             }
             for cell in piece.cells() {
                 self.mark_dirty_read(*cell, read.primary);
-                let verdict = self.registers.read(sector, *cell, read);
+                let verdict = self.lines.of_mut(read.primary).read(sector, *cell, read);
                 self.judge(verdict);
                 sector += 1;
             }
@@ -229,7 +232,7 @@ impl Cluster {
     }
 
     fn mark_dirty_read(&mut self, cell: u64, primary: usize) {
-        let change = self.registers.change(stamped(cell).0);
+        let change = self.lines.of(primary).change(stamped(cell).0);
         if cell != ZERO && change.is_some_and(|c| c.acknowledged.is_none() && c.primary != primary)
         {
             self.marks.reach(Mark::DirtyRead);
@@ -244,7 +247,7 @@ impl Cluster {
                 return self.fail("internal", format!("a map that does not fit: {extents:?}"));
             }
             for hole in (sector..sector + length).filter(|_| !extent.allocated) {
-                let verdict = self.registers.read(hole, ZERO, read);
+                let verdict = self.lines.of_mut(read.primary).read(hole, ZERO, read);
                 self.judge(verdict);
             }
             sector += length;

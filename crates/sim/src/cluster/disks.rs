@@ -2,7 +2,7 @@
 //! under way when a process ends may have been carried out or not; it never is afterwards (the next
 //! process gets the disk's lock only when all is over).
 
-use evenkeel_core::replica::{DiskAction, DiskError, DiskOutcome, MissingPage};
+use evenkeel_core::replica::{DiskAction, DiskError, DiskOutcome, MissingPage, OpenRegions};
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
@@ -43,7 +43,7 @@ enum Work {
     Flush { mark: u64 },
     Map { first: u32, count: u32 },
     Save { save: Save, generation: Generation },
-    SaveTable(TableSave, Vec<u64>),
+    SaveTable(TableSave, OpenRegions),
     SavePages(Vec<MissingPage>),
 }
 
@@ -131,6 +131,7 @@ impl Cluster {
             }
             DiskAction::SaveView(view) => {
                 let generation = view.generation;
+                self.judge_adoption(replica, view);
                 let save = self.replicas[replica].store.begin(view);
                 Some(Work::Save { save, generation })
             }
@@ -239,6 +240,7 @@ impl Cluster {
             Work::SavePages(pages) if fails.is_some() => {
                 interrupt_pages(&mut slot.disk, pages, &mut self.random);
             }
+            Work::SavePages(_) if self.sabotage == Some(Sabotage::ForgetBits) => {}
             Work::SavePages(pages) => write_pages(&mut slot.disk, pages),
         }
         pending.result = Some(fails.map_or(Ok(outcome), Err));
@@ -269,7 +271,7 @@ impl Cluster {
             Work::SaveTable(_, regions)
                 if succeeds && self.sabotage != Some(Sabotage::ForgetIntents) =>
             {
-                slot.open_regions = regions.iter().copied().collect();
+                slot.open_regions.insert(regions.slot, regions.clone());
             }
             _ => {}
         }
@@ -342,9 +344,11 @@ impl Cluster {
         }
         let primaries = &self.coordinator.newest().primaries;
         let rules = |primary: usize| {
-            self.primaries.get(primary).is_some_and(|slot| primaries.contains(&slot.id))
+            self.primaries
+                .get(primary)
+                .is_some_and(|slot| primaries.iter().any(|p| p.id == slot.id))
         };
-        let failed = |write: u32| self.registers.change(write).is_none_or(|c| c.failed);
+        let failed = |write: u32| self.lines.change(write).is_none_or(|c| c.failed);
         let verdict = self.order.takes((replica, sector), cell, is_copy, rules, failed);
         if verdict.is_err() {
             let (write, place) = stamped(cell);

@@ -28,6 +28,7 @@ impl Cluster {
         if !self.faulty {
             return;
         }
+        self.judge_differences();
         let weights = self.profile.faults.iter().map(|(_, weight)| weight).sum();
         let mut draw = self.random.below(weights);
         for index in 0..self.profile.faults.len() {
@@ -56,12 +57,7 @@ impl Cluster {
                 let other = self.random.index(self.nodes.len());
                 self.block(node, other, until);
             }
-            Fault::Isolate => {
-                for other in 0..self.nodes.len() {
-                    self.block(node, other, until);
-                    self.block(other, node, until);
-                }
-            }
+            Fault::Isolate => self.isolate(node, until),
             Fault::KillNode => self.stop_for(node, false, duration),
             Fault::RestartReplica => self.restart_replica(replica, duration),
             Fault::PowerCut => self.stop_for(node, true, duration),
@@ -75,7 +71,8 @@ impl Cluster {
             Fault::Takeover => {
                 // A node runs one primary of a volume at a time: a lock sees to that.
                 let is_here = self.living_primaries().any(|p| self.primaries[p].node == node);
-                if self.nodes[node].up && !is_here && self.living_primaries().count() < 3 {
+                let is_possible = self.nodes[node].up && self.coordinator.is_usable();
+                if is_possible && !is_here && self.living_primaries().count() < 3 {
                     self.attach(node);
                 }
             }
@@ -94,6 +91,8 @@ impl Cluster {
             Fault::CoordinatorAway => self.coordinator.away_until = until,
             Fault::Operator => self.operate(replica, until),
             Fault::Members => self.change_members(replica),
+            Fault::Layout => self.change_intents(),
+            Fault::Assembly => self.plan_assembly(node, until),
             Fault::Detach => self.command_somewhere(Command::Detach),
             Fault::NoConnections => self.no_connections_until = until,
             Fault::SlowNetwork => self.slow_network_until = until,
@@ -113,6 +112,14 @@ impl Cluster {
             let darkness = if self.random.chance(700) { MICROSECOND * 500 } else { darkness };
             self.log(|| format!("   link {link}"));
             self.cut_link(link, darkness);
+        }
+    }
+
+    /// A node reaches no other, and none reaches it.
+    pub(super) fn isolate(&mut self, node: usize, until: Time) {
+        for other in 0..self.nodes.len() {
+            self.block(node, other, until);
+            self.block(other, node, until);
         }
     }
 

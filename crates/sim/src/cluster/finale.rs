@@ -24,7 +24,11 @@ const LOOKS: u32 = 64;
 impl Cluster {
     pub(super) fn finale(&mut self) -> Result<(), Violation> {
         self.log(|| "== the faults end".into());
+        self.judge_differences();
         self.heal();
+        if !self.bring_together()? {
+            return Ok(());
+        }
         if self.random.chance(400) {
             self.bury_some();
         }
@@ -49,6 +53,25 @@ impl Cluster {
         }
         let why = reached.err().unwrap_or_default();
         Err(Violation::new("I11", format!("the cluster does not recover after all faults: {why}")))
+    }
+
+    /// If the coordinator's database is lost, or the volume stopped, it is put together first: nobody can
+    /// say otherwise who may die. Whether that succeeds: it may be refused that nothing in-sync is left of
+    /// a mirror, which ends the run.
+    fn bring_together(&mut self) -> Result<bool, Violation> {
+        if self.coordinator.is_usable() {
+            return Ok(true);
+        }
+        for _ in 0..LOOKS {
+            self.advance(self.now + self.profile.patience() / u64::from(LOOKS / 4))?;
+            if self.assemble_at_last() {
+                return Ok(true);
+            }
+        }
+        if self.operators.found_nothing {
+            return Ok(false);
+        }
+        Err(Violation::new("I11", "the volume can't be put together with all its disks"))
     }
 
     /// Lets some nodes die whose loss the volume must survive.
@@ -90,6 +113,9 @@ impl Cluster {
     /// What operators do when they are back: bring back replicas that wait for a command, and
     /// attach the volume if it is attached nowhere.
     fn tend(&mut self) {
+        if !self.assemble_at_last() {
+            return;
+        }
         self.attach_if_needed();
         let view = self.coordinator.newest().clone();
         let Some(primary) = self.serving_primary() else { return };
@@ -116,7 +142,7 @@ impl Cluster {
         }
     }
 
-    fn is_dead(&self, replica: ReplicaId) -> bool {
+    pub(super) fn is_dead(&self, replica: ReplicaId) -> bool {
         let slot = self.replicas.iter().find(|slot| slot.id == replica);
         slot.is_some_and(|slot| self.nodes[slot.node].dead)
     }
@@ -133,7 +159,7 @@ impl Cluster {
             return Err("no primary serves".into());
         };
         let view = self.coordinator.newest();
-        if view.primaries != [self.primaries[primary].id] {
+        if view.primaries.len() != 1 || !view.has_primary(self.primaries[primary].id) {
             return Err(format!("the newest view does not name primary {primary} alone"));
         }
         for other in self.living_primaries() {

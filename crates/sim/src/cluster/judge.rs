@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use evenkeel_core::replica::ALL_OPEN;
+use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::*;
 
 use super::Cluster;
+use super::replicas::ReplicaSlot;
 use crate::marks::Mark;
+use crate::network::Party;
 use crate::oracles::agreement::{self, Member};
+use crate::oracles::lines;
 use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
@@ -16,15 +19,15 @@ const MOST_REFUSALS: u32 = 2_000;
 
 /// A run of sectors of the volume that lies on one mirror, and where.
 #[derive(Debug, Clone, Copy)]
-struct Part {
-    mirror: usize,
-    volume_sector: u32,
+pub(super) struct Part {
+    pub mirror: usize,
+    pub volume_sector: u32,
     replica_sector: u32,
-    count: u32,
+    pub count: u32,
 }
 
 impl Cluster {
-    fn parts(&self, first: u32, count: u32) -> Vec<Part> {
+    pub(super) fn parts(&self, first: u32, count: u32) -> Vec<Part> {
         let (geometry, mirrors) = (self.profile.geometry, self.profile.placement.len());
         let sector = u64::from(SECTOR);
         let (offset, length) = (u64::from(first) * sector, u64::from(count) * sector);
@@ -55,6 +58,10 @@ impl Cluster {
     /// I7: a rebuild copies only what it must, if it is known what that is.
     fn judge_copy(&mut self, replica: usize, action: &DiskAction<Sectors>) {
         let DiskAction::Write { offset, payload } = action else { return };
+        if self.is_relaid {
+            // What is open has been rounded to regions of another size.
+            return;
+        }
         let slot = &self.replicas[replica];
         let view = slot.core.as_ref().map(|core| core.status().view);
         let record = view.as_ref().and_then(|view| view.replica(slot.id)).map(|(_, r)| *r);
@@ -70,18 +77,22 @@ impl Cluster {
     /// I5: a write begins only when all regions that it touches are open on the disk.
     fn judge_intent(&mut self, replica: usize, action: &DiskAction<Sectors>) {
         let DiskAction::Write { offset, payload } = action else { return };
-        let region = self.profile.layout.region;
         let end = offset + u64::from(payload.length());
-        let open = &self.replicas[replica].open_regions;
-        if open.contains(&ALL_OPEN) {
-            return;
-        }
-        let closed = (offset / region..end.div_ceil(region)).find(|region| !open.contains(region));
-        if let Some(closed) = closed {
+        let slot = &self.replicas[replica];
+        let is_open = |table: &OpenRegions| {
+            let mut regions = offset / table.region..end.div_ceil(table.region);
+            table.is_all() || regions.all(|region| table.open.binary_search(&region).is_ok())
+        };
+        let view = slot.core.as_ref().map(|core| core.status().view);
+        let primaries = view.map(|view| view.primaries).unwrap_or_default();
+        // Only the slots of those count who may write in the adopted view.
+        let mut own = primaries.iter().filter_map(|primary| slot.open_regions.get(&primary.slot));
+        if !own.any(is_open) {
+            let slots: Vec<_> = primaries.iter().map(|primary| primary.slot).collect();
             self.fail(
                 "I5",
                 format!(
-                    "replica {replica} writes to region {closed}, which is not open on its disk"
+                    "replica {replica} writes to bytes {offset} to {end}, which are not open on its disk in slot {slots:?}"
                 ),
             );
         }
@@ -132,8 +143,15 @@ impl Cluster {
         let moment = self.tick_moment();
         let volume = 0..self.sectors;
         let parts = self.parts(volume.start, volume.end);
-        let is_relaxed = self.coordinator.newest().protocol != Protocol::C;
-        let volatile = std::mem::replace(&mut self.relaxed, is_relaxed);
+        let slot = &self.primaries[primary];
+        let Some(view) = slot.core.status(self.nodes[slot.node].clock(self.now)).view else {
+            return self.fail("I4", format!("primary {primary} serves without a view"));
+        };
+        let era = lines::era(&view);
+        self.lines.serves(primary, era);
+        let is_newest_era = era == lines::era(self.coordinator.newest());
+        let is_relaxed = view.protocol != Protocol::C;
+        let volatile = !is_newest_era || std::mem::replace(&mut self.relaxed, is_relaxed);
         let mut lost = vec![volatile; volume.len()];
         for slot in self.replicas.iter().filter(|slot| !slot.lost.is_empty()) {
             for part in parts.iter().filter(|part| part.mirror == slot.mirror) {
@@ -144,8 +162,11 @@ impl Cluster {
                 }
             }
         }
-        self.registers.serving(primary, moment, |sector| lost[sector as usize]);
-        self.replicas.iter_mut().for_each(|slot| slot.lost.clear());
+        let lost = |sector: u32| lost.get(sector as usize).copied().unwrap_or(true);
+        self.lines.of_mut(primary).serving(primary, moment, lost);
+        if is_newest_era {
+            self.replicas.iter_mut().for_each(|slot| slot.lost.clear());
+        }
     }
 
     /// A replica is not in-sync any more: what its machine took back can't be read from it.
@@ -164,11 +185,14 @@ impl Cluster {
                 format!("primary {primary} acknowledges write #{write} without a view"),
             );
         };
-        let Some(change) = self.registers.change(write).cloned() else { return };
+        let Some(change) = self.lines.change(write).cloned() else { return };
         for part in self.parts(change.first, change.count) {
             let members = view.mirrors[part.mirror].members();
             let members: Vec<_> =
                 members.filter_map(|record| self.member(record, write, part, primary)).collect();
+            if view.protocol == Protocol::A && !durable && self.had_local(primary, write, part) {
+                continue;
+            }
             let verdict = agreement::check(view.protocol, durable, &members);
             self.judge(verdict.map_err(|mut violation| {
                 let (first, count) = (part.volume_sector, part.count);
@@ -176,6 +200,22 @@ impl Cluster {
                 violation
             }));
         }
+    }
+
+    /// Whether a replica on the primary's node has a part of a write. It decided about that part, and may
+    /// have left before the parts on other mirrors were decided; the others have it in their queues.
+    fn had_local(&self, primary: usize, write: u32, part: Part) -> bool {
+        let has_room = |slot: &ReplicaSlot| slot.disk.sectors() >= part.replica_sector + part.count;
+        let mut local = self.replicas.iter().filter(|slot| {
+            let is_here = slot.node == self.primaries[primary].node;
+            is_here && slot.mirror == part.mirror && has_room(slot)
+        });
+        local.any(|slot| {
+            (0..part.count).all(|n| {
+                let cell = slot.disk.content(part.replica_sector + n);
+                self.lines.of(primary).supersedes(part.volume_sector + n, cell, write)
+            })
+        })
     }
 
     /// What is to be seen of a part of a write at one member.
@@ -188,14 +228,14 @@ impl Cluster {
     ) -> Option<Member> {
         let replica = self.replicas.iter().position(|slot| slot.id == record.id)?;
         let slot = &self.replicas[replica];
-        let change = self.registers.change(write)?;
+        let change = self.lines.change(write)?;
         // It answered the view that made it a member after the write began: the copy brings it.
         let joined = slot.joined.range(record.since..).next().map_or(self.moment, |(_, at)| *at);
         let came_later = record.state == ReplicaState::Rebuilding && change.invoked <= joined;
         let holds = |content: &dyn Fn(u32) -> Cell| {
             (0..part.count).all(|n| {
                 let cell = content(part.replica_sector + n);
-                self.registers.supersedes(part.volume_sector + n, cell, write)
+                self.lines.of(primary).supersedes(part.volume_sector + n, cell, write)
             })
         };
         Some(Member {
@@ -237,12 +277,55 @@ impl Cluster {
 
     /// A volume was detached cleanly: everything is flushed and equal, and the view says so.
     pub(super) fn judge_clean_detach(&mut self, primary: usize) {
-        self.registers.detached(primary);
+        self.lines.of_mut(primary).detached(primary);
         let view = self.coordinator.newest();
-        if view.primaries.contains(&self.primaries[primary].id) {
+        if Some(lines::era(view)) != self.era_of(primary) {
+            // It has detached what was given up meanwhile.
+        } else if view.has_primary(self.primaries[primary].id) {
             self.fail("I6", format!("primary {primary} detached, but the newest view names it"));
         } else if view.primaries.is_empty() {
             self.judge_convergence("after a clean detach");
+        }
+    }
+
+    /// The era of the view by which a primary works.
+    fn era_of(&self, primary: usize) -> Option<lines::EraKey> {
+        let slot = &self.primaries[primary];
+        let status = slot.core.status(self.nodes[slot.node].clock(self.now));
+        status.view.as_ref().map(lines::era)
+    }
+
+    /// I3: what a replica adopts goes on from what it has adopted.
+    pub(super) fn judge_adoption(&mut self, replica: usize, view: &View) {
+        let slot = &self.replicas[replica];
+        let Some(core) = &slot.core else { return };
+        let old = View { generation: slot.adopted, ..core.status().view };
+        if lines::era(&old) != lines::era(view) {
+            self.marks.reach(Mark::EraAdopted);
+        }
+        if !view.continues(&old) {
+            let (generation, before) = (view.generation, old.generation);
+            self.fail("I3", format!("replica {replica} adopts generation {generation}, which does not go on from its own, {before}"));
+        }
+    }
+
+    /// I3: a replica is asked, in the generation that it has adopted, by one of its own era only.
+    pub(super) fn judge_era(&mut self, replica: usize, link: LinkId, message: &Message) {
+        let (Message::Write { id, .. } | Message::Zero { id, .. } | Message::Read { id, .. }) =
+            message
+        else {
+            return;
+        };
+        let asks = self.network.links.get(&link).map(|link| link.ends[0].party);
+        let theirs = match asks {
+            Some(Party::Primary(primary)) => self.era_of(primary),
+            _ => None,
+        };
+        let Some(core) = &self.replicas[replica].core else { return };
+        let own = core.status();
+        let is_meant = own.view.generation == id.generation && !own.is_adopting;
+        if is_meant && theirs.is_some_and(|theirs| theirs != lines::era(&own.view)) {
+            self.fail("I3", format!("replica {replica} takes {message:?} of another era"));
         }
     }
 

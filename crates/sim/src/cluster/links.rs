@@ -6,6 +6,7 @@ use evenkeel_core::*;
 use super::{Cluster, Event};
 use crate::codec::Frame;
 use crate::describe;
+use crate::marks::Mark;
 use crate::network::Party;
 use crate::payload::Sectors;
 use crate::queue::Time;
@@ -124,6 +125,9 @@ impl Cluster {
         let (here, there) = (state.ends[mine].node, state.ends[1 - mine].node);
         let delay = self.latency(here, there);
         let (message, payload) = self.tamper(message, payload);
+        if let Message::Copied { content: CopyContent::Begins { zeroes, .. }, .. } = message {
+            self.marks.reach(if zeroes > 0 { Mark::FoundEmpty } else { Mark::FoundData });
+        }
         let Some(state) = self.network.links.get_mut(&link) else { return };
         let end = &mut state.ends[1 - mine];
         let arrives = (self.now + delay).max(end.last_arrival);
@@ -195,6 +199,7 @@ impl Cluster {
                 if let Message::Settled { generation, through } = message {
                     self.note_settled(replica, link, generation, through);
                 }
+                self.judge_era(replica, link, &message);
                 let payload = self.note_arrival(replica, &message, payload);
                 self.step_replica(replica, ReplicaEvent::Message { link, message, payload });
             }

@@ -37,6 +37,9 @@ impl Cluster {
     /// view, which does not know it yet.
     fn add_replica(&mut self, mirror: usize, role: Role) {
         let Some(primary) = self.serving_primary() else { return };
+        if !self.coordinator.is_usable() {
+            return;
+        }
         let up: Vec<_> = (0..self.nodes.len()).filter(|node| self.nodes[*node].up).collect();
         if up.is_empty() {
             return;
@@ -46,7 +49,7 @@ impl Cluster {
         let replica = self.replicas.len();
         let id = ReplicaId(replica as u128 + 1);
         let place = replicas::Place { id, mirror, node };
-        self.replicas.push(replicas::make(&self.profile, &view, place));
+        self.replicas.push(replicas::make(&view, place));
         self.queue.push(self.now, Event::ReplicaStarts { replica, life: 0 });
         let node = NodeId(node as u128 + 1);
         self.command(primary, Command::Add(Newcomer { id, node, mirror, role }));
@@ -56,6 +59,9 @@ impl Cluster {
     /// meanwhile may lack the room: it can't adopt the view.
     fn grow(&mut self) {
         let Some(primary) = self.serving_primary() else { return };
+        if !self.coordinator.is_usable() {
+            return;
+        }
         let block = self.profile.geometry.block_size / SECTOR;
         let more = self.random.between(1, 40) as u32 * block;
         let sectors = (self.sectors + more).min(self.profile.most_sectors() / block * block);
@@ -82,13 +88,7 @@ impl Cluster {
 
     /// Whether the volume has ever become larger.
     pub(super) fn has_grown(&self) -> bool {
-        self.sectors > self.profile.sectors()
-    }
-
-    /// Whether the intent logs have room for a request as long as the volume.
-    pub(super) fn is_log_large(&self) -> bool {
-        let layout = self.profile.layout;
-        layout.capacity as u64 > u64::from(self.sectors) * u64::from(SECTOR) / layout.region + 1
+        self.sectors > self.profile.sectors() || self.coordinator.was_touched
     }
 
     /// A view was committed: notes what it does to the members.
@@ -118,6 +118,7 @@ impl Cluster {
         if before.protocol != after.protocol {
             self.marks.reach(Mark::ProtocolChanged);
         }
+        self.mark_intents(before, after);
         self.relaxed |= after.protocol != Protocol::C;
     }
 }

@@ -1,11 +1,14 @@
 //! One simulated cluster: the shipped primaries and replicas between simulated disks, links, clocks
 //! and a coordinator, all driven by one queue of events in virtual time.
 
+mod assembly;
 mod calls;
 mod clients;
+mod differences;
 mod disks;
 mod faults;
 mod finale;
+mod intents;
 mod judge;
 mod links;
 mod members;
@@ -22,14 +25,16 @@ use crate::log::Log;
 use crate::marks::Marks;
 use crate::network::Network;
 use crate::oracles::Violation;
+use crate::oracles::lines::{self, Lines};
 use crate::oracles::minimal::Minimal;
 use crate::oracles::order::Order;
-use crate::oracles::registers::{Moment, Registers};
+use crate::oracles::registers::Moment;
 use crate::payload::Sectors;
 use crate::profile::Profile;
 use crate::queue::{Queue, Time};
 use crate::random::Random;
 use crate::sabotage::Sabotage;
+use assembly::{Operators, Trouble};
 use links::Dial;
 use nodes::Node;
 use primaries::PrimarySlot;
@@ -91,6 +96,10 @@ enum Event {
         answer: CoordinatorAnswer,
     },
     Attach,
+    /// Something happens after which the volume has to be put together.
+    Trouble(Trouble),
+    /// Somebody puts the volume together from its disks.
+    Assemble,
     NodeStarts {
         node: usize,
         life: u32,
@@ -134,7 +143,8 @@ pub struct Cluster {
     primaries: Vec<PrimarySlot>,
     network: Network,
     coordinator: Coordinator,
-    registers: Registers,
+    operators: Operators,
+    lines: Lines,
     order: Order,
     minimal: Minimal,
     /// Counts client events, for the oracles.
@@ -148,6 +158,10 @@ pub struct Cluster {
     /// Whether, since a primary began to serve last, any view acknowledged by A or B: the next one
     /// may find writes gone that no flush covers.
     relaxed: bool,
+    /// Whether a client has made a request as long as the volume.
+    has_whole_requests: bool,
+    /// Whether the size of the intent logs has changed.
+    is_relaid: bool,
     no_connections_until: Time,
     slow_network_until: Time,
     sabotage: Option<Sabotage>,
@@ -175,14 +189,17 @@ impl Cluster {
             replicas: replicas::create(&profile, &view),
             primaries: Vec::new(),
             network: Network::new(profile.nodes),
+            lines: Lines::new(profile.most_sectors(), lines::era(&view)),
             coordinator: Coordinator::new(view),
-            registers: Registers::new(profile.most_sectors()),
+            operators: Operators::default(),
             sectors: profile.sectors(),
             order: Order::default(),
             minimal: Minimal::default(),
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
+            has_whole_requests: false,
+            is_relaid: false,
             relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,
             slow_network_until: 0,
@@ -287,6 +304,8 @@ impl Cluster {
                 self.call_answered(primary, call, answer);
             }
             Event::Attach => self.attach_if_needed(),
+            Event::Trouble(trouble) => self.trouble(trouble),
+            Event::Assemble => self.assemble_planned(),
             Event::NodeStarts { node, life } => self.node_starts(node, life),
             Event::ReplicaStarts { replica, life } => self.replica_starts(replica, life),
             Event::Fault => self.inject(),

@@ -64,6 +64,9 @@ impl Cluster {
         }
         self.nodes[node].up = true;
         self.log(|| format!("node {node} starts"));
+        if self.coordinator.stopped {
+            return;
+        }
         for replica in 0..self.replicas.len() {
             if self.replicas[replica].node == node {
                 let at = self.now + self.random.below(2 * MILLISECOND);

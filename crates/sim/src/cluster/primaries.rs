@@ -55,6 +55,9 @@ impl Cluster {
         if self.living_primaries().next().is_some() {
             return;
         }
+        if !self.coordinator.is_usable() || self.operators.is_held {
+            return self.plan_attach();
+        }
         let up: Vec<_> = (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect();
         if up.is_empty() {
             return self.plan_attach();
@@ -203,7 +206,7 @@ impl Cluster {
                 self.marks.reach(Mark::Resent);
             }
             let is_over = |write| {
-                let change = self.registers.change(write);
+                let change = self.lines.of(primary).change(write);
                 change.is_none_or(|c| c.primary != primary || c.failed || c.acknowledged.is_some())
             };
             let verdict = self.order.sends(primary, id.sequence, payload.cells(), is_over);
@@ -244,6 +247,7 @@ impl Cluster {
             EndReason::Fenced => self.marks.reach(Mark::Fenced),
             EndReason::LostWrites => self.marks.reach(Mark::LostWrites),
             EndReason::DetachedUnclean => self.marks.reach(Mark::DetachedUnclean),
+            EndReason::NoVolume | EndReason::CoordinatorBehind if self.coordinator.was_touched => {}
             EndReason::NoVolume | EndReason::CoordinatorBehind => {
                 self.fail(
                     "internal",
@@ -273,6 +277,10 @@ impl Cluster {
                 if self.primaries[primary].waiting.take().is_none() {
                     self.fail("I11", format!("primary {primary} resumed, but had not suspended"));
                 }
+            }
+            Note::OtherLineage(replica) if self.coordinator.was_touched => {
+                self.operators.apart.insert(replica);
+                self.marks.reach(Mark::EraRefused);
             }
             Note::OtherLineage(replica) => {
                 self.fail("internal", format!("replica {replica} is of another lineage"));

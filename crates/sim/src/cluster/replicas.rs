@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use evenkeel_core::replica::{ALL_OPEN, FoundPage, ReplicaConfig};
+use evenkeel_core::replica::{FoundPage, OpenRegions, ReplicaConfig};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
@@ -37,8 +37,8 @@ pub(super) struct ReplicaSlot {
     pub ended: Moment,
     /// The generation that is saved in the superblocks.
     pub adopted: Generation,
-    /// The regions that are open in the intent log on its disk.
-    pub open_regions: BTreeSet<u64>,
+    /// The regions that are open in the intent log on its disk, slot by slot.
+    pub open_regions: BTreeMap<u8, OpenRegions>,
     /// Disk actions under way.
     pub pending: BTreeMap<u64, Pending>,
     pub last_action: u64,
@@ -83,6 +83,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         geometry: profile.geometry,
         protocol: profile.protocol,
         bitmap: profile.bitmap,
+        intents: profile.layout,
         rebuild_limit: RebuildLimit::None,
         mirrors: mirrors
             .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
@@ -104,17 +105,15 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
     let nodes = profile.placement.iter().flatten();
     let places = view.replicas().zip(nodes);
     places
-        .map(|((mirror, record), node)| {
-            make(profile, view, Place { id: record.id, mirror, node: *node })
-        })
+        .map(|((mirror, record), node)| make(view, Place { id: record.id, mirror, node: *node }))
         .collect()
 }
 
 /// A new replica with this view in its superblocks.
-pub(super) fn make(profile: &Profile, view: &View, place: Place) -> ReplicaSlot {
+pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
     let Place { id, mirror, node } = place;
     let sectors = (view.replica_size() / u64::from(SECTOR)) as u32;
-    let (store, superblock) = Store::create(id, mirror as u32, view, profile.layout);
+    let (store, superblock) = Store::create(id, mirror as u32, view);
     ReplicaSlot {
         id,
         node,
@@ -127,7 +126,7 @@ pub(super) fn make(profile: &Profile, view: &View, place: Place) -> ReplicaSlot 
         incarnation: Incarnation(0),
         ended: 0,
         adopted: view.generation,
-        open_regions: BTreeSet::new(),
+        open_regions: BTreeMap::new(),
         pending: BTreeMap::new(),
         last_action: 0,
         fence: Fence::default(),
@@ -144,7 +143,11 @@ impl Cluster {
     pub(super) fn replica_starts(&mut self, replica: usize, life: u32) {
         let node = self.replicas[replica].node;
         let slot = &mut self.replicas[replica];
-        if slot.life != life || slot.core.is_some() || !self.nodes[node].up {
+        if slot.life != life
+            || slot.core.is_some()
+            || !self.nodes[node].up
+            || self.coordinator.stopped
+        {
             return;
         }
         let life = Incarnation(self.random.bits() | 1);
@@ -159,7 +162,7 @@ impl Cluster {
         }
         let generation = found.view.generation;
         let open_regions = found.open_regions.clone();
-        slot.open_regions = open_regions.iter().copied().collect();
+        slot.open_regions = open_regions.iter().map(|table| (table.slot, table.clone())).collect();
         let mirror = slot.mirror;
         let is_damaged = found.missing.iter().any(|page| matches!(page, FoundPage::Damaged { .. }));
         self.find_open(mirror, &open_regions, is_damaged);
@@ -171,7 +174,6 @@ impl Cluster {
             boot: self.nodes[node].boot,
             view: found.view,
             saved_life: found.saved_life,
-            layout: found.layout,
             open_regions: found.open_regions,
             missing: found.missing,
             settings: self.profile.settings,
@@ -190,12 +192,16 @@ impl Cluster {
     }
 
     /// Told to the oracle of what rebuilds copy.
-    fn find_open(&mut self, mirror: usize, regions: &[u64], is_damaged: bool) {
-        for region in regions {
-            let one = (*region != ALL_OPEN).then_some(*region);
-            self.minimal.found_open(mirror, one);
+    fn find_open(&mut self, mirror: usize, found: &[OpenRegions], is_damaged: bool) {
+        if self.is_relaid {
+            return;
         }
-        if is_damaged {
+        for table in found.iter().filter(|table| !table.is_all()) {
+            for region in &table.open {
+                self.minimal.found_open(mirror, Some(*region));
+            }
+        }
+        if is_damaged || found.iter().any(OpenRegions::is_all) {
             self.minimal.found_open(mirror, None);
         }
     }

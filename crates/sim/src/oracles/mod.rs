@@ -4,6 +4,7 @@
 //!
 //! - [`registers`] (**I1 durable, I2 fresh, I3 fenced reads**): every sector is a register. See
 //!   there for what a crash may take back.
+//! - [`lines`]: a forced assembly begins another line of descent; each is judged by itself.
 //! - [`agreement`] (**I4 agreed**): at the moment of an acknowledgement the simulator looks at the
 //!   disks of all members of the primary's view. It permits a member to hold something newer (a
 //!   later or concurrent write), and excuses a replica whose life ended since the write began
@@ -27,6 +28,7 @@
 
 pub mod agreement;
 pub mod fencing;
+pub mod lines;
 pub mod minimal;
 pub mod order;
 pub mod registers;

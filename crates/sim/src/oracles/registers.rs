@@ -56,7 +56,7 @@ struct Cluster {
     may_be_lost: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Sector {
     clusters: Vec<Cluster>,
     /// By which primary's reads the content was settled, and what it is.
@@ -75,7 +75,7 @@ pub struct Read {
 }
 
 /// All sectors of a volume and all that was asked of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Registers {
     sectors: Vec<Sector>,
     /// Number 0 is the empty start.
@@ -218,6 +218,16 @@ impl Registers {
                     cluster.may_be_lost = true;
                 }
             }
+        }
+    }
+
+    /// Somebody took a loss: in these sectors any write may be gone, read and flushed as it is.
+    pub fn lose(&mut self, lost: impl Fn(u32) -> bool) {
+        for change in &mut self.changes {
+            change.durable &= !(change.first..change.first + change.count).any(&lost);
+        }
+        for (_, sector) in (0..).zip(&mut self.sectors).filter(|(number, _)| lost(*number)) {
+            sector.clusters.iter_mut().for_each(|cluster| cluster.may_be_lost = true);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The chain of views: what the coordinator may be asked to commit.
 
-use evenkeel_core::{ReplicaState, View};
+use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, View};
 
 use super::Violation;
 
@@ -11,7 +11,7 @@ use super::Violation;
 pub fn check(old: &View, new: &View) -> Result<(), Violation> {
     let fault = |oracle, text: String| Err(Violation::new(oracle, text));
     let generation = new.generation;
-    if !new.is_valid() || new.parent != old.generation || generation != old.generation.next() {
+    if !new.follows(old) {
         return fault("I4", format!("generation {generation} is not a valid successor: {new:?}"));
     }
     let is_same = (new.volume, new.lineage) == (old.volume, old.lineage);
@@ -41,6 +41,43 @@ pub fn check(old: &View, new: &View) -> Result<(), Violation> {
         let text =
             format!("generation {generation} takes over with several in-sync replicas: {new:?}");
         return fault("I8", text);
+    }
+    Ok(())
+}
+
+/// Judges the first view of an era against the newest view of those found that it goes on from.
+///
+/// # Errors
+/// If it can't be adopted by those who have adopted that; or if nobody took a loss, and it goes on without
+/// a replica that may have newer data (V7), or calls one in-sync that was not.
+pub fn check_assembly(
+    kept: &View,
+    new: &View,
+    found: &[ReplicaId],
+    forced: bool,
+) -> Result<(), Violation> {
+    let generation = new.generation;
+    let fault = |text: &str| {
+        let text = format!("generation {generation} of a new era {text}: {new:?}");
+        Err(Violation::new("I4", text))
+    };
+    let is_anew = new.coordinator != kept.coordinator && new.lineage != kept.lineage;
+    if !new.is_valid() || generation <= kept.generation || !is_anew || new.volume != kept.volume {
+        return fault("is not valid");
+    }
+    let was_in_sync = |record: &ReplicaRecord| {
+        kept.replica(record.id).is_some_and(|(_, r)| r.state == ReplicaState::InSync)
+    };
+    let mut in_sync = new.replicas().filter(|(_, r)| r.state == ReplicaState::InSync);
+    if !forced && in_sync.any(|(_, record)| !was_in_sync(record)) {
+        return fault("calls in-sync what was not");
+    }
+    let mut members = kept.mirrors.iter().flat_map(|mirror| mirror.members());
+    if !forced && members.any(|record| !found.contains(&record.id)) {
+        return fault("goes on without a replica that may have newer data");
+    }
+    if !kept.primaries.is_empty() && new.primaries.is_empty() {
+        return fault("forgets that the last primary has not detached");
     }
     Ok(())
 }

@@ -83,6 +83,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     generation: Generation(numbers[2]),
                     lineage: Lineage(ids[2]),
                     state,
+                    open_slots: numbers[1] as u32,
                 },
             }
         ),
@@ -92,7 +93,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 0 => Message::Adopted { generation },
                 1 => Message::DiskFailed { generation, failure },
                 2 => Message::Ping { generation, number },
-                3 => Message::Pong { generation, number },
+                3 => Message::Pong { generation, number, open_slots: number as u32 },
                 4 => Message::Fenced { generation },
                 5 => Message::Settled { generation, through: Sequence(number) },
                 6 => Message::LogFilling { generation },
@@ -107,6 +108,8 @@ fn rebuilds() -> impl Strategy<Value = Message> {
     let contents = prop_oneof![
         select(vec![CopyContent::Data, CopyContent::Zeroes, CopyContent::Refused]),
         failures().prop_map(CopyContent::Failed),
+        (0..=LONGEST_ZERO / 2, 0..=LONGEST_ZERO / 2)
+            .prop_map(|(zeroes, data)| CopyContent::Begins { zeroes, data }),
     ];
     let ranges = (0..1u64 << 60, 1..=LONGEST_PAYLOAD);
     (numbers, contents, progress(), ranges, any::<u128>(), 0..9).prop_map(

@@ -56,16 +56,16 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         }
         kind::DISK_FAILED => Message::DiskFailed { generation, failure: failure(fields)? },
         kind::PING => Message::Ping { generation, number },
-        kind::PONG => Message::Pong { generation, number },
+        kind::PONG => Message::Pong { generation, number, open_slots: fields.length },
         kind::FENCED => Message::Fenced { generation },
         kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
         kind::DRAINED => Message::Drained { generation, token, is_busy: has(BUSY) },
         kind::COPY => {
-            let length = no_longer_than(LONGEST_PAYLOAD)?;
+            let length = no_longer_than(LONGEST_ZERO)?;
             Message::Copy { generation, token, offset, length }
         }
         kind::COPIED => {
-            let content = content_from_code(fields.code);
+            let content = content_from(fields);
             Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
         }
         kind::REBUILD_DONE => Message::RebuildDone { generation },
@@ -192,6 +192,7 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
         generation: Generation(fields.generation),
         lineage: Lineage(body.u128()?),
         state,
+        open_slots: fields.length,
     })
 }
 

@@ -1,6 +1,8 @@
 //! The front end on one end of a socket that keeps messages apart, in place of the kernel.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use evenkeel_core::{Extent, Payload};
 use evenkeel_engine::frontend::FrontendAction;
@@ -29,7 +31,7 @@ impl Kernel {
         for end in [&socket, &other] {
             rustix::net::sockopt::set_socket_send_buffer_size(end, 8 << 20).unwrap();
         }
-        let frontend = FuseFrontend::new(other, SIZE, 512);
+        let frontend = FuseFrontend::new(other, Arc::new(AtomicU64::new(SIZE)), 512);
         let context = FrontendContext::detached(memory);
         let mut kernel = Self { socket, frontend, context, waits: 0, unique: 0 };
         assert_eq!(kernel.event(FrontendEvent::Started).len(), 0);

@@ -31,8 +31,8 @@ fn answer() -> ExamineAnswer {
                     ]]
                 },
                 "intents": {"places": 64, "region_size": 1048576, "slots": [{
-                    "slot": 0, "sequences": [null, 2], "copies": ["damaged", "good"],
-                    "all_open": false, "open": [0, 7], "bytes": 2097152
+                    "slot": 0, "holder": null, "sequences": [null, 2], "copies": ["damaged", "good"],
+                    "all_open": false, "region_size": 1048576, "open": [0, 7], "bytes": 2097152
                 }]},
                 "bitmaps": [{"place": 0, "replica": "0badcafe-0000", "since": 6, "counts": true,
                     "blocks": 3, "bytes": 12288}]

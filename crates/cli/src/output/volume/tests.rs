@@ -21,6 +21,7 @@ fn volume() -> VolumeStatus {
     let value = serde_json::json!({
         "id": "5e000000-0000-0000-0000-000000000000", "name": "music", "size": 4u64 << 30,
         "block_size": 512, "chunk": 65536, "protocol": "C", "bitmap": "internal",
+        "region_size": 1048576, "open_regions": 1024, "slots": 1,
         "rebuild": {"limit": "none"},
         "no_data": {"policy": "suspend", "seconds": 120},
         "state": "serving", "health": "rebuilding", "reason": "the replica on n3 is rebuilding",
@@ -50,7 +51,7 @@ fn the_status_shows_every_replica_and_why() {
     let expected = "\
 volume music [UUR] rebuilding, serving
   why       the replica on n3 is rebuilding
-  layout    4G, 3 replicas, protocol C, bitmap internal, block size 512, generation 7; without data requests wait 2 min
+  layout    4G, 3 replicas, protocol C, bitmap internal (1024 regions of 1M), block size 512, generation 7; without data requests wait 2 min
   attached  on n1 as /dev/evenkeel/music (fuse-loop)
   export    nbd by n1, 2 clients
             nbd+unix:///music?socket=/run/music.sock

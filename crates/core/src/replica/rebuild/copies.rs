@@ -2,6 +2,9 @@
 //! has answered all writes that were sent there before; copy what is lacking there, run by run; let
 //! the waiting writes go.
 //!
+//! Of a long lacking run the source is first asked how it begins, in the same way: what was never
+//! written there, or was trimmed, is zeroed here and not read.
+//!
 //! Whatever goes wrong, the region is let go and begun again later, so writes are held for
 //! [`crate::Settings::longest_hold`] and one disk action at most.
 
@@ -9,18 +12,22 @@ use core::ops::Range;
 use std::collections::BTreeSet;
 
 use super::super::{DiskAction, DiskError, Replica};
-use super::{Context, Phase, RETRY_PAUSE, Source};
+use super::{Context, Phase, RETRY_PAUSE, Rebuild, Source};
 use crate::ids::*;
 use crate::message::{CopyContent, Message, RebuildWait};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
 use crate::replica::flush::FlushWaiter;
-use crate::settings::{BLOCK, REGION};
+use crate::settings::{BLOCK, LONGEST_ZERO, REGION};
 use crate::time::Instant;
 use crate::view::RebuildLimit;
 
-/// Blocks of the unit that is held and drained at once.
+/// Blocks of the unit that is held and drained at once while no client is busy.
 const UNIT: u64 = (REGION / BLOCK) as u64;
+/// The same while clients are: their requests wait for as little as possible, on the disks as well.
+const SMALL_UNIT: u64 = UNIT / 8;
+/// Blocks of the longest unit that the source is asked about without reading it.
+const SURVEY: u64 = (LONGEST_ZERO / BLOCK) as u64;
 /// Runs of one region that are copied at once.
 const MOST_RUNS: usize = 16;
 /// Units after which what was copied is made durable, so that it can be crossed off.
@@ -29,7 +36,9 @@ const FLUSH_AFTER: u64 = 64;
 /// One region on its way.
 #[derive(Debug)]
 pub(super) struct Copy {
-    /// From the first lacking block to the last one.
+    /// What the rebuild has seen to when it is over.
+    unit: Range<u64>,
+    /// Of that, from the first lacking block to the last one.
     blocks: Range<u64>,
     /// The first block that no run has been begun for.
     next: u64,
@@ -43,6 +52,30 @@ pub(super) struct Copy {
     writing: usize,
     /// Given up, but for what is being written.
     is_let_go: bool,
+}
+
+impl Rebuild {
+    /// What is held for the beginning of a lacking run: a unit that is copied, or a longer one of which
+    /// the source has not told what it holds.
+    fn unit_at(&self, now: Instant, run: &Range<u64>) -> Range<u64> {
+        if run.end - run.start > UNIT && !self.dense.contains(&run.start) {
+            return run.start..run.end.min(run.start + SURVEY);
+        }
+        let length = if self.pace.is_busy(now) { SMALL_UNIT } else { UNIT };
+        let start = run.start / length * length;
+        start..start + length
+    }
+}
+
+impl Copy {
+    /// Whether it asks what there is to be copied.
+    fn is_survey(&self) -> bool {
+        self.blocks.end - self.blocks.start > UNIT
+    }
+
+    fn overlaps(&self, unit: &Range<u64>) -> bool {
+        self.unit.start < unit.end && unit.start < self.unit.end
+    }
 }
 
 #[derive(Debug)]
@@ -78,8 +111,8 @@ impl<P: Payload> Replica<P> {
             && rebuild.pace.may_begin(cx.now)
             && self.view.rebuild_limit != RebuildLimit::Paused
         {
-            let Some(blocks) = self.next_region() else { break };
-            self.begin_copy(cx, blocks);
+            let Some((unit, blocks)) = self.next_region(cx.now) else { break };
+            self.begin_copy(cx, unit, blocks);
         }
         let Some(rebuild) = &mut self.rebuild else { return };
         if rebuild.phase == Phase::Copying
@@ -96,36 +129,41 @@ impl<P: Payload> Replica<P> {
     /// Whether every primary of the adopted view has a session here: each has to drain.
     fn everyone_connected(&self) -> bool {
         !self.view.primaries.is_empty()
-            && self.view.primaries.iter().all(|p| self.open_primaries().any(|(_, open)| open == *p))
+            && self
+                .view
+                .primaries
+                .iter()
+                .all(|p| self.open_primaries().any(|(_, open)| open == p.id))
     }
 
-    /// From the first lacking block to the last one in the next region that is not under way.
-    fn next_region(&mut self) -> Option<Range<u64>> {
+    /// The next region that is not under way, and in it from the first lacking block to the last one.
+    fn next_region(&mut self, now: Instant) -> Option<(Range<u64>, Range<u64>)> {
         let rebuild = self.rebuild.as_mut()?;
+        if rebuild.copies.values().any(Copy::is_survey) {
+            return None;
+        }
         for from in [rebuild.cursor, 0] {
             rebuild.cursor = from;
             while let Some(run) = rebuild.lacking.first_run(rebuild.cursor..u64::MAX) {
-                let unit = run.start / UNIT;
-                let end = (unit + 1) * UNIT;
-                rebuild.cursor = end;
-                if rebuild.copies.values().any(|copy| copy.blocks.start / UNIT == unit) {
+                let unit = rebuild.unit_at(now, &run);
+                rebuild.cursor = unit.end;
+                if rebuild.copies.values().any(|copy| copy.overlaps(&unit)) {
                     continue;
                 }
-                let last = rebuild.lacking.runs(run.start..end).last();
-                return last.map(|last| run.start..last.end);
+                let last = rebuild.lacking.runs(run.start..unit.end).last();
+                return last.map(|last| (unit, run.start..last.end));
             }
         }
         None
     }
 
-    fn begin_copy(&mut self, cx: &mut Context<'_, P>, blocks: Range<u64>) {
+    fn begin_copy(&mut self, cx: &mut Context<'_, P>, unit: Range<u64>, blocks: Range<u64>) {
         let token = CopyToken(self.next_number());
         let bytes = self.bytes_of(&blocks);
         let limit = self.view.rebuild_limit;
         let Some(rebuild) = &mut self.rebuild else { return };
-        let runs = rebuild.lacking.runs(blocks.clone());
-        let lacking = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
         let copy = Copy {
+            unit,
             next: blocks.start,
             blocks,
             lock: 0,
@@ -135,7 +173,11 @@ impl<P: Payload> Replica<P> {
             writing: 0,
             is_let_go: false,
         };
-        rebuild.pace.began(cx.now, lacking, limit);
+        if !copy.is_survey() {
+            let runs = rebuild.lacking.runs(copy.blocks.clone());
+            let lacking = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
+            rebuild.pace.began(cx.now, lacking, limit);
+        }
         rebuild.copies.insert(token, copy);
         let lock = self.hold(cx, token, bytes.start, (bytes.end - bytes.start) as u32);
         if let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) {
@@ -231,6 +273,12 @@ impl<P: Payload> Replica<P> {
                 DiskAction::Write { offset, payload }
             }
             (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
+            (CopyContent::Begins { zeroes, data }, None) => {
+                match self.surveyed(cx, token, zeroes.min(length) / BLOCK, data.div_ceil(BLOCK)) {
+                    Some(length) => DiskAction::Zero { offset, length, unmap: true },
+                    None => return,
+                }
+            }
             (CopyContent::Failed(_), _) => {
                 return self.lose_source(cx, RebuildWait::SourceMedium(offset));
             }
@@ -248,6 +296,35 @@ impl<P: Payload> Replica<P> {
         copy.is_alive = true;
         let lock = copy.lock;
         self.begin_held(cx, lock, token.0, action);
+    }
+
+    /// The source has told how a long run begins: so many blocks of zeroes, then so many of data. Returns
+    /// the bytes to be zeroed.
+    fn surveyed(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        token: CopyToken,
+        zeroes: u32,
+        data: u32,
+    ) -> Option<u32> {
+        let rebuild = self.rebuild.as_mut()?;
+        let run = rebuild.runs.get_mut(&token)?;
+        let region = run.region;
+        let (start, end) = (run.blocks.start + u64::from(zeroes), run.blocks.end);
+        run.blocks.end = start;
+        let copy = rebuild.copies.get_mut(&region)?;
+        copy.unit.end = start;
+        // One question for each unit at most, however small the pieces are.
+        let known = (start + u64::from(data)).max((start / UNIT + 1) * UNIT);
+        rebuild.dense = start..known.min(end.max(start));
+        rebuild.cursor = start;
+        if zeroes > 0 {
+            return Some(zeroes * BLOCK);
+        }
+        copy.is_let_go = true;
+        rebuild.runs.remove(&token);
+        self.read_runs(cx, region);
+        None
     }
 
     /// A copied run is on the disk, or could not be written.
@@ -284,9 +361,8 @@ impl<P: Payload> Replica<P> {
         let Some(rebuild) = &mut self.rebuild else { return };
         let Some(copy) = rebuild.copies.remove(&region) else { return };
         rebuild.pace.ended(cx.now, cx.now.since(copy.since), share);
-        let unit = copy.blocks.start / UNIT * UNIT;
-        if rebuild.lacking.first_run(unit..unit + UNIT).is_none() {
-            rebuild.unflushed.insert(unit..unit + UNIT);
+        if rebuild.lacking.first_run(copy.unit.clone()).is_none() {
+            rebuild.unflushed.insert(copy.unit);
         }
         let flush_due = rebuild.unflushed.count() >= FLUSH_AFTER * UNIT;
         self.end_operation(cx, copy.lock);

@@ -36,6 +36,13 @@ pub struct ChangeVolumeRequest {
     pub replicas: Option<usize>,
     /// Where replicas may differ after a crash.
     pub bitmap: Option<VolumeBitmap>,
+    /// Bytes of one region of the intent logs, as for a new volume.
+    pub region_size: Option<u64>,
+    /// Regions that may be open at once, as for a new volume.
+    pub open_regions: Option<u16>,
+    /// Slots of the intent logs, 1 to 32. Fewer only while no primary holds one that would go, and no
+    /// region is open in it.
+    pub slots: Option<u8>,
     /// How fast rebuilds may go.
     pub rebuild: Option<RebuildRate>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).

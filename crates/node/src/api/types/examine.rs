@@ -200,10 +200,10 @@ pub struct ExaminedMember {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExaminedIntents {
     /// Regions that may be open at a time.
-    pub places: u32,
-    /// Bytes of one region.
+    pub places: u16,
+    /// Bytes of one region by its view.
     pub region_size: u64,
-    /// The slots that were ever used, and always the first.
+    /// The slots that the view has, and others that were ever used.
     pub slots: Vec<ExaminedSlot>,
 }
 
@@ -211,7 +211,9 @@ pub struct ExaminedIntents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExaminedSlot {
     /// Its number.
-    pub slot: u64,
+    pub slot: u8,
+    /// The node whose primary holds it by the adopted view; `null`: nobody.
+    pub holder: Option<String>,
     /// Sequences of its copies A and B; `null`: that copy is damaged or was never written.
     pub sequences: [Option<u64>; 2],
     /// What each copy is.
@@ -219,6 +221,8 @@ pub struct ExaminedSlot {
     /// Whether all regions count as open: the table says so (`--bitmap none`), or one was written
     /// and neither copy is whole.
     pub all_open: bool,
+    /// Bytes of one region when the table was saved.
+    pub region_size: u64,
     /// The open regions, ascending; region *n* begins at byte *n* times the region's size.
     pub open: Vec<u64>,
     /// Bytes of data that the open regions cover.

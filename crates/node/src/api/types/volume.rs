@@ -60,6 +60,17 @@ pub struct CreateVolumeRequest {
     /// Where replicas may differ after a crash.
     #[serde(default)]
     pub bitmap: VolumeBitmap,
+    /// Bytes of one region of the intent logs: a power of two, 64 KiB to 1 GiB. `null`: 1 MiB if
+    /// replicas have less than 4 GiB, else 4 MiB.
+    #[serde(default)]
+    pub region_size: Option<u64>,
+    /// Regions that may be open at once: at most 2032, and at least what the longest request, of
+    /// 128 MiB, touches. `null`: 1024.
+    #[serde(default)]
+    pub open_regions: Option<u16>,
+    /// Slots of the intent logs, of which each primary has one, 1 to 32. `null`: 1.
+    #[serde(default)]
+    pub slots: Option<u8>,
     /// Logical block size, 512 or 4096; `null`: 512 where every disk allows it, else 4096.
     #[serde(default)]
     pub block_size: Option<u32>,
@@ -105,6 +116,9 @@ impl CreateVolumeRequest {
             stripe: default_stripe(),
             protocol: VolumeProtocol::default(),
             bitmap: VolumeBitmap::default(),
+            region_size: None,
+            open_regions: None,
+            slots: None,
             block_size: None,
             chunk: default_chunk(),
             no_data: NoData::default(),
@@ -141,6 +155,12 @@ pub struct VolumePlan {
     pub chunk: u32,
     /// When a write is acknowledged.
     pub protocol: VolumeProtocol,
+    /// Bytes of one region of the intent logs.
+    pub region_size: u64,
+    /// Regions that may be open at once.
+    pub open_regions: u16,
+    /// Slots of the intent logs.
+    pub slots: u8,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,
     /// Bytes that each replica takes on its disk, with its superblock.
@@ -258,6 +278,12 @@ pub struct VolumeStatus {
     pub protocol: VolumeProtocol,
     /// Where replicas may differ after a crash.
     pub bitmap: VolumeBitmap,
+    /// Bytes of one region of the intent logs.
+    pub region_size: u64,
+    /// Regions that may be open at once.
+    pub open_regions: u16,
+    /// Slots of the intent logs, of which each primary has one.
+    pub slots: u8,
     /// How fast rebuilds may go.
     pub rebuild: RebuildRate,
     /// What to do while no in-sync replica of a mirror answers.
@@ -335,6 +361,9 @@ pub enum WaitsFor {
 pub struct PrimaryStatus {
     /// The node.
     pub node: NodeRef,
+    /// Its slot of the intent logs; `null`: none yet.
+    #[serde(default)]
+    pub slot: Option<u8>,
     /// Whether that node is alive.
     pub alive: bool,
     /// Whether it is the node that answers.

@@ -57,7 +57,7 @@ impl Inner {
                 if *newest == view {
                     return Ok(Answer::Done);
                 }
-                let mut nodes = newest.primaries.iter().map(|primary| primary.node.to_string());
+                let mut nodes = newest.primaries.iter().map(|primary| primary.id.node.to_string());
                 let attached = nodes.any(|primary| primary != node && self.alive(&primary));
                 if replaces != Some(newest.generation.0) || attached {
                     return newest_answer(newest);

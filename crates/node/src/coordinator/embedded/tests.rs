@@ -1,4 +1,4 @@
-use evenkeel_core::{Generation, Incarnation, PrimaryId};
+use evenkeel_core::{Generation, Incarnation, PrimaryId, PrimaryRecord};
 
 use super::*;
 use crate::disks::tests::superblock;
@@ -58,8 +58,8 @@ pub(super) fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
     coordinator.answer(Request::Swap { node: by.to_string(), view }).unwrap()
 }
 
-fn primary(node: NodeId, incarnation: u64) -> PrimaryId {
-    PrimaryId { node, incarnation: Incarnation(incarnation) }
+fn primary(node: NodeId, incarnation: u64) -> PrimaryRecord {
+    PrimaryRecord { id: PrimaryId { node, incarnation: Incarnation(incarnation) }, slot: 0 }
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Why a volume is not assembled, in sentences.
 
 use evenkeel_core::ReplicaRecord;
+use evenkeel_core::assembly::{Refusal, Side};
 
-use super::judge::Refusal;
-use super::sides::Side;
 use super::{Candidate, Replica};
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::unix_seconds;
@@ -37,41 +36,63 @@ pub(super) fn name_in_use(what: &str, name: &str) -> ApiError {
     ApiError::new(ErrorCode::NameInUse, what, why, advice)
 }
 
-/// In-sync replicas are missing: who, and how old what was found is.
-pub(super) fn incomplete(
+/// Why the decision was no; of a split brain [`super::split::refuse`] tells more.
+pub(super) fn refused(
     node: &Node,
     candidate: &Candidate,
-    side: &Side,
+    side: Option<&Side>,
     refusal: Refusal,
     what: &str,
 ) -> ApiError {
+    match (refusal, side) {
+        (Refusal::Attached, _) => {
+            attached(what, candidate.attached.as_deref().unwrap_or("that does not answer"))
+        }
+        (Refusal::Missing(records), Some(side)) => missing(node, candidate, side, &records, what),
+        (Refusal::NothingOf(mirror), Some(side)) => nothing_of(candidate, side, mirror, what),
+        _ => nothing_found(what, &[]),
+    }
+}
+
+/// What was found, and how old it is.
+fn found(candidate: &Candidate) -> String {
     let found: Vec<String> = candidate.replicas.iter().map(age).collect();
-    let found = match found.is_empty() {
+    match found.is_empty() {
         true => "nothing was found".to_owned(),
         false => format!("found: {}", found.join("; ")),
-    };
-    let generation = side.head.generation;
-    match refusal {
-        Refusal::Missing(records) => {
-            let missing: Vec<String> = records.iter().map(|r| named(node, candidate, r)).collect();
-            let why = format!(
-                "by the newest view found (generation {generation}) these replicas are in-sync as well, or were about to be, and may have newer data: {}. {found}",
-                missing.join(", ")
-            );
-            let name = &candidate.name;
-            let advice = format!(
-                "Bring those disks, or start their nodes, and name their paths. If they are lost for good, `evenkeel volume assemble {name} --force` goes on with what is there: what only they have is lost"
-            );
-            ApiError::new(ErrorCode::Incomplete, what, why, advice)
-        }
-        Refusal::NothingOf(mirror) => {
-            let why = format!(
-                "of mirror {mirror} no replica was found that the newest view (generation {generation}) calls in-sync; {found}"
-            );
-            let advice = "Bring a disk with an in-sync replica of that mirror: without one its data are gone, and this cannot be forced";
-            ApiError::new(ErrorCode::Incomplete, what, why, advice)
-        }
     }
+}
+
+/// In-sync replicas are missing: who, and how old what was found is.
+fn missing(
+    node: &Node,
+    candidate: &Candidate,
+    side: &Side,
+    records: &[ReplicaRecord],
+    what: &str,
+) -> ApiError {
+    let missing: Vec<String> = records.iter().map(|r| named(node, candidate, r)).collect();
+    let why = format!(
+        "by the newest view found (generation {}) these replicas are in-sync as well, or were about to be, and may have newer data: {}. {}",
+        side.head.generation,
+        missing.join(", "),
+        found(candidate)
+    );
+    let name = &candidate.name;
+    let advice = format!(
+        "Bring those disks, or start their nodes, and name their paths. If they are lost for good, `evenkeel volume assemble {name} --force` goes on with what is there: what only they have is lost"
+    );
+    ApiError::new(ErrorCode::Incomplete, what, why, advice)
+}
+
+fn nothing_of(candidate: &Candidate, side: &Side, mirror: usize, what: &str) -> ApiError {
+    let why = format!(
+        "of mirror {mirror} no replica was found that the newest view (generation {}) calls in-sync; {}",
+        side.head.generation,
+        found(candidate)
+    );
+    let advice = "Bring a disk with an in-sync replica of that mirror: without one its data are gone, and this cannot be forced";
+    ApiError::new(ErrorCode::Incomplete, what, why, advice)
 }
 
 /// A replica that is missing, or was found as an older copy of itself.

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_core::assembly::Side;
 use evenkeel_core::{ReplicaState, View};
 
 use super::compare::{self, Pair};
-use super::sides::Side;
 use super::{Candidate, Refused, Replica};
 use crate::api::types::{SplitBrain, SplitReplica, SplitSide};
 use crate::api::{ApiError, ErrorCode};
@@ -174,7 +174,7 @@ pub(super) async fn save(
     node: &Arc<Node>,
     candidate: &Candidate,
     kept: &Side,
-    lost: &[Side],
+    lost: &[&Side],
     file: &Path,
     what: &str,
 ) -> Result<Vec<String>, ApiError> {

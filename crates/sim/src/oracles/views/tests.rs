@@ -24,6 +24,7 @@ fn view() -> View {
         geometry: Geometry { size: 4096, block_size: 512, chunk: 4096 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         mirrors: vec![MirrorView { replicas: vec![replica(1), replica(2)] }],
         primaries: Vec::new(),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use evenkeel_core::{CoordinatorId, Incarnation, Lineage, PrimaryId};
+use evenkeel_core::{CoordinatorId, Incarnation, Lineage, PrimaryId, PrimaryRecord};
 
 use super::super::tests::{ALPHA, BETA, create, node, open, volume};
 use super::*;
@@ -42,7 +42,8 @@ fn a_stopped_volume_is_not_attached_and_its_replicas_are_kept_closed() {
         }
     };
     let mut attached = view.successor();
-    attached.primaries = vec![PrimaryId { node: ALPHA, incarnation: Incarnation(1) }];
+    attached.primaries =
+        vec![PrimaryRecord { id: PrimaryId { node: ALPHA, incarnation: Incarnation(1) }, slot: 0 }];
     let attach = || {
         let view = ViewText::encode(&attached).unwrap();
         coordinator.answer(Request::Swap { node: ALPHA.to_string(), view }).unwrap()
@@ -84,7 +85,8 @@ fn what_is_attached_on_a_live_node_is_not_taken_over() {
     let (web, view) = volume(&coordinator, "web");
     create(&coordinator, &web);
     let mut attached = view.successor();
-    attached.primaries = vec![PrimaryId { node: BETA, incarnation: Incarnation(1) }];
+    attached.primaries =
+        vec![PrimaryRecord { id: PrimaryId { node: BETA, incarnation: Incarnation(1) }, slot: 0 }];
     let text = ViewText::encode(&attached).unwrap();
     coordinator.answer(Request::Swap { node: BETA.to_string(), view: text }).unwrap();
     let taken = stored(&web, &next(&attached));

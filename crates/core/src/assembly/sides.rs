@@ -1,10 +1,10 @@
 //! Which of several views is the newest, and whether their replicas were written apart.
 
-use evenkeel_core::View;
+use crate::view::View;
 
 /// Views that follow from each other, and the newest of them.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Side {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
     /// The newest.
     pub head: View,
     /// All of them, by their index in the question.
@@ -22,7 +22,8 @@ fn is_older(view: &View, than: &View) -> bool {
 
 /// The sides that views belong to. One: all follow from each other, as they should. A view that is
 /// older than several heads belongs to all their sides.
-pub(super) fn sides(views: &[&View]) -> Vec<Side> {
+#[must_use]
+pub fn sides(views: &[&View]) -> Vec<Side> {
     let is_head = |view: &View| !views.iter().any(|other| is_older(view, other));
     let mut sides: Vec<Side> = Vec::new();
     for view in views.iter().filter(|view| is_head(view)) {

@@ -1,19 +1,13 @@
-//! The first view of a volume that is put together from its disks (rule V7): only with every replica
-//! that the newest view found calls in-sync or rebuilding, unless somebody takes the loss. Why so is in
-//! `docs/replication.md`.
+//! The first view of a volume that is put together from its disks: only with every replica that the
+//! newest view found calls in-sync or rebuilding, unless somebody takes the loss.
 
-use evenkeel_core::view::Cause;
-use evenkeel_core::{
-    CoordinatorId, Generation, Lineage, NodeId, PrimaryId, ReplicaId, ReplicaRecord, ReplicaState,
-    View,
-};
-use evenkeel_format::Superblock;
-
-use super::sides::Side;
+use super::Side;
+use crate::ids::*;
+use crate::view::{Cause, PrimaryRecord, ReplicaRecord, ReplicaState, View};
 
 /// What a new era is begun with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
+pub struct Start {
     /// Who commits its views: drawn anew, so that no older coordinator is obeyed.
     pub coordinator: CoordinatorId,
     /// The line of descent of its data: drawn anew.
@@ -28,14 +22,26 @@ pub(super) struct Start {
 
 /// A replica that was found, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Present<'a> {
-    pub superblock: &'a Superblock,
+pub struct Present<'a> {
+    /// Which.
+    pub replica: ReplicaId,
+    /// The life in which its superblocks were saved.
+    pub life: Incarnation,
+    /// The view in them.
+    pub view: &'a View,
+    /// The node that has it.
     pub node: NodeId,
 }
 
 /// Why a volume cannot be put together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
+    /// Neither a replica was found, nor does the coordinator know it.
+    NothingFound,
+    /// There are several sides, and nobody chose one of them.
+    WrittenApart,
+    /// It is attached somewhere.
+    Attached,
     /// In-sync or rebuilding replicas were not found, or what was found is an older copy of them.
     Missing(Vec<ReplicaRecord>),
     /// Of this mirror nothing was found that could be in-sync, which cannot be forced.
@@ -46,10 +52,10 @@ pub(super) enum Refusal {
 ///
 /// # Errors
 /// See [`Refusal`].
-pub(super) fn next_view(
+pub fn next_view(
     kept: &View,
     present: &[Present<'_>],
-    lost: &[Side],
+    lost: &[&Side],
     start: Start,
 ) -> Result<View, Refusal> {
     let mut base = kept.clone();
@@ -75,10 +81,10 @@ pub(super) fn next_view(
             continue;
         }
         match (found, record.state) {
-            (Some(found), _) if !is_of(&found.superblock.view, kept) => {
+            (Some(found), _) if !is_of(found.view, kept) => {
                 untrusted.push((record.id, Cause::Operator));
             }
-            (Some(found), ReplicaState::InSync) if !is_as_recorded(found.superblock, record) => {
+            (Some(found), ReplicaState::InSync) if !is_as_recorded(&found, record) => {
                 untrusted.push((record.id, Cause::Restarted));
             }
             // One that was rebuilding may have become in-sync by a view that those found were
@@ -101,7 +107,7 @@ pub(super) fn next_view(
 /// a later one may have writes that none of those found has: should it return, it counts as written
 /// apart.
 fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
-    let views = present.iter().map(|found| &found.superblock.view);
+    let views = present.iter().map(|found| found.view);
     let of_era = views.filter(|view| {
         (view.coordinator, view.lineage) == (kept.coordinator, kept.lineage)
             && view.generation <= kept.generation
@@ -110,7 +116,7 @@ fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
 }
 
 fn find<'a>(present: &[Present<'a>], id: ReplicaId) -> Option<Present<'a>> {
-    present.iter().find(|found| found.superblock.replica == id).copied()
+    present.iter().find(|found| found.replica == id).copied()
 }
 
 /// Where nothing that counts as in-sync was found of a mirror: the newest replica that was in-sync in
@@ -120,22 +126,21 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
     let mut promoted = Vec::new();
     for mirror in &kept.mirrors {
         let counts = |record: &ReplicaRecord| {
-            find(present, record.id).is_some_and(|found| {
-                is_of(&found.superblock.view, kept) && is_as_recorded(found.superblock, record)
-            })
+            find(present, record.id)
+                .is_some_and(|found| is_of(found.view, kept) && is_as_recorded(&found, record))
         };
         if mirror.in_sync().any(counts) {
             continue;
         }
         let was_in_sync = |found: &Present<'_>| {
-            let view = &found.superblock.view;
-            let own = view.replica(found.superblock.replica);
+            let view = found.view;
+            let own = view.replica(found.replica);
             is_of(view, kept) && own.is_some_and(|(_, r)| r.state == ReplicaState::InSync)
         };
         let found = mirror.replicas.iter().filter_map(|record| find(present, record.id));
-        let best = found.filter(was_in_sync).max_by_key(|found| found.superblock.view.generation);
+        let best = found.filter(was_in_sync).max_by_key(|found| found.view.generation);
         let Some(best) = best else { continue };
-        let (id, life) = (best.superblock.replica, best.superblock.life);
+        let (id, life) = (best.replica, best.life);
         // What they say of a replica that is in-sync already does not matter.
         let _ = next.admit(id, life);
         let _ = next.complete(id, life);
@@ -155,8 +160,8 @@ fn is_of(view: &View, head: &View) -> bool {
 
 /// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it was
 /// saved in the life that the view names, since it became in-sync.
-fn is_as_recorded(superblock: &Superblock, record: &ReplicaRecord) -> bool {
-    superblock.life == record.incarnation && superblock.view.generation >= record.since
+fn is_as_recorded(found: &Present<'_>, record: &ReplicaRecord) -> bool {
+    found.life == record.incarnation && found.view.generation >= record.since
 }
 
 /// Makes replicas stale that have to be copied as a whole. One that its mirror cannot do without is
@@ -191,7 +196,8 @@ fn take_out(
 /// unknown here, so it counts as one of this node.
 fn take_over(next: &mut View, here: NodeId) {
     if let Some(last) = next.primaries.first() {
-        next.primaries = vec![PrimaryId { node: here, incarnation: last.incarnation }];
+        let id = PrimaryId { node: here, incarnation: last.id.incarnation };
+        next.primaries = vec![PrimaryRecord { id, slot: last.slot }];
     }
 }
 

@@ -1,44 +1,5 @@
-use evenkeel_core::{Incarnation, MirrorView, VolumeId};
-
 use super::*;
-use crate::disks::tests::superblock;
-
-const HERE: NodeId = NodeId(50);
-
-/// A view of one mirror with replicas 1 to 3 in these states, in generation 9.
-fn view(states: [ReplicaState; 3]) -> View {
-    let sample = superblock(1 << 20).view;
-    let sample = View { volume: VolumeId(4), generation: Generation(9), ..sample };
-    let record = |(n, state)| ReplicaRecord {
-        id: ReplicaId(n),
-        state,
-        since: Generation(7),
-        incarnation: Incarnation(3),
-        missing_since: (state != ReplicaState::InSync).then_some(Generation(7)),
-        ..sample.mirrors[0].replicas[0]
-    };
-    let replicas = (1..).zip(states).map(record).collect();
-    View { mirrors: vec![MirrorView { replicas }], ..sample }
-}
-
-fn disk(id: u128, view: &View) -> Superblock {
-    Superblock {
-        replica: ReplicaId(id),
-        volume: view.volume,
-        life: Incarnation(3),
-        view: view.clone(),
-        ..superblock(1 << 20)
-    }
-}
-
-fn start(force: bool) -> Start {
-    let (coordinator, lineage) = (CoordinatorId(90), Lineage(91));
-    Start { coordinator, lineage, now: 1, here: HERE, force }
-}
-
-fn present(disks: &[Superblock]) -> Vec<Present<'_>> {
-    disks.iter().map(|superblock| Present { superblock, node: HERE }).collect()
-}
+use crate::assembly::tests::{Disk, HERE, disk, present, start, view};
 
 fn states(view: &View) -> Vec<ReplicaState> {
     view.mirrors[0].replicas.iter().map(|record| record.state).collect()
@@ -108,7 +69,7 @@ fn by_force_a_stale_replica_is_taken_as_it_was_when_it_left() {
 #[test]
 fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
     let newest = view([InSync, InSync, Faulty]);
-    let old_life = Superblock { life: Incarnation(2), ..disk(2, &newest) };
+    let old_life = Disk { life: Incarnation(2), ..disk(2, &newest) };
     let early = disk(2, &View { generation: Generation(6), ..newest.clone() });
     for second in [old_life, early] {
         let disks = [disk(1, &newest), second.clone()];
@@ -124,10 +85,12 @@ fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
 #[test]
 fn an_unclean_end_is_remembered() {
     let mut newest = view([InSync, InSync, Stale]);
-    newest.primaries = vec![PrimaryId { node: NodeId(7), incarnation: Incarnation(8) }];
+    let primary =
+        |node| PrimaryRecord { id: PrimaryId { node, incarnation: Incarnation(8) }, slot: 0 };
+    newest.primaries = vec![primary(NodeId(7))];
     let disks = [disk(1, &newest), disk(2, &newest)];
     let next = next_view(&newest, &present(&disks), &[], start(false)).unwrap();
-    assert_eq!(next.primaries, [PrimaryId { node: HERE, incarnation: Incarnation(8) }]);
+    assert_eq!(next.primaries, [primary(HERE)]);
 }
 
 #[test]
@@ -140,7 +103,7 @@ fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
     };
     let (kept, lost) = (alone(1, 20), alone(2, 21).successor().successor());
     let disks = [disk(1, &kept), disk(2, &lost)];
-    let side = Side { head: lost.clone(), members: vec![1] };
+    let side = &Side { head: lost.clone(), members: vec![1] };
     let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
     assert_eq!(states(&next), [InSync, Stale, Stale]);
     assert_eq!(next.mirrors[0].replicas[1].missing_since, None);

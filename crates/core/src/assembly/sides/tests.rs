@@ -1,13 +1,10 @@
-use evenkeel_core::{CoordinatorId, Generation, Lineage, ReplicaState, view::Cause};
-
 use super::*;
-use crate::disks::tests::superblock;
+use crate::assembly::tests;
+use crate::ids::*;
+use crate::view::{Cause, ReplicaState};
 
 fn view(generation: u64) -> View {
-    let mut view = superblock(1 << 20).view;
-    (view.volume, view.generation) = (evenkeel_core::VolumeId(1), Generation(generation));
-    view.mirrors[0].replicas[0].id = evenkeel_core::ReplicaId(1);
-    view
+    View { generation: Generation(generation), ..tests::view([ReplicaState::InSync; 3]) }
 }
 
 fn forced(from: &View, mark: u128) -> View {

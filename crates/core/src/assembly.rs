@@ -1,0 +1,79 @@
+//! Putting a volume together from its disks alone (rule V7): which of the views found is the newest,
+//! whether replicas were written apart, and by which view the volume goes on, or why not. Why so is in
+//! `docs/replication.md`.
+//!
+//! All of it are pure functions: what was found comes in, a view or a refusal goes out.
+
+mod judge;
+mod sides;
+
+pub use judge::{Present, Refusal, Start, next_view};
+pub use sides::{Side, sides};
+
+use crate::view::View;
+
+/// What somebody wants to put together, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The replicas that were found.
+    pub present: &'a [Present<'a>],
+    /// What the coordinator knows, if it knows the volume.
+    pub known: Option<&'a View>,
+    /// Whether a node that answers has it attached.
+    pub is_attached: bool,
+    /// The sides of all these views, as [`sides`] tells them.
+    pub sides: &'a [Side],
+    /// The side that somebody chose, if there are several.
+    pub keep: Option<usize>,
+}
+
+/// How a volume goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The coordinator knows the newest view: by that.
+    Known,
+    /// By this view, the first of a new era.
+    Begin(Box<View>),
+}
+
+impl Question<'_> {
+    /// Decides it. The same question again, once the coordinator has the view, is answered with
+    /// [`Decision::Known`].
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn decide(&self, start: Start) -> Result<Decision, Refusal> {
+        let kept = match (self.sides, self.keep) {
+            ([], _) => return Err(Refusal::NothingFound),
+            ([_], _) => 0,
+            (_, Some(kept)) => kept,
+            (_, None) => return Err(Refusal::WrittenApart),
+        };
+        let side = &self.sides[kept];
+        let others = self.sides.iter().enumerate().filter(|(index, _)| *index != kept);
+        let lost: Vec<&Side> = others.map(|(_, side)| side).collect();
+        let begin = |force| next_view(&side.head, self.present, &lost, Start { force, ..start });
+        if lost.is_empty() && self.is_known(side) {
+            // Force is for what can't go on as it is.
+            let goes_on = || begin(false).is_ok();
+            if !start.force || self.is_attached || goes_on() {
+                return Ok(Decision::Known);
+            }
+        }
+        if self.is_attached {
+            return Err(Refusal::Attached);
+        }
+        begin(start.force).map(|view| Decision::Begin(Box::new(view)))
+    }
+
+    /// Whether the coordinator knows the newest view. While a volume is attached its replicas may be
+    /// a moment ahead of what was read there.
+    fn is_known(&self, side: &Side) -> bool {
+        let Some(view) = self.known else { return false };
+        let era = |view: &View| (view.coordinator, view.lineage);
+        *view == side.head || (self.is_attached && era(view) == era(&side.head))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The intent log: one [`IntentLog`] per slot.
+//!
+//! A primary's writes open regions in its own slot only. What is open in a slot whose primary is gone
+//! is resolved as writes of a dead primary are, and then the slot is closed; whoever takes the slot
+//! meanwhile shares it. A slot beyond those that the view has is kept until it is closed.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::intent_log::{IntentLog, OpenRegions, Reservation};
+use crate::block_set::BlockSet;
+use crate::ids::*;
+use crate::time::Instant;
+use crate::view::View;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct IntentSlots {
+    logs: Vec<IntentLog>,
+    /// The slot that was saved last.
+    saved_last: usize,
+}
+
+impl IntentSlots {
+    /// The slots as their tables were found on the disk.
+    pub fn new(view: &View, found: &[OpenRegions], now: Instant) -> Self {
+        let mut slots = Self { logs: Vec::new(), saved_last: 0 };
+        let holds_any = |table: &&OpenRegions| !table.open.is_empty();
+        let used = found.iter().filter(holds_any).map(|table| table.slot + 1).max().unwrap_or(0);
+        for slot in 0..view.intents.slots.max(used) {
+            let none = OpenRegions::none(view.intents, slot);
+            let table = found.iter().find(|table| table.slot == slot).unwrap_or(&none);
+            let size = view.replica_size();
+            slots.logs.push(IntentLog::new(view.intents, view.bitmap, size, table, now));
+        }
+        slots
+    }
+
+    /// The view says how large the volume is, how many slots there are, how large, and how closely
+    /// they are to remember.
+    pub fn follow(&mut self, view: &View, now: Instant) {
+        for log in &mut self.logs {
+            log.set_bitmap(view.bitmap);
+            log.set_size(view.replica_size());
+            log.set_layout(view.intents);
+        }
+        while self.logs.len() > usize::from(view.intents.slots)
+            && self.logs.last().is_some_and(IntentLog::is_closed)
+        {
+            self.logs.pop();
+        }
+        for slot in self.logs.len()..usize::from(view.intents.slots) {
+            let none = OpenRegions::none(view.intents, slot as u8);
+            let size = view.replica_size();
+            self.logs.push(IntentLog::new(view.intents, view.bitmap, size, &none, now));
+        }
+    }
+
+    fn log(&mut self, slot: u8) -> &mut IntentLog {
+        // A view's primaries have slots that it has.
+        let last = self.logs.len() - 1;
+        &mut self.logs[usize::from(slot).min(last)]
+    }
+
+    /// The blocks of a range of bytes.
+    pub fn blocks(&self, offset: u64, length: u32) -> Range<u64> {
+        self.logs[0].blocks(offset, length)
+    }
+
+    /// See [`IntentLog::reserve`]; in a slot that is full room is made first.
+    pub fn reserve(
+        &mut self,
+        now: Instant,
+        slot: u8,
+        blocks: &Range<u64>,
+        by: (PrimaryId, Sequence),
+        may_close: impl Fn(&Range<u64>) -> bool,
+    ) -> Reservation {
+        let log = self.log(slot);
+        match log.reserve(now, blocks, by) {
+            Reservation::Full => {
+                log.make_room(blocks, may_close);
+                log.reserve(now, blocks, by)
+            }
+            reservation => reservation,
+        }
+    }
+
+    /// Whether the regions of these blocks are open on the disk.
+    pub fn is_open(&mut self, slot: u8, blocks: &Range<u64>) -> bool {
+        self.log(slot).is_open(blocks)
+    }
+
+    /// An operation for which regions were reserved has ended.
+    pub fn release(&mut self, slot: u8, blocks: &Range<u64>) {
+        self.log(slot).release(blocks);
+    }
+
+    /// See [`IntentLog::settled`].
+    pub fn settled(&mut self, by: PrimaryId, through: Sequence) -> bool {
+        self.any(|log| log.settled(by, through))
+    }
+
+    /// Asks all of them, also when one has said yes.
+    fn any(&mut self, mut ask: impl FnMut(&mut IntentLog) -> bool) -> bool {
+        self.logs.iter_mut().filter_map(|log| ask(log).then_some(())).count() > 0
+    }
+
+    /// See [`IntentLog::settle_orphans`].
+    pub fn settle_orphans(&mut self) {
+        self.logs.iter_mut().for_each(IntentLog::settle_orphans);
+    }
+
+    /// See [`IntentLog::adopt_orphans`].
+    pub fn adopt_orphans(&mut self) -> bool {
+        self.any(IntentLog::adopt_orphans)
+    }
+
+    /// See [`IntentLog::flushed`].
+    pub fn flushed(&mut self) {
+        self.logs.iter_mut().for_each(IntentLog::flushed);
+    }
+
+    /// See [`IntentLog::settle_all`].
+    pub fn settle_all(&mut self) {
+        self.logs.iter_mut().for_each(IntentLog::settle_all);
+    }
+
+    /// See [`IntentLog::orphan`].
+    pub fn orphan(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
+        self.logs.iter_mut().for_each(|log| log.orphan(&is_gone));
+    }
+
+    /// Blocks that were written and that some other replica may lack.
+    pub fn touched(&self) -> BlockSet {
+        let mut all = BlockSet::default();
+        self.logs.iter().for_each(|log| all.insert_all(log.touched()));
+        all
+    }
+
+    /// Of those, the ones whose primary is not asked any more.
+    pub fn orphaned(&self) -> BlockSet {
+        let mut all = BlockSet::default();
+        self.logs.iter().for_each(|log| all.insert_all(&log.orphaned()));
+        all
+    }
+
+    /// See [`IntentLog::close_unused`].
+    pub fn close_unused(
+        &mut self,
+        now: Instant,
+        unused_for: Duration,
+        may_close: impl Fn(&Range<u64>) -> bool,
+    ) {
+        self.logs.iter_mut().for_each(|log| log.close_unused(now, unused_for, &may_close));
+    }
+
+    /// The next table for which operations wait, each slot in its turn.
+    pub fn urgent_table(&mut self) -> Option<OpenRegions> {
+        self.table_of(IntentLog::must_save)
+    }
+
+    /// The next table that holds too much on the disk.
+    pub fn outdated_table(&mut self) -> Option<OpenRegions> {
+        self.table_of(IntentLog::is_outdated)
+    }
+
+    /// The next table that holds something on the disk although nothing is open.
+    pub fn empty_table(&mut self) -> Option<OpenRegions> {
+        self.table_of(|log| log.is_empty() && log.is_outdated())
+    }
+
+    fn table_of(&mut self, wanted: impl Fn(&IntentLog) -> bool) -> Option<OpenRegions> {
+        let count = self.logs.len();
+        let turn = (1..=count).map(|step| (self.saved_last + step) % count);
+        self.saved_last = turn.into_iter().find(|slot| wanted(&self.logs[*slot]))?;
+        Some(self.logs[self.saved_last].table())
+    }
+
+    /// This table is on the disk.
+    pub fn saved(&mut self, table: &OpenRegions) {
+        if let Some(log) = self.logs.get_mut(usize::from(table.slot)) {
+            log.saved(table);
+        }
+    }
+
+    /// Whether so much has not settled that a primary should see to it.
+    pub fn is_filling(&self) -> bool {
+        self.logs.iter().any(IntentLog::is_filling)
+    }
+
+    /// How many regions are open, as far as they are known one by one.
+    pub fn open_regions(&self) -> usize {
+        self.logs.iter().map(IntentLog::open_regions).sum()
+    }
+
+    /// The slots in which anything is open, a bit each.
+    pub fn open_slots(&self) -> u32 {
+        let bit = |(slot, log): (usize, &IntentLog)| u32::from(!log.is_closed()) << slot;
+        self.logs.iter().enumerate().map(bit).sum()
+    }
+
+    /// Whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        self.logs.iter().all(IntentLog::is_empty)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use super::*;
+use crate::settings::BLOCK;
+use crate::view::{Bitmap, Geometry, IntentLayout, MirrorView, Protocol, RebuildLimit};
+
+const ONE: PrimaryId = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
+const TWO: PrimaryId = PrimaryId { node: NodeId(2), incarnation: Incarnation(2) };
+const NOW: Instant = Instant(0);
+
+/// A view with so many slots of four regions of one block.
+fn view(slots: u8) -> View {
+    let intents = IntentLayout { region: u64::from(BLOCK), places: 4, slots };
+    View {
+        volume: VolumeId(7),
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(3),
+        coordinator: CoordinatorId(4),
+        history: Vec::new(),
+        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
+        protocol: Protocol::C,
+        bitmap: Bitmap::Internal,
+        intents,
+        rebuild_limit: RebuildLimit::None,
+        mirrors: vec![MirrorView { replicas: Vec::new() }],
+        primaries: Vec::new(),
+    }
+}
+
+fn write(slots: &mut IntentSlots, slot: u8, region: u64, by: PrimaryId) -> Reservation {
+    slots.reserve(NOW, slot, &(region..region + 1), (by, Sequence(1)), |_| true)
+}
+
+#[test]
+fn each_primary_opens_regions_in_its_own_slot() {
+    let mut slots = IntentSlots::new(&view(2), &[], NOW);
+    assert_eq!(write(&mut slots, 0, 7, ONE), Reservation::Opening);
+    assert_eq!(write(&mut slots, 1, 7, TWO), Reservation::Opening);
+    assert_eq!(slots.open_slots(), 0b11);
+    let table = slots.urgent_table().expect("slot 1 has its turn");
+    assert_eq!((table.slot, &table.open[..]), (1, &[7][..]));
+    slots.saved(&table);
+    assert!(slots.is_open(1, &(7..8)) && !slots.is_open(0, &(7..8)), "that table is the other's");
+    assert_eq!(slots.urgent_table().map(|table| table.slot), Some(0));
+}
+
+#[test]
+fn a_slot_closes_when_what_its_dead_primary_left_is_resolved() {
+    let found = OpenRegions { slot: 0, region: u64::from(BLOCK), open: vec![3] };
+    let mut slots = IntentSlots::new(&view(2), &[found], NOW);
+    write(&mut slots, 1, 5, TWO);
+    assert_eq!(slots.orphaned().first_run(0..u64::MAX), Some(3..4));
+    assert_eq!(slots.touched().count(), 2);
+    slots.settle_orphans();
+    slots.close_unused(NOW, Duration::ZERO, |_| true);
+    assert_eq!(slots.open_slots(), 0b11, "its table on the disk still names a region");
+    let table = slots.empty_table().expect("slot 0 holds nothing");
+    assert_eq!((table.slot, table.open.len()), (0, 0));
+    slots.saved(&table);
+    assert_eq!(slots.open_slots(), 0b10);
+}
+
+#[test]
+fn a_slot_beyond_those_of_the_view_is_kept_until_it_is_closed() {
+    let found = OpenRegions { slot: 5, region: u64::from(BLOCK), open: vec![3] };
+    let mut slots = IntentSlots::new(&view(1), &[found], NOW);
+    assert_eq!(slots.open_slots(), 1 << 5);
+    slots.follow(&view(1), NOW);
+    assert_eq!(slots.orphaned().count(), 1);
+    slots.settle_orphans();
+    slots.close_unused(NOW, Duration::ZERO, |_| true);
+    let table = slots.empty_table().expect("nothing is open in it");
+    slots.saved(&table);
+    slots.follow(&view(1), NOW);
+    assert_eq!((slots.logs.len(), slots.open_slots()), (1, 0));
+    slots.follow(&view(32), NOW);
+    assert_eq!(write(&mut slots, 31, 1, ONE), Reservation::Opening);
+    assert_eq!(slots.open_slots(), 1 << 31);
+}

@@ -1,0 +1,448 @@
+//! Operators who stop a volume, or whose coordinator has lost its database, and who put the volume
+//! together from the disks that they find. Found is what lies on nodes that live and can be reached
+//! from the one at which the operator sits. How the volume goes on is decided by the shipped code.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
+use evenkeel_core::primary::Command;
+use evenkeel_core::*;
+use evenkeel_format::Superblock;
+
+use super::{Cluster, Event};
+use crate::coordinator::Database;
+use crate::marks::Mark;
+use crate::oracles::{lines, views};
+use crate::payload::SECTOR;
+use crate::queue::Time;
+use crate::sabotage::Sabotage;
+use crate::store::Store;
+
+/// Most eras of one run: a view remembers only so many.
+const MOST_BEGUN: u32 = 5;
+
+/// What may happen to a volume, or to the coordinator's database.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Trouble {
+    /// An operator stops the volume.
+    Stop,
+    /// The database is lost.
+    Lose,
+    /// The database is restored from a backup.
+    Restore,
+}
+
+/// What operators are at.
+#[derive(Debug, Default)]
+pub(super) struct Operators {
+    /// Whether somebody is about to put the volume together.
+    is_planned: bool,
+    /// New eras so far.
+    begun: u32,
+    /// Whether an assembly was refused because nothing in-sync was found of a mirror.
+    pub found_nothing: bool,
+    /// Whether nobody attaches the volume until it is put together.
+    pub is_held: bool,
+    /// Replicas of which a primary has said that they were written apart.
+    pub apart: BTreeSet<ReplicaId>,
+    /// Whether losses are taken now: at the end, when all disks that live are there.
+    is_last_resort: bool,
+}
+
+/// What an operator finds.
+struct Findings {
+    superblocks: Vec<(NodeId, Superblock)>,
+    /// Whether the volume is attached on a node that answers, and by whom.
+    attached: Vec<usize>,
+}
+
+/// A decision that somebody made.
+struct Choice {
+    keep: Option<usize>,
+    force: bool,
+}
+
+impl Cluster {
+    /// Something is going to happen after which the volume has to be put together, at `until`. Often a
+    /// node can't be reached from before that until later: then old primaries live on there, unseen,
+    /// and disks are missing.
+    pub(super) fn plan_assembly(&mut self, node: usize, until: Time) {
+        if self.operators.is_planned || self.operators.begun >= MOST_BEGUN {
+            return;
+        }
+        self.operators.is_planned = true;
+        let duration = until - self.now;
+        if self.random.chance(500) {
+            let end = until + self.random.below(duration * 2);
+            self.isolate(node, end);
+        }
+        let trouble = match self.random.below(10) {
+            0..=2 => {
+                self.command_somewhere(Command::Detach);
+                Trouble::Stop
+            }
+            3..=6 => Trouble::Lose,
+            _ => Trouble::Restore,
+        };
+        let pause = self.random.below(duration);
+        self.queue.push(self.now + pause, Event::Trouble(trouble));
+        self.queue.push(until, Event::Assemble);
+    }
+
+    /// It happens.
+    pub(super) fn trouble(&mut self, trouble: Trouble) {
+        if !self.faulty || !self.coordinator.is_usable() {
+            return;
+        }
+        match trouble {
+            Trouble::Stop => self.stop_volume(),
+            Trouble::Lose => {
+                self.log(|| "the coordinator's database is lost".into());
+                self.coordinator.lose();
+            }
+            Trouble::Restore => {
+                let commits = self.random.index(self.coordinator.commits());
+                // Nobody attaches the volume while its database is being restored.
+                if self.living_primaries().all(|p| self.primaries[p].served) {
+                    self.log(|| {
+                        format!("the coordinator's database is as after {commits} commits")
+                    });
+                    self.coordinator.restore(commits);
+                }
+            }
+        }
+    }
+
+    /// A volume that is detached is stopped: its replicas are closed. Perhaps the disks are then taken
+    /// to another cluster.
+    fn stop_volume(&mut self) {
+        let is_attached = self.living_primaries().next().is_some();
+        let is_clean = self.coordinator.newest().primaries.is_empty();
+        if is_attached || !is_clean {
+            return;
+        }
+        self.log(|| "   the volume is stopped".into());
+        self.marks.reach(Mark::Stopped);
+        (self.coordinator.stopped, self.coordinator.was_touched) = (true, true);
+        for replica in 0..self.replicas.len() {
+            if self.replicas[replica].core.is_some() {
+                self.replica_dies(replica, false);
+            }
+        }
+        if self.random.chance(400) {
+            self.coordinator.lose();
+        }
+    }
+
+    /// Somebody puts the volume together, or tries again later.
+    pub(super) fn assemble_planned(&mut self) {
+        if !self.operators.is_planned {
+            return;
+        }
+        if self.try_assembly() {
+            return self.operators.is_planned = false;
+        }
+        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let pause = self.random.between(lease / 4, lease * 2);
+        self.queue.push(self.now + pause, Event::Assemble);
+    }
+
+    /// At the end everything is brought together, whatever it costs. Whether the volume is usable.
+    pub(super) fn assemble_at_last(&mut self) -> bool {
+        let is_apart = |(_, record): (usize, &ReplicaRecord)| {
+            self.operators.apart.contains(&record.id) && !self.is_dead(record.id)
+        };
+        let is_split = self.coordinator.newest().replicas().any(is_apart);
+        let is_attached = self.living_primaries().next().is_some();
+        let is_usable = self.coordinator.is_usable();
+        if is_usable && (!self.coordinator.was_touched || (is_attached && !is_split)) {
+            self.operators.is_held = false;
+            return true;
+        }
+        self.operators.is_held = true;
+        for primary in self.living_primaries().collect::<Vec<_>>() {
+            if self.primaries[primary].commands.is_empty() {
+                self.command(primary, Command::Detach);
+            }
+        }
+        self.operators.is_last_resort = true;
+        self.operators.is_planned = false;
+        let is_done = self.living_primaries().next().is_none() && self.try_assembly();
+        self.operators.is_held &= !is_done;
+        is_done
+    }
+
+    fn try_assembly(&mut self) -> bool {
+        let up: Vec<_> = (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect();
+        if up.is_empty() {
+            return false;
+        }
+        let here = self.random.pick(&up);
+        let findings = self.look_around(here);
+        if !findings.attached.is_empty() && !self.coordinator.is_usable() {
+            // It is detached first, as the refusal says.
+            for primary in findings.attached {
+                if self.primaries[primary].commands.is_empty() {
+                    self.command(primary, Command::Detach);
+                }
+            }
+            return false;
+        }
+        if !self.is_backup_covered(&findings) {
+            return false;
+        }
+        self.put_together(here, &findings)
+    }
+
+    /// What lies on the disks that can be reached from a node, and who runs there.
+    fn look_around(&self, here: usize) -> Findings {
+        let reaches = |node: usize| {
+            let is_open =
+                !self.network.is_blocked(here, node) && !self.network.is_blocked(node, here);
+            self.nodes[node].up && (node == here || is_open)
+        };
+        let slots = self.replicas.iter().filter(|slot| reaches(slot.node));
+        let found = slots.filter_map(|slot| {
+            let superblock = Store::examine(&slot.disk)?;
+            Some((NodeId(slot.node as u128 + 1), superblock))
+        });
+        Findings {
+            superblocks: found.collect(),
+            attached: self
+                .living_primaries()
+                .filter(|primary| reaches(self.primaries[*primary].node))
+                .collect(),
+        }
+    }
+
+    /// A backup may be older than what a missing replica knows, and the coordinator can't tell. So
+    /// everything that it calls a member is brought first.
+    fn is_backup_covered(&self, findings: &Findings) -> bool {
+        let known = self.coordinator.known();
+        let Some(known) = known.filter(|_| self.coordinator.database() == Database::Restored)
+        else {
+            return true;
+        };
+        let is_there = |id| findings.superblocks.iter().any(|(_, s)| s.replica == id);
+        self.operators.is_last_resort
+            || known.mirrors.iter().flat_map(MirrorView::members).all(|r| is_there(r.id))
+    }
+
+    fn put_together(&mut self, here: usize, findings: &Findings) -> bool {
+        let known = self.coordinator.known();
+        let on_disks = findings.superblocks.iter().map(|(_, superblock)| &superblock.view);
+        let all: Vec<&View> = on_disks.chain(&known).collect();
+        let sides = sides(&all);
+        let ids = [self.random.bits(), self.random.bits()].map(u128::from);
+        let start = Start {
+            coordinator: CoordinatorId(ids[0]),
+            lineage: Lineage(ids[1]),
+            now: 0,
+            here: NodeId(here as u128 + 1),
+            force: false,
+        };
+        let mut choice = Choice { keep: None, force: false };
+        loop {
+            let is_attached = !findings.attached.is_empty();
+            let decision = decide(findings, known.as_ref(), is_attached, &sides, &choice, start);
+            match decision {
+                Ok(Decision::Known) => return self.goes_on(known),
+                Ok(Decision::Begin(view)) => {
+                    let found: Vec<_> =
+                        findings.superblocks.iter().map(|(_, s)| s.replica).collect();
+                    self.judge_era_begun(&sides, &choice, &view, &found);
+                    self.begin_era(here, &sides, &choice, &view);
+                    return true;
+                }
+                Err(refusal) => {
+                    self.log(|| format!("the assembly on node {here} is refused: {refusal:?}"));
+                    if !self.takes_loss(&refusal, &sides, findings, &mut choice) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an operator does about a refusal: whether another choice is tried at once.
+    fn takes_loss(
+        &mut self,
+        refusal: &Refusal,
+        sides: &[Side],
+        findings: &Findings,
+        choice: &mut Choice,
+    ) -> bool {
+        let dares = self.profile.forces && self.random.chance(500);
+        let dares = dares || self.operators.is_last_resort;
+        match refusal {
+            Refusal::Missing(_) => {
+                self.marks.reach(Mark::AssembledIncomplete);
+                let errs = self.sabotage == Some(Sabotage::AssembleWithout);
+                let may = (dares || errs) && !choice.force;
+                choice.force |= may;
+                may
+            }
+            Refusal::WrittenApart => {
+                self.marks.reach(Mark::AssembledApart);
+                let own = |side: &&Side| {
+                    let replicas = side.members.iter().filter(|n| **n < findings.superblocks.len());
+                    let shared = |n: &usize| {
+                        sides.iter().filter(|other| other.members.contains(n)).count() > 1
+                    };
+                    replicas.filter(|n| !shared(n)).count() > 0
+                };
+                let choices: Vec<_> = (0..).zip(sides).filter(|(_, side)| own(side)).collect();
+                if !dares || choices.is_empty() {
+                    return false;
+                }
+                choice.keep = Some(choices[self.random.index(choices.len())].0);
+                true
+            }
+            // Another side has to be tried, if there is one.
+            Refusal::NothingOf(_) => {
+                self.operators.found_nothing = true;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// The coordinator knows the newest view.
+    fn goes_on(&mut self, known: Option<View>) -> bool {
+        let Some(view) = known else { return false };
+        self.operators.apart.clear();
+        if !self.coordinator.is_usable() {
+            self.marks.reach(Mark::AssembledKnown);
+            self.log(|| "the volume goes on as the coordinator knows it".into());
+            self.relaxed |= *self.coordinator.newest() != view;
+            self.coordinator.assembled(view);
+            self.open_replicas();
+        }
+        true
+    }
+
+    fn begin_era(&mut self, here: usize, sides: &[Side], choice: &Choice, view: &View) {
+        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        self.log(|| format!("a new era begins: {}", crate::describe::view(view)));
+        self.operators.begun += 1;
+        self.operators.apart.clear();
+        let forced = self.is_forced(choice);
+        self.mark_era(kept, choice);
+        self.begin_line(sides, choice, view, forced);
+        let (mirrors, states): (Vec<_>, Vec<_>) = (
+            self.replicas.iter().map(|slot| slot.mirror).collect(),
+            self.replicas.iter().map(|slot| state_of(view, slot.id)).collect(),
+        );
+        if forced || choice.keep.is_some() {
+            mirrors.iter().for_each(|mirror| self.minimal.found_open(*mirror, None));
+        }
+        let in_sync = states.iter().map(|state| *state == Some(ReplicaState::InSync));
+        let all: Vec<_> = mirrors.into_iter().zip(in_sync).collect();
+        self.minimal.committed(&all, true);
+        self.sectors = (view.geometry.size / u64::from(SECTOR)) as u32;
+        self.coordinator.assembled(view.clone());
+        self.open_replicas();
+        self.plan_attach();
+        // It may live elsewhere still, unseen.
+        let is_here = self.living_primaries().any(|p| self.primaries[p].node == here);
+        if self.living_primaries().next().is_some() && !is_here {
+            self.marks.reach(Mark::AssembledLiving);
+            self.attach(here);
+        }
+    }
+
+    /// Whether somebody took a loss: the canary only does as if.
+    fn is_forced(&self, choice: &Choice) -> bool {
+        choice.force && self.sabotage != Some(Sabotage::AssembleWithout)
+    }
+
+    fn judge_era_begun(
+        &mut self,
+        sides: &[Side],
+        choice: &Choice,
+        view: &View,
+        found: &[ReplicaId],
+    ) {
+        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let forced = self.is_forced(choice);
+        self.judge(views::check_assembly(kept, view, found, forced));
+    }
+
+    fn mark_era(&mut self, kept: &View, choice: &Choice) {
+        self.marks.reach(Mark::AssembledAnew);
+        if !kept.primaries.is_empty() {
+            self.marks.reach(Mark::AssembledUnclean);
+        }
+        if choice.force {
+            self.marks.reach(Mark::AssembledForced);
+        }
+        if choice.keep.is_some() {
+            self.marks.reach(Mark::AssembledKept);
+        }
+    }
+
+    /// Told to the oracles of what is read: what the new era may lack.
+    fn begin_line(&mut self, sides: &[Side], choice: &Choice, view: &View, forced: bool) {
+        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let (old, new) = (lines::era(kept), lines::era(view));
+        let truth = self.coordinator.last_of(old).cloned();
+        // Who was not in-sync in a view that nobody adopted is so again: what it lost counts.
+        self.relaxed |= self.coordinator.newest() != kept || choice.keep.is_some();
+        let others = sides.iter().map(|side| lines::era(&side.head)).filter(|era| *era != old);
+        let is_chosen = choice.keep.is_some()
+            && (others.clone().count() == 0
+                || others.into_iter().any(|o| self.lines.are_one(o, old)));
+        if !forced && !is_chosen {
+            return self.lines.goes_on(old, new);
+        }
+        // A mirror has all if each replica that counts is in-sync in truth.
+        let is_whole = |mirror: &MirrorView| {
+            mirror.in_sync().all(|record| {
+                let state = truth.as_ref().and_then(|truth| state_of(truth, record.id));
+                state == Some(ReplicaState::InSync)
+            })
+        };
+        let lossy: Vec<_> = view.mirrors.iter().map(|m| is_chosen || !is_whole(m)).collect();
+        let mut lost = vec![false; self.profile.most_sectors() as usize];
+        for part in self.parts(0, self.sectors) {
+            let sectors = part.volume_sector..part.volume_sector + part.count;
+            sectors.for_each(|sector| lost[sector as usize] = lossy[part.mirror]);
+        }
+        self.log(|| format!("mirrors that may have lost something: {lossy:?}"));
+        self.relaxed = true;
+        self.lines.parts(old, new, |sector| lost.get(sector as usize).is_some_and(|lost| *lost));
+    }
+
+    fn open_replicas(&mut self) {
+        for replica in 0..self.replicas.len() {
+            let life = self.replicas[replica].life;
+            if self.replicas[replica].core.is_none() {
+                self.queue.push(self.now + 1, Event::ReplicaStarts { replica, life });
+            }
+        }
+    }
+}
+
+fn state_of(view: &View, replica: ReplicaId) -> Option<ReplicaState> {
+    view.replica(replica).map(|(_, record)| record.state)
+}
+
+/// Asks the shipped code.
+fn decide(
+    findings: &Findings,
+    known: Option<&View>,
+    is_attached: bool,
+    sides: &[Side],
+    choice: &Choice,
+    start: Start,
+) -> Result<Decision, Refusal> {
+    let found = findings.superblocks.iter().map(|(node, superblock)| Present {
+        replica: superblock.replica,
+        life: superblock.life,
+        view: &superblock.view,
+        node: *node,
+    });
+    let present: Vec<_> = found.collect();
+    let question = Question { present: &present, known, is_attached, sides, keep: choice.keep };
+    question.decide(Start { force: choice.force, ..start })
+}

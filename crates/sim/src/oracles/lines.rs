@@ -1,0 +1,107 @@
+//! Lines of descent of the data. As long as nobody takes a loss there is one, with one truth. A
+//! forced assembly begins another one, which goes on from what was found; the old line lives on
+//! where its replicas are, until somebody chooses. What was written in one line and not before they
+//! parted is never seen in the other.
+
+use std::collections::HashMap;
+
+use evenkeel_core::{CoordinatorId, Lineage, View};
+
+use super::registers::{Change, Moment, Registers};
+
+/// What names an era.
+pub type EraKey = (CoordinatorId, Lineage);
+
+/// The era of a view.
+#[must_use]
+pub const fn era(view: &View) -> EraKey {
+    (view.coordinator, view.lineage)
+}
+
+/// The registers of all lines.
+#[derive(Debug)]
+pub struct Lines {
+    lines: Vec<Registers>,
+    /// To which line the eras belong.
+    eras: HashMap<EraKey, usize>,
+    /// In which line each primary serves; before that, none.
+    primaries: HashMap<usize, usize>,
+}
+
+impl Lines {
+    /// A new volume of this many sectors, whose first views are of this era.
+    #[must_use]
+    pub fn new(sectors: u32, first: EraKey) -> Self {
+        Self {
+            lines: vec![Registers::new(sectors)],
+            eras: HashMap::from([(first, 0)]),
+            primaries: HashMap::new(),
+        }
+    }
+
+    /// What a change is, in whatever line: for what was asked, not for what became of it.
+    #[must_use]
+    pub fn change(&self, write: u32) -> Option<&Change> {
+        self.lines[0].change(write)
+    }
+
+    /// The number that the next change will get.
+    #[must_use]
+    pub fn next_number(&self) -> u32 {
+        self.lines[0].next_number()
+    }
+
+    /// A write or a zeroing begins. In a line in which its primary does not serve nobody may see it.
+    pub fn begin(&mut self, first: u32, count: u32, zero: bool, primary: usize, now: Moment) {
+        self.lines.iter_mut().for_each(|line| line.begin(first, count, zero, primary, now));
+    }
+
+    /// A write or a zeroing was answered with an error.
+    pub fn fail(&mut self, write: u32) {
+        self.lines.iter_mut().for_each(|line| line.fail(write));
+    }
+
+    /// A primary begins to serve in this era.
+    pub fn serves(&mut self, primary: usize, era: EraKey) {
+        let line = self.line(era);
+        self.primaries.insert(primary, line);
+    }
+
+    /// The line in which a primary serves.
+    #[must_use]
+    pub fn of(&self, primary: usize) -> &Registers {
+        &self.lines[self.primaries.get(&primary).copied().unwrap_or(0)]
+    }
+
+    /// The line in which a primary serves.
+    pub fn of_mut(&mut self, primary: usize) -> &mut Registers {
+        &mut self.lines[self.primaries.get(&primary).copied().unwrap_or(0)]
+    }
+
+    /// A new era goes on in the line of an older one.
+    pub fn goes_on(&mut self, old: EraKey, new: EraKey) {
+        let line = self.line(old);
+        self.eras.insert(new, line);
+    }
+
+    /// A new era begins a line of its own, of which the sectors in `lost` may have lost anything.
+    pub fn parts(&mut self, old: EraKey, new: EraKey, lost: impl Fn(u32) -> bool) {
+        let mut line = self.lines[self.line(old)].clone();
+        line.lose(lost);
+        self.lines.push(line);
+        self.eras.insert(new, self.lines.len() - 1);
+    }
+
+    /// Whether two eras are of one line.
+    #[must_use]
+    pub fn are_one(&self, a: EraKey, b: EraKey) -> bool {
+        self.line(a) == self.line(b)
+    }
+
+    fn line(&self, era: EraKey) -> usize {
+        self.eras.get(&era).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

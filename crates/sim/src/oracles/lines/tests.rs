@@ -1,0 +1,40 @@
+use super::*;
+use crate::oracles::registers::Read;
+use crate::payload::stamp;
+
+const OLD: EraKey = (CoordinatorId(1), Lineage(1));
+const NEW: EraKey = (CoordinatorId(2), Lineage(2));
+
+/// Two primaries, each in its line, after the second parted; the first write was flushed before.
+fn parted(lost: bool) -> Lines {
+    let mut lines = Lines::new(8, OLD);
+    lines.serves(0, OLD);
+    lines.of_mut(0).serving(0, 1, |_| false);
+    lines.begin(0, 1, false, 0, 2);
+    lines.of_mut(0).acknowledge(1, true, 3);
+    lines.parts(OLD, NEW, |_| lost);
+    lines.serves(1, NEW);
+    lines.of_mut(1).serving(1, 4, |_| false);
+    lines
+}
+
+fn read(primary: usize) -> Read {
+    Read { primary, invoked: 10, answered: 11 }
+}
+
+#[test]
+fn what_one_line_writes_the_other_never_sees() {
+    let mut lines = parted(false);
+    lines.begin(0, 1, false, 0, 5);
+    lines.of_mut(0).acknowledge(2, false, 6);
+    assert!(lines.of_mut(0).read(0, stamp(2, 0), read(0)).is_ok());
+    assert_eq!(lines.of_mut(1).read(0, stamp(2, 0), read(1)).unwrap_err().oracle, "I3");
+    assert!(parted(false).of_mut(1).read(0, stamp(1, 0), read(1)).is_ok());
+}
+
+#[test]
+fn what_is_lost_has_to_be_explained() {
+    assert_eq!(parted(false).of_mut(1).read(0, 0, read(1)).unwrap_err().oracle, "I1");
+    assert!(parted(true).of_mut(1).read(0, 0, read(1)).is_ok());
+    assert!(parted(true).of_mut(0).read(0, 0, read(0)).is_err(), "the old line has all");
+}
