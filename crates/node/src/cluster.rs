@@ -88,7 +88,7 @@ pub async fn disks(node: &Arc<Node>) -> Result<(Vec<Disk>, Vec<String>), ApiErro
     let mut warnings = Vec::new();
     let mut asked = Vec::new();
     for life in nodes(node).await.into_iter().filter(|life| life.node.id != here) {
-        if life.alive {
+        if life.may_live {
             let node = node.clone();
             asked.push(tokio::spawn(async move {
                 let path = routes::DISKS;

@@ -64,6 +64,10 @@ pub struct NodeLife {
     pub node: NodeRecord,
     /// Whether it was heard of within the expiry time.
     pub alive: bool,
+    /// Whether it is not known to be dead: alive, or the coordinator has started within the expiry
+    /// time and nothing was heard of it since.
+    #[serde(default)]
+    pub may_live: bool,
     /// When, in seconds since 1970; `None`: not since the coordinator's start.
     pub last_heard: Option<u64>,
     /// Whether it serves the coordinator.

@@ -37,8 +37,6 @@ say "allocated: $(allocated) MiB of $size"
 stop_node 1; start_node 1
 wait_in_sync $vol
 uri=$(uri_of $vol)
-n3_is_back() { ek 1 disk list | grep -q n3; }
-await "n3 is back" n3_is_back # it has found its way back to the coordinator
 [ "$(allocated)" -le 136 ] || die "after a restart $(allocated) MiB are allocated"
 
 ek 1 replica fail $vol n3 --quiet

@@ -383,6 +383,8 @@ impl<P: Payload> Primary<P> {
         let old = self.view.replace(view);
         let Some(view) = self.view.clone() else { return };
         self.update_peers(cx.now);
+        // Whoever came with this view is called at once.
+        self.tick_at = cx.now;
         self.note_absences(cx.now);
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {

@@ -234,9 +234,10 @@ impl Inner {
             let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
             let last_heard = heard.get(&node.id).map(|(_, at)| *at);
             drop(heard);
-            let alive = last_heard.is_some() && self.alive(&node.id);
+            let may_live = self.alive(&node.id);
+            let alive = last_heard.is_some() && may_live;
             let coordinator = node.id == self.here.to_string();
-            nodes.push(NodeLife { node, alive, last_heard, coordinator });
+            nodes.push(NodeLife { node, alive, may_live, last_heard, coordinator });
         }
         nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
         Ok(Answer::Nodes(nodes))

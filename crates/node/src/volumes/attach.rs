@@ -186,7 +186,7 @@ pub(super) fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> 
 fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
     let elsewhere = found.view.primaries.iter().filter(|p| p.id.node != node.identity.node);
     for primary in elsewhere {
-        let alive = node.coordinator.node(primary.id.node).is_none_or(|life| life.alive);
+        let alive = node.coordinator.node(primary.id.node).is_none_or(|life| life.may_live);
         let name = node.coordinator.node_ref(primary.id.node).name;
         if alive {
             return Err(ApiError::new(

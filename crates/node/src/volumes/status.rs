@@ -146,7 +146,7 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
         return status;
     }
     let elsewhere = primary_elsewhere(node, &found.view).filter(|_| !forwarded);
-    if let Some(life) = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|l| l.alive) {
+    if let Some(life) = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|l| l.may_live) {
         let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
         let deadline = cluster::QUESTION;
         let answer =
@@ -188,7 +188,7 @@ fn primary(node: &Node, id: evenkeel_core::NodeId, slot: Option<u8>) -> PrimaryS
     PrimaryStatus {
         node: node.coordinator.node_ref(id),
         slot,
-        alive: here || node.coordinator.node(id).is_some_and(|life| life.alive),
+        alive: here || node.coordinator.node(id).is_some_and(|life| life.may_live),
         here,
         device: None,
         device_kind: None,
@@ -275,7 +275,11 @@ fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> V
         let id = replica.id.to_string();
         let life = node.coordinator.node(replica.node);
         let here = replica.node == node.identity.node;
-        let known = life.map(|life| life.alive).filter(|_| node.coordinator.status().reachable);
+        // Right after the coordinator's start nothing may be known of a node.
+        let known = life
+            .filter(|life| life.alive == life.may_live)
+            .map(|life| life.alive)
+            .filter(|_| node.coordinator.status().reachable);
         ReplicaStatus {
             disk: record.replicas.iter().find(|p| p.id == id).map(|p| p.disk.clone()),
             id,

@@ -100,7 +100,7 @@ pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
             sweep::now(node).await;
             continue;
         }
-        let Some(life) = node.coordinator.node(id).filter(|life| life.alive) else {
+        let Some(life) = node.coordinator.node(id).filter(|life| life.may_live) else {
             silent.push(node.coordinator.node_ref(id).name);
             continue;
         };

@@ -364,7 +364,7 @@ pub struct PrimaryStatus {
     /// Its slot of the intent logs; `null`: none yet.
     #[serde(default)]
     pub slot: Option<u8>,
-    /// Whether that node is alive.
+    /// Whether that node is alive, or not yet known to be dead.
     pub alive: bool,
     /// Whether it is the node that answers.
     pub here: bool,
@@ -441,7 +441,7 @@ pub struct ReplicaStatus {
     pub id: String,
     /// Its node.
     pub node: NodeRef,
-    /// Whether that node is alive; `null` without the coordinator.
+    /// Whether that node is alive; `null` while that is not known.
     pub node_alive: Option<bool>,
     /// Name of its disk.
     pub disk: Option<String>,

@@ -98,6 +98,7 @@ fn all_is_there_after_a_restart_and_for_the_same_cluster_only() {
     assert_eq!(stored.view.decode().unwrap(), next);
     let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
     assert_eq!((nodes.len(), nodes[0].alive, nodes[0].coordinator), (1, false, true));
+    assert!(nodes[0].may_live, "not heard of yet is not dead");
     drop(coordinator);
     let path = dir.path().join("coordinator.redb");
     let other = Embedded::open(&path, "other", ALPHA, Duration::from_secs(10));

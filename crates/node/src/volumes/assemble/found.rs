@@ -107,7 +107,7 @@ pub async fn here(node: &Arc<Node>) -> Result<PeerFound, ApiError> {
 
 async fn ask(all: &mut Everything, node: &Arc<Node>, life: &NodeLife) {
     let name = life.node.name.clone();
-    if !life.alive {
+    if !life.may_live {
         let warning = format!("node {name} does not answer: its disks were not looked at");
         return all.warnings.push(warning);
     }
