@@ -98,7 +98,7 @@ impl Default for Settings {
             coordinator_patience: Duration::from_secs(60),
             longest_hold: Duration::from_secs(1),
             concurrent_copies: 4,
-            rebuild_share: 50,
+            rebuild_share: 90,
             settle_after: Duration::from_secs(5),
             lag: LagSettings {
                 window: Duration::from_secs(5),

@@ -455,6 +455,14 @@ impl View {
         next
     }
 
+    /// Supersedes all that another view is, and supersedes.
+    pub fn supersede_all(&mut self, other: &Self, now: u64) {
+        for era in other.history.iter().rev() {
+            self.supersede(era.coordinator, era.lineage, era.last, era.ended);
+        }
+        self.supersede(other.coordinator, other.lineage, other.generation, now);
+    }
+
     /// Supersedes an era up to one of its generations, by which its replicas may adopt this view.
     pub fn supersede(
         &mut self,
@@ -463,6 +471,10 @@ impl View {
         last: Generation,
         now: u64,
     ) {
+        let is_same = |era: &Era| (era.coordinator, era.lineage) == (coordinator, lineage);
+        let before = self.history.iter().filter(|era| is_same(era)).map(|era| era.last).max();
+        self.history.retain(|era| !is_same(era));
+        let last = before.map_or(last, |before| before.max(last));
         self.history.insert(0, Era { coordinator, lineage, last, ended: now });
         self.history.truncate(MOST_ERAS);
     }

@@ -88,6 +88,14 @@ impl Coordinator {
         self.history.iter().rev().find(of_era)
     }
 
+    /// The view that this one has replaced, if it was committed here.
+    #[must_use]
+    pub fn parent_of(&self, view: &View) -> Option<&View> {
+        let is_parent =
+            |older: &&View| older.generation == view.parent && older.lineage == view.lineage;
+        self.history.iter().rev().find(is_parent)
+    }
+
     /// How many views were committed.
     #[must_use]
     pub fn commits(&self) -> usize {

@@ -60,8 +60,8 @@ pub fn next_view(
 ) -> Result<View, Refusal> {
     let mut base = kept.clone();
     for side in lost {
-        let Side { head, .. } = side;
-        base.supersede(head.coordinator, head.lineage, head.generation, start.now);
+        // Also what it came from: somebody may have been left behind there.
+        base.supersede_all(&side.head, start.now);
     }
     let mut next = base.next_era(start.coordinator, start.lineage, start.now);
     let newest = lost.iter().map(|side| side.head.generation).max().unwrap_or(Generation(0));
@@ -70,7 +70,7 @@ pub fn next_view(
         era.last = last;
     }
     let promoted = if start.force { promote(&mut next, kept, present) } else { Vec::new() };
-    let (mut missing, mut untrusted) = (Vec::new(), Vec::new());
+    let (mut missing, mut untrusted, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for (_, record) in kept.replicas() {
         let found = find(present, record.id);
         if let Some(found) = found {
@@ -87,6 +87,10 @@ pub fn next_view(
             (Some(found), ReplicaState::InSync) if !is_as_recorded(&found, record) => {
                 untrusted.push((record.id, Cause::Restarted));
             }
+            // It may have gone on with another side, of which only its own disk tells.
+            (None, ReplicaState::Stale | ReplicaState::Faulty) if !lost.is_empty() => {
+                unknown.push(record.id);
+            }
             // One that was rebuilding may have become in-sync by a view that those found were
             // dropped by.
             (None, ReplicaState::InSync | ReplicaState::Rebuilding) => missing.push(*record),
@@ -94,6 +98,10 @@ pub fn next_view(
         }
     }
     take_out(&mut next, &untrusted, &mut missing)?;
+    for id in unknown {
+        // It is in the view.
+        let _ = next.distrust(id);
+    }
     if !missing.is_empty() && !start.force {
         return Err(Refusal::Missing(missing));
     }

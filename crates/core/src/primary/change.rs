@@ -15,6 +15,8 @@ use core::time::Duration;
 
 /// Pause before the coordinator is asked again.
 const CALL_PAUSE: Duration = Duration::from_millis(250);
+/// How often the view is read while a swap may be carried out late.
+const DOUBT_PERIOD: Duration = Duration::from_secs(1);
 
 /// One wanted change of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,8 +160,17 @@ impl<P: Payload> Primary<P> {
     pub(super) fn call_read(&mut self, cx: &mut Context<'_, P>) {
         let number = CoordinatorCall(self.next_number());
         self.must_read = false;
+        self.read_at = cx.now;
         self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
         cx.effects.push(PrimaryEffect::ReadView { call: number });
+    }
+
+    /// A swap that was not answered may be carried out after the view was read, and by then nothing
+    /// else may be wanted of the coordinator: so the view is read again for a while.
+    pub(super) fn read_in_doubt(&mut self, now: Instant) {
+        self.doubt_until.take_if(|until| *until <= now);
+        let is_time = now.since(self.read_at) >= DOUBT_PERIOD;
+        self.must_read |= self.doubt_until.is_some() && is_time;
     }
 
     pub(super) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
@@ -290,6 +301,9 @@ impl<P: Payload> Primary<P> {
                 self.coordinator_silent_since.get_or_insert(call.since);
                 self.must_read = true;
                 self.retry_call_at = cx.now + CALL_PAUSE;
+                if proposed.is_some() || self.doubt_until.is_some() {
+                    self.doubt_until = Some(cx.now + self.config.settings.coordinator_patience);
+                }
             }
         }
     }
@@ -383,8 +397,9 @@ impl<P: Payload> Primary<P> {
         let old = self.view.replace(view);
         let Some(view) = self.view.clone() else { return };
         self.update_peers(cx.now);
-        // Whoever came with this view is called at once.
-        self.tick_at = cx.now;
+        if old.iter().any(|old| brings_anybody(old, &view)) {
+            self.tick_at = cx.now;
+        }
         self.note_absences(cx.now);
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {
@@ -558,6 +573,12 @@ impl<P: Payload> Primary<P> {
             self.must_read = true;
         }
     }
+}
+
+/// Whether an operator has brought a replica: it is called at once.
+fn brings_anybody(old: &View, new: &View) -> bool {
+    let was_here = |id| old.replica(id).is_some_and(|(_, r)| r.state != ReplicaState::Faulty);
+    new.replicas().any(|(_, r)| r.state == ReplicaState::Stale && !was_here(r.id))
 }
 
 /// The replicas that were members in one view and are none in a later one, or left in between.

@@ -67,6 +67,10 @@ pub struct Primary<P> {
     call: Option<Call>,
     /// A newer view is known to exist: read it as soon as no call is under way.
     must_read: bool,
+    /// A swap was not answered: until this moment it may still be carried out.
+    doubt_until: Option<Instant>,
+    /// When the view was last read.
+    read_at: Instant,
     /// When the coordinator may be asked again after it did not answer.
     retry_call_at: Instant,
     /// Since when the coordinator has not answered.
@@ -149,6 +153,8 @@ impl<P: Payload> Primary<P> {
             edits: Vec::new(),
             call: None,
             must_read: false,
+            doubt_until: None,
+            read_at: now,
             retry_call_at: now,
             coordinator_silent_since: None,
             fence_notices: Vec::new(),
@@ -246,6 +252,7 @@ impl<P: Payload> Primary<P> {
         self.give_up_commands(cx);
         self.watch_settling(cx);
         self.watch_speed(cx);
+        self.read_in_doubt(cx.now);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
             && self.unadopted.is_empty()

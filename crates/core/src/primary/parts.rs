@@ -171,6 +171,11 @@ impl<P: Payload> Part<P> {
         self.sent & self.missing()
     }
 
+    /// Whether its request was told that it failed.
+    fn has_failed(&self) -> bool {
+        self.answered && !self.is_acknowledged
+    }
+
     fn missing(&self) -> ReplicaSet {
         self.targets & !self.written & !self.failed
     }

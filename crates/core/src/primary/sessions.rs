@@ -355,12 +355,13 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Whether every in-sync replica of a mirror has confirmed this primary less than the lease
-    /// ago, counted from asking: then no other primary can have had a write acknowledged.
+    /// Whether every member of a mirror has confirmed this primary less than the lease ago, counted
+    /// from asking: then no other primary can have had a write acknowledged. One that rebuilds counts,
+    /// too: a view that this primary has not learnt of may have made it the only one in-sync.
     pub(super) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
         let lease = self.config.settings.lease;
         let peers = &self.mirrors[mirror];
-        peers.ids(peers.in_sync).all(|id| {
+        peers.ids(peers.members).all(|id| {
             let confirmed = self.peers.get(&id).and_then(|peer| peer.confirmed);
             confirmed.is_some_and(|at| now.since(at) < lease)
         })

@@ -62,13 +62,13 @@ impl OpenRegions {
 const MOST_REMEMBERED: usize = 1 << 16;
 
 /// One open region.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Region {
     state: Settled,
     /// Operations that will write there or are writing there.
     operations: u32,
-    /// Whether the saved table holds it.
-    is_saved: bool,
+    /// The number of the first table that names it.
+    named_by: u64,
     used_at: Instant,
 }
 
@@ -109,8 +109,11 @@ pub(super) struct IntentLog {
     remnant: Option<Settled>,
     /// Whether the saved table says that all is open, whatever replaces it.
     covers_all: bool,
-    /// Regions that no saved table names.
-    unsaved: usize,
+    /// Tables are numbered: the last one that was made, the last one that is on the disk, and the one
+    /// that has to be there before all open regions may be written.
+    made: u64,
+    durable: u64,
+    wanted: u64,
     /// Regions that have not settled, and the remnant.
     unsettled: usize,
     /// Blocks that were written and have not settled.
@@ -139,14 +142,16 @@ impl IntentLog {
             regions: BTreeMap::new(),
             remnant: covers_all.then_some(Settled::Orphaned),
             covers_all,
-            unsaved: 0,
+            made: 0,
+            durable: 0,
+            wanted: 0,
             unsettled: 0,
             touched: BlockSet::default(),
             is_outdated: false,
         };
         for region in found.open.iter().filter(|region| **region != ALL_OPEN) {
             let state = Settled::Orphaned;
-            let found = Region { state, operations: 0, is_saved: true, used_at: now };
+            let found = Region { state, operations: 0, named_by: 0, used_at: now };
             log.regions.insert(*region, found);
             log.touched.insert(log.blocks_of(*region));
         }
@@ -183,7 +188,7 @@ impl IntentLog {
             let blocks = first..(first + old.region / block).min(self.blocks);
             for region in self.regions_of(&blocks) {
                 let merged = self.regions.get(&region).map(|other| other.merged(&entry));
-                self.regions.insert(region, merged.unwrap_or(Region { is_saved: false, ..entry }));
+                self.regions.insert(region, merged.unwrap_or(entry));
             }
             if self.regions.len() > MOST_REMEMBERED {
                 return self.open_all();
@@ -199,13 +204,20 @@ impl IntentLog {
         self.recount();
     }
 
-    /// No saved table names any region by its number.
+    /// No table yet names any region by its number.
     fn recount(&mut self) {
-        self.unsaved = self.regions.len();
+        self.name_all_anew();
         let unsettled = |state| state != Settled::Yes;
         self.unsettled = self.regions.values().filter(|r| unsettled(r.state)).count()
             + self.remnant.into_iter().filter(|state| unsettled(*state)).count();
         self.is_outdated = true;
+    }
+
+    /// Only the next table names those that are open.
+    fn name_all_anew(&mut self) {
+        let next = self.made + 1;
+        self.regions.values_mut().for_each(|entry| entry.named_by = next);
+        self.wanted = if self.regions.is_empty() { 0 } else { next };
     }
 
     /// Most regions that are open at once.
@@ -248,19 +260,19 @@ impl IntentLog {
             return Reservation::Full;
         }
         let mut all_saved = true;
-        let covers_all = self.covers_all;
+        let (covers_all, durable, next) = (self.covers_all, self.durable, self.made + 1);
         for region in regions {
-            let unsaved = &mut self.unsaved;
+            let wanted = &mut self.wanted;
             let entry = self.regions.entry(region).or_insert_with(|| {
-                *unsaved += 1;
+                *wanted = next;
                 let state = Settled::Yes;
-                Region { state, operations: 0, is_saved: false, used_at: now }
+                Region { state, operations: 0, named_by: next, used_at: now }
             });
             entry.used_at = now;
             entry.operations += 1;
             self.unsettled += usize::from(entry.state == Settled::Yes);
             entry.write_comes(by);
-            all_saved &= entry.is_saved || covers_all;
+            all_saved &= entry.named_by <= durable || covers_all;
         }
         self.touched.insert(blocks.clone());
         if all_saved { Reservation::Open } else { Reservation::Opening }
@@ -268,7 +280,8 @@ impl IntentLog {
 
     /// Whether the regions of these blocks are open on the disk.
     pub fn is_open(&self, blocks: &Range<u64>) -> bool {
-        let is_named = |region| self.regions.get(&region).is_some_and(|r| r.is_saved);
+        let is_named =
+            |region| self.regions.get(&region).is_some_and(|r| r.named_by <= self.durable);
         self.covers_all || self.regions_of(blocks).all(is_named)
     }
 
@@ -432,21 +445,16 @@ impl IntentLog {
     }
 
     fn close(&mut self, region: u64) {
-        if let Some(entry) = self.regions.remove(&region) {
-            if entry.is_saved {
-                self.is_outdated = true;
-            } else {
-                self.unsaved -= 1;
-            }
-        }
+        let closed = self.regions.remove(&region);
+        self.is_outdated |= closed.is_some_and(|entry| entry.named_by <= self.made);
     }
 
     /// Whether operations wait for the table to be saved.
     pub fn must_save(&self) -> bool {
-        self.unsaved > 0 && !self.covers_all
+        self.wanted > self.durable && !self.covers_all
     }
 
-    /// Whether the saved table holds too much.
+    /// Whether the last table holds too much.
     pub fn is_outdated(&self) -> bool {
         (self.is_outdated || self.covers_all) && !self.must_cover_all()
     }
@@ -463,6 +471,7 @@ impl IntentLog {
     /// The table to save. What is opened or closed from now on is left to the next one.
     pub fn table(&mut self) -> OpenRegions {
         self.is_outdated = false;
+        self.made += 1;
         if self.must_cover_all() {
             return OpenRegions::all(self.layout, self.slot);
         }
@@ -472,28 +481,13 @@ impl IntentLog {
         OpenRegions { slot: self.slot, region: self.layout.region, open }
     }
 
-    /// This table is on the disk.
+    /// The last table that was made is on the disk. Costs nothing for each region: at each save there
+    /// are a thousand.
     pub fn saved(&mut self, table: &OpenRegions) {
+        self.durable = self.made;
         if table.is_all() {
             self.covers_all = true;
-            self.regions.values_mut().for_each(|entry| entry.is_saved = false);
-            self.unsaved = self.regions.len();
-            return;
-        }
-        if table.region != self.layout.region {
-            // It names what is open by numbers that mean something else now.
-            self.is_outdated = true;
-            return;
-        }
-        for region in &table.open {
-            match self.regions.get_mut(region) {
-                Some(entry) if !entry.is_saved => {
-                    entry.is_saved = true;
-                    self.unsaved -= 1;
-                }
-                Some(_) => {}
-                None => self.is_outdated = true,
-            }
+            self.name_all_anew();
         }
     }
 
@@ -519,7 +513,7 @@ impl IntentLog {
 }
 
 impl Region {
-    /// One region that both become, which no saved table names.
+    /// One region that both become.
     fn merged(&self, other: &Self) -> Self {
         let state = match (self.state, other.state) {
             (Settled::Yes, state) | (state, Settled::Yes) => state,
@@ -529,7 +523,7 @@ impl Region {
         };
         let operations = self.operations + other.operations;
         let used_at = self.used_at.max(other.used_at);
-        Self { state, operations, is_saved: false, used_at }
+        Self { state, operations, named_by: self.named_by, used_at }
     }
 
     fn write_comes(&mut self, (primary, sequence): (PrimaryId, Sequence)) {

@@ -251,7 +251,7 @@ impl Cluster {
                     let found: Vec<_> =
                         findings.superblocks.iter().map(|(_, s)| s.replica).collect();
                     self.judge_era_begun(&sides, &choice, &view, &found);
-                    self.begin_era(here, &sides, &choice, &view);
+                    self.begin_era(here, (&sides, findings), &choice, &view);
                     return true;
                 }
                 Err(refusal) => {
@@ -321,14 +321,20 @@ impl Cluster {
         true
     }
 
-    fn begin_era(&mut self, here: usize, sides: &[Side], choice: &Choice, view: &View) {
+    fn begin_era(
+        &mut self,
+        here: usize,
+        (sides, findings): (&[Side], &Findings),
+        choice: &Choice,
+        view: &View,
+    ) {
         let kept = &sides[choice.keep.unwrap_or(0)].head;
         self.log(|| format!("a new era begins: {}", crate::describe::view(view)));
         self.operators.begun += 1;
         self.operators.apart.clear();
         let forced = self.is_forced(choice);
         self.mark_era(kept, choice);
-        self.begin_line(sides, choice, view, forced);
+        self.begin_line(sides, choice, view, forced.then_some(findings));
         let (mirrors, states): (Vec<_>, Vec<_>) = (
             self.replicas.iter().map(|slot| slot.mirror).collect(),
             self.replicas.iter().map(|slot| state_of(view, slot.id)).collect(),
@@ -382,17 +388,26 @@ impl Cluster {
     }
 
     /// Told to the oracles of what is read: what the new era may lack.
-    fn begin_line(&mut self, sides: &[Side], choice: &Choice, view: &View, forced: bool) {
+    fn begin_line(
+        &mut self,
+        sides: &[Side],
+        choice: &Choice,
+        view: &View,
+        by_force: Option<&Findings>,
+    ) {
         let kept = &sides[choice.keep.unwrap_or(0)].head;
         let (old, new) = (lines::era(kept), lines::era(view));
-        let truth = self.coordinator.last_of(old).cloned();
+        let source = by_force.and_then(|findings| self.taken_from(old, view, findings));
+        let (old, is_other) = (source.unwrap_or(old), source.is_some());
+        // Those found may know less than the line's newest era.
+        let truth = self.coordinator.last_of(self.lines.newest_of(old)).cloned();
         // Who was not in-sync in a view that nobody adopted is so again: what it lost counts.
         self.relaxed |= self.coordinator.newest() != kept || choice.keep.is_some();
         let others = sides.iter().map(|side| lines::era(&side.head)).filter(|era| *era != old);
         let is_chosen = choice.keep.is_some()
             && (others.clone().count() == 0
                 || others.into_iter().any(|o| self.lines.are_one(o, old)));
-        if !forced && !is_chosen {
+        if by_force.is_none() && !is_chosen {
             return self.lines.goes_on(old, new);
         }
         // A mirror has all if each replica that counts is in-sync in truth.
@@ -402,7 +417,8 @@ impl Cluster {
                 state == Some(ReplicaState::InSync)
             })
         };
-        let lossy: Vec<_> = view.mirrors.iter().map(|m| is_chosen || !is_whole(m)).collect();
+        let lossy = |mirror: &MirrorView| is_chosen || is_other || !is_whole(mirror);
+        let lossy: Vec<_> = view.mirrors.iter().map(lossy).collect();
         let mut lost = vec![false; self.profile.most_sectors() as usize];
         for part in self.parts(0, self.sectors) {
             let sectors = part.volume_sector..part.volume_sector + part.count;
@@ -411,6 +427,20 @@ impl Cluster {
         self.log(|| format!("mirrors that may have lost something: {lossy:?}"));
         self.relaxed = true;
         self.lines.parts(old, new, |sector| lost.get(sector as usize).is_some_and(|lost| *lost));
+    }
+
+    /// By force a replica may count that was in-sync in a line that was not kept once, if its disk is all
+    /// that there is. Returns its era.
+    fn taken_from(
+        &self,
+        old: lines::EraKey,
+        view: &View,
+        findings: &Findings,
+    ) -> Option<lines::EraKey> {
+        let found = findings.superblocks.iter().map(|(_, superblock)| superblock);
+        let in_sync = found.filter(|s| state_of(view, s.replica) == Some(ReplicaState::InSync));
+        let mut eras = in_sync.map(|superblock| lines::era(&superblock.view));
+        eras.find(|era| !self.lines.are_one(*era, old))
     }
 
     fn open_replicas(&mut self) {

@@ -24,6 +24,8 @@ pub struct Lines {
     lines: Vec<Registers>,
     /// To which line the eras belong.
     eras: HashMap<EraKey, usize>,
+    /// The newest era of each line.
+    newest: Vec<EraKey>,
     /// In which line each primary serves; before that, none.
     primaries: HashMap<usize, usize>,
 }
@@ -35,6 +37,7 @@ impl Lines {
         Self {
             lines: vec![Registers::new(sectors)],
             eras: HashMap::from([(first, 0)]),
+            newest: vec![first],
             primaries: HashMap::new(),
         }
     }
@@ -82,6 +85,7 @@ impl Lines {
     pub fn goes_on(&mut self, old: EraKey, new: EraKey) {
         let line = self.line(old);
         self.eras.insert(new, line);
+        self.newest[line] = new;
     }
 
     /// A new era begins a line of its own, of which the sectors in `lost` may have lost anything.
@@ -89,7 +93,14 @@ impl Lines {
         let mut line = self.lines[self.line(old)].clone();
         line.lose(lost);
         self.lines.push(line);
+        self.newest.push(new);
         self.eras.insert(new, self.lines.len() - 1);
+    }
+
+    /// The newest era of the line of this one.
+    #[must_use]
+    pub fn newest_of(&self, era: EraKey) -> EraKey {
+        self.newest[self.line(era)]
     }
 
     /// Whether two eras are of one line.

@@ -110,3 +110,43 @@ fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
     assert!(next.continues(&kept) && next.continues(&lost) && next.generation > lost.generation);
     assert!(!next.continues(&lost.successor()));
 }
+
+#[test]
+fn one_that_was_not_found_may_have_gone_on_with_the_side_that_is_not_kept() {
+    let base = view([InSync, InSync, Stale]);
+    let alone = |disks: &[Disk], mark| {
+        let start =
+            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
+        next_view(&base, &present(disks), &[], start).unwrap()
+    };
+    let kept = alone(&[disk(1, &base), disk(3, &base)], 20);
+    let lost = alone(&[disk(2, &base), disk(3, &base)], 21);
+    assert_eq!(kept.mirrors[0].replicas[2].missing_since, Some(Generation(7)));
+    let side = &Side { head: lost.clone(), members: vec![1] };
+    let lacks = |third: &[Disk]| {
+        let disks = [&[disk(1, &kept), disk(2, &lost)], third].concat();
+        let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
+        next.mirrors[0].replicas[2].missing_since
+    };
+    assert_eq!(lacks(&[]), None, "nobody knows what it has");
+    assert_eq!(lacks(&[disk(3, &kept)]), Some(Generation(7)), "it has what it had");
+}
+
+#[test]
+fn what_the_side_that_is_not_kept_came_from_is_superseded_too() {
+    let first = view([InSync, InSync, InSync]);
+    let begun = |base: &View, disks: &[Disk], mark| {
+        let start =
+            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
+        next_view(base, &present(disks), &[], start).unwrap()
+    };
+    // One side begins from an old copy, the other one from what came later.
+    let kept = begun(&first, &[disk(1, &first)], 20);
+    let later = first.successor().successor();
+    let lost = begun(&later, &[disk(2, &later)], 21);
+    let side = &Side { head: lost.clone(), members: vec![1] };
+    let disks = [disk(1, &kept), disk(2, &lost), disk(3, &later)];
+    let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
+    assert!(!kept.continues(&later) && next.continues(&later) && next.continues(&lost));
+    assert_eq!(next.mirrors[0].replicas[2].missing_since, None, "it is copied as a whole");
+}

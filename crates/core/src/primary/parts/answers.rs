@@ -330,6 +330,12 @@ impl<P: Payload> Primary<P> {
             return;
         }
         let in_sync = self.mirrors[part.mirror].in_sync;
+        let (written, failed) = (part.written & part.targets, part.failed & part.targets);
+        if part.has_failed() && written != 0 && failed != 0 {
+            // Answered with an error, and one that rebuilds has it: that one leaves, or, if it became
+            // in-sync meanwhile, those that failed it. Until then nobody reads there.
+            return;
+        }
         if part.is_acknowledged && part.failed & in_sync != 0 {
             // Acknowledged when it had arrived (A, B). Who failed it since has to leave first.
             if in_sync & !self.lacking(part.mirror) == 0 {

@@ -25,13 +25,13 @@ use crate::view::RebuildLimit;
 /// Blocks of the unit that is held and drained at once while no client is busy.
 const UNIT: u64 = (REGION / BLOCK) as u64;
 /// The same while clients are: their requests wait for as little as possible, on the disks as well.
-const SMALL_UNIT: u64 = UNIT / 8;
+const SMALL_UNIT: u64 = UNIT / 2;
 /// Blocks of the longest unit that the source is asked about without reading it.
 const SURVEY: u64 = (LONGEST_ZERO / BLOCK) as u64;
 /// Runs of one region that are copied at once.
 const MOST_RUNS: usize = 16;
 /// Units after which what was copied is made durable, so that it can be crossed off.
-const FLUSH_AFTER: u64 = 64;
+const FLUSH_AFTER: u64 = 256;
 
 /// One region on its way.
 #[derive(Debug)]
