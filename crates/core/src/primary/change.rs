@@ -221,6 +221,10 @@ impl<P: Payload> Primary<P> {
             Edit::Complete { replica, .. } if self.has_failed(replica) => {
                 Err(ViewError::WrongState(ReplicaState::Rebuilding))
             }
+            // One that restarted since has left (W5).
+            Edit::Complete { replica, incarnation } if self.has_restarted(replica, incarnation) => {
+                Err(ViewError::WrongIncarnation)
+            }
             Edit::Complete { replica, incarnation } => {
                 self.apply_departure(next, |view| view.complete(replica, incarnation))
             }
@@ -251,6 +255,11 @@ impl<P: Payload> Primary<P> {
                 Ok(())
             }
         }
+    }
+
+    fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
+        let life = self.peers.get(&replica).and_then(|peer| peer.life);
+        life.is_some_and(|(incarnation, _)| incarnation != since)
     }
 
     fn has_failed(&self, replica: ReplicaId) -> bool {

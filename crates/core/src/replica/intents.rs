@@ -285,7 +285,8 @@ impl<P: Payload> Replica<P> {
         let was_in_sync = record.state == ReplicaState::InSync && !became_in_sync;
         if was_in_sync && self.view.primaries.is_empty() {
             self.intents.settle_all();
-        } else if became_in_sync {
+        } else if became_in_sync && self.has_rebuilt() {
+            // What was open has been copied. After a restart it has not: it was written since.
             self.intents.settle_orphans();
         } else {
             self.resolve_orphans(cx);

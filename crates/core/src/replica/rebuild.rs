@@ -119,6 +119,11 @@ impl Rebuild {
 }
 
 impl<P: Payload> Replica<P> {
+    /// Whether this life of the replica has completed a rebuild, and has told so.
+    pub(super) fn has_rebuilt(&self) -> bool {
+        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.phase == Phase::Complete)
+    }
+
     /// Takes the rebuild as far as it goes now.
     pub(super) fn advance_rebuild(&mut self, cx: &mut Context<'_, P>) {
         if self.rebuild.is_none() || self.adoption.is_some() {

@@ -397,7 +397,7 @@ impl Cluster {
     ) {
         let kept = &sides[choice.keep.unwrap_or(0)].head;
         let (old, new) = (lines::era(kept), lines::era(view));
-        let source = by_force.and_then(|findings| self.taken_from(old, view, findings));
+        let source = by_force.and_then(|findings| self.taken_from(kept, view, findings));
         let (old, is_other) = (source.unwrap_or(old), source.is_some());
         // Those found may know less than the line's newest era.
         let truth = self.coordinator.last_of(self.lines.newest_of(old)).cloned();
@@ -431,16 +431,12 @@ impl Cluster {
 
     /// By force a replica may count that was in-sync in a line that was not kept once, if its disk is all
     /// that there is. Returns its era.
-    fn taken_from(
-        &self,
-        old: lines::EraKey,
-        view: &View,
-        findings: &Findings,
-    ) -> Option<lines::EraKey> {
+    fn taken_from(&self, kept: &View, view: &View, findings: &Findings) -> Option<lines::EraKey> {
+        let is_in_sync = |view, id| state_of(view, id) == Some(ReplicaState::InSync);
         let found = findings.superblocks.iter().map(|(_, superblock)| superblock);
-        let in_sync = found.filter(|s| state_of(view, s.replica) == Some(ReplicaState::InSync));
-        let mut eras = in_sync.map(|superblock| lines::era(&superblock.view));
-        eras.find(|era| !self.lines.are_one(*era, old))
+        let taken = found.filter(|s| is_in_sync(view, s.replica) && !is_in_sync(kept, s.replica));
+        let mut eras = taken.map(|superblock| lines::era(&superblock.view));
+        eras.find(|era| !self.lines.comes_from(lines::era(kept), *era))
     }
 
     fn open_replicas(&mut self) {

@@ -24,8 +24,9 @@ pub struct Lines {
     lines: Vec<Registers>,
     /// To which line the eras belong.
     eras: HashMap<EraKey, usize>,
-    /// The newest era of each line.
+    /// The newest era of each line, and the line that it has parted from.
     newest: Vec<EraKey>,
+    parents: Vec<Option<usize>>,
     /// In which line each primary serves; before that, none.
     primaries: HashMap<usize, usize>,
 }
@@ -38,6 +39,7 @@ impl Lines {
             lines: vec![Registers::new(sectors)],
             eras: HashMap::from([(first, 0)]),
             newest: vec![first],
+            parents: vec![None],
             primaries: HashMap::new(),
         }
     }
@@ -94,6 +96,7 @@ impl Lines {
         line.lose(lost);
         self.lines.push(line);
         self.newest.push(new);
+        self.parents.push(Some(self.line(old)));
         self.eras.insert(new, self.lines.len() - 1);
     }
 
@@ -101,6 +104,16 @@ impl Lines {
     #[must_use]
     pub fn newest_of(&self, era: EraKey) -> EraKey {
         self.newest[self.line(era)]
+    }
+
+    /// Whether the line of an era has parted from that of another one, or is that.
+    #[must_use]
+    pub fn comes_from(&self, era: EraKey, older: EraKey) -> bool {
+        let mut line = Some(self.line(era));
+        while line.is_some_and(|line| line != self.line(older)) {
+            line = line.and_then(|line| self.parents[line]);
+        }
+        line.is_some()
     }
 
     /// Whether two eras are of one line.
