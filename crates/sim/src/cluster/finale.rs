@@ -48,7 +48,8 @@ impl Cluster {
                 return self.check_everything();
             }
         }
-        if self.serves_impossible() {
+        // Sides that parted mirror by mirror can't be put together.
+        if self.serves_impossible() || self.operators.found_nothing {
             return self.check_answers();
         }
         let why = reached.err().unwrap_or_default();

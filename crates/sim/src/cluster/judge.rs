@@ -11,6 +11,7 @@ use crate::marks::Mark;
 use crate::network::Party;
 use crate::oracles::agreement::{self, Member};
 use crate::oracles::lines;
+use crate::oracles::registers::Change;
 use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
@@ -193,19 +194,37 @@ impl Cluster {
             if view.protocol == Protocol::A && !durable && self.had_local(primary, write, part) {
                 continue;
             }
-            // A part on one mirror is decided as the protocol was then, the request with its last part.
-            let older = self.coordinator.parent_of(&view).map(|parent| parent.protocol);
-            let older = older.filter(|protocol| *protocol != view.protocol);
-            let verdict = agreement::check(view.protocol, durable, &members).or_else(|violation| {
-                let permits = |protocol| agreement::check(protocol, durable, &members).is_ok();
-                if older.is_some_and(permits) { Ok(()) } else { Err(violation) }
-            });
+            let verdict = agreement::check(view.protocol, durable, &members);
+            let member = |record: &ReplicaRecord| self.member(record, write, part, primary);
+            if verdict.is_err()
+                && self.was_permitted(&view, &change, (durable, part.mirror), member)
+            {
+                continue;
+            }
             self.judge(verdict.map_err(|mut violation| {
                 let (first, count) = (part.volume_sector, part.count);
                 violation.text += &format!(" (write #{write}, sectors {first}+{count})");
                 violation
             }));
         }
+    }
+
+    /// A request of several parts is answered with the last of them. The others were decided before,
+    /// perhaps by the view that this one has replaced.
+    fn was_permitted(
+        &self,
+        view: &View,
+        change: &Change,
+        (durable, mirror): (bool, usize),
+        member: impl Fn(&ReplicaRecord) -> Option<Member>,
+    ) -> bool {
+        let parts = self.parts(change.first, change.count).len();
+        let parent = self.coordinator.parent_of(view);
+        let Some(parent) = parent.filter(|_| parts > 1) else {
+            return false;
+        };
+        let members: Vec<_> = parent.mirrors[mirror].members().filter_map(member).collect();
+        agreement::check(parent.protocol, durable, &members).is_ok()
     }
 
     /// Whether a replica on the primary's node has a part of a write. It decided about that part, and may
