@@ -7,6 +7,7 @@ use evenkeel_core::*;
 
 use super::{Cluster, Event};
 use crate::marks::Mark;
+use crate::oracles::lines;
 use crate::oracles::registers::{Moment, Read};
 use crate::payload::{SECTOR, Sectors, ZERO, stamp, stamped};
 use crate::queue::Time;
@@ -171,7 +172,8 @@ impl Cluster {
                 self.log(|| format!("client of primary {primary} is told r{request}: {error:?}"));
                 self.marks.reach(Mark::FailedRequest);
                 // One that was replaced does not know how large the volume has become.
-                let is_newest = self.serving_primary() == Some(primary);
+                let is_newest = self.serving_primary() == Some(primary)
+                    && self.era_of(primary) == Some(lines::era(self.coordinator.newest()));
                 if error == RequestError::Invalid && (is_newest || !self.has_grown()) {
                     self.fail(
                         "internal",

@@ -320,7 +320,7 @@ impl Cluster {
     }
 
     /// The era of the view by which a primary works.
-    fn era_of(&self, primary: usize) -> Option<lines::EraKey> {
+    pub(super) fn era_of(&self, primary: usize) -> Option<lines::EraKey> {
         let slot = &self.primaries[primary];
         let status = slot.core.status(self.nodes[slot.node].clock(self.now));
         status.view.as_ref().map(lines::era)
