@@ -48,6 +48,12 @@ pub(super) fn present(disks: &[Disk]) -> Vec<Present<'_>> {
         .collect()
 }
 
+/// The first view of a new era, begun by force from these disks under ids of its own.
+pub(super) fn begun(base: &View, disks: &[Disk], mark: u128) -> View {
+    let start = Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
+    next_view(base, &present(disks), &[], start).unwrap()
+}
+
 /// Asks with these disks and what the coordinator knows.
 fn decide(
     disks: &[Disk],
@@ -80,11 +86,7 @@ fn asked_again_it_is_known() {
 #[test]
 fn sides_need_a_choice_and_nothing_is_refused() {
     let base = view([InSync, InSync, Stale]);
-    let alone = |id: u128, mark: u128| {
-        let start =
-            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
-        next_view(&base, &present(&[disk(id, &base)]), &[], start).unwrap()
-    };
+    let alone = |id: u128, mark: u128| begun(&base, &[disk(id, &base)], mark);
     let disks = [disk(1, &alone(1, 20)), disk(2, &alone(2, 21))];
     assert_eq!(decide(&disks, None, None, true), Err(Refusal::WrittenApart));
     let Ok(Decision::Begin(kept)) = decide(&disks, None, Some(1), false) else { panic!() };

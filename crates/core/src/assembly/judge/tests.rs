@@ -1,5 +1,5 @@
 use super::*;
-use crate::assembly::tests::{Disk, HERE, disk, present, start, view};
+use crate::assembly::tests::{Disk, HERE, begun, disk, present, start, view};
 
 fn states(view: &View) -> Vec<ReplicaState> {
     view.mirrors[0].replicas.iter().map(|record| record.state).collect()
@@ -96,11 +96,7 @@ fn an_unclean_end_is_remembered() {
 #[test]
 fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
     let base = view([InSync, InSync, Stale]);
-    let alone = |id: u128, mark: u128| {
-        let start =
-            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
-        next_view(&base, &present(&[disk(id, &base)]), &[], start).unwrap()
-    };
+    let alone = |id: u128, mark: u128| begun(&base, &[disk(id, &base)], mark);
     let (kept, lost) = (alone(1, 20), alone(2, 21).successor().successor());
     let disks = [disk(1, &kept), disk(2, &lost)];
     let side = &Side { head: lost.clone(), members: vec![1] };
@@ -114,13 +110,8 @@ fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
 #[test]
 fn one_that_was_not_found_may_have_gone_on_with_the_side_that_is_not_kept() {
     let base = view([InSync, InSync, Stale]);
-    let alone = |disks: &[Disk], mark| {
-        let start =
-            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
-        next_view(&base, &present(disks), &[], start).unwrap()
-    };
-    let kept = alone(&[disk(1, &base), disk(3, &base)], 20);
-    let lost = alone(&[disk(2, &base), disk(3, &base)], 21);
+    let kept = begun(&base, &[disk(1, &base), disk(3, &base)], 20);
+    let lost = begun(&base, &[disk(2, &base), disk(3, &base)], 21);
     assert_eq!(kept.mirrors[0].replicas[2].missing_since, Some(Generation(7)));
     let side = &Side { head: lost.clone(), members: vec![1] };
     let lacks = |third: &[Disk]| {
@@ -135,11 +126,6 @@ fn one_that_was_not_found_may_have_gone_on_with_the_side_that_is_not_kept() {
 #[test]
 fn what_the_side_that_is_not_kept_came_from_is_superseded_too() {
     let first = view([InSync, InSync, InSync]);
-    let begun = |base: &View, disks: &[Disk], mark| {
-        let start =
-            Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
-        next_view(base, &present(disks), &[], start).unwrap()
-    };
     // One side begins from an old copy, the other one from what came later.
     let kept = begun(&first, &[disk(1, &first)], 20);
     let later = first.successor().successor();

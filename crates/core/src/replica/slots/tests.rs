@@ -1,6 +1,6 @@
 use super::*;
 use crate::settings::BLOCK;
-use crate::view::{Bitmap, Geometry, IntentLayout, MirrorView, Protocol, RebuildLimit};
+use crate::view::IntentLayout;
 
 const ONE: PrimaryId = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
 const TWO: PrimaryId = PrimaryId { node: NodeId(2), incarnation: Incarnation(2) };
@@ -9,21 +9,7 @@ const NOW: Instant = Instant(0);
 /// A view with so many slots of four regions of one block.
 fn view(slots: u8) -> View {
     let intents = IntentLayout { region: u64::from(BLOCK), places: 4, slots };
-    View {
-        volume: VolumeId(7),
-        generation: Generation(1),
-        parent: Generation(0),
-        lineage: Lineage(3),
-        coordinator: CoordinatorId(4),
-        history: Vec::new(),
-        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::Internal,
-        intents,
-        rebuild_limit: RebuildLimit::None,
-        mirrors: vec![MirrorView { replicas: Vec::new() }],
-        primaries: Vec::new(),
-    }
+    View { intents, ..crate::view::tests::view(1, 1) }
 }
 
 fn write(slots: &mut IntentSlots, slot: u8, region: u64, by: PrimaryId) -> Reservation {
