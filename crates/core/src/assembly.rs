@@ -70,8 +70,7 @@ impl Question<'_> {
     /// a moment ahead of what was read there.
     fn is_known(&self, side: &Side) -> bool {
         let Some(view) = self.known else { return false };
-        let era = |view: &View| (view.coordinator, view.lineage);
-        *view == side.head || (self.is_attached && era(view) == era(&side.head))
+        *view == side.head || (self.is_attached && view.is_of_era(&side.head))
     }
 }
 

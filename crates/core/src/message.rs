@@ -42,6 +42,8 @@ pub struct ReplicaReport {
     pub generation: Generation,
     /// The lineage of its data.
     pub lineage: Lineage,
+    /// Bytes of its data, by the adopted view.
+    pub size: u64,
     /// What the adopted view says of it; `None` if that view does not hold it.
     pub state: Option<ReplicaState>,
     /// The slots of its intent log in which regions are open, a bit each.

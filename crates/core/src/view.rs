@@ -5,16 +5,17 @@
 //! successor; they keep two rules: a mirror never loses its last in-sync replica, and a replica
 //! becomes in-sync only from `rebuilding`.
 
-use core::fmt;
-
+mod eras;
 mod layout;
 mod members;
+mod words;
 
+pub use eras::Era;
 pub use layout::{IntentLayout, LayoutError};
 pub use members::{Newcomer, Role};
 
 use crate::ids::*;
-use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_REPLICAS};
 
 /// When a write is acknowledged, in DRBD's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +114,11 @@ pub enum Cause {
     SourceFailed,
     /// Its writes took far longer than those of the other replicas.
     Lagging,
+    /// The volume was put together from its disks, and this replica counted. Until it has adopted that,
+    /// it may go on in the era before, unseen (V7).
+    Unconfirmed,
+    /// It is larger than the volume, which had grown on a side that was not kept.
+    TooLarge,
 }
 
 /// One replica in a view.
@@ -163,20 +169,6 @@ pub struct Geometry {
     pub block_size: u32,
     /// Bytes that go to one mirror before the next one's turn. Of no effect with one mirror.
     pub chunk: u32,
-}
-
-/// A run of views that one coordinator identity committed, and that has ended: the volume was
-/// assembled from its disks alone, and views go on under another identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Era {
-    /// Who committed its views.
-    pub coordinator: CoordinatorId,
-    /// The line of descent of the data then.
-    pub lineage: Lineage,
-    /// The last of its views that is superseded. Who has adopted a later one has gone another way.
-    pub last: Generation,
-    /// When it ended, in seconds since 1970; zero: not known.
-    pub ended: u64,
 }
 
 /// The record of who is who.
@@ -239,90 +231,8 @@ pub enum ViewError {
     SlotHeld(u8),
     /// In a slot of the intent logs that would go, regions are open.
     SlotOpen(u8),
-}
-
-impl fmt::Display for ViewError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownReplica => f.write_str("the volume has no such replica"),
-            Self::LastInSync => f.write_str(
-                "it is the last in-sync replica of its mirror; the data would be lost. Let another one become in-sync first",
-            ),
-            Self::WrongState(state) => write!(f, "the replica is {state}"),
-            Self::WrongIncarnation => f.write_str("the replica restarted meanwhile"),
-            Self::TooManyPrimaries => {
-                write!(f, "the volume has {MOST_PRIMARIES} primaries, the most it may have")
-            }
-            Self::UnknownMirror => f.write_str("the volume has no such mirror"),
-            Self::TooManyReplicas => {
-                write!(f, "the mirror has {MOST_REPLICAS} replicas, the most it may have")
-            }
-            Self::NoCopy => {
-                f.write_str("the replica is a spare, or is itself to replace another one")
-            }
-            Self::WrongSize => f.write_str(
-                "a volume can't become smaller, and its size is a multiple of its block size",
-            ),
-            Self::SlotHeld(slot) => write!(f, "a primary holds slot {slot}, which would go"),
-            Self::SlotOpen(slot) => {
-                write!(f, "regions are open in slot {slot}, which would go")
-            }
-            Self::NotAllInSync => f.write_str("not all of its replicas are in-sync"),
-            Self::ReplacedAlready => f.write_str("another replica takes its place already"),
-        }
-    }
-}
-
-impl core::error::Error for ViewError {}
-
-impl fmt::Display for ReplicaState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InSync => "in-sync",
-            Self::Rebuilding => "rebuilding",
-            Self::Stale => "stale",
-            Self::Faulty => "faulty",
-            Self::Spare => "spare",
-        })
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "",
-            Self::Disconnected => "its connection was lost",
-            Self::Late => "it left a request unanswered for longer than the deadline",
-            Self::Restarted => "its node restarted",
-            Self::Unreachable => "it did not answer when the volume was attached",
-            Self::UncleanEnd => "the last primary ended without detaching",
-            Self::Medium => "its disk reported an input/output error",
-            Self::NoSpace => "its disk is full",
-            Self::Operator => "an operator failed it",
-            Self::OtherLineage => "its data belongs to another lineage",
-            Self::Lagging => "its writes took far longer than those of the other replicas",
-            Self::SourceFailed => "its source failed a write that it has itself",
-        })
-    }
-}
-
-impl fmt::Display for Bitmap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Internal => "internal",
-        })
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-        })
-    }
+    /// The replica has not adopted an assembly from the disks yet.
+    Unconfirmed,
 }
 
 impl ReplicaState {
@@ -417,25 +327,6 @@ impl View {
             && self.replicas_are_distinct()
     }
 
-    /// Whether who has adopted `older` may adopt this view: it was committed in the same era, or in
-    /// one that this view supersedes, not later than that era's end.
-    #[must_use]
-    pub fn continues(&self, older: &Self) -> bool {
-        let supersedes = |era: &Era| {
-            (era.coordinator, era.lineage) == (older.coordinator, older.lineage)
-                && older.generation <= era.last
-        };
-        let is_same_era = (self.coordinator, self.lineage) == (older.coordinator, older.lineage);
-        self.volume == older.volume && (is_same_era || self.history.iter().any(supersedes))
-    }
-
-    /// Whether data of this lineage, in this generation, is what this view's data descends from.
-    #[must_use]
-    pub fn descends_from(&self, lineage: Lineage, generation: Generation) -> bool {
-        let supersedes = |era: &Era| era.lineage == lineage && generation <= era.last;
-        self.lineage == lineage || self.history.iter().any(supersedes)
-    }
-
     /// Whether the coordinator may commit this view in place of `newest`, as far as it has to know.
     #[must_use]
     pub fn follows(&self, newest: &Self) -> bool {
@@ -444,39 +335,6 @@ impl View {
             && self.parent == newest.generation
             && self.generation == newest.generation.next()
             && self.is_valid()
-    }
-
-    /// The next view, the first of a new era: it supersedes this one and all before it.
-    #[must_use]
-    pub fn next_era(&self, coordinator: CoordinatorId, lineage: Lineage, now: u64) -> Self {
-        let mut next = self.successor();
-        next.supersede(self.coordinator, self.lineage, self.generation, now);
-        (next.coordinator, next.lineage) = (coordinator, lineage);
-        next
-    }
-
-    /// Supersedes all that another view is, and supersedes.
-    pub fn supersede_all(&mut self, other: &Self, now: u64) {
-        for era in other.history.iter().rev() {
-            self.supersede(era.coordinator, era.lineage, era.last, era.ended);
-        }
-        self.supersede(other.coordinator, other.lineage, other.generation, now);
-    }
-
-    /// Supersedes an era up to one of its generations, by which its replicas may adopt this view.
-    pub fn supersede(
-        &mut self,
-        coordinator: CoordinatorId,
-        lineage: Lineage,
-        last: Generation,
-        now: u64,
-    ) {
-        let is_same = |era: &Era| (era.coordinator, era.lineage) == (coordinator, lineage);
-        let before = self.history.iter().filter(|era| is_same(era)).map(|era| era.last).max();
-        self.history.retain(|era| !is_same(era));
-        let last = before.map_or(last, |before| before.max(last));
-        self.history.insert(0, Era { coordinator, lineage, last, ended: now });
-        self.history.truncate(MOST_ERAS);
     }
 
     fn replicas_are_distinct(&self) -> bool {
@@ -524,21 +382,31 @@ impl View {
         Ok(())
     }
 
+    /// Whether a replica may leave its mirror.
+    fn may_leave(&self, id: ReplicaId) -> Result<(), ViewError> {
+        let (mirror, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
+        if record.cause == Cause::Unconfirmed {
+            return Err(ViewError::Unconfirmed);
+        }
+        if record.state == ReplicaState::InSync && self.mirrors[mirror].in_sync().count() == 1 {
+            return Err(ViewError::LastInSync);
+        }
+        Ok(())
+    }
+
     /// Takes a replica out of the mirror: to `stale`, from where it returns by itself, or to
     /// `faulty`, where it waits for a command.
     ///
     /// # Errors
-    /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica.
+    /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica;
+    /// [`ViewError::Unconfirmed`].
     pub fn leave(
         &mut self,
         id: ReplicaId,
         state: ReplicaState,
         cause: Cause,
     ) -> Result<(), ViewError> {
-        let (mirror, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
-        if record.state == ReplicaState::InSync && self.mirrors[mirror].in_sync().count() == 1 {
-            return Err(ViewError::LastInSync);
-        }
+        self.may_leave(id)?;
         self.set_state(id, state)?;
         self.record_mut(id)?.cause = cause;
         if cause == Cause::OtherLineage {
@@ -635,12 +503,14 @@ impl View {
     /// Takes a replica out of the volume for good.
     ///
     /// # Errors
-    /// [`ViewError::WrongState`] while it is a member: it must have left first.
+    /// [`ViewError::WrongState`] while it is a member: it must have left first;
+    /// [`ViewError::Unconfirmed`].
     pub fn remove(&mut self, id: ReplicaId) -> Result<(), ViewError> {
         let (_, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
         if record.state.takes_writes() {
             return Err(ViewError::WrongState(record.state));
         }
+        self.may_leave(id)?;
         self.take_out(id);
         Ok(())
     }

@@ -72,6 +72,8 @@ codes!(Cause, cause_code, cause_from_code, {
     OtherLineage = 9,
     SourceFailed = 10,
     Lagging = 11,
+    Unconfirmed = 12,
+    TooLarge = 13,
 });
 
 /// The code of this role; in whose place the replica is stands apart.

@@ -334,14 +334,14 @@ impl Volumes {
     /// served it.
     pub fn ended(&self, node: &Arc<Node>, volume: VolumeId, reason: EndReason) {
         let Some(attached) = self.get(volume) else { return };
-        let message = words::ended(reason);
+        let message = attach::why_ended(node, &attached, reason);
         tracing::info!(volume = attached.name(), "{message}");
-        attached.event(message.to_owned());
+        attached.event(message.clone());
         let before = attached.phase.send_replace(Phase::Ended(reason));
         let asked_for = matches!(reason, EndReason::Detached | EndReason::DetachedUnclean);
         if before == Phase::Serving && !asked_for {
             let node = node.clone();
-            tokio::spawn(async move { attach::take_away(&node, &attached, message).await });
+            tokio::spawn(async move { attach::take_away(&node, &attached, &message).await });
         }
     }
 

@@ -66,6 +66,7 @@ marks! {
     AssembledForced => "an assembly was forced",
     AssembledApart => "an assembly was refused because replicas were written apart",
     AssembledKept => "somebody chose one of two sides that were written apart",
+    AssemblyUnconfirmed => "an attach ended because a replica did not confirm an assembly",
     AssembledLiving => "a volume went on in a new era while a primary of the old one lived",
     EraAdopted => "a replica that was away came back from an older era",
     EraRefused => "a replica refused a view of an era that does not go on from its own",

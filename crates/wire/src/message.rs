@@ -270,6 +270,7 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
             out.put_u64(report.saved_life.0);
             out.put_u128(report.boot.0);
             out.put_u128(report.lineage.0);
+            out.put_u64(report.size);
         }
         Message::Adopt { view } => out.put(&encode_view(view)?),
         Message::Digests { digests, .. } if digests.len() > MOST_DIGESTS => {

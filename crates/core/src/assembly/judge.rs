@@ -108,6 +108,13 @@ pub fn next_view(
     let absent: Vec<_> = missing.iter().map(|r| (r.id, Cause::Unreachable)).collect();
     take_out(&mut next, &absent, &mut Vec::new())?;
     take_over(&mut next, start.here);
+    for (_, record) in kept.replicas() {
+        let was_member = record.state.takes_writes() || promoted.contains(&record.id);
+        if was_member && !missing.iter().any(|other| other.id == record.id) {
+            // An old primary that nobody sees may go on with it, until it has adopted this.
+            next.mark_unconfirmed(record.id);
+        }
+    }
     Ok(next)
 }
 
@@ -116,10 +123,8 @@ pub fn next_view(
 /// apart.
 fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
     let views = present.iter().map(|found| found.view);
-    let of_era = views.filter(|view| {
-        (view.coordinator, view.lineage) == (kept.coordinator, kept.lineage)
-            && view.generation <= kept.generation
-    });
+    let of_era =
+        views.filter(|view| view.is_of_era(kept) && view.generation <= kept.generation);
     of_era.map(|view| view.generation).max()
 }
 

@@ -13,8 +13,7 @@ pub struct Side {
 
 /// Whether one view was replaced by the other.
 fn is_older(view: &View, than: &View) -> bool {
-    let is_same_era = (view.coordinator, view.lineage) == (than.coordinator, than.lineage);
-    match is_same_era {
+    match view.is_of_era(than) {
         true => view.generation < than.generation,
         false => than.continues(view),
     }

@@ -15,8 +15,6 @@ use core::time::Duration;
 
 /// Pause before the coordinator is asked again.
 const CALL_PAUSE: Duration = Duration::from_millis(250);
-/// How often the view is read while a swap may be carried out late.
-const DOUBT_PERIOD: Duration = Duration::from_secs(1);
 
 /// One wanted change of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,22 +153,27 @@ impl<P: Payload> Primary<P> {
         if may_edit && !self.edits.is_empty() {
             self.swap_edits(cx);
         }
+        if self.call.is_none() && self.unadopted.is_empty() {
+            self.end_doubt(cx);
+        }
+    }
+
+    /// A swap that was not answered may still be carried out, however late. Once another view has been
+    /// committed it can't be any more: if nothing else is wanted, one that changes nothing.
+    fn end_doubt(&mut self, cx: &mut Context<'_, P>) {
+        if self.is_in_doubt
+            && matches!(self.phase, Phase::Serving)
+            && let Some(view) = &self.view
+        {
+            self.call_swap(cx, view.successor());
+        }
     }
 
     pub(super) fn call_read(&mut self, cx: &mut Context<'_, P>) {
         let number = CoordinatorCall(self.next_number());
         self.must_read = false;
-        self.read_at = cx.now;
         self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
         cx.effects.push(PrimaryEffect::ReadView { call: number });
-    }
-
-    /// A swap that was not answered may be carried out after the view was read, and by then nothing
-    /// else may be wanted of the coordinator: so the view is read again for a while.
-    pub(super) fn read_in_doubt(&mut self, now: Instant) {
-        self.doubt_until.take_if(|until| *until <= now);
-        let is_time = now.since(self.read_at) >= DOUBT_PERIOD;
-        self.must_read |= self.doubt_until.is_some() && is_time;
     }
 
     pub(super) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
@@ -283,6 +286,7 @@ impl<P: Payload> Primary<P> {
         }
         match answer {
             CoordinatorAnswer::Committed => {
+                self.is_in_doubt = false;
                 edits.into_iter().for_each(|pending| finish_command(cx, pending, Ok(())));
                 if let Some(view) = proposed {
                     self.committed(cx, view);
@@ -308,11 +312,10 @@ impl<P: Payload> Primary<P> {
             CoordinatorAnswer::Unknown => {
                 self.edits.splice(0..0, edits);
                 self.coordinator_silent_since.get_or_insert(call.since);
-                self.must_read = true;
                 self.retry_call_at = cx.now + CALL_PAUSE;
-                if proposed.is_some() || self.doubt_until.is_some() {
-                    self.doubt_until = Some(cx.now + self.config.settings.coordinator_patience);
-                }
+                let is_starting = matches!(self.phase, Phase::Starting(_));
+                self.must_read |= proposed.is_none() || is_starting;
+                self.is_in_doubt |= proposed.is_some();
             }
         }
     }
@@ -376,7 +379,10 @@ impl<P: Payload> Primary<P> {
                     self.end(cx, EndReason::Fenced);
                 }
             }
-            core::cmp::Ordering::Greater => self.install(cx, newest),
+            core::cmp::Ordering::Greater => {
+                self.is_in_doubt = false;
+                self.install(cx, newest);
+            }
             core::cmp::Ordering::Equal if newest == *view => self.still_newest(cx),
             core::cmp::Ordering::Equal => self.end(cx, EndReason::Fenced),
             core::cmp::Ordering::Less => {
@@ -429,7 +435,6 @@ impl<P: Payload> Primary<P> {
         self.keep_completed(&view);
         self.verify.iter_mut().for_each(Verify::reset_pace);
         self.drains.clear();
-        self.let_failed_writes_settle();
         self.adopting_since = cx.now;
         self.unadopted = view
             .replicas()
@@ -513,6 +518,7 @@ impl<P: Payload> Primary<P> {
         peer.retry_pause = (peer.retry_pause * 2).min(longest);
         self.session_ended(replica);
         self.forget_target(mirror, bit);
+        self.release_settling(mirror, bit);
         if state.is_some() {
             cx.note(Note::Left(replica, cause));
         }
@@ -637,6 +643,14 @@ impl Call {
             CallKind::Read => &[],
         };
         edits.iter().filter_map(PendingEdit::command)
+    }
+
+    /// Whether anything waits for it: a swap without edits only ends a doubt.
+    pub(super) fn is_wanted(&self) -> bool {
+        match &self.kind {
+            CallKind::Read => true,
+            CallKind::Swap(_, edits) => !edits.is_empty(),
+        }
     }
 
     /// Since when it waits.

@@ -105,6 +105,7 @@ impl<P: Payload> Primary<P> {
             EndReason::Detached
             | EndReason::DetachedUnclean
             | EndReason::NoVolume
+            | EndReason::Unconfirmed(_)
             | EndReason::CoordinatorBehind => RequestError::Detached,
         };
         self.fail_requests(cx, error);

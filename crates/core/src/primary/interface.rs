@@ -200,6 +200,9 @@ pub enum EndReason {
     /// It could not start: a replica has adopted a newer view than the coordinator knows. The
     /// coordinator was restored from an old backup.
     CoordinatorBehind,
+    /// It could not start: the volume was put together from its disks, and this replica, which counted,
+    /// has not adopted that in time. It may have gone on in the era before (V7).
+    Unconfirmed(ReplicaId),
     /// See [`RequestError::LostWrites`].
     LostWrites,
 }

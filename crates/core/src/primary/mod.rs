@@ -67,10 +67,8 @@ pub struct Primary<P> {
     call: Option<Call>,
     /// A newer view is known to exist: read it as soon as no call is under way.
     must_read: bool,
-    /// A swap was not answered: until this moment it may still be carried out.
-    doubt_until: Option<Instant>,
-    /// When the view was last read.
-    read_at: Instant,
+    /// A swap was not answered: it may still be carried out.
+    is_in_doubt: bool,
     /// When the coordinator may be asked again after it did not answer.
     retry_call_at: Instant,
     /// Since when the coordinator has not answered.
@@ -153,8 +151,7 @@ impl<P: Payload> Primary<P> {
             edits: Vec::new(),
             call: None,
             must_read: false,
-            doubt_until: None,
-            read_at: now,
+            is_in_doubt: false,
             retry_call_at: now,
             coordinator_silent_since: None,
             fence_notices: Vec::new(),
@@ -252,7 +249,6 @@ impl<P: Payload> Primary<P> {
         self.give_up_commands(cx);
         self.watch_settling(cx);
         self.watch_speed(cx);
-        self.read_in_doubt(cx.now);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
             && self.unadopted.is_empty()

@@ -95,6 +95,7 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some(&replica) = self.links.get(&link) else { return };
         let Some(view) = &self.view else { return };
+        let is_too_large = report.lineage != view.lineage && report.size > view.replica_size();
         let is_other_lineage = !view.descends_from(report.lineage, report.generation);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let expected = matches!(peer.link, PeerLink::Opening(l, _) if l == link);
@@ -111,9 +112,16 @@ impl<P: Payload> Primary<P> {
         peer.opened_at = cx.now;
         peer.late = false;
         if let Phase::Starting(gathering) = &mut self.phase {
-            return gathering.reported(replica, report);
+            gathering.reported(replica, report);
+            return self.ask_to_confirm(cx, replica);
         }
         self.must_read |= report.generation > self.generation();
+        if is_too_large {
+            // It can't adopt a view by which it would become smaller, nor take part without.
+            let (state, cause) = (ReplicaState::Faulty, Cause::TooLarge);
+            self.edit(Edit::Leave { replica, state, cause });
+            return self.drop_link(cx, link);
+        }
         self.receive(cx, replica);
     }
 
@@ -244,7 +252,9 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let wanted = match (&self.phase, state) {
-            (Phase::Starting(_), state) => state == Some(ReplicaState::InSync),
+            (Phase::Starting(_), state) => {
+                state == Some(ReplicaState::InSync) || self.unadopted.contains(&replica)
+            }
             (Phase::Detaching(_), Some(state)) => state.takes_writes(),
             (Phase::Serving, Some(ReplicaState::Spare)) => self.vacancy(replica, cx.now).is_some(),
             (Phase::Serving, Some(state)) => state.takes_writes() || state == ReplicaState::Stale,

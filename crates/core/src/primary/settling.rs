@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 
 use super::parts::{Part, PartAction};
-use super::peers::Peer;
 use super::{Context, Phase, Primary};
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::policy::ReplicaSet;
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -40,8 +40,8 @@ struct MirrorSettling {
     told_at: Instant,
     /// The last write that was sent.
     last: Sequence,
-    /// The first write that somebody failed and that must not settle yet.
-    held: Option<Sequence>,
+    /// The first write that must not settle yet because members have failed it, and which.
+    held: Option<(Sequence, ReplicaSet)>,
 }
 
 impl Settling {
@@ -66,26 +66,20 @@ impl<P: Payload> Primary<P> {
         self.settling.mirror(mirror, now).last = sequence;
     }
 
-    /// A replica has failed a write that other members may have: what they have and it lacks is noted
-    /// when it leaves, or they do. Until then the write does not settle.
-    pub(super) fn write_failed(&mut self, mirror: usize, sequence: Sequence, now: Instant) {
-        if self.mirrors[mirror].members.count_ones() > 1 {
-            let held = &mut self.settling.mirror(mirror, now).held;
-            *held = Some(held.map_or(sequence, |first| first.min(sequence)));
+    /// A write is over that members have and that these other ones have failed, which leave: what they
+    /// lack is noted when they do, so it does not settle before.
+    pub(super) fn hold_settling(&mut self, mirror: usize, sequence: Sequence, failed: ReplicaSet) {
+        if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
+            let (first, others) = settling.held.unwrap_or((sequence, 0));
+            settling.held = Some((first.min(sequence), others | failed));
         }
     }
 
-    /// A view has been committed: before members adopt it, they note what those lack that left. A
-    /// failed write goes on being held while one that failed it is a member beside others.
-    pub(super) fn let_failed_writes_settle(&mut self) {
-        for (mirror, settling) in &mut self.settling.mirrors {
-            let members = self.mirrors.get(*mirror).map_or(0, |peers| peers.members);
-            let is_failing = |peer: &Peer| {
-                peer.mirror == *mirror && peer.failing.is_some() && members & peer.bit() != 0
-            };
-            if members.count_ones() <= 1 || !self.peers.values().any(is_failing) {
-                settling.held = None;
-            }
+    /// A replica has left a mirror: before the other members adopt that, they note what it lacks.
+    pub(super) fn release_settling(&mut self, mirror: usize, left: ReplicaSet) {
+        if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
+            let rest = settling.held.map(|(first, failed)| (first, failed & !left));
+            settling.held = rest.filter(|(_, failed)| *failed != 0);
         }
     }
 
@@ -94,6 +88,7 @@ impl<P: Payload> Primary<P> {
         let is_unfinished = |part: &Part<P>| part.mirror == mirror && part.changes_data();
         let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
         let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
+        let held = held.map(|(first, _)| first);
         let first = unfinished.map(|(sequence, _)| *sequence).into_iter().chain(held).min();
         first.map_or(self.last_sequence, |first| Sequence(first.0.saturating_sub(1)))
     }

@@ -1,11 +1,13 @@
-//! The attach: read the view, reach the replicas, become primary (rules V1, V4).
+//! The attach: read the view, reach the replicas, become primary (rules V1, V4). If the view is the first
+//! one after an assembly from the disks, those that count there adopt it before anybody is primary (V7).
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::peers::PeerLink;
 use super::{Context, EndReason, Phase, Primary};
 use crate::ids::*;
-use crate::message::ReplicaReport;
+use crate::message::{Message, ReplicaReport};
 use crate::payload::Payload;
 use crate::settings::MOST_PRIMARIES;
 use crate::time::Instant;
@@ -44,18 +46,21 @@ impl<P: Payload> Primary<P> {
 
     /// The view was read: reach its in-sync replicas.
     pub(super) fn gather(&mut self, cx: &mut Context<'_, P>, view: View) {
-        let in_sync: Vec<_> = view
-            .replicas()
-            .filter(|(_, record)| record.state == ReplicaState::InSync)
-            .map(|(_, record)| record.id)
-            .collect();
+        let is_needed = |r: &ReplicaRecord| {
+            r.state == ReplicaState::InSync || r.cause == Cause::Unconfirmed
+        };
+        let needed: Vec<_> =
+            view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
+        if self.view.as_ref() != Some(&view) {
+            self.unadopted = view.unconfirmed().collect();
+        }
         self.view = Some(view);
         self.update_peers(cx.now);
         self.accept_early(cx);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.read_at = Some(cx.now);
         }
-        for replica in in_sync {
+        for replica in needed {
             if self.peers.get(&replica).is_some_and(|peer| peer.link == PeerLink::Down) {
                 self.connect(cx, replica);
             }
@@ -65,7 +70,7 @@ impl<P: Payload> Primary<P> {
     /// Goes on with the attach when enough replicas have answered, or have had their time.
     pub(super) fn advance_start(&mut self, cx: &mut Context<'_, P>) {
         let Phase::Starting(gathering) = &self.phase else { return };
-        let settings = &self.config.settings;
+        let settings = self.config.settings;
         let (waited, read_at) = (cx.now.since(gathering.since), gathering.read_at);
         if waited >= settings.coordinator_patience && self.coordinator_silent_since.is_some() {
             return self.end(cx, EndReason::NoCoordinator);
@@ -76,7 +81,13 @@ impl<P: Payload> Primary<P> {
         let (Some(read_at), false) = (read_at, self.must_read) else {
             return self.call_read(cx);
         };
+        if self.is_surprised(cx) {
+            return;
+        }
         let waited = cx.now.since(read_at);
+        if !self.unadopted.is_empty() {
+            return self.await_confirmation(cx, waited);
+        }
         let patience = settings.reconnect_grace * 2;
         let everyone = self.answers(|link| matches!(link, PeerLink::Open(_)));
         let rest_refused = self.answers(|link| matches!(link, PeerLink::Open(_) | PeerLink::Down));
@@ -85,6 +96,26 @@ impl<P: Payload> Primary<P> {
             || waited >= settings.deadline;
         if is_time {
             self.take_office(cx);
+        }
+    }
+
+    /// A session is open with a replica that may have to adopt the view before anybody is primary.
+    pub(super) fn ask_to_confirm(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let link = self.peers.get(&replica).and_then(|peer| peer.open_link());
+        if let (Some(link), Some(view), true) = (link, &self.view, self.unadopted.contains(&replica))
+        {
+            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
+        }
+    }
+
+    /// The view is the first one of an era, and not all that counted have adopted it.
+    fn await_confirmation(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
+        let settings = &self.config.settings;
+        // They may have to wait for the lease of a primary of the era before.
+        if waited >= settings.deadline + settings.lease + settings.lease_margin
+            && let Some(replica) = self.unadopted.first()
+        {
+            self.end(cx, EndReason::Unconfirmed(*replica));
         }
     }
 
@@ -102,23 +133,28 @@ impl<P: Payload> Primary<P> {
         self.peers.get(&replica).is_some_and(|peer| peer.open_link().is_some())
     }
 
+    /// Whether a replica has adopted a newer view than the one read. Another primary may have been at
+    /// work since; if not, the coordinator has forgotten it.
+    fn is_surprised(&mut self, cx: &mut Context<'_, P>) -> bool {
+        let generation = self.generation();
+        let Phase::Starting(gathering) = &mut self.phase else { return false };
+        if gathering.reports.values().all(|report| report.generation <= generation) {
+            return false;
+        }
+        gathering.surprises += 1;
+        if gathering.surprises > 3 {
+            self.end(cx, EndReason::CoordinatorBehind);
+        } else {
+            self.retry_call_at = cx.now + self.config.settings.reconnect_grace;
+            self.must_read = true;
+        }
+        true
+    }
+
     /// Has a view committed in which this is the primary.
     fn take_office(&mut self, cx: &mut Context<'_, P>) {
         if !self.has_sources() {
             return self.end(cx, EndReason::NoData);
-        }
-        let Some(view) = &self.view else { return };
-        let generation = view.generation;
-        let Phase::Starting(gathering) = &mut self.phase else { return };
-        if gathering.reports.values().any(|report| report.generation > generation) {
-            gathering.surprises += 1;
-            if gathering.surprises > 3 {
-                return self.end(cx, EndReason::CoordinatorBehind);
-            }
-            // Another primary may have been at work since the view was read.
-            self.retry_call_at = cx.now + self.config.settings.reconnect_grace;
-            self.must_read = true;
-            return;
         }
         let Some(next) = self.inaugural_view() else { return };
         self.call_swap(cx, next);
@@ -127,11 +163,12 @@ impl<P: Payload> Primary<P> {
     /// The view in which this primary takes over. If the last one ended without detaching, one
     /// in-sync replica per mirror is the source, and the others copy from it.
     fn inaugural_view(&self) -> Option<View> {
-        let view = self.view.as_ref()?;
+        let mut view = self.view.clone()?;
+        view.mark_confirmed();
         let was_detached = view.primaries.is_empty();
         let mut next = view.successor();
         for (mirror, replicas) in view.mirrors.iter().enumerate() {
-            let source = self.choose_source(view, mirror)?;
+            let source = self.choose_source(&view, mirror)?;
             for record in &replicas.replicas {
                 let (state, cause) = match record.state {
                     ReplicaState::InSync if !self.is_open(record.id) => {

@@ -36,8 +36,9 @@ impl<P: Payload> Primary<P> {
         }
         let patience = self.config.settings.reconnect_grace * 2;
         let silent = self.coordinator_silent_since.is_some_and(|at| now.since(at) >= patience);
-        let slow = self.call.as_ref().is_some_and(|call| now.since(call.since()) >= patience);
-        let change_wanted = !self.edits.is_empty() || self.must_read || self.call.is_some();
+        let call = self.call.as_ref().filter(|call| call.is_wanted());
+        let slow = call.is_some_and(|call| now.since(call.since()) >= patience);
+        let change_wanted = !self.edits.is_empty() || self.must_read || call.is_some();
         ((silent || slow) && change_wanted).then_some(Waiting::Coordinator)
     }
 

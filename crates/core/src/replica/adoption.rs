@@ -85,7 +85,12 @@ impl<P: Payload> Replica<P> {
     /// Whether a view is one that this replica may adopt, or has adopted.
     fn is_successor(&self, view: &View) -> bool {
         let is_same = view.generation == self.view.generation;
-        let is_newer = view.generation > self.view.generation
+        // What could not be saved of an era that has ended does not count.
+        let newest = match view.is_of_era(&self.view) {
+            true => self.view.generation,
+            false => self.adopted_generation(),
+        };
+        let is_newer = view.generation > newest
             || *view == self.view
             || (is_same && self.is_unsaved());
         view.continues(&self.adopted_view())
@@ -153,8 +158,9 @@ impl<P: Payload> Replica<P> {
             // A node's newer primary proves that its older one is dead: they exclude each other by
             // a lock on the node's state directory.
             let is_other = primary.node != adoption.adopter.node;
-            (is_other && confirmation.knows < adoption.view.generation)
-                .then_some((*primary, confirmation.at))
+            let knows = adoption.view.is_of_era(&self.view)
+                && confirmation.knows >= adoption.view.generation;
+            (is_other && !knows).then_some((*primary, confirmation.at))
         })
     }
 
@@ -178,7 +184,8 @@ impl<P: Payload> Replica<P> {
             // Which of the two views the superblocks hold is unknown; the generation that is
             // refused from now on is the higher one. It can be adopted again.
             self.unsaved_over.get_or_insert(self.view.generation);
-            self.view.generation = generation;
+            self.suspend_rebuild(cx);
+            self.view.generation = self.view.generation.max(generation);
             for link in adoption.reply_to {
                 let failure = error.into();
                 cx.send(link, Message::DiskFailed { generation, failure }, None);

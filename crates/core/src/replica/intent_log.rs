@@ -310,17 +310,9 @@ impl IntentLog {
     /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed, which
     /// [`Self::flushed`] is to be told.
     pub fn adopt_orphans(&mut self) -> bool {
-        let orphaned = self.orphaned();
-        let remnant = self.remnant.iter_mut().filter(|state| **state == Settled::Orphaned);
-        let had_remnant = remnant.map(|state| *state = Settled::Unflushed).count() > 0;
-        let orphans = self.regions.values_mut().filter(|r| r.state == Settled::Orphaned);
-        let any = orphans.map(|entry| entry.state = Settled::Unflushed).count() > 0;
-        if had_remnant {
-            self.touch_unsettled_regions();
-        } else {
-            self.touched.remove_all(&orphaned);
-        }
-        any || had_remnant
+        let regions = self.regions.values_mut().map(|entry| &mut entry.state);
+        let orphans = regions.chain(&mut self.remnant).filter(|state| **state == Settled::Orphaned);
+        orphans.map(|state| *state = Settled::Unflushed).count() > 0
     }
 
     /// The disk was flushed after [`Self::adopt_orphans`].
@@ -344,14 +336,13 @@ impl IntentLog {
             })
             .collect();
         self.unsettled -= found.len();
-        let before = self.remnant;
         let remnant =
             self.remnant.iter_mut().filter(|state| **state != Settled::Yes && is_settled(**state));
         let remnant_settles = remnant.map(|state| *state = Settled::Yes).count() > 0;
         self.unsettled -= usize::from(remnant_settles);
-        if remnant_settles && before == Some(Settled::Orphaned) {
+        if remnant_settles {
             self.touch_unsettled_regions();
-        } else if self.remnant != Some(Settled::Orphaned) {
+        } else if self.remnant.is_none_or(|state| state == Settled::Yes) {
             for region in &found {
                 self.touched.remove(self.blocks_of(*region));
             }
@@ -361,8 +352,8 @@ impl IntentLog {
 
     /// Not everything is touched any more; which blocks of the unsettled regions are, is not known.
     fn touch_unsettled_regions(&mut self) {
-        let known = |state| matches!(state, Settled::UpTo(..) | Settled::Orphaned);
-        let unsettled = self.regions.iter().filter(|(_, r)| known(r.state)).map(|(n, _)| *n);
+        let is_unsettled = |region: &Region| region.state != Settled::Yes;
+        let unsettled = self.regions.iter().filter(|(_, r)| is_unsettled(r)).map(|(n, _)| *n);
         let mut touched = BlockSet::default();
         unsettled.for_each(|region| touched.insert(self.blocks_of(region)));
         self.touched = touched;
@@ -377,7 +368,16 @@ impl IntentLog {
         }
     }
 
-    /// Blocks that were written and that some other replica may lack.
+    /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have lost, and
+    /// what it has others may lack.
+    pub fn begin_anew(&mut self) {
+        let regions = self.regions.values_mut().map(|entry| &mut entry.state);
+        let unsettled = regions.chain(&mut self.remnant).filter(|state| **state != Settled::Yes);
+        unsettled.for_each(|state| *state = Settled::Orphaned);
+    }
+
+    /// Blocks that were written and that some other replica may lack, or this one's disk after a power
+    /// cut.
     pub fn touched(&self) -> &BlockSet {
         &self.touched
     }

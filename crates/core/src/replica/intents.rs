@@ -265,7 +265,10 @@ impl<P: Payload> Replica<P> {
         let begins_anew = record.state != ReplicaState::InSync
             && before.is_none_or(|before| before.since != record.since);
         let view = &self.view;
-        self.intents.orphan(|primary| begins_anew || !view.has_primary(primary));
+        self.intents.orphan(|primary| !view.has_primary(primary));
+        if begins_anew {
+            self.intents.begin_anew();
+        }
         // One that begins anew gets its own unsettled blocks from its source, which knows who else
         // lacks them.
         let left: Vec<_> = self.view.mirrors[mirror]

@@ -154,6 +154,7 @@ impl<P: Payload> Replica<P> {
     pub fn next_wakeup(&self) -> Option<Instant> {
         let change = match &self.adoption {
             Some(adoption) => adoption.next_wakeup(),
+            None if self.is_unsaved() => None,
             None => self.rebuild.as_ref().and_then(Rebuild::next_wakeup),
         };
         [change, self.intent_work.next_wakeup()].into_iter().flatten().min()

@@ -126,7 +126,7 @@ impl<P: Payload> Replica<P> {
 
     /// Takes the rebuild as far as it goes now.
     pub(super) fn advance_rebuild(&mut self, cx: &mut Context<'_, P>) {
-        if self.rebuild.is_none() || self.adoption.is_some() {
+        if self.rebuild.is_none() || self.adoption.is_some() || self.is_unsaved() {
             return;
         }
         self.let_go_of_late_copies(cx);
@@ -298,7 +298,8 @@ impl<P: Payload> Replica<P> {
     /// A device flush has ended: the source need not remember that this replica lacked these blocks.
     pub(super) fn rebuild_flush_ended(&mut self, cx: &mut Context<'_, P>, succeeded: bool) {
         let me = self.config.id;
-        let (generation, is_current) = (self.view.generation, self.adoption.is_none());
+        let generation = self.view.generation;
+        let is_current = self.is_current(generation);
         let Some(rebuild) = &mut self.rebuild else { return };
         let durable = core::mem::take(&mut rebuild.flushing);
         let link = rebuild.source_link().filter(|_| is_current);
@@ -318,6 +319,12 @@ impl<P: Payload> Replica<P> {
     /// A view is to be adopted: let go of all regions that are not being written.
     pub(super) fn pause_rebuild(&mut self, cx: &mut Context<'_, P>) {
         self.let_go(cx, |_| true);
+    }
+
+    /// A view could not be saved. By it this replica may have to begin anew, so nobody is to hear its
+    /// number with what came of a rebuild before.
+    pub(super) fn suspend_rebuild(&mut self, cx: &mut Context<'_, P>) {
+        self.lose_source(cx, RebuildWait::Source);
     }
 
     /// A view has been adopted: go on, begin, or end, as it says.

@@ -90,6 +90,7 @@ impl<P: Payload> Replica<P> {
             boot: self.config.boot,
             generation: self.adopted_generation(),
             lineage: self.view.lineage,
+            size: self.size(),
             state: self.state(),
             open_slots: self.intents.open_slots(),
         }

@@ -131,6 +131,11 @@ impl IntentSlots {
         self.logs.iter_mut().for_each(|log| log.orphan(&is_gone));
     }
 
+    /// See [`IntentLog::begin_anew`].
+    pub fn begin_anew(&mut self) {
+        self.logs.iter_mut().for_each(IntentLog::begin_anew);
+    }
+
     /// Blocks that were written and that some other replica may lack.
     pub fn touched(&self) -> BlockSet {
         let mut all = BlockSet::default();

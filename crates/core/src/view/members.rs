@@ -126,12 +126,10 @@ impl View {
     /// Takes a replica out of the volume for good, whatever its state.
     ///
     /// # Errors
-    /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica.
+    /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica;
+    /// [`ViewError::Unconfirmed`].
     pub fn retire(&mut self, id: ReplicaId) -> Result<(), ViewError> {
-        let (mirror, record) = self.replica(id).ok_or(ViewError::UnknownReplica)?;
-        if record.state == ReplicaState::InSync && self.mirrors[mirror].in_sync().count() == 1 {
-            return Err(ViewError::LastInSync);
-        }
+        self.may_leave(id)?;
         self.take_out(id);
         Ok(())
     }

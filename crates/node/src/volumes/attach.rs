@@ -94,6 +94,11 @@ fn adds_nothing(attached: &Attached, how: AttachHow) -> bool {
     }
 }
 
+/// Why a primary ended, as a sentence.
+pub(super) fn why_ended(node: &Node, attached: &Attached, reason: EndReason) -> String {
+    words::ended(reason, |replica| status::place_of(node, attached, replica))
+}
+
 /// Makes a primary and waits until it serves.
 async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attached>, ApiError> {
     cluster::nodes(node).await;
@@ -123,7 +128,7 @@ async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attache
         Some(Phase::Ended(reason)) => {
             node.volumes.remove(id);
             let (code, advice) = words::attach_failed(reason);
-            Err(ApiError::new(code, what, words::ended(reason), advice))
+            Err(ApiError::new(code, what, why_ended(node, &attached, reason), advice))
         }
         _ => {
             give_up(node, &attached).await;
@@ -394,7 +399,7 @@ async fn detach_here(
         Some(reason) => Ok(DetachAnswer {
             version: VERSION,
             clean: reason == EndReason::Detached,
-            message: format!("{}: {}", attached.name(), words::ended(reason)),
+            message: format!("{}: {}", attached.name(), why_ended(node, attached, reason)),
         }),
         None => Err(ApiError::new(
             ErrorCode::TimedOut,

@@ -87,6 +87,10 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
             ErrorCode::WrongState,
             "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the replicas that are not",
         ),
+        ViewError::Unconfirmed => (
+            ErrorCode::Incomplete,
+            "Attach the volume first; if the replica is lost: `evenkeel volume assemble --force`",
+        ),
         ViewError::SlotHeld(_) | ViewError::SlotOpen(_) => (
             ErrorCode::WrongState,
             "Keep more slots, or wait until what is open there is resynchronised; a primary gives its slot back by `evenkeel detach`",

@@ -54,9 +54,9 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
     }
 }
 
-/// Why a primary ended, as a sentence.
-pub(super) const fn ended(reason: EndReason) -> &'static str {
-    match reason {
+/// Why a primary ended, as a sentence; `place` names a replica by its node and disk.
+pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> String {
+    let text = match reason {
         EndReason::Detached => "the volume was detached",
         EndReason::DetachedUnclean => {
             "the volume was detached while not all replicas answered: it is resynchronised at the next attach"
@@ -68,10 +68,17 @@ pub(super) const fn ended(reason: EndReason) -> &'static str {
         EndReason::CoordinatorBehind => {
             "a replica knows a newer view than the coordinator, which was restored from an old backup"
         }
+        EndReason::Unconfirmed(replica) => {
+            return format!(
+                "the volume was put together from its disks, and the replica on {}, which counted, has not confirmed that: it does not answer, or has gone on elsewhere meanwhile",
+                place(replica)
+            );
+        }
         EndReason::LostWrites => {
             "the last in-sync replica's machine restarted and lost writes that were not flushed"
         }
-    }
+    };
+    text.to_owned()
 }
 
 /// What to do when an attach ended so, and its code.
@@ -91,6 +98,10 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         EndReason::CoordinatorBehind => (
             ErrorCode::WrongState,
             "Put the coordinator's newest database back, or go on from what the disks say: `evenkeel volume assemble`",
+        ),
+        EndReason::Unconfirmed(_) => (
+            ErrorCode::Incomplete,
+            "Start its node and attach again; if it has gone on elsewhere, or its disk is lost: `evenkeel volume assemble`, with `--keep` or `--force`",
         ),
         EndReason::LostWrites => {
             (ErrorCode::WrongState, "Attach it again, and check the filesystem on it")
@@ -143,6 +154,8 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
         Cause::Operator => types::ReplicaCause::Operator,
         Cause::OtherLineage => types::ReplicaCause::OtherLineage,
         Cause::Lagging => types::ReplicaCause::Lagging,
+        Cause::Unconfirmed => types::ReplicaCause::Unconfirmed,
+        Cause::TooLarge => types::ReplicaCause::TooLarge,
         Cause::SourceFailed => types::ReplicaCause::SourceFailed,
     })
 }
@@ -162,6 +175,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
         }
         ReplicaState::Stale => {
             format!("it lacks writes{because}; it returns by itself when it can be reached")
+        }
+        ReplicaState::Faulty if cause == Cause::TooLarge => {
+            format!("{why}: remove it, and add another one in its place")
         }
         ReplicaState::Faulty => {
             format!("it failed{because}; bring it back by `evenkeel replica re-add`, or remove it")

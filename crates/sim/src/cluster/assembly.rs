@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
-use evenkeel_core::primary::Command;
+use evenkeel_core::primary::{Command, EndReason};
 use evenkeel_core::*;
 use evenkeel_format::Superblock;
 
@@ -43,6 +43,8 @@ pub(super) struct Operators {
     pub found_nothing: bool,
     /// Whether nobody attaches the volume until it is put together.
     pub is_held: bool,
+    /// Why the last attach ended, if operators have to do something about it.
+    pub stuck: Option<EndReason>,
     /// Replicas of which a primary has said that they were written apart.
     pub apart: BTreeSet<ReplicaId>,
     /// Whether losses are taken now: at the end, when all disks that live are there.
@@ -153,9 +155,10 @@ impl Cluster {
             self.operators.apart.contains(&record.id) && !self.is_dead(record.id)
         };
         let is_split = self.coordinator.newest().replicas().any(is_apart);
+        let needs_help = is_split || self.operators.stuck.is_some();
         let is_attached = self.living_primaries().next().is_some();
         let is_usable = self.coordinator.is_usable();
-        if is_usable && (!self.coordinator.was_touched || (is_attached && !is_split)) {
+        if is_usable && (!self.coordinator.was_touched || (is_attached && !needs_help)) {
             self.operators.is_held = false;
             return true;
         }
@@ -241,7 +244,9 @@ impl Cluster {
             here: NodeId(here as u128 + 1),
             force: false,
         };
-        let mut choice = Choice { keep: None, force: false };
+        let is_unconfirmed = matches!(self.operators.stuck.take(), Some(EndReason::Unconfirmed(_)));
+        let force = is_unconfirmed && self.operators.is_last_resort;
+        let mut choice = Choice { keep: None, force };
         loop {
             let is_attached = !findings.attached.is_empty();
             let decision = decide(findings, known.as_ref(), is_attached, &sides, &choice, start);
@@ -426,7 +431,7 @@ impl Cluster {
         }
         self.log(|| format!("mirrors that may have lost something: {lossy:?}"));
         self.relaxed = true;
-        self.lines.parts(old, new, |sector| lost.get(sector as usize).is_some_and(|lost| *lost));
+        self.lines.parts(old, new, lost);
     }
 
     /// By force a replica may count that was in-sync in a line that was not kept once, if its disk is all

@@ -7,7 +7,7 @@
 //! was decided who dies), the volume can't serve: then only the answers are demanded.
 
 use evenkeel_core::primary::{Command, PeerStatus};
-use evenkeel_core::view::Change;
+use evenkeel_core::view::{Cause, Change};
 use evenkeel_core::*;
 
 use super::Cluster;
@@ -134,6 +134,9 @@ impl Cluster {
         }
         let faulty =
             view.replicas().find(|(_, r)| r.state == ReplicaState::Faulty && !self.is_dead(r.id));
+        if let Some((_, record)) = faulty.filter(|(_, r)| r.cause == Cause::TooLarge) {
+            return self.command(primary, Command::Remove(record.id));
+        }
         if let Some((_, record)) = faulty {
             // One that was added while the volume grew is given the room that it lacks.
             let needed = (view.replica_size() / u64::from(SECTOR)) as u32;

@@ -247,7 +247,10 @@ impl Cluster {
             EndReason::Fenced => self.marks.reach(Mark::Fenced),
             EndReason::LostWrites => self.marks.reach(Mark::LostWrites),
             EndReason::DetachedUnclean => self.marks.reach(Mark::DetachedUnclean),
-            EndReason::NoVolume | EndReason::CoordinatorBehind if self.coordinator.was_touched => {}
+            EndReason::CoordinatorBehind if self.coordinator.was_touched => {
+                self.operators.stuck = Some(reason);
+            }
+            EndReason::NoVolume if self.coordinator.was_touched => {}
             EndReason::NoVolume | EndReason::CoordinatorBehind => {
                 self.fail(
                     "internal",
@@ -257,6 +260,10 @@ impl Cluster {
             EndReason::Detached => {
                 self.marks.reach(Mark::Detached);
                 self.judge_clean_detach(primary);
+            }
+            EndReason::Unconfirmed(_) => {
+                self.marks.reach(Mark::AssemblyUnconfirmed);
+                self.operators.stuck = Some(reason);
             }
             EndReason::NoCoordinator | EndReason::NoData => {}
         }

@@ -27,6 +27,9 @@ pub struct Lines {
     /// The newest era of each line, and the line that it has parted from.
     newest: Vec<EraKey>,
     parents: Vec<Option<usize>>,
+    /// Which sectors may have lost anything in lines in which nobody has served yet. Until then primaries
+    /// of the line before are heard by replicas that have not confirmed the assembly.
+    unserved: HashMap<usize, Vec<bool>>,
     /// In which line each primary serves; before that, none.
     primaries: HashMap<usize, usize>,
 }
@@ -40,6 +43,7 @@ impl Lines {
             eras: HashMap::from([(first, 0)]),
             newest: vec![first],
             parents: vec![None],
+            unserved: HashMap::new(),
             primaries: HashMap::new(),
         }
     }
@@ -69,7 +73,23 @@ impl Lines {
     /// A primary begins to serve in this era.
     pub fn serves(&mut self, primary: usize, era: EraKey) {
         let line = self.line(era);
+        if self.unserved.contains_key(&line) {
+            self.lines[line] = self.parted(line);
+            self.unserved.remove(&line);
+        }
         self.primaries.insert(primary, line);
+    }
+
+    /// What a line in which nobody has served yet goes on from.
+    fn parted(&self, line: usize) -> Registers {
+        match (self.unserved.get(&line), self.parents[line]) {
+            (Some(lost), Some(parent)) => {
+                let mut registers = self.parted(parent);
+                registers.lose(|sector| lost.get(sector as usize).is_some_and(|lost| *lost));
+                registers
+            }
+            _ => self.lines[line].clone(),
+        }
     }
 
     /// The line in which a primary serves.
@@ -90,14 +110,14 @@ impl Lines {
         self.newest[line] = new;
     }
 
-    /// A new era begins a line of its own, of which the sectors in `lost` may have lost anything.
-    pub fn parts(&mut self, old: EraKey, new: EraKey, lost: impl Fn(u32) -> bool) {
-        let mut line = self.lines[self.line(old)].clone();
-        line.lose(lost);
-        self.lines.push(line);
+    /// A new era begins a line of its own, in which sectors may have lost anything.
+    pub fn parts(&mut self, old: EraKey, new: EraKey, lost: Vec<bool>) {
+        let (line, parent) = (self.lines.len(), self.line(old));
+        self.lines.push(self.lines[parent].clone());
         self.newest.push(new);
-        self.parents.push(Some(self.line(old)));
-        self.eras.insert(new, self.lines.len() - 1);
+        self.parents.push(Some(parent));
+        self.eras.insert(new, line);
+        self.unserved.insert(line, lost);
     }
 
     /// The newest era of the line of this one.

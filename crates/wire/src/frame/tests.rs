@@ -82,6 +82,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     boot: BootId(ids[1]),
                     generation: Generation(numbers[2]),
                     lineage: Lineage(ids[2]),
+                    size: !numbers[2],
                     state,
                     open_slots: numbers[1] as u32,
                 },

@@ -191,6 +191,7 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
         boot: BootId(body.u128()?),
         generation: Generation(fields.generation),
         lineage: Lineage(body.u128()?),
+        size: body.u64()?,
         state,
         open_slots: fields.length,
     })

@@ -70,7 +70,7 @@ impl<P: Payload> Primary<P> {
                     peer.speed.wrote(cx.now.since(part.sent_at));
                 }
             }
-            Err(failure) => self.part_failed(cx, replica, sequence, failure),
+            Err(failure) => self.part_failed(replica, sequence, failure),
         }
         if result.is_ok() {
             self.drain_progressed(cx, sequence);
@@ -79,15 +79,8 @@ impl<P: Payload> Primary<P> {
         self.check_part(cx, sequence);
     }
 
-    fn part_failed(
-        &mut self,
-        cx: &Context<'_, P>,
-        replica: ReplicaId,
-        sequence: Sequence,
-        failure: Failure,
-    ) {
+    fn part_failed(&mut self, replica: ReplicaId, sequence: Sequence, failure: Failure) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let mirror = part.mirror;
         if let PartAction::Digest { .. } = part.action {
             part.targets &= !bit;
             return self.could_not_digest(sequence, bit);
@@ -97,9 +90,6 @@ impl<P: Payload> Primary<P> {
         match part.action.read_range() {
             Some(range) if failure == Failure::Medium => self.read_failed(replica, range),
             _ => self.disk_failed(replica, failure),
-        }
-        if self.parts.get(&sequence).is_some_and(Part::changes_data) {
-            self.write_failed(mirror, sequence, cx.now);
         }
     }
 
@@ -243,9 +233,10 @@ impl<P: Payload> Primary<P> {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
             return settled && mirror.in_sync & part.targets & !part.failed == 0;
         }
-        if let PartAction::Flush { covers, .. } = part.action
-            && self.lacks_covered(part.mirror, covers)
-        {
+        // One that rebuilds counts, too: a view that this primary has not learnt of may have made it
+        // the only one in-sync.
+        let is_flush = matches!(part.action, PartAction::Flush { .. });
+        if is_flush && self.lacking(part.mirror) & mirror.members != 0 {
             return false;
         }
         let progress = WriteProgress {
@@ -257,14 +248,6 @@ impl<P: Payload> Primary<P> {
             durable: part.action.is_durable(),
         };
         acknowledged(view.protocol, progress)
-    }
-
-    /// Whether an in-sync replica lacks a write that a flush covers, and has not left yet.
-    fn lacks_covered(&self, mirror: usize, covers: Sequence) -> bool {
-        let in_sync = self.mirrors[mirror].in_sync;
-        self.parts.range(..=covers).any(|(_, part)| {
-            part.mirror == mirror && part.is_acknowledged && part.failed & in_sync != 0
-        })
     }
 
     fn needs_lease(&self, part: &Part<P>) -> bool {
@@ -346,6 +329,9 @@ impl<P: Payload> Primary<P> {
         if let Some(part) = self.parts.remove(&sequence) {
             if part.is_acknowledged && part.failed != 0 {
                 self.remember_lack(part.mirror, part.failed);
+            }
+            if part.changes_data() && written != 0 && failed != 0 {
+                self.hold_settling(part.mirror, sequence, failed);
             }
             self.part_finished(part.request);
         }

@@ -432,6 +432,10 @@ pub enum ReplicaCause {
     SourceFailed,
     /// Its writes took far longer than those of the other replicas.
     Lagging,
+    /// The volume was put together from its disks, and it has not adopted that yet.
+    Unconfirmed,
+    /// It is larger than the volume, which had grown on a side that was not kept.
+    TooLarge,
 }
 
 /// One replica.

@@ -1,0 +1,104 @@
+//! Eras: what of other coordinators' views this one goes on from, and who has to confirm that (rule V7).
+
+use super::{Cause, ReplicaRecord, ReplicaState, View};
+use crate::ids::*;
+use crate::settings::MOST_ERAS;
+
+/// A run of views that one coordinator identity committed, and that has ended: the volume was
+/// assembled from its disks alone, and views go on under another identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Era {
+    /// Who committed its views.
+    pub coordinator: CoordinatorId,
+    /// The line of descent of the data then.
+    pub lineage: Lineage,
+    /// The last of its views that is superseded. Who has adopted a later one has gone another way.
+    pub last: Generation,
+    /// When it ended, in seconds since 1970; zero: not known.
+    pub ended: u64,
+}
+
+impl View {
+    /// Whether this view and another one were committed by the same coordinator, of the same data.
+    #[must_use]
+    pub fn is_of_era(&self, other: &Self) -> bool {
+        (self.coordinator, self.lineage) == (other.coordinator, other.lineage)
+    }
+
+    /// Whether who has adopted `older` may adopt this view: it was committed in the same era, or in
+    /// one that this view supersedes, not later than that era's end.
+    #[must_use]
+    pub fn continues(&self, older: &Self) -> bool {
+        let supersedes = |era: &Era| {
+            (era.coordinator, era.lineage) == (older.coordinator, older.lineage)
+                && older.generation <= era.last
+        };
+        self.volume == older.volume && (self.is_of_era(older) || self.history.iter().any(supersedes))
+    }
+
+    /// Whether data of this lineage, in this generation, is what this view's data descends from.
+    #[must_use]
+    pub fn descends_from(&self, lineage: Lineage, generation: Generation) -> bool {
+        let supersedes = |era: &Era| era.lineage == lineage && generation <= era.last;
+        self.lineage == lineage || self.history.iter().any(supersedes)
+    }
+
+    /// The next view, the first of a new era: it supersedes this one and all before it.
+    #[must_use]
+    pub fn next_era(&self, coordinator: CoordinatorId, lineage: Lineage, now: u64) -> Self {
+        let mut next = self.successor();
+        next.supersede(self.coordinator, self.lineage, self.generation, now);
+        (next.coordinator, next.lineage) = (coordinator, lineage);
+        next.mark_confirmed();
+        next
+    }
+
+    /// The replicas that have to adopt this view, the first one of an era, before anybody is primary.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = ReplicaId> {
+        let is_unconfirmed = |r: &&ReplicaRecord| r.cause == Cause::Unconfirmed;
+        self.replicas().map(|(_, record)| record).filter(is_unconfirmed).map(|record| record.id)
+    }
+
+    /// Marks a replica as one that has to adopt this view before anybody is primary.
+    pub(crate) fn mark_unconfirmed(&mut self, id: ReplicaId) {
+        if let Ok(record) = self.record_mut(id) {
+            record.cause = Cause::Unconfirmed;
+        }
+    }
+
+    /// All that had to adopt the view have, or what they may have is superseded.
+    pub(crate) fn mark_confirmed(&mut self) {
+        let records = self.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
+        for record in records.filter(|record| record.cause == Cause::Unconfirmed) {
+            record.cause = match record.state {
+                ReplicaState::Rebuilding => Cause::UncleanEnd,
+                ReplicaState::Stale => Cause::Restarted,
+                ReplicaState::InSync | ReplicaState::Faulty | ReplicaState::Spare => Cause::None,
+            };
+        }
+    }
+
+    /// Supersedes all that another view is, and supersedes.
+    pub fn supersede_all(&mut self, other: &Self, now: u64) {
+        for era in other.history.iter().rev() {
+            self.supersede(era.coordinator, era.lineage, era.last, era.ended);
+        }
+        self.supersede(other.coordinator, other.lineage, other.generation, now);
+    }
+
+    /// Supersedes an era up to one of its generations, by which its replicas may adopt this view.
+    pub fn supersede(
+        &mut self,
+        coordinator: CoordinatorId,
+        lineage: Lineage,
+        last: Generation,
+        now: u64,
+    ) {
+        let is_same = |era: &Era| (era.coordinator, era.lineage) == (coordinator, lineage);
+        let before = self.history.iter().filter(|era| is_same(era)).map(|era| era.last).max();
+        self.history.retain(|era| !is_same(era));
+        let last = before.map_or(last, |before| before.max(last));
+        self.history.insert(0, Era { coordinator, lineage, last, ended: now });
+        self.history.truncate(MOST_ERAS);
+    }
+}
