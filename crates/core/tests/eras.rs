@@ -7,7 +7,8 @@ mod cluster;
 use std::time::Duration;
 
 use cluster::{Cluster, replica};
-use evenkeel_core::primary::{Command, Note};
+use evenkeel_core::assembly::{Present, Start, next_view};
+use evenkeel_core::primary::{Command, EndReason, Note};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
@@ -112,6 +113,55 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     assert_eq!(cluster.state(replica(0, 0)), ReplicaState::InSync);
     assert_eq!(cluster.data(replica(0, 0)), cluster.data(replica(0, 1)));
     assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [1; BLOCK]);
+}
+
+/// The first view of an era that somebody begins with all replicas that the newest view names.
+fn assembled(cluster: &Cluster, mark: u128) -> View {
+    let view = cluster.newest.clone();
+    let found = view.replicas().map(|(_, record)| Present {
+        replica: record.id,
+        life: record.incarnation,
+        view: &view,
+        node: record.node,
+    });
+    let (coordinator, lineage) = (CoordinatorId(mark), Lineage(mark));
+    let start = Start { coordinator, lineage, now: 1, here: NodeId(9), force: false };
+    next_view(&view, &found.collect::<Vec<_>>(), &[], start).unwrap()
+}
+
+#[test]
+fn an_assembly_counts_when_all_that_counted_have_confirmed_it() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    assert!(writes(&mut cluster, primary, 0, 1));
+    detach(&mut cluster, primary);
+    cluster.newest = assembled(&cluster, 2);
+    cluster.kill(replica(0, 1));
+    let primary = cluster.attach(1);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.ended[&primary], EndReason::Unconfirmed(replica(0, 1)));
+    cluster.restart(replica(0, 1), false);
+    let primary = cluster.attach(1);
+    cluster.pass(A_WHILE);
+    assert!(writes(&mut cluster, primary, 0, 2));
+    assert_eq!(cluster.newest.unconfirmed().count(), 0);
+}
+
+#[test]
+fn an_old_primary_that_nobody_saw_can_not_go_on_beside_an_assembly() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let old = cluster.attach(0);
+    assert!(writes(&mut cluster, old, 0, 1));
+    // Somebody finds both disks. Before anybody adopts the new era the old primary drops one of them.
+    let first = assembled(&cluster, 2);
+    cluster.kill(replica(0, 1));
+    assert!(writes(&mut cluster, old, 0, 2));
+    cluster.newest = first;
+    cluster.restart(replica(0, 1), false);
+    let new = cluster.attach(1);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.ended[&new], EndReason::Unconfirmed(replica(0, 0)));
+    assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [2; BLOCK], "it is the only one with this");
 }
 
 #[test]

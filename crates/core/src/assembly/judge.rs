@@ -58,9 +58,39 @@ pub fn next_view(
     lost: &[&Side],
     start: Start,
 ) -> Result<View, Refusal> {
+    let mut next = supersede(kept, present, lost, start);
+    for found in present {
+        // One that is not in the view has been removed from it.
+        let _ = next.relocate(found.replica, found.node);
+    }
+    let promoted = if start.force { promote(&mut next, kept, present) } else { Vec::new() };
+    let mut doubts = Doubts::about(kept, present, &promoted, !lost.is_empty());
+    take_out(&mut next, &doubts.untrusted, &mut doubts.missing)?;
+    for id in doubts.unknown {
+        // It is in the view.
+        let _ = next.distrust(id);
+    }
+    if !doubts.missing.is_empty() && !start.force {
+        return Err(Refusal::Missing(doubts.missing));
+    }
+    let absent: Vec<_> = doubts.missing.iter().map(|r| (r.id, Cause::Unreachable)).collect();
+    take_out(&mut next, &absent, &mut Vec::new())?;
+    take_over(&mut next, start.here);
+    for (_, record) in kept.replicas() {
+        let was_member = record.state.takes_writes() || promoted.contains(&record.id);
+        if was_member && !absent.iter().any(|(id, _)| *id == record.id) {
+            // An old primary that nobody sees may go on with it, until it has adopted this.
+            next.mark_unconfirmed(record.id);
+        }
+    }
+    Ok(next)
+}
+
+/// The kept side's next view, of a new era: it supersedes all the others, and all they came from, for
+/// somebody may have been left behind there.
+fn supersede(kept: &View, present: &[Present<'_>], lost: &[&Side], start: Start) -> View {
     let mut base = kept.clone();
     for side in lost {
-        // Also what it came from: somebody may have been left behind there.
         base.supersede_all(&side.head, start.now);
     }
     let mut next = base.next_era(start.coordinator, start.lineage, start.now);
@@ -69,53 +99,53 @@ pub fn next_view(
     if let (Some(era), Some(last)) = (next.history.first_mut(), last_found(kept, present)) {
         era.last = last;
     }
-    let promoted = if start.force { promote(&mut next, kept, present) } else { Vec::new() };
-    let (mut missing, mut untrusted, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
-    for (_, record) in kept.replicas() {
-        let found = find(present, record.id);
-        if let Some(found) = found {
-            // It is in the view, or the record would not be.
-            let _ = next.relocate(record.id, found.node);
-        }
-        if promoted.contains(&record.id) {
-            continue;
-        }
-        match (found, record.state) {
-            (Some(found), _) if !is_of(found.view, kept) => {
-                untrusted.push((record.id, Cause::Operator));
+    next
+}
+
+/// What can't be relied upon of what the kept view says.
+#[derive(Debug, Default)]
+struct Doubts {
+    /// Members that may have what nobody else has, and were not found.
+    missing: Vec<ReplicaRecord>,
+    /// Those that were found and are not what the view says.
+    untrusted: Vec<(ReplicaId, Cause)>,
+    /// Those that were not found, and of which the view does not know what they lack.
+    unknown: Vec<ReplicaId>,
+}
+
+impl Doubts {
+    fn about(
+        kept: &View,
+        present: &[Present<'_>],
+        promoted: &[ReplicaId],
+        has_lost_sides: bool,
+    ) -> Self {
+        let mut doubts = Self::default();
+        for (_, record) in kept.replicas().filter(|(_, r)| !promoted.contains(&r.id)) {
+            match (find(present, record.id), record.state) {
+                (Some(found), _) if !is_of(found.view, kept) => {
+                    doubts.untrusted.push((record.id, Cause::Operator));
+                }
+                (Some(found), ReplicaState::InSync) if !is_as_recorded(&found, record) => {
+                    doubts.untrusted.push((record.id, Cause::Restarted));
+                }
+                (Some(_), _) => {}
+                // One that was rebuilding may have become in-sync by a view that those found were
+                // dropped by.
+                (None, ReplicaState::InSync | ReplicaState::Rebuilding) => {
+                    doubts.missing.push(*record);
+                }
+                // It may have gone on before it heard of this era.
+                (None, _) if record.cause == Cause::Unconfirmed => doubts.missing.push(*record),
+                // It may have gone on with another side, of which only its own disk tells.
+                (None, ReplicaState::Stale | ReplicaState::Faulty) if has_lost_sides => {
+                    doubts.unknown.push(record.id);
+                }
+                (None, _) => {}
             }
-            (Some(found), ReplicaState::InSync) if !is_as_recorded(&found, record) => {
-                untrusted.push((record.id, Cause::Restarted));
-            }
-            // It may have gone on with another side, of which only its own disk tells.
-            (None, ReplicaState::Stale | ReplicaState::Faulty) if !lost.is_empty() => {
-                unknown.push(record.id);
-            }
-            // One that was rebuilding may have become in-sync by a view that those found were
-            // dropped by.
-            (None, ReplicaState::InSync | ReplicaState::Rebuilding) => missing.push(*record),
-            _ => {}
         }
+        doubts
     }
-    take_out(&mut next, &untrusted, &mut missing)?;
-    for id in unknown {
-        // It is in the view.
-        let _ = next.distrust(id);
-    }
-    if !missing.is_empty() && !start.force {
-        return Err(Refusal::Missing(missing));
-    }
-    let absent: Vec<_> = missing.iter().map(|r| (r.id, Cause::Unreachable)).collect();
-    take_out(&mut next, &absent, &mut Vec::new())?;
-    take_over(&mut next, start.here);
-    for (_, record) in kept.replicas() {
-        let was_member = record.state.takes_writes() || promoted.contains(&record.id);
-        if was_member && !missing.iter().any(|other| other.id == record.id) {
-            // An old primary that nobody sees may go on with it, until it has adopted this.
-            next.mark_unconfirmed(record.id);
-        }
-    }
-    Ok(next)
 }
 
 /// The last generation of an era that a replica found has adopted. One that is missing and has adopted
@@ -123,8 +153,7 @@ pub fn next_view(
 /// apart.
 fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
     let views = present.iter().map(|found| found.view);
-    let of_era =
-        views.filter(|view| view.is_of_era(kept) && view.generation <= kept.generation);
+    let of_era = views.filter(|view| view.is_of_era(kept) && view.generation <= kept.generation);
     of_era.map(|view| view.generation).max()
 }
 

@@ -441,6 +441,10 @@ impl<P: Payload> Primary<P> {
             .filter(|(_, record)| record.state.takes_writes())
             .map(|(_, record)| record.id)
             .collect();
+        if (0..self.mirrors.len()).any(|mirror| self.has_lost_everywhere(mirror)) {
+            // The only one left failed an acknowledged write while this view was on its way.
+            return self.end(cx, EndReason::LostWrites);
+        }
         self.make_ready(cx, &view);
     }
 

@@ -202,7 +202,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether each in-sync replica of a mirror lacks acknowledged writes, or may.
-    fn has_lost_everywhere(&self, mirror: usize) -> bool {
+    pub(super) fn has_lost_everywhere(&self, mirror: usize) -> bool {
         let lacking = self.lacking(mirror);
         let peers = &self.mirrors[mirror];
         let has_lost = |peer: &Peer| peer.lost || lacking & peer.bit() != 0;

@@ -40,8 +40,26 @@ struct MirrorSettling {
     told_at: Instant,
     /// The last write that was sent.
     last: Sequence,
-    /// The first write that must not settle yet because members have failed it, and which.
-    held: Option<(Sequence, ReplicaSet)>,
+    /// What must not settle yet.
+    held: Option<Held>,
+}
+
+/// Writes that some members have failed and that are over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    /// The first of them.
+    pub first: Sequence,
+    /// The members to which they were sent.
+    pub targets: ReplicaSet,
+    /// Those of them that failed one.
+    pub failed: ReplicaSet,
+}
+
+impl Held {
+    /// Whether two members may still differ.
+    fn is_needed(&self) -> bool {
+        self.failed != 0 && self.targets.count_ones() > 1
+    }
 }
 
 impl Settling {
@@ -66,20 +84,28 @@ impl<P: Payload> Primary<P> {
         self.settling.mirror(mirror, now).last = sequence;
     }
 
-    /// A write is over that members have and that these other ones have failed, which leave: what they
-    /// lack is noted when they do, so it does not settle before.
-    pub(super) fn hold_settling(&mut self, mirror: usize, sequence: Sequence, failed: ReplicaSet) {
+    /// A write is over that some of its targets have failed: perhaps it is on their disks, perhaps not.
+    /// They leave, or the others do; what they may lack is noted then, so it does not settle before.
+    pub(super) fn hold_settling(&mut self, mirror: usize, held: Held) {
         if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
-            let (first, others) = settling.held.unwrap_or((sequence, 0));
-            settling.held = Some((first.min(sequence), others | failed));
+            let merged = settling.held.map_or(held, |other| Held {
+                first: held.first.min(other.first),
+                targets: held.targets | other.targets,
+                failed: held.failed | other.failed,
+            });
+            settling.held = Some(merged).filter(Held::is_needed);
         }
     }
 
     /// A replica has left a mirror: before the other members adopt that, they note what it lacks.
     pub(super) fn release_settling(&mut self, mirror: usize, left: ReplicaSet) {
         if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
-            let rest = settling.held.map(|(first, failed)| (first, failed & !left));
-            settling.held = rest.filter(|(_, failed)| *failed != 0);
+            let rest = settling.held.map(|held| Held {
+                targets: held.targets & !left,
+                failed: held.failed & !left,
+                ..held
+            });
+            settling.held = rest.filter(Held::is_needed);
         }
     }
 
@@ -88,7 +114,7 @@ impl<P: Payload> Primary<P> {
         let is_unfinished = |part: &Part<P>| part.mirror == mirror && part.changes_data();
         let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
         let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
-        let held = held.map(|(first, _)| first);
+        let held = held.map(|held| held.first);
         let first = unfinished.map(|(sequence, _)| *sequence).into_iter().chain(held).min();
         first.map_or(self.last_sequence, |first| Sequence(first.0.saturating_sub(1)))
     }

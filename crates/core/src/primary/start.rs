@@ -46,9 +46,8 @@ impl<P: Payload> Primary<P> {
 
     /// The view was read: reach its in-sync replicas.
     pub(super) fn gather(&mut self, cx: &mut Context<'_, P>, view: View) {
-        let is_needed = |r: &ReplicaRecord| {
-            r.state == ReplicaState::InSync || r.cause == Cause::Unconfirmed
-        };
+        let is_needed =
+            |r: &ReplicaRecord| r.state == ReplicaState::InSync || r.cause == Cause::Unconfirmed;
         let needed: Vec<_> =
             view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
         if self.view.as_ref() != Some(&view) {
@@ -102,7 +101,8 @@ impl<P: Payload> Primary<P> {
     /// A session is open with a replica that may have to adopt the view before anybody is primary.
     pub(super) fn ask_to_confirm(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let link = self.peers.get(&replica).and_then(|peer| peer.open_link());
-        if let (Some(link), Some(view), true) = (link, &self.view, self.unadopted.contains(&replica))
+        if let (Some(link), Some(view), true) =
+            (link, &self.view, self.unadopted.contains(&replica))
         {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }

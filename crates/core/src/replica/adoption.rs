@@ -90,9 +90,8 @@ impl<P: Payload> Replica<P> {
             true => self.view.generation,
             false => self.adopted_generation(),
         };
-        let is_newer = view.generation > newest
-            || *view == self.view
-            || (is_same && self.is_unsaved());
+        let is_newer =
+            view.generation > newest || *view == self.view || (is_same && self.is_unsaved());
         view.continues(&self.adopted_view())
             && is_newer
             && view.is_valid()

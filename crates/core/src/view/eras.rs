@@ -33,7 +33,8 @@ impl View {
             (era.coordinator, era.lineage) == (older.coordinator, older.lineage)
                 && older.generation <= era.last
         };
-        self.volume == older.volume && (self.is_of_era(older) || self.history.iter().any(supersedes))
+        self.volume == older.volume
+            && (self.is_of_era(older) || self.history.iter().any(supersedes))
     }
 
     /// Whether data of this lineage, in this generation, is what this view's data descends from.

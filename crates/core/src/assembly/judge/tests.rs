@@ -1,5 +1,6 @@
 use super::*;
 use crate::assembly::tests::{Disk, HERE, begun, disk, present, start, view};
+use crate::view::ViewError;
 
 fn states(view: &View) -> Vec<ReplicaState> {
     view.mirrors[0].replicas.iter().map(|record| record.state).collect()
@@ -135,4 +136,28 @@ fn what_the_side_that_is_not_kept_came_from_is_superseded_too() {
     let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
     assert!(!kept.continues(&later) && next.continues(&later) && next.continues(&lost));
     assert_eq!(next.mirrors[0].replicas[2].missing_since, None, "it is copied as a whole");
+}
+
+#[test]
+fn who_counted_has_to_confirm_it_and_can_be_given_up_by_force() {
+    let newest = view([InSync, Rebuilding, Stale]);
+    let disks = [disk(1, &newest), disk(2, &newest), disk(3, &newest)];
+    let mut next = next_view(&newest, &present(&disks), &[], start(false)).unwrap();
+    assert_eq!(next.unconfirmed().collect::<Vec<_>>(), [ReplicaId(1), ReplicaId(2)]);
+    let left = next.leave(ReplicaId(2), Stale, Cause::Operator);
+    assert_eq!(left, Err(ViewError::Unconfirmed));
+    assert_eq!(next.retire(ReplicaId(1)), Err(ViewError::Unconfirmed));
+    // An older copy of a disk may have gone on, too, with the life that it has now.
+    let newest = view([InSync, InSync, Stale]);
+    let old_life = Disk { life: Incarnation(2), ..disk(2, &newest) };
+    let next = next_view(&newest, &present(&[disk(1, &newest), old_life]), &[], start(false));
+    let next = next.unwrap();
+    assert_eq!(states(&next), [InSync, Stale, Stale]);
+    assert_eq!(next.unconfirmed().count(), 2);
+    // Should it be lost before it has confirmed, that is taken for a loss.
+    let disks = [disk(1, &next)];
+    let refused = next_view(&next, &present(&disks), &[], start(false)).unwrap_err();
+    assert!(matches!(refused, Refusal::Missing(who) if who[0].id == ReplicaId(2)));
+    let forced = next_view(&next, &present(&disks), &[], start(true)).unwrap();
+    assert_eq!(forced.unconfirmed().collect::<Vec<_>>(), [ReplicaId(1)]);
 }

@@ -8,6 +8,7 @@ use crate::payload::Payload;
 use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
 use crate::primary::peers::Peer;
 use crate::primary::requests::RequestNumber;
+use crate::primary::settling::Held;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
 use crate::view::{Cause, Protocol};
@@ -330,8 +331,9 @@ impl<P: Payload> Primary<P> {
             if part.is_acknowledged && part.failed != 0 {
                 self.remember_lack(part.mirror, part.failed);
             }
-            if part.changes_data() && written != 0 && failed != 0 {
-                self.hold_settling(part.mirror, sequence, failed);
+            if part.changes_data() && failed != 0 {
+                let held = Held { first: sequence, targets: part.targets, failed };
+                self.hold_settling(part.mirror, held);
             }
             self.part_finished(part.request);
         }
