@@ -285,6 +285,8 @@ pub enum Message {
         generation: Generation,
         /// The last of those writes.
         through: Sequence,
+        /// Whether the same is so of all that the replica got in earlier lives.
+        earlier_lives: bool,
     },
     /// From a replica to its primaries: my intent log fills up. See to it that writes settle.
     LogFilling {

@@ -59,6 +59,7 @@ marks! {
     OtherSlot => "a primary had another slot than the first",
     ProtocolChanged => "the protocol was changed",
     Stopped => "a volume was stopped",
+    EarlierLivesSettled => "what was open from earlier lives of a replica that stays has settled",
     AssembledKnown => "a volume was put together that the coordinator knew",
     AssembledAnew => "a volume went on from its disks alone, in a new era",
     AssembledUnclean => "so did one whose last primary had not detached",

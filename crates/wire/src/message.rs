@@ -31,6 +31,7 @@ const RECEIPT: u16 = 2;
 const UNMAP: u16 = 4;
 const HAS_NUMBER: u16 = 8;
 const BUSY: u16 = 16;
+const EARLIER_LIVES: u16 = 32;
 
 /// The numbers of the message types; a number once given is never given to another message.
 mod kind {
@@ -119,7 +120,10 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         }
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
-        Message::Settled { generation, through } => numbered(kind::SETTLED, generation, through.0),
+        Message::Settled { generation, through, earlier_lives } => Fields {
+            flags: flag(EARLIER_LIVES, earlier_lives),
+            ..numbered(kind::SETTLED, generation, through.0)
+        },
         Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),
         ref message => operation_fields(message).unwrap_or_else(|| rebuild_fields(message)),
     }

@@ -511,6 +511,7 @@ impl<P: Payload> Primary<P> {
         peer.lacks_writes = false;
         peer.late = false;
         peer.lost = false;
+        peer.renewed_at = None;
         peer.confirmed = None;
         peer.progress = None;
         peer.unanswered_sessions = 0;

@@ -36,6 +36,9 @@ pub(super) struct Peer {
     pub ping: Option<(u64, Instant)>,
     /// It came back with a new boot and may lack acknowledged writes (W5).
     pub lost: bool,
+    /// It stays although it has restarted: the last write before that. When it has settled, so has all
+    /// that is open there from earlier lives.
+    pub renewed_at: Option<Sequence>,
     /// It has left something unanswered for longer than the deadline.
     pub late: bool,
     /// Its disk failed; it leaves as soon as another replica can go on without it.
@@ -185,6 +188,7 @@ impl<P: Payload> Primary<P> {
                     confirmed: None,
                     ping: None,
                     lost: false,
+                    renewed_at: None,
                     late: false,
                     failing: None,
                     lacks_writes: false,

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::parts::{Part, PartAction};
+use super::peers::Peer;
 use super::{Context, Phase, Primary};
 use crate::ids::*;
 use crate::message::Message;
@@ -142,23 +143,22 @@ impl<P: Payload> Primary<P> {
         let through = settling.through;
         (settling.told, settling.told_at) = (through, cx.now);
         let peers = &self.mirrors[mirror];
-        for id in peers.ids(peers.members) {
-            if let Some(link) = self.peers.get(&id).and_then(|peer| peer.ready_link()) {
-                cx.send(link, Message::Settled { generation, through }, None);
-            }
-        }
+        let members = peers.ids(peers.members).filter_map(|id| self.peers.get(&id));
+        members.for_each(|peer| tell(cx, peer, generation, through));
     }
 
     /// A session has begun: its replica may have missed what was told.
     pub(super) fn tell_settled_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let settling = self.settling.mirrors.get(&peer.mirror);
-        if let Some(settling) = settling.filter(|settling| settling.told.0 > 0)
-            && let Some(link) = peer.ready_link()
-        {
-            let (generation, through) = (self.generation(), settling.told);
-            cx.send(link, Message::Settled { generation, through }, None);
+        if let Some(settling) = settling.filter(|settling| settling.told.0 > 0) {
+            tell(cx, peer, self.generation(), settling.told);
         }
+    }
+
+    /// The last write that was sent to a mirror.
+    pub(super) fn last_write(&self, mirror: usize) -> Sequence {
+        self.settling.mirrors.get(&mirror).map_or(Sequence(0), |settling| settling.last)
     }
 
     /// A replica's intent log fills up.
@@ -213,4 +213,10 @@ impl<P: Payload> Primary<P> {
             self.send_part(cx, number, mirror, 0, PartAction::Settle { through });
         }
     }
+}
+
+fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
+    let Some(link) = peer.ready_link() else { return };
+    let earlier_lives = peer.renewed_at.is_some_and(|last| last <= through);
+    cx.send(link, Message::Settled { generation, through, earlier_lives }, None);
 }

@@ -240,10 +240,19 @@ impl<P: Payload> Replica<P> {
     }
 
     /// A primary says how far its writes have settled.
-    pub(super) fn settled(&mut self, link: LinkId, generation: Generation, through: Sequence) {
+    pub(super) fn settled(
+        &mut self,
+        link: LinkId,
+        generation: Generation,
+        through: Sequence,
+        earlier_lives: bool,
+    ) {
         let Some(primary) = self.primary_of(link) else { return };
         if self.is_current(generation) && self.view.has_primary(primary) {
             let has_progressed = self.intents.settled(primary, through);
+            if earlier_lives {
+                self.intents.settle_orphans();
+            }
             self.intent_work.asked_at.take_if(|_| has_progressed);
         }
     }

@@ -218,8 +218,8 @@ impl Cluster {
         }
     }
 
-    /// A backup may be older than what a missing replica knows, and the coordinator can't tell. So
-    /// everything that it calls a member is brought first.
+    /// A backup may be older than what a missing replica knows, or a primary, and the coordinator can't
+    /// tell. So everything that it calls a member is brought first, and the volume detached.
     fn is_backup_covered(&self, findings: &Findings) -> bool {
         let known = self.coordinator.known();
         let Some(known) = known.filter(|_| self.coordinator.database() == Database::Restored)
@@ -227,6 +227,15 @@ impl Cluster {
             return true;
         };
         let is_there = |id| findings.superblocks.iter().any(|(_, s)| s.replica == id);
+        let goes_on = |primary: usize| {
+            let slot = &self.primaries[primary];
+            slot.core.status(self.nodes[slot.node].clock(self.now)).view.is_some_and(|view| {
+                view.is_of_era(&known) && view.generation > known.generation
+            })
+        };
+        if self.living_primaries().any(goes_on) {
+            return false;
+        }
         self.operators.is_last_resort
             || known.mirrors.iter().flat_map(MirrorView::members).all(|r| is_there(r.id))
     }
@@ -345,7 +354,7 @@ impl Cluster {
             self.replicas.iter().map(|slot| state_of(view, slot.id)).collect(),
         );
         if forced || choice.keep.is_some() {
-            mirrors.iter().for_each(|mirror| self.minimal.found_open(*mirror, None));
+            mirrors.iter().for_each(|mirror| self.minimal.lose_track(*mirror));
         }
         let in_sync = states.iter().map(|state| *state == Some(ReplicaState::InSync));
         let all: Vec<_> = mirrors.into_iter().zip(in_sync).collect();

@@ -196,8 +196,8 @@ impl Cluster {
                 self.step_primary(primary, PrimaryEvent::Message { link, message, payload });
             }
             Party::Replica(replica, _) => {
-                if let Message::Settled { generation, through } = message {
-                    self.note_settled(replica, link, generation, through);
+                if let Message::Settled { generation, through, earlier_lives } = message {
+                    self.note_settled(replica, link, generation, (through, earlier_lives));
                 }
                 self.judge_era(replica, link, &message);
                 let payload = self.note_arrival(replica, &message, payload);
@@ -212,7 +212,7 @@ impl Cluster {
         replica: usize,
         link: LinkId,
         generation: Generation,
-        through: Sequence,
+        (through, earlier_lives): (Sequence, bool),
     ) {
         let dialler = self.network.links.get(&link).map(|link| link.ends[0].party);
         let slot = &self.replicas[replica];
@@ -224,6 +224,10 @@ impl Cluster {
             && slot.core.as_ref().is_some_and(listens)
         {
             self.minimal.told((slot.mirror, replica), primary, through);
+            if earlier_lives {
+                self.marks.reach(Mark::EarlierLivesSettled);
+                self.minimal.told_of_earlier_lives((slot.mirror, replica));
+            }
         }
     }
 

@@ -165,7 +165,7 @@ impl Cluster {
         slot.open_regions = open_regions.iter().map(|table| (table.slot, table.clone())).collect();
         let mirror = slot.mirror;
         let is_damaged = found.missing.iter().any(|page| matches!(page, FoundPage::Damaged { .. }));
-        self.find_open(mirror, &open_regions, is_damaged);
+        self.find_open((mirror, replica), &open_regions, is_damaged);
         let slot = &mut self.replicas[replica];
         let verdict = slot.fence.starts(replica, generation);
         let config = ReplicaConfig {
@@ -192,17 +192,25 @@ impl Cluster {
     }
 
     /// Told to the oracle of what rebuilds copy.
-    fn find_open(&mut self, mirror: usize, found: &[OpenRegions], is_damaged: bool) {
+    fn find_open(
+        &mut self,
+        (mirror, replica): (usize, usize),
+        found: &[OpenRegions],
+        is_damaged: bool,
+    ) {
         if self.is_relaid {
             return;
         }
         for table in found.iter().filter(|table| !table.is_all()) {
             for region in &table.open {
-                self.minimal.found_open(mirror, Some(*region));
+                self.minimal.found_open((mirror, replica), Some(*region));
             }
         }
-        if is_damaged || found.iter().any(OpenRegions::is_all) {
-            self.minimal.found_open(mirror, None);
+        if found.iter().any(OpenRegions::is_all) {
+            self.minimal.found_open((mirror, replica), None);
+        }
+        if is_damaged {
+            self.minimal.lose_track(mirror);
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Minimal {
     regions: HashMap<Place, Region>,
     /// Mirrors of which any region may have been found open.
     all_dirty: HashSet<usize>,
+    /// In whose log these regions stay open from earlier lives; `None`: all.
+    earlier: HashSet<(usize, usize, Option<u64>)>,
     /// For each replica that is not in-sync, the regions that were clean when it left and still are.
     has: HashMap<usize, HashSet<Place>>,
 }
@@ -57,14 +59,25 @@ impl Minimal {
         });
     }
 
-    /// A replica starts and finds this region open; `None`: all of them.
-    pub fn found_open(&mut self, mirror: usize, region: Option<u64>) {
-        if let Some(region) = region {
-            return self.becomes_dirty((mirror, region), None, true);
+    /// A replica of a mirror starts and finds this region open; `None`: all of them.
+    pub fn found_open(&mut self, (mirror, replica): (usize, usize), region: Option<u64>) {
+        self.earlier.insert((mirror, replica, region));
+        match region {
+            Some(region) => self.becomes_dirty((mirror, region), None, true),
+            None => self.lose_track(mirror),
         }
+    }
+
+    /// Any region of a mirror may be dirty.
+    pub fn lose_track(&mut self, mirror: usize) {
         self.all_dirty.insert(mirror);
         self.regions.retain(|place, _| place.0 != mirror);
         self.has.values_mut().for_each(|clean| clean.retain(|place| place.0 != mirror));
+    }
+
+    /// A replica that stays is told that what it found open in its log has settled.
+    pub fn told_of_earlier_lives(&mut self, replica: (usize, usize)) {
+        self.earlier.retain(|(mirror, finder, _)| (*mirror, *finder) != replica);
     }
 
     /// A replica of a mirror is told that this primary's writes have settled up to `through`.
@@ -92,18 +105,30 @@ impl Minimal {
                 self.has.insert(replica, clean);
             }
         }
+        // Who is in-sync no more begins anew; who is it alone knows who lacks what is open.
+        self.earlier.retain(|(mirror, finder, _)| {
+            let others = replicas.iter().filter(|replica| **replica == (*mirror, true)).count();
+            replicas.get(*finder).is_some_and(|(_, is_in_sync)| *is_in_sync) && others > 1
+        });
     }
 
     /// What all in-sync replicas know to have settled, and the one that leaves does, too.
     fn clean(&self, leaving: usize, mirror: usize, replicas: &[(usize, bool)]) -> HashSet<Place> {
         let in_sync = || replicas.iter().enumerate().filter(|(_, r)| **r == (mirror, true));
-        let is_clean = |region: &Region| {
-            !region.is_orphaned
+        let is_open = |place: Place| {
+            let mut finders = self.earlier.iter().filter(|found| found.0 == place.0);
+            finders.any(|found| found.2.is_none_or(|region| region == place.1))
+        };
+        let is_clean = |place: Place, region: &Region| {
+            !is_open(place)
+                && !region.is_orphaned
                 && region.told.contains(&leaving)
                 && in_sync().all(|(id, _)| region.told.contains(&id))
         };
-        let all =
-            self.regions.iter().filter(|(place, region)| place.0 == mirror && is_clean(region));
+        let all = self
+            .regions
+            .iter()
+            .filter(|(place, region)| place.0 == mirror && is_clean(**place, region));
         all.map(|(place, _)| *place).collect()
     }
 

@@ -96,7 +96,11 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 2 => Message::Ping { generation, number },
                 3 => Message::Pong { generation, number, open_slots: number as u32 },
                 4 => Message::Fenced { generation },
-                5 => Message::Settled { generation, through: Sequence(number) },
+                5 => Message::Settled {
+                    generation,
+                    through: Sequence(number),
+                    earlier_lives: number % 2 == 1,
+                },
                 6 => Message::LogFilling { generation },
                 _ => Message::FenceConfirmed { generation },
             }

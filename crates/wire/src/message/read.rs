@@ -69,7 +69,9 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
         }
         kind::REBUILD_DONE => Message::RebuildDone { generation },
-        kind::SETTLED => Message::Settled { generation, through: id.sequence },
+        kind::SETTLED => {
+            Message::Settled { generation, through: id.sequence, earlier_lives: has(EARLIER_LIVES) }
+        }
         kind::LOG_FILLING => Message::LogFilling { generation },
         kind::CROSS_OFF => Message::CrossOff { generation, offset, length: number },
         _ => return Ok(None),

@@ -204,7 +204,9 @@ impl<P: Payload> Primary<P> {
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written: it gets all that is not finished again.
     pub(in crate::primary) fn forget_life(&mut self, replica: ReplicaId, has_rebooted: bool) {
-        let Some(peer) = self.peers.get(&replica) else { return };
+        let last = self.peers.get(&replica).map(|peer| self.last_write(peer.mirror));
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.renewed_at = last;
         let (mirror, bit) = (peer.mirror, peer.bit());
         let parts = self.parts.values_mut().filter(|part| part.mirror == mirror);
         for part in parts.filter(|part| !part.action.is_read()) {

@@ -60,8 +60,29 @@ fn after_a_takeover_nothing_is_clean_until_all_are_in_sync() {
 #[test]
 fn what_was_found_open_is_copied() {
     let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
-    minimal.found_open(0, Some(3));
+    minimal.found_open((0, 0), Some(3));
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok() && minimal.copies(REPLICA, (0, 9)).is_err());
-    minimal.found_open(0, None);
+    minimal.found_open((0, 0), None);
     assert!(minimal.copies(REPLICA, (0, 9)).is_ok() && minimal.copies(REPLICA, (1, 9)).is_err());
+}
+
+#[test]
+fn what_was_found_open_stays_so_until_that_is_told_or_the_finder_begins_anew() {
+    let all = [(0, true), (0, true), (0, true)];
+    let story = |is_told: bool, found: Option<u64>| {
+        let mut minimal = Minimal::default();
+        minimal.found_open((0, 2), found);
+        minimal.sends((0, Sequence(5)), 0, 3..4);
+        minimal.committed(&all, false);
+        (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
+        if is_told {
+            minimal.told_of_earlier_lives((0, 2));
+        }
+        minimal.committed(&[(0, true), (0, false), (0, true)], false);
+        minimal.copies(REPLICA, (0, 3))
+    };
+    for found in [Some(3), None] {
+        assert!(story(false, found).is_ok());
+        assert!(story(true, found).is_err());
+    }
 }
