@@ -141,9 +141,20 @@ impl<P: Payload> Primary<P> {
                 range,
                 vec![Difference { mirror, bytes, wrong, has_contents: false }],
             );
-        } else if let Some(range) = self.next_to_verify(cx.now) {
+        } else if !self.somebody_fails()
+            && let Some(range) = self.next_to_verify(cx.now)
+        {
             self.begin_check(cx, range, Vec::new());
         }
+    }
+
+    /// Whether an in-sync replica that has failed a write is to leave: until then it differs from the
+    /// others, and what it differs in is known.
+    fn somebody_fails(&self) -> bool {
+        let is_failing = |id| self.peers.get(&id).is_some_and(|peer| peer.failing.is_some());
+        self.mirrors.iter().any(|mirror| {
+            mirror.in_sync.count_ones() > 1 && mirror.ids(mirror.in_sync).any(is_failing)
+        })
     }
 
     /// Locks a range of the volume. With known differences it is rewritten, else compared.
@@ -184,6 +195,10 @@ impl<P: Payload> Primary<P> {
             return self.fetch(cx);
         }
         check.step = Step::Comparing;
+        if self.somebody_fails() {
+            self.check = None;
+            return self.end_check(number);
+        }
         let Some(view) = &self.view else { return };
         let length = range.end - range.start;
         let pieces: Vec<_> =

@@ -297,8 +297,9 @@ impl<P: Payload> Replica<P> {
         let was_in_sync = record.state == ReplicaState::InSync && !became_in_sync;
         if was_in_sync && self.view.primaries.is_empty() {
             self.intents.settle_all();
-        } else if became_in_sync && self.has_rebuilt() {
-            // What was open has been copied. After a restart it has not: it was written since.
+        } else if became_in_sync && self.has_rebuilt() && self.is_beside_in_sync() {
+            // What was open has been copied. After a restart it has not: it was written since. If this
+            // is the only one in-sync, a primary has gone, whose last writes may not be durable here.
             self.intents.settle_orphans();
         } else {
             self.resolve_orphans(cx);
@@ -311,11 +312,11 @@ impl<P: Payload> Replica<P> {
         let me = self.config.id;
         let Some((mirror, record)) = self.view.replica(me) else { return };
         let is_in_sync = record.state == ReplicaState::InSync;
-        let others: Vec<ReplicaRecord> =
-            self.view.mirrors[mirror].replicas.iter().filter(|r| r.id != me).copied().collect();
-        if is_in_sync && others.iter().any(|r| r.state == ReplicaState::InSync) {
+        if is_in_sync && self.is_beside_in_sync() {
             return;
         }
+        let others: Vec<ReplicaRecord> =
+            self.view.mirrors[mirror].replicas.iter().filter(|r| r.id != me).copied().collect();
         let orphaned = self.intents.orphaned();
         if !orphaned.is_empty() {
             let lacking = if is_in_sync { others.iter().map(|r| r.id).collect() } else { vec![me] };
@@ -329,6 +330,13 @@ impl<P: Payload> Replica<P> {
         } else if self.intents.adopt_orphans() {
             self.flush(cx, FlushWaiter::Intents);
         }
+    }
+
+    /// Whether another replica of the mirror is in-sync.
+    fn is_beside_in_sync(&self) -> bool {
+        let me = self.config.id;
+        let own = self.view.replica(me).map(|(mirror, _)| &self.view.mirrors[mirror]);
+        own.is_some_and(|mirror| mirror.in_sync().any(|record| record.id != me))
     }
 
     /// After a crash: any write to an open region may lack on any other replica. The regions stay

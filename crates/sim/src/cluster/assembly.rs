@@ -229,9 +229,10 @@ impl Cluster {
         let is_there = |id| findings.superblocks.iter().any(|(_, s)| s.replica == id);
         let goes_on = |primary: usize| {
             let slot = &self.primaries[primary];
-            slot.core.status(self.nodes[slot.node].clock(self.now)).view.is_some_and(|view| {
-                view.is_of_era(&known) && view.generation > known.generation
-            })
+            slot.core
+                .status(self.nodes[slot.node].clock(self.now))
+                .view
+                .is_some_and(|view| view.is_of_era(&known) && view.generation > known.generation)
         };
         if self.living_primaries().any(goes_on) {
             return false;
@@ -261,6 +262,13 @@ impl Cluster {
             let decision = decide(findings, known.as_ref(), is_attached, &sides, &choice, start);
             match decision {
                 Ok(Decision::Known) => return self.goes_on(known),
+                Ok(Decision::Begin(view)) if self.mixes_lines(&sides, &choice, &view, findings) => {
+                    self.log(|| {
+                        "operators do not dare: the mirrors would be of several lines".into()
+                    });
+                    self.operators.found_nothing |= self.operators.is_last_resort;
+                    return false;
+                }
                 Ok(Decision::Begin(view)) => {
                     let found: Vec<_> =
                         findings.superblocks.iter().map(|(_, s)| s.replica).collect();
@@ -329,6 +337,7 @@ impl Cluster {
             self.marks.reach(Mark::AssembledKnown);
             self.log(|| "the volume goes on as the coordinator knows it".into());
             self.relaxed |= *self.coordinator.newest() != view;
+            self.sectors = (view.geometry.size / u64::from(SECTOR)) as u32;
             self.coordinator.assembled(view);
             self.open_replicas();
         }
@@ -451,6 +460,20 @@ impl Cluster {
         let taken = found.filter(|s| is_in_sync(view, s.replica) && !is_in_sync(kept, s.replica));
         let mut eras = taken.map(|superblock| lines::era(&superblock.view));
         eras.find(|era| !self.lines.comes_from(lines::era(kept), *era))
+    }
+
+    /// Whether a stripe would be put together of mirrors that went different ways. The lines of the
+    /// oracles are of whole volumes.
+    fn mixes_lines(
+        &self,
+        sides: &[Side],
+        choice: &Choice,
+        view: &View,
+        findings: &Findings,
+    ) -> bool {
+        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let is_other = self.is_forced(choice) && self.taken_from(kept, view, findings).is_some();
+        is_other && view.mirrors.len() > 1
     }
 
     fn open_replicas(&mut self) {
