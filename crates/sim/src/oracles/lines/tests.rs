@@ -50,5 +50,5 @@ fn until_somebody_serves_in_it_a_new_line_goes_on_from_the_old_one() {
     lines.serves(1, NEW);
     lines.of_mut(1).serving(1, 4, |_| false);
     assert!(lines.of_mut(1).read(0, stamp(1, 0), read(1)).is_ok());
-    assert_eq!(lines.of_mut(1).read(0, 0, read(1)).unwrap_err().oracle, "I3");
+    assert_eq!(lines.of_mut(1).read(0, 0, read(1)).unwrap_err().oracle, "I2");
 }
