@@ -165,6 +165,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
     let why = cause.to_string();
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
     Some(match state {
+        ReplicaState::InSync if cause == Cause::Unconfirmed => {
+            format!("{why}; it does when the volume is attached")
+        }
         ReplicaState::InSync | ReplicaState::Spare => return None,
         ReplicaState::Stale if because.is_empty() => {
             "it holds nothing yet; it copies what it lacks as soon as it can be reached".into()
