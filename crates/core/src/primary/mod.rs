@@ -3,10 +3,12 @@
 //! The life of a write: [`requests`] accepts it and takes the lock on its range; [`parts`] cuts it
 //! into one part per mirror and sends each to every member; the answers come back there, and
 //! [`crate::policy`] decides when the client is answered. The life of a failure: [`sessions`]
-//! notices that a replica is gone or late; [`change`] has the coordinator commit a view without it
-//! and the others adopt that; the parts that waited for it go on. While that is not possible,
+//! notices that a replica is gone or late; [`change`] makes a view without it, which [`calls`] has the
+//! coordinator commit and [`adoption`] the others adopt; the parts that waited for it go on. While that is not possible,
 //! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach.
 
+mod adoption;
+mod calls;
 mod change;
 mod check;
 mod end;
@@ -28,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use interface::*;
 pub use verify::{VerifyState, VerifyStatus};
 
-use self::change::{Call, PendingEdit};
+use self::calls::Call;
+use self::change::PendingEdit;
 use self::check::{BadRange, Check};
 use self::parts::Part;
 use self::peers::{MirrorPeers, Peer};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::{Change, LayoutError};
-use evenkeel_core::{Bitmap, IntentLayout, Protocol, RebuildLimit, Role, settings};
+use evenkeel_core::{Bitmap, IntentLayout, Protocol, RebuildLimit, Role, View, settings};
 use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find};
@@ -40,19 +40,11 @@ pub async fn change(
     if let Some(size) = request.size {
         done.extend(grow::grow(node, &found, size, &what).await?);
     }
-    if let Some(protocol) = request.protocol {
-        done.extend(set_protocol(node, &found, protocol, &what).await?);
-    }
-    if let Some(bitmap) = request.bitmap {
-        done.extend(set_bitmap(node, &found, bitmap, &what).await?);
-    }
-    let layout =
-        Layout { region: request.region_size, places: request.open_regions, slots: request.slots };
-    if layout != Layout::default() {
-        done.extend(set_layout(node, &found, layout, &what).await?);
-    }
-    if let Some(rate) = request.rebuild {
-        done.extend(set_rebuild_rate(node, &found, rate, &what).await?);
+    for (change, told) in wanted(&request, &found, &what)? {
+        if !is_so(&found.view, change) {
+            view_change::carry_out(node, &found, Command::Change(change), &what).await?;
+            done.push(told);
+        }
     }
     if let Some(copies) = request.replicas {
         done.extend(set_copies(node, &found, copies, request.same_node, &what).await?);
@@ -87,39 +79,68 @@ fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     }
 }
 
-async fn set_protocol(
-    node: &Arc<Node>,
+/// What is to be changed of the volume as a whole, each with what is told when it is done.
+fn wanted(
+    request: &ChangeVolumeRequest,
     found: &Found,
-    protocol: VolumeProtocol,
     what: &str,
-) -> Result<Option<String>, ApiError> {
+) -> Result<Vec<(Change, String)>, ApiError> {
+    let sizes =
+        Layout { region: request.region_size, places: request.open_regions, slots: request.slots };
+    let layout = match sizes == Layout::default() {
+        true => None,
+        false => Some(layout(found.view.intents, sizes, found.view.replica_size(), what)?),
+    };
+    let changes = [
+        request.protocol.map(protocol),
+        request.bitmap.map(bitmap),
+        layout.map(intents),
+        request.rebuild.map(rebuild_rate),
+    ];
+    Ok(changes.into_iter().flatten().collect())
+}
+
+/// Whether a change would change nothing.
+fn is_so(view: &View, change: Change) -> bool {
+    let mut changed = view.clone();
+    changed.change(change).is_ok() && changed == *view
+}
+
+fn protocol(protocol: VolumeProtocol) -> (Change, String) {
     let wanted = match protocol {
         VolumeProtocol::A => Protocol::A,
         VolumeProtocol::B => Protocol::B,
         VolumeProtocol::C => Protocol::C,
     };
-    if found.view.protocol == wanted {
-        return Ok(None);
-    }
-    view_change::carry_out(node, found, Command::Change(Change::Protocol(wanted)), what).await?;
-    Ok(Some(format!("writes are acknowledged by protocol {wanted} from now on")))
+    let told = format!("writes are acknowledged by protocol {wanted} from now on");
+    (Change::Protocol(wanted), told)
 }
 
-async fn set_bitmap(
-    node: &Arc<Node>,
-    found: &Found,
-    bitmap: VolumeBitmap,
-    what: &str,
-) -> Result<Option<String>, ApiError> {
+fn bitmap(bitmap: VolumeBitmap) -> (Change, String) {
     let wanted = match bitmap {
         VolumeBitmap::None => Bitmap::None,
         VolumeBitmap::Internal => Bitmap::Internal,
     };
-    if found.view.bitmap == wanted {
-        return Ok(None);
-    }
-    view_change::carry_out(node, found, Command::Change(Change::Bitmap(wanted)), what).await?;
-    Ok(Some(format!("its bitmap is {wanted} from now on")))
+    (Change::Bitmap(wanted), format!("its bitmap is {wanted} from now on"))
+}
+
+fn intents(layout: IntentLayout) -> (Change, String) {
+    let IntentLayout { region, places, slots } = layout;
+    let slots = if slots == 1 { String::new() } else { format!(" in each of {slots} slots") };
+    let region = region >> 10;
+    let told = format!("{places} regions of {region} KiB can be open at once{slots} from now on");
+    (Change::Intents(layout), told)
+}
+
+fn rebuild_rate(rate: RebuildRate) -> (Change, String) {
+    let (limit, told) = match rate {
+        RebuildRate::None => (RebuildLimit::None, "rebuilds go as fast as clients leave room for"),
+        RebuildRate::Paused => (RebuildLimit::Paused, "rebuilds are paused"),
+        RebuildRate::Rate { bytes_per_second } => {
+            (RebuildLimit::BytesPerSecond(bytes_per_second), "rebuilds are limited")
+        }
+    };
+    (Change::RebuildLimit(limit), told.to_owned())
 }
 
 /// What of the intent logs is to be otherwise.
@@ -150,46 +171,6 @@ pub(super) fn layout(
         |error: LayoutError| ApiError::new(ErrorCode::BadRequest, what, error.to_string(), advice);
     layout.check(size).map_err(refused)?;
     Ok(layout)
-}
-
-async fn set_layout(
-    node: &Arc<Node>,
-    found: &Found,
-    wanted: Layout,
-    what: &str,
-) -> Result<Option<String>, ApiError> {
-    let wanted = layout(found.view.intents, wanted, found.view.replica_size(), what)?;
-    if found.view.intents == wanted {
-        return Ok(None);
-    }
-    view_change::carry_out(node, found, Command::Change(Change::Intents(wanted)), what).await?;
-    let IntentLayout { region, places, slots } = wanted;
-    let slots = if slots == 1 { String::new() } else { format!(" in each of {slots} slots") };
-    Ok(Some(format!(
-        "{places} regions of {} KiB can be open at once{slots} from now on",
-        region >> 10
-    )))
-}
-
-async fn set_rebuild_rate(
-    node: &Arc<Node>,
-    found: &Found,
-    rate: RebuildRate,
-    what: &str,
-) -> Result<Option<String>, ApiError> {
-    let (wanted, text) = match rate {
-        RebuildRate::None => (RebuildLimit::None, "rebuilds go as fast as clients leave room for"),
-        RebuildRate::Paused => (RebuildLimit::Paused, "rebuilds are paused"),
-        RebuildRate::Rate { bytes_per_second } => {
-            (RebuildLimit::BytesPerSecond(bytes_per_second), "rebuilds are limited")
-        }
-    };
-    if found.view.rebuild_limit == wanted {
-        return Ok(None);
-    }
-    view_change::carry_out(node, found, Command::Change(Change::RebuildLimit(wanted)), what)
-        .await?;
-    Ok(Some(text.to_owned()))
 }
 
 async fn set_copies(

@@ -1,0 +1,222 @@
+//! A committed view becomes the one to work by: all members adopt it before anything relies on it
+//! (rule V2).
+
+use super::change::Edit;
+use super::verify::Verify;
+use super::{Context, EndReason, Note, Primary, PrimaryEffect};
+use crate::ids::*;
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
+
+impl<P: Payload> Primary<P> {
+    /// Makes a committed view the one to work by, and has all members adopt it.
+    pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
+        let old = self.view.replace(view);
+        let Some(view) = self.view.clone() else { return };
+        self.update_peers(cx.now);
+        if old.iter().any(|old| brings_anybody(old, &view)) {
+            self.tick_at = cx.now;
+        }
+        self.note_absences(cx.now);
+        let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
+        for (replica, cause) in left {
+            self.replica_left(cx, replica, cause);
+        }
+        self.retarget_parts();
+        self.forget_removed(cx, &view);
+        for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
+            match (record.state, record.role) {
+                (ReplicaState::Rebuilding, Role::Spare(Some(absent))) => {
+                    cx.note(Note::StandsIn(record.id, absent));
+                }
+                (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
+                (ReplicaState::InSync, _) => cx.note(Note::Completed(record.id)),
+                _ => {}
+            }
+        }
+        self.keep_completed(&view);
+        self.verify.iter_mut().for_each(Verify::reset_pace);
+        self.drains.clear();
+        self.adopting_since = cx.now;
+        self.unadopted = view
+            .replicas()
+            .filter(|(_, record)| record.state.takes_writes())
+            .map(|(_, record)| record.id)
+            .collect();
+        if (0..self.mirrors.len()).any(|mirror| self.has_lost_everywhere(mirror)) {
+            // The only one left failed an acknowledged write while this view was on its way.
+            return self.end(cx, EndReason::LostWrites);
+        }
+        self.make_ready(cx, &view);
+    }
+
+    /// A replica has become in-sync although its source had failed a write meanwhile that it has. From
+    /// now on it is read, so it stays, and the source leaves.
+    fn keep_completed(&mut self, view: &View) {
+        for (mirror, record) in view.replicas() {
+            let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
+            let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
+            if is_new && !self.has_failed(record.id) && others.any(|r| self.has_failed(r.id)) {
+                self.edits.retain(|pending| {
+                    !matches!(pending.edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
+                        if replica == record.id)
+                });
+            }
+        }
+    }
+
+    /// Sends the view to the members with which a session is open.
+    fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
+        for (_, record) in view.replicas() {
+            let Some(peer) = self.peers.get_mut(&record.id) else { continue };
+            let life = peer.life.map(|(incarnation, _)| incarnation);
+            peer.ready = false;
+            let is_member = record.state.takes_writes() && life == Some(record.incarnation);
+            if is_member && peer.open_link().is_some() {
+                peer.become_ready();
+            }
+            // A ping of the old generation won't be answered as asked.
+            peer.ping = None;
+            if record.state == ReplicaState::InSync && record.since == view.generation {
+                peer.retry_pause = self.config.settings.retry_pause.0;
+            }
+            if peer.ready {
+                self.send_adopt(cx, record.id);
+            }
+        }
+    }
+
+    pub(super) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let link = self.peers.get(&replica).and_then(|peer| peer.ready_link());
+        if let (Some(link), Some(view)) = (link, &self.view) {
+            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
+        }
+    }
+
+    /// A replica is no member any more, or none of the volume.
+    fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
+        let state = self.state_of(replica);
+        let (longest, lag) = (self.config.settings.retry_pause.1, self.config.settings.lag);
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        if let Some(link) = peer.any_link()
+            && !state.is_some_and(ReplicaState::takes_writes)
+        {
+            self.links.remove(&link);
+            peer.link = super::peers::PeerLink::Down;
+            cx.effects.push(PrimaryEffect::Disconnect { link });
+        }
+        peer.ready = false;
+        peer.ping = None;
+        peer.failing = None;
+        peer.failed_reads = 0;
+        peer.lacks_writes = false;
+        peer.late = false;
+        peer.lost = false;
+        peer.renewed_at = None;
+        peer.confirmed = None;
+        peer.progress = None;
+        peer.unanswered_sessions = 0;
+        peer.retry_at = cx.now
+            + match cause {
+                Cause::Lagging => peer.speed.pause(&lag),
+                _ => peer.retry_pause,
+            };
+        peer.retry_pause = (peer.retry_pause * 2).min(longest);
+        self.session_ended(replica);
+        self.forget_target(mirror, bit);
+        self.release_settling(mirror, bit);
+        if state.is_some() {
+            cx.note(Note::Left(replica, cause));
+        }
+    }
+
+    /// Forgets replicas that do not belong to the volume any more.
+    fn forget_removed(&mut self, cx: &mut Context<'_, P>, view: &View) {
+        let links = &mut self.links;
+        self.peers.retain(|id, peer| {
+            let stays = view.replica(*id).is_some();
+            if !stays && let Some(link) = peer.any_link() {
+                links.remove(&link);
+                cx.effects.push(PrimaryEffect::Disconnect { link });
+            }
+            if !stays {
+                cx.effects.push(PrimaryEffect::Note(Note::Removed(*id, peer.node)));
+            }
+            stays
+        });
+    }
+
+    pub(super) fn adopted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+    ) {
+        if generation != self.generation() || !self.unadopted.remove(&replica) {
+            return;
+        }
+        let asked = self.adopting_since;
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.confirm(asked);
+        }
+        self.resend(cx, replica);
+        self.tell_settled_to(cx, replica);
+        if self.unadopted.is_empty() {
+            if core::mem::take(&mut self.is_takeover) {
+                cx.note(Note::Serving(generation));
+            }
+            self.unconfirmed.clear();
+            self.check_all_parts(cx);
+        }
+    }
+
+    /// A replica has adopted another generation than that of a message.
+    pub(super) fn refused(
+        &mut self,
+        _cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        _adopted: Generation,
+        sequence: Option<Sequence>,
+    ) {
+        if let Some(sequence) = sequence {
+            self.part_refused(replica, sequence);
+        }
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.ping = None;
+        }
+        self.must_read = true;
+    }
+
+    pub(super) fn fenced(&mut self, link: LinkId, generation: Generation) {
+        if generation > self.generation() {
+            self.fence_notices.retain(|(other, _)| *other != link);
+            self.fence_notices.push((link, generation));
+            self.must_read = true;
+        }
+    }
+}
+
+/// Whether an operator has brought a replica: it is called at once.
+fn brings_anybody(old: &View, new: &View) -> bool {
+    let was_here = |id| old.replica(id).is_some_and(|(_, r)| r.state != ReplicaState::Faulty);
+    new.replicas().any(|(_, r)| r.state == ReplicaState::Stale && !was_here(r.id))
+}
+
+/// The replicas that were members in one view and are none in a later one, or left in between.
+fn left_between(old: &View, new: &View) -> Vec<(ReplicaId, Cause)> {
+    let is_member = |record: &ReplicaRecord| record.state.takes_writes();
+    old.replicas()
+        .filter_map(|(_, before)| match new.replica(before.id) {
+            None => Some((before.id, Cause::Operator)),
+            Some((_, after)) => {
+                let completed = before.state == ReplicaState::Rebuilding
+                    && after.state == ReplicaState::InSync
+                    && before.incarnation == after.incarnation;
+                let stayed = is_member(after) && (before.since == after.since || completed);
+                (is_member(before) && !stayed).then_some((before.id, after.cause))
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! Calls to the coordinator: one at a time, answered in whatever way, or never (rules V1, V5).
+
+use core::time::Duration;
+
+use super::change::{Edit, PendingEdit, finish_command};
+use super::{CommandError, Context, CoordinatorAnswer, EndReason, Phase, Primary, PrimaryEffect};
+use crate::ids::*;
+use crate::payload::Payload;
+use crate::time::Instant;
+use crate::view::View;
+
+/// Pause before the coordinator is asked again.
+const CALL_PAUSE: Duration = Duration::from_millis(250);
+
+/// A call to the coordinator that is not answered.
+#[derive(Debug)]
+pub(super) struct Call {
+    number: CoordinatorCall,
+    kind: CallKind,
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum CallKind {
+    Read,
+    Swap(Box<View>, Vec<PendingEdit>),
+}
+
+impl<P: Payload> Primary<P> {
+    /// A swap that was not answered may still be carried out, however late. Once another view has been
+    /// committed it can't be any more: if nothing else is wanted, one that changes nothing.
+    pub(super) fn end_doubt(&mut self, cx: &mut Context<'_, P>) {
+        if self.is_in_doubt
+            && matches!(self.phase, Phase::Serving)
+            && let Some(view) = &self.view
+        {
+            self.call_swap(cx, view.successor());
+        }
+    }
+
+    pub(super) fn call_read(&mut self, cx: &mut Context<'_, P>) {
+        let number = CoordinatorCall(self.next_number());
+        self.must_read = false;
+        self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
+        cx.effects.push(PrimaryEffect::ReadView { call: number });
+    }
+
+    pub(super) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
+        self.call_swap_for(cx, view, Vec::new());
+    }
+
+    pub(super) fn call_swap_for(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        view: View,
+        edits: Vec<PendingEdit>,
+    ) {
+        let call = CoordinatorCall(self.next_number());
+        let view = Box::new(view);
+        cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone() });
+        self.call = Some(Call { number: call, kind: CallKind::Swap(view, edits), since: cx.now });
+    }
+
+    pub(super) fn coordinator(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: CoordinatorCall,
+        answer: CoordinatorAnswer,
+    ) {
+        let Some(call) = self.call.take_if(|call| call.number == number) else { return };
+        let mut edits = Vec::new();
+        let mut proposed = None;
+        if let CallKind::Swap(view, applied) = call.kind {
+            (edits, proposed) = (applied, Some(*view));
+        }
+        if !matches!(answer, CoordinatorAnswer::Unknown) && !self.is_outdated(&answer) {
+            self.coordinator_silent_since = None;
+        }
+        match answer {
+            CoordinatorAnswer::Committed => {
+                self.is_in_doubt = false;
+                edits.into_iter().for_each(|pending| finish_command(cx, pending, Ok(())));
+                if let Some(view) = proposed {
+                    self.committed(cx, view);
+                }
+            }
+            CoordinatorAnswer::Newest(view) => {
+                self.edits.splice(0..0, edits);
+                self.newest(cx, *view);
+            }
+            CoordinatorAnswer::GivenUp => {
+                let (adds, others): (Vec<_>, Vec<_>) =
+                    edits.into_iter().partition(|p| matches!(p.edit, Edit::Add(_)));
+                self.edits.splice(0..0, others);
+                for pending in adds {
+                    finish_command(cx, pending, Err(CommandError::GivenUp));
+                }
+            }
+            CoordinatorAnswer::NoVolume => {
+                // With them their commands are answered.
+                self.edits.splice(0..0, edits);
+                self.end(cx, EndReason::NoVolume);
+            }
+            CoordinatorAnswer::Unknown => {
+                self.edits.splice(0..0, edits);
+                self.coordinator_silent_since.get_or_insert(call.since);
+                self.retry_call_at = cx.now + CALL_PAUSE;
+                let is_starting = matches!(self.phase, Phase::Starting(_));
+                self.must_read |= proposed.is_none() || is_starting;
+                self.is_in_doubt |= proposed.is_some();
+            }
+        }
+    }
+
+    /// Whether the coordinator was restored from a backup that is older than what it had this primary
+    /// told: as good as silent.
+    fn is_outdated(&self, answer: &CoordinatorAnswer) -> bool {
+        let CoordinatorAnswer::Newest(newest) = answer else { return false };
+        let is_starting = matches!(self.phase, Phase::Starting(_));
+        !is_starting && self.view.as_ref().is_some_and(|view| newest.generation < view.generation)
+    }
+
+    /// Answers commands that have waited for the coordinator for too long. What was asked of it may
+    /// have been committed.
+    pub(super) fn give_up_commands(&mut self, cx: &mut Context<'_, P>) {
+        let patience = self.config.settings.coordinator_patience;
+        let is_long = |since: Instant| cx.now.since(since) >= patience;
+        let silent_since = self.coordinator_silent_since.or(self.call.as_ref().map(Call::since));
+        if !silent_since.is_some_and(is_long) {
+            return;
+        }
+        let limit = Instant(cx.now.0.saturating_sub(patience.as_nanos() as u64));
+        let asked = match &mut self.call {
+            Some(Call { kind: CallKind::Swap(_, edits), .. }) => edits.as_mut_slice(),
+            _ => &mut [],
+        };
+        let mut given_up: Vec<_> = asked.iter_mut().filter_map(|p| p.take_command(limit)).collect();
+        self.edits.retain_mut(|pending| match pending.take_command(limit) {
+            Some(id) => {
+                given_up.push(id);
+                false
+            }
+            None => true,
+        });
+        for id in given_up {
+            let result = Err(CommandError::NoCoordinator);
+            cx.effects.push(PrimaryEffect::CommandDone { id, result });
+        }
+    }
+
+    fn committed(&mut self, cx: &mut Context<'_, P>, view: View) {
+        if matches!(self.phase, Phase::Starting(_)) {
+            self.started(cx, view);
+        } else {
+            self.install(cx, view);
+        }
+    }
+
+    /// The coordinator's newest view: perhaps this primary's own, committed unanswered; perhaps
+    /// another's.
+    fn newest(&mut self, cx: &mut Context<'_, P>, newest: View) {
+        let is_primary = newest.has_primary(self.config.id);
+        if matches!(self.phase, Phase::Starting(_)) {
+            return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
+        }
+        let Some(view) = &self.view else { return };
+        let own_detach = self.is_giving_up() && newest.primaries.is_empty();
+        match newest.generation.cmp(&view.generation) {
+            _ if !is_primary && !own_detach => {
+                if view.has_primary(self.config.id) {
+                    self.end(cx, EndReason::Fenced);
+                }
+            }
+            core::cmp::Ordering::Greater => {
+                self.is_in_doubt = false;
+                self.install(cx, newest);
+            }
+            core::cmp::Ordering::Equal if newest == *view => self.still_newest(cx),
+            core::cmp::Ordering::Equal => self.end(cx, EndReason::Fenced),
+            core::cmp::Ordering::Less => {
+                self.coordinator_silent_since.get_or_insert(cx.now);
+                self.must_read = true;
+                self.retry_call_at = cx.now + CALL_PAUSE;
+            }
+        }
+    }
+
+    /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
+    fn still_newest(&mut self, cx: &mut Context<'_, P>) {
+        self.retry_call_at = cx.now + CALL_PAUSE;
+        let ready: Vec<_> =
+            self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();
+        for replica in ready {
+            if self.unadopted.contains(&replica) {
+                self.send_adopt(cx, replica);
+            } else {
+                self.resend(cx, replica);
+            }
+        }
+    }
+}
+
+impl Call {
+    /// The commands that wait for this call.
+    pub(super) fn commands(&self) -> impl Iterator<Item = CommandId> {
+        let edits = match &self.kind {
+            CallKind::Swap(_, edits) => edits.as_slice(),
+            CallKind::Read => &[],
+        };
+        edits.iter().filter_map(PendingEdit::command)
+    }
+
+    /// Whether anything waits for it: a swap without edits only ends a doubt.
+    pub(super) fn is_wanted(&self) -> bool {
+        match &self.kind {
+            CallKind::Read => true,
+            CallKind::Swap(_, edits) => !edits.is_empty(),
+        }
+    }
+
+    /// Since when it waits.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+}
