@@ -1,0 +1,88 @@
+//! The recovery: a new machine gets the disks as the power cut left them, and the shipped commands do the
+//! rest. Then every flushed write is there, and the replicas are the same.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::clients::{BLOCK, History};
+use crate::nbd::Client;
+use crate::nodes::Node;
+use crate::recording::{SIZE, VOLUME};
+use crate::tape::Moment;
+
+/// Where a replica's data begin in its file.
+const DATA: u64 = 1 << 20;
+/// Bytes that are read at a time.
+const READ: u32 = 1 << 20;
+
+/// Assembles what is on these disks, rebuilds it, and judges it.
+///
+/// # Errors
+/// What went wrong, in words.
+pub fn recover(
+    program: &Path,
+    place: &Path,
+    disks: &[PathBuf],
+    history: &History,
+    at: Moment,
+) -> Result<(), String> {
+    let told = |error: io::Error| error.to_string();
+    let mut node = Node::new(program, place.join("node"), "n", None).map_err(told)?;
+    node.start().map_err(told)?;
+    let names: Vec<_> = disks.iter().map(|disk| disk.to_string_lossy()).collect();
+    let names = names.iter().map(AsRef::as_ref);
+    let assemble: Vec<&str> = ["volume", "assemble", "--scan"].into_iter().chain(names).collect();
+    node.run(&assemble).map_err(told)?;
+    node.run(&["attach", VOLUME, "--as", "nbd"]).map_err(told)?;
+    judge(&node, history, at)?;
+    let wait = ["volume", "status", VOLUME, "--wait", "in-sync", "--timeout", "2m", "--quiet"];
+    node.run(&wait).map_err(told)?;
+    judge(&node, history, at)?;
+    node.run(&["detach", VOLUME]).map_err(told)?;
+    compare(disks)
+}
+
+/// Reads the whole volume.
+fn judge(node: &Node, history: &History, at: Moment) -> Result<(), String> {
+    let read = |client: &mut Client, offset| client.read(offset, READ).map_err(|e| e.to_string());
+    let mut client =
+        Client::connect(&node.export(VOLUME), VOLUME).map_err(|error| error.to_string())?;
+    for offset in (0..SIZE << 20).step_by(READ as usize) {
+        let data = read(&mut client, offset)?;
+        for (number, block) in (offset / BLOCK as u64..).zip(data.chunks(BLOCK)) {
+            history.judge(at, number, block)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the data of all replicas are the same.
+fn compare(disks: &[PathBuf]) -> Result<(), String> {
+    let load = |disk: &PathBuf| -> io::Result<Vec<u8>> {
+        let mut data = vec![0; (SIZE << 20) as usize];
+        File::open(replica_of(disk)?)?.read_exact_at(&mut data, DATA)?;
+        Ok(data)
+    };
+    let first = load(&disks[0]).map_err(|error| error.to_string())?;
+    for (number, disk) in disks.iter().enumerate().skip(1) {
+        let data = load(disk).map_err(|error| error.to_string())?;
+        if let Some(at) = data.iter().zip(&first).position(|(a, b)| a != b) {
+            return Err(format!(
+                "after the rebuild the replicas 0 and {number} differ at byte {at}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn replica_of(disk: &Path) -> io::Result<PathBuf> {
+    for entry in fs::read_dir(disk)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "replica") {
+            return Ok(path);
+        }
+    }
+    Err(io::Error::other(format!("{} holds no replica", disk.display())))
+}
