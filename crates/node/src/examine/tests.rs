@@ -43,6 +43,14 @@ impl Disk {
         file.write_all_at(bytes, offset).unwrap();
     }
 
+    /// Every bit of the bytes there becomes another one, whatever random identity they belong to.
+    fn damage(&self, offset: u64, length: usize) {
+        let mut bytes = vec![0; length];
+        File::open(&self.path).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+        bytes.iter_mut().for_each(|byte| *byte = !*byte);
+        self.write(offset, &bytes);
+    }
+
     fn examine(&self) -> Examined {
         let found = examine(&self.path);
         assert_eq!(found.len(), 1);
@@ -71,7 +79,7 @@ fn a_whole_replica_is_told_as_it_is() {
 fn a_damaged_copy_is_named_and_the_other_one_counts() {
     for (offset, bad, good) in [(SLOT_A_OFFSET, "A", "B"), (SLOT_B_OFFSET, "B", "A")] {
         let disk = Disk::new();
-        disk.write(offset + 600, &[0x55; 3]);
+        disk.damage(offset + 600, 3);
         let examined = disk.examine();
         assert_eq!(examined.verdict, ReplicaVerdict::Impaired);
         let why = &examined.problems[0].why;
@@ -102,8 +110,8 @@ fn what_is_no_replica_is_told_by_what_it_is() {
 #[test]
 fn both_copies_damaged_or_a_file_cut_off_is_unusable() {
     let disk = Disk::new();
-    disk.write(SLOT_A_OFFSET + 100, &[1]);
-    disk.write(SLOT_B_OFFSET + 100, &[1]);
+    disk.damage(SLOT_A_OFFSET + 100, 1);
+    disk.damage(SLOT_B_OFFSET + 100, 1);
     let examined = disk.examine();
     assert_eq!((examined.verdict, examined.replica), (ReplicaVerdict::Unusable, None));
     let disk = Disk::new();
