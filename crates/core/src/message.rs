@@ -285,8 +285,9 @@ pub enum Message {
         generation: Generation,
         /// The last of those writes.
         through: Sequence,
-        /// Whether the same is so of all that the replica got in earlier lives.
-        earlier_lives: bool,
+        /// If the replica has restarted and stayed: the last write that was sent before that. Once it has
+        /// settled, so has all that the replica got in earlier lives.
+        last_of_earlier_lives: Option<Sequence>,
     },
     /// From a replica to its primaries: my intent log fills up. See to it that writes settle.
     LogFilling {

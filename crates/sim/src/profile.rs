@@ -165,6 +165,11 @@ impl Profile {
         if slots.chance(250) {
             layout.slots = slots.pick(&[2, 4, 32]);
         }
+        let mut short = Random::new(seed ^ 0x7368_6f72);
+        if short.chance(100) {
+            // Too short for some requests.
+            layout.places = short.between(1, 4) as u16;
+        }
         Self {
             nodes,
             protocol: r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]),

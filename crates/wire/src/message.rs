@@ -31,7 +31,7 @@ const RECEIPT: u16 = 2;
 const UNMAP: u16 = 4;
 const HAS_NUMBER: u16 = 8;
 const BUSY: u16 = 16;
-const EARLIER_LIVES: u16 = 32;
+const EARLIER_LIVES: u16 = 64;
 
 /// The numbers of the message types; a number once given is never given to another message.
 mod kind {
@@ -120,8 +120,9 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         }
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
-        Message::Settled { generation, through, earlier_lives } => Fields {
-            flags: flag(EARLIER_LIVES, earlier_lives),
+        Message::Settled { generation, through, last_of_earlier_lives: last } => Fields {
+            offset: last.unwrap_or_default().0,
+            flags: flag(EARLIER_LIVES, last.is_some()),
             ..numbered(kind::SETTLED, generation, through.0)
         },
         Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),

@@ -78,7 +78,10 @@ pub fn next_view(
     take_over(&mut next, start.here);
     for (_, record) in kept.replicas() {
         let was_member = record.state.takes_writes() || promoted.contains(&record.id);
-        if was_member && !absent.iter().any(|(id, _)| *id == record.id) {
+        // One that has grown on another side can't adopt this, and is as good as one not found.
+        let is_too_large = |found: Present<'_>| found.view.replica_size() > next.replica_size();
+        let can_adopt = !find(present, record.id).is_some_and(is_too_large);
+        if was_member && can_adopt && !absent.iter().any(|(id, _)| *id == record.id) {
             // An old primary that nobody sees may go on with it, until it has adopted this.
             next.mark_unconfirmed(record.id);
         }

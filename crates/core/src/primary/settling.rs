@@ -217,6 +217,6 @@ impl<P: Payload> Primary<P> {
 
 fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
     let Some(link) = peer.ready_link() else { return };
-    let earlier_lives = peer.renewed_at.is_some_and(|last| last <= through);
-    cx.send(link, Message::Settled { generation, through, earlier_lives }, None);
+    let last_of_earlier_lives = peer.renewed_at;
+    cx.send(link, Message::Settled { generation, through, last_of_earlier_lives }, None);
 }

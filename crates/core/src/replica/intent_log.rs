@@ -255,13 +255,23 @@ impl IntentLog {
         by: (PrimaryId, Sequence),
     ) -> Reservation {
         let regions = self.regions_of(blocks);
-        let new = regions.clone().filter(|region| !self.regions.contains_key(region)).count();
-        if self.regions.len() + new > self.capacity() {
+        let new = regions.filter(|region| !self.regions.contains_key(region)).count();
+        if new > 0 && self.regions.len() + new > self.capacity() {
             return Reservation::Full;
         }
+        self.reserve_beyond(now, blocks, by)
+    }
+
+    /// The same beyond the log's places: its table says that all is open until there are fewer.
+    pub fn reserve_beyond(
+        &mut self,
+        now: Instant,
+        blocks: &Range<u64>,
+        by: (PrimaryId, Sequence),
+    ) -> Reservation {
         let mut all_saved = true;
         let (covers_all, durable, next) = (self.covers_all, self.durable, self.made + 1);
-        for region in regions {
+        for region in self.regions_of(blocks) {
             let wanted = &mut self.wanted;
             let entry = self.regions.entry(region).or_insert_with(|| {
                 *wanted = next;
@@ -276,6 +286,25 @@ impl IntentLog {
         }
         self.touched.insert(blocks.clone());
         if all_saved { Reservation::Open } else { Reservation::Opening }
+    }
+
+    /// Whether it would wait for ever: it needs more places than there are, or some are held by what
+    /// does not settle before it: this write or later ones, and, if it was sent before this life of the
+    /// replica, those of earlier lives.
+    pub fn waits_for_itself(
+        &self,
+        blocks: &Range<u64>,
+        (primary, sequence): (PrimaryId, Sequence),
+        last_of_earlier_lives: Option<Sequence>,
+    ) -> bool {
+        let is_of_earlier_life = last_of_earlier_lives.is_some_and(|last| sequence <= last);
+        let needed = self.regions_of(blocks).count();
+        needed > self.capacity()
+            || self.regions.values().any(|region| match region.state {
+                Settled::UpTo(holder, last) => holder == primary && last >= sequence,
+                Settled::Orphaned => is_of_earlier_life,
+                Settled::Yes | Settled::Unflushed => false,
+            })
     }
 
     /// Whether the regions of these blocks are open on the disk.

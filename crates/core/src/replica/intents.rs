@@ -74,7 +74,21 @@ impl<P: Payload> Replica<P> {
         if self.intent_work.waiting.is_empty() && self.try_reserve(cx, number) {
             return;
         }
-        self.intent_work.waiting.push(number);
+        let place = self.place_in_line(number);
+        self.intent_work.waiting.insert(place, number);
+    }
+
+    /// Before the primary's later writes, which settle after it: one that is sent again comes late.
+    fn place_in_line(&self, number: LockNumber) -> usize {
+        let write = |number| match self.operations.get(&number)?.origin {
+            Origin::Primary(_, primary, id) => Some((primary, id.sequence)),
+            _ => None,
+        };
+        let waiting = &self.intent_work.waiting;
+        let Some((primary, sequence)) = write(number) else { return waiting.len() };
+        let is_later =
+            |other| write(other).is_some_and(|(by, other)| by == primary && other > sequence);
+        waiting.iter().position(|other| is_later(*other)).unwrap_or(waiting.len())
     }
 
     fn try_reserve(&mut self, cx: &mut Context<'_, P>, number: LockNumber) -> bool {
@@ -245,13 +259,16 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         generation: Generation,
         through: Sequence,
-        earlier_lives: bool,
+        last_of_earlier_lives: Option<Sequence>,
     ) {
         let Some(primary) = self.primary_of(link) else { return };
         if self.is_current(generation) && self.view.has_primary(primary) {
             let has_progressed = self.intents.settled(primary, through);
-            if earlier_lives {
-                self.intents.settle_orphans();
+            if let Some(last) = last_of_earlier_lives {
+                self.intents.note_earlier_lives(primary, last);
+                if last <= through {
+                    self.intents.settle_orphans();
+                }
             }
             self.intent_work.asked_at.take_if(|_| has_progressed);
         }

@@ -205,8 +205,8 @@ impl<P: Payload> Replica<P> {
             }
             Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
             Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
-            Message::Settled { generation, through, earlier_lives } => {
-                self.settled(link, generation, through, earlier_lives);
+            Message::Settled { generation, through, last_of_earlier_lives } => {
+                self.settled(link, generation, through, last_of_earlier_lives);
             }
             Message::AskMissing { generation, replica, page } => {
                 self.missing_asked(cx, link, generation, replica, page);

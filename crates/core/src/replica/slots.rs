@@ -6,6 +6,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::intent_log::{IntentLog, OpenRegions, Reservation};
 use crate::block_set::BlockSet;
@@ -19,12 +20,15 @@ pub(super) struct IntentSlots {
     logs: Vec<IntentLog>,
     /// The slot that was saved last.
     saved_last: usize,
+    /// The last write that primaries sent before this life of the replica.
+    last_of_earlier_lives: BTreeMap<PrimaryId, Sequence>,
 }
 
 impl IntentSlots {
     /// The slots as their tables were found on the disk.
     pub fn new(view: &View, found: &[OpenRegions], now: Instant) -> Self {
-        let mut slots = Self { logs: Vec::new(), saved_last: 0 };
+        let mut slots =
+            Self { logs: Vec::new(), saved_last: 0, last_of_earlier_lives: BTreeMap::new() };
         let holds_any = |table: &&OpenRegions| !table.open.is_empty();
         let used = found.iter().filter(holds_any).map(|table| table.slot + 1).max().unwrap_or(0);
         for slot in 0..view.intents.slots.max(used) {
@@ -67,7 +71,8 @@ impl IntentSlots {
         self.logs[0].blocks(offset, length)
     }
 
-    /// See [`IntentLog::reserve`]; in a slot that is full room is made first.
+    /// See [`IntentLog::reserve`]; in a slot that is full room is made first. A write that would wait for
+    /// itself goes beyond the slot's places.
     pub fn reserve(
         &mut self,
         now: Instant,
@@ -76,13 +81,15 @@ impl IntentSlots {
         by: (PrimaryId, Sequence),
         may_close: impl Fn(&Range<u64>) -> bool,
     ) -> Reservation {
+        let last = self.last_of_earlier_lives.get(&by.0).copied();
         let log = self.log(slot);
-        match log.reserve(now, blocks, by) {
-            Reservation::Full => {
-                log.make_room(blocks, may_close);
-                log.reserve(now, blocks, by)
-            }
-            reservation => reservation,
+        let reservation = log.reserve(now, blocks, by);
+        if reservation != Reservation::Full {
+            reservation
+        } else if !log.make_room(blocks, may_close) && log.waits_for_itself(blocks, by, last) {
+            log.reserve_beyond(now, blocks, by)
+        } else {
+            log.reserve(now, blocks, by)
         }
     }
 
@@ -99,6 +106,11 @@ impl IntentSlots {
     /// See [`IntentLog::settled`].
     pub fn settled(&mut self, by: PrimaryId, through: Sequence) -> bool {
         self.any(|log| log.settled(by, through))
+    }
+
+    /// The last write that this primary sent before this life of the replica.
+    pub fn note_earlier_lives(&mut self, by: PrimaryId, last: Sequence) {
+        self.last_of_earlier_lives.insert(by, last);
     }
 
     /// Asks all of them, also when one has said yes.
@@ -129,6 +141,7 @@ impl IntentSlots {
     /// See [`IntentLog::orphan`].
     pub fn orphan(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
         self.logs.iter_mut().for_each(|log| log.orphan(&is_gone));
+        self.last_of_earlier_lives.retain(|primary, _| !is_gone(*primary));
     }
 
     /// See [`IntentLog::begin_anew`].

@@ -93,8 +93,7 @@ impl Cluster {
 
     fn issue_zero(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
         let write = self.lines.next_number();
-        let all = self.random.chance(50) && self.is_log_large();
-        self.has_whole_requests |= all;
+        let all = self.random.chance(50);
         let (first, count) = if all { (0, self.sectors) } else { (first, count) };
         let (offset, length) = bytes(first, count);
         self.lines.begin(first, count, true, primary, self.moment + 1);

@@ -257,6 +257,9 @@ impl Cluster {
         // It answered the view that made it a member after the write began: the copy brings it.
         let joined = slot.joined.range(record.since..).next().map_or(self.moment, |(_, at)| *at);
         let came_later = record.state == ReplicaState::Rebuilding && change.invoked <= joined;
+        // It answered before it went over to another era, which need not have the write.
+        let era = slot.core.as_ref().map(|core| lines::era(&core.status().view));
+        let is_elsewhere = era.is_some_and(|era| Some(era) != self.era_of(primary));
         let holds = |content: &dyn Fn(u32) -> Cell| {
             (0..part.count).all(|n| {
                 let cell = content(part.replica_sector + n);
@@ -270,7 +273,7 @@ impl Cluster {
             written: holds(&|s| slot.disk.content(s)),
             durable: holds(&|s| slot.disk.durable_content(s)),
             received: change.zero || slot.received.contains(&stamp(write, part.volume_sector)),
-            excused: came_later || slot.ended > change.invoked,
+            excused: came_later || is_elsewhere || slot.ended > change.invoked,
         })
     }
 

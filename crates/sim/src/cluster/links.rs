@@ -196,7 +196,8 @@ impl Cluster {
                 self.step_primary(primary, PrimaryEvent::Message { link, message, payload });
             }
             Party::Replica(replica, _) => {
-                if let Message::Settled { generation, through, earlier_lives } = message {
+                if let Message::Settled { generation, through, last_of_earlier_lives } = message {
+                    let earlier_lives = last_of_earlier_lives.is_some_and(|last| last <= through);
                     self.note_settled(replica, link, generation, (through, earlier_lives));
                 }
                 self.judge_era(replica, link, &message);

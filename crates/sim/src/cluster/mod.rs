@@ -158,8 +158,6 @@ pub struct Cluster {
     /// Whether, since a primary began to serve last, any view acknowledged by A or B: the next one
     /// may find writes gone that no flush covers.
     relaxed: bool,
-    /// Whether a client has made a request as long as the volume.
-    has_whole_requests: bool,
     /// Whether the size of the intent logs has changed.
     is_relaid: bool,
     no_connections_until: Time,
@@ -198,7 +196,6 @@ impl Cluster {
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
-            has_whole_requests: false,
             is_relaid: false,
             relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,

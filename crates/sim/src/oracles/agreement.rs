@@ -19,7 +19,8 @@ pub struct Member {
     pub durable: bool,
     /// Whether the write has arrived in this life of the replica.
     pub received: bool,
-    /// Whether its life ended since the write began, so that what it had is no longer to be seen.
+    /// Whether its life ended since the write began, or its part in the primary's era, so that what it
+    /// had is no longer to be seen.
     pub excused: bool,
 }
 

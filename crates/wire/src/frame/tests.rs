@@ -99,7 +99,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 5 => Message::Settled {
                     generation,
                     through: Sequence(number),
-                    earlier_lives: number % 2 == 1,
+                    last_of_earlier_lives: (number % 2 == 1).then_some(Sequence(number)),
                 },
                 6 => Message::LogFilling { generation },
                 _ => Message::FenceConfirmed { generation },

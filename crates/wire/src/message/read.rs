@@ -70,7 +70,8 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         }
         kind::REBUILD_DONE => Message::RebuildDone { generation },
         kind::SETTLED => {
-            Message::Settled { generation, through: id.sequence, earlier_lives: has(EARLIER_LIVES) }
+            let last_of_earlier_lives = has(EARLIER_LIVES).then_some(Sequence(offset));
+            Message::Settled { generation, through: id.sequence, last_of_earlier_lives }
         }
         kind::LOG_FILLING => Message::LogFilling { generation },
         kind::CROSS_OFF => Message::CrossOff { generation, offset, length: number },

@@ -13,7 +13,22 @@ fn view(slots: u8) -> View {
 }
 
 fn write(slots: &mut IntentSlots, slot: u8, region: u64, by: PrimaryId) -> Reservation {
-    slots.reserve(NOW, slot, &(region..region + 1), (by, Sequence(1)), |_| true)
+    write_numbered(slots, slot, region, (by, Sequence(1)))
+}
+
+fn write_numbered(
+    slots: &mut IntentSlots,
+    slot: u8,
+    region: u64,
+    by: (PrimaryId, Sequence),
+) -> Reservation {
+    slots.reserve(NOW, slot, &(region..region + 1), by, |_| true)
+}
+
+fn save(slots: &mut IntentSlots) -> OpenRegions {
+    let table = slots.urgent_table().expect("something waits for it");
+    slots.saved(&table);
+    table
 }
 
 #[test]
@@ -61,4 +76,36 @@ fn a_slot_beyond_those_of_the_view_is_kept_until_it_is_closed() {
     slots.follow(&view(32), NOW);
     assert_eq!(write(&mut slots, 31, 1, ONE), Reservation::Opening);
     assert_eq!(slots.open_slots(), 1 << 31);
+}
+
+#[test]
+fn a_write_that_is_sent_again_does_not_wait_for_later_ones() {
+    let mut slots = IntentSlots::new(&view(1), &[], NOW);
+    for number in 2..6 {
+        let by = (ONE, Sequence(number));
+        assert_eq!(write_numbered(&mut slots, 0, number, by), Reservation::Opening);
+    }
+    save(&mut slots);
+    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(6))), Reservation::Full);
+    assert_eq!(write_numbered(&mut slots, 0, 8, (ONE, Sequence(1))), Reservation::Opening);
+    assert!(save(&mut slots).is_all(), "five regions in four places");
+    assert!(slots.is_open(0, &(8..9)));
+    for region in [2, 3, 4, 5, 8] {
+        slots.release(0, &(region..region + 1));
+    }
+    assert!(slots.settled(ONE, Sequence(5)));
+    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(6))), Reservation::Open);
+    let table = slots.outdated_table().expect("there is room again");
+    assert!(!table.is_all() && table.open.contains(&7));
+}
+
+#[test]
+fn a_write_of_an_earlier_life_does_not_wait_for_what_was_open_then() {
+    let found = OpenRegions { slot: 0, region: u64::from(BLOCK), open: vec![1, 2, 3, 4] };
+    let mut slots = IntentSlots::new(&view(1), &[found], NOW);
+    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Full);
+    slots.note_earlier_lives(ONE, Sequence(8));
+    assert_eq!(write_numbered(&mut slots, 0, 9, (ONE, Sequence(9))), Reservation::Full);
+    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Opening);
+    assert!(save(&mut slots).is_all());
 }
