@@ -143,6 +143,7 @@ impl<P: Payload> Primary<P> {
         self.unplaced.clear();
         self.unconfirmed.clear();
         self.drains.clear();
+        self.copied.clear();
         self.edits.clear();
         self.unadopted.clear();
         self.peers.clear();

@@ -92,6 +92,8 @@ pub struct Primary<P> {
     /// Parts whose answer waits until the lease is confirmed.
     unconfirmed: Vec<Sequence>,
     drains: Vec<DrainWait>,
+    /// Rebuilding replicas that have copied everything: when they said so, and the last write by then.
+    copied: BTreeMap<ReplicaId, (Generation, Sequence)>,
     settling: settling::Settling,
     /// When the replicas' speed was compared last.
     speed_judged_at: Instant,
@@ -167,6 +169,7 @@ impl<P: Payload> Primary<P> {
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
             drains: Vec::new(),
+            copied: BTreeMap::new(),
             settling: settling::Settling::new(now),
             speed_judged_at: now,
             check: None,
@@ -232,6 +235,7 @@ impl<P: Payload> Primary<P> {
             self.tick(cx);
         }
         self.advance_start(cx);
+        self.complete_rebuilds();
         self.advance_change(cx);
         self.place_reads(cx);
         self.dispatch_ready(cx);

@@ -85,15 +85,35 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// A replica has copied everything. What it copied may hold writes that another member has not
+    /// written yet, and of which neither of their logs tells: those have to be finished.
     pub(super) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
-        let Some(peer) = self.peers.get(&replica) else { return };
-        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        if let Some((incarnation, _)) = peer.life
-            && is_rebuilding
-            && generation == self.generation()
-            && peer.ready
-        {
-            self.edit(Edit::Complete { replica, incarnation });
+        if generation == self.generation() {
+            let last = self.last_sequence;
+            let (asked_in, through) = self.copied.entry(replica).or_insert((generation, last));
+            if *asked_in != generation {
+                (*asked_in, *through) = (generation, last);
+            }
+        }
+    }
+
+    /// Lets those become in-sync that have everything.
+    pub(super) fn complete_rebuilds(&mut self) {
+        if self.copied.is_empty() {
+            return;
+        }
+        let copied = core::mem::take(&mut self.copied);
+        for (replica, (generation, through)) in copied {
+            let Some(peer) = self.peers.get(&replica) else { continue };
+            let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+            if !is_rebuilding || generation != self.generation() || !peer.ready {
+                continue;
+            }
+            if self.finished_through(peer.mirror) < through {
+                self.copied.insert(replica, (generation, through));
+            } else if let Some((incarnation, _)) = peer.life {
+                self.edit(Edit::Complete { replica, incarnation });
+            }
         }
     }
 }

@@ -64,7 +64,7 @@ const MOST_REMEMBERED: usize = 1 << 16;
 /// One open region.
 #[derive(Debug, Clone, Copy)]
 struct Region {
-    state: Settled,
+    pending: Pending,
     /// Operations that will write there or are writing there.
     operations: u32,
     /// The number of the first table that names it.
@@ -72,17 +72,36 @@ struct Region {
     used_at: Instant,
 }
 
-/// How far the writes to a region are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    /// All members have them, durably.
-    Yes,
-    /// Not known to be: this is the last one.
-    UpTo(PrimaryId, Sequence),
-    /// Their primary is not asked any more, or they came in an earlier life.
-    Orphaned,
-    /// Whoever may lack them is known, but this disk has not been flushed since.
-    Unflushed,
+/// What of the writes to a region has not settled: all members may not have it, durably.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Pending {
+    /// Writes of a primary: the last one.
+    up_to: Option<(PrimaryId, Sequence)>,
+    /// Writes whose primary is not asked any more, or that came in an earlier life.
+    orphaned: bool,
+    /// Writes of which it is known who may lack them, but this disk has not been flushed since.
+    unflushed: bool,
+}
+
+impl Pending {
+    const ORPHANED: Self = Self { up_to: None, orphaned: true, unflushed: false };
+
+    fn is_settled(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn merged(&self, other: &Self) -> Self {
+        let (up_to, differ) = match (self.up_to, other.up_to) {
+            (Some((p, a)), Some((q, b))) => (Some((q, if p == q { a.max(b) } else { b })), p != q),
+            (one, other) => (one.or(other), false),
+        };
+        Self {
+            up_to,
+            // With several primaries the region waits until the volume's orphans are resolved.
+            orphaned: self.orphaned || other.orphaned || differ,
+            unflushed: self.unflushed || other.unflushed,
+        }
+    }
 }
 
 /// What came of a reservation.
@@ -106,7 +125,7 @@ pub(super) struct IntentLog {
     blocks: u64,
     regions: BTreeMap<u64, Region>,
     /// All was open when the replica started, and has not been closed since.
-    remnant: Option<Settled>,
+    remnant: Option<Pending>,
     /// Whether the saved table says that all is open, whatever replaces it.
     covers_all: bool,
     /// Tables are numbered: the last one that was made, the last one that is on the disk, and the one
@@ -140,7 +159,7 @@ impl IntentLog {
             bitmap,
             blocks,
             regions: BTreeMap::new(),
-            remnant: covers_all.then_some(Settled::Orphaned),
+            remnant: covers_all.then_some(Pending::ORPHANED),
             covers_all,
             made: 0,
             durable: 0,
@@ -150,8 +169,8 @@ impl IntentLog {
             is_outdated: false,
         };
         for region in found.open.iter().filter(|region| **region != ALL_OPEN) {
-            let state = Settled::Orphaned;
-            let found = Region { state, operations: 0, named_by: 0, used_at: now };
+            let pending = Pending::ORPHANED;
+            let found = Region { pending, operations: 0, named_by: 0, used_at: now };
             log.regions.insert(*region, found);
             log.touched.insert(log.blocks_of(*region));
         }
@@ -199,7 +218,7 @@ impl IntentLog {
 
     /// Too much is open to be remembered region by region.
     fn open_all(&mut self) {
-        self.remnant = Some(Settled::Orphaned);
+        self.remnant = Some(Pending::ORPHANED);
         self.regions.clear();
         self.recount();
     }
@@ -207,9 +226,8 @@ impl IntentLog {
     /// No table yet names any region by its number.
     fn recount(&mut self) {
         self.name_all_anew();
-        let unsettled = |state| state != Settled::Yes;
-        self.unsettled = self.regions.values().filter(|r| unsettled(r.state)).count()
-            + self.remnant.into_iter().filter(|state| unsettled(*state)).count();
+        let pending = self.regions.values().map(|region| region.pending).chain(self.remnant);
+        self.unsettled = pending.filter(|pending| !pending.is_settled()).count();
         self.is_outdated = true;
     }
 
@@ -275,13 +293,15 @@ impl IntentLog {
             let wanted = &mut self.wanted;
             let entry = self.regions.entry(region).or_insert_with(|| {
                 *wanted = next;
-                let state = Settled::Yes;
-                Region { state, operations: 0, named_by: next, used_at: now }
+                let pending = Pending::default();
+                Region { pending, operations: 0, named_by: next, used_at: now }
             });
             entry.used_at = now;
             entry.operations += 1;
-            self.unsettled += usize::from(entry.state == Settled::Yes);
-            entry.write_comes(by);
+            self.unsettled += usize::from(entry.pending.is_settled());
+            // The flush that lets it settle covers older ones that only lack a flush.
+            let write = Pending { up_to: Some(by), ..Pending::default() };
+            entry.pending = Pending { unflushed: false, ..entry.pending.merged(&write) };
             all_saved &= entry.named_by <= durable || covers_all;
         }
         self.touched.insert(blocks.clone());
@@ -300,10 +320,9 @@ impl IntentLog {
         let is_of_earlier_life = last_of_earlier_lives.is_some_and(|last| sequence <= last);
         let needed = self.regions_of(blocks).count();
         needed > self.capacity()
-            || self.regions.values().any(|region| match region.state {
-                Settled::UpTo(holder, last) => holder == primary && last >= sequence,
-                Settled::Orphaned => is_of_earlier_life,
-                Settled::Yes | Settled::Unflushed => false,
+            || self.regions.values().map(|region| region.pending).any(|pending| {
+                let is_later = |(holder, last)| holder == primary && last >= sequence;
+                pending.up_to.is_some_and(is_later) || (pending.orphaned && is_of_earlier_life)
             })
     }
 
@@ -326,52 +345,56 @@ impl IntentLog {
     /// All members have written this primary's writes up to `through`, and flushed since. Tells
     /// whether that settles any region.
     pub fn settled(&mut self, by: PrimaryId, through: Sequence) -> bool {
-        let is_settled =
-            |state| matches!(state, Settled::UpTo(p, last) if p == by && last <= through);
-        self.settle_those(is_settled)
+        let is_settled = |(primary, last)| primary == by && last <= through;
+        self.settle(|pending| {
+            pending.up_to.take_if(|up_to| is_settled(*up_to));
+        })
     }
 
     /// All that is open is known to be the same on all members, or known to be missing elsewhere.
     pub fn settle_orphans(&mut self) {
-        self.settle_those(|state| state == Settled::Orphaned);
+        self.settle(|pending| pending.orphaned = false);
     }
 
     /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed, which
     /// [`Self::flushed`] is to be told.
     pub fn adopt_orphans(&mut self) -> bool {
-        let regions = self.regions.values_mut().map(|entry| &mut entry.state);
-        let orphans = regions.chain(&mut self.remnant).filter(|state| **state == Settled::Orphaned);
-        orphans.map(|state| *state = Settled::Unflushed).count() > 0
+        let orphans = self.all_pending().filter(|pending| pending.orphaned);
+        let adopt = |pending: &mut Pending| (pending.orphaned, pending.unflushed) = (false, true);
+        orphans.map(adopt).count() > 0
     }
 
     /// The disk was flushed after [`Self::adopt_orphans`].
     pub fn flushed(&mut self) {
-        self.settle_those(|state| state == Settled::Unflushed);
+        self.settle(|pending| pending.unflushed = false);
     }
 
     /// The volume was detached cleanly.
     pub fn settle_all(&mut self) {
-        self.settle_those(|_| true);
+        self.settle(|pending| *pending = Pending::default());
     }
 
-    fn settle_those(&mut self, is_settled: impl Fn(Settled) -> bool) -> bool {
-        let found: Vec<_> = self
-            .regions
-            .iter_mut()
-            .filter(|(_, entry)| entry.state != Settled::Yes && is_settled(entry.state))
-            .map(|(region, entry)| {
-                entry.state = Settled::Yes;
-                *region
-            })
+    /// What is pending anywhere.
+    fn all_pending(&mut self) -> impl Iterator<Item = &mut Pending> {
+        self.regions.values_mut().map(|entry| &mut entry.pending).chain(&mut self.remnant)
+    }
+
+    /// Tells whether that settles any region.
+    fn settle(&mut self, change: impl Fn(&mut Pending)) -> bool {
+        let settles = |pending: &mut Pending| {
+            let was_settled = pending.is_settled();
+            change(pending);
+            !was_settled && pending.is_settled()
+        };
+        let regions = self.regions.iter_mut();
+        let found: Vec<_> = regions
+            .filter_map(|(region, entry)| settles(&mut entry.pending).then_some(*region))
             .collect();
-        self.unsettled -= found.len();
-        let remnant =
-            self.remnant.iter_mut().filter(|state| **state != Settled::Yes && is_settled(**state));
-        let remnant_settles = remnant.map(|state| *state = Settled::Yes).count() > 0;
-        self.unsettled -= usize::from(remnant_settles);
+        let remnant_settles = self.remnant.as_mut().is_some_and(settles);
+        self.unsettled -= found.len() + usize::from(remnant_settles);
         if remnant_settles {
             self.touch_unsettled_regions();
-        } else if self.remnant.is_none_or(|state| state == Settled::Yes) {
+        } else if self.remnant.is_none_or(|pending| pending.is_settled()) {
             for region in &found {
                 self.touched.remove(self.blocks_of(*region));
             }
@@ -381,7 +404,7 @@ impl IntentLog {
 
     /// Not everything is touched any more; which blocks of the unsettled regions are, is not known.
     fn touch_unsettled_regions(&mut self) {
-        let is_unsettled = |region: &Region| region.state != Settled::Yes;
+        let is_unsettled = |region: &Region| !region.pending.is_settled();
         let unsettled = self.regions.iter().filter(|(_, r)| is_unsettled(r)).map(|(n, _)| *n);
         let mut touched = BlockSet::default();
         unsettled.for_each(|region| touched.insert(self.blocks_of(region)));
@@ -390,19 +413,16 @@ impl IntentLog {
 
     /// Nobody will tell any more how far the writes of these primaries are.
     pub fn orphan(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
-        for entry in self.regions.values_mut() {
-            if matches!(entry.state, Settled::UpTo(primary, _) if is_gone(primary)) {
-                entry.state = Settled::Orphaned;
-            }
+        for pending in self.all_pending() {
+            pending.orphaned |= pending.up_to.take_if(|(primary, _)| is_gone(*primary)).is_some();
         }
     }
 
     /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have lost, and
     /// what it has others may lack.
     pub fn begin_anew(&mut self) {
-        let regions = self.regions.values_mut().map(|entry| &mut entry.state);
-        let unsettled = regions.chain(&mut self.remnant).filter(|state| **state != Settled::Yes);
-        unsettled.for_each(|state| *state = Settled::Orphaned);
+        let unsettled = self.all_pending().filter(|pending| !pending.is_settled());
+        unsettled.for_each(|pending| *pending = Pending::ORPHANED);
     }
 
     /// Blocks that were written and that some other replica may lack, or this one's disk after a power
@@ -413,11 +433,11 @@ impl IntentLog {
 
     /// Of those, the ones whose primary is not asked any more.
     pub fn orphaned(&self) -> BlockSet {
-        if self.remnant == Some(Settled::Orphaned) {
+        if self.remnant.is_some_and(|pending| pending.orphaned) {
             return self.touched.clone();
         }
         let mut orphaned = BlockSet::default();
-        for (region, _) in self.regions.iter().filter(|(_, r)| r.state == Settled::Orphaned) {
+        for (region, _) in self.regions.iter().filter(|(_, r)| r.pending.orphaned) {
             self.touched.runs(self.blocks_of(*region)).for_each(|run| orphaned.insert(run));
         }
         orphaned
@@ -434,7 +454,7 @@ impl IntentLog {
         self.close_remnant(&may_close);
         let wanted = self.regions_of(blocks);
         let new = wanted.clone().filter(|region| !self.regions.contains_key(region)).count();
-        let is_idle = |entry: &Region| entry.state == Settled::Yes && entry.operations == 0;
+        let is_idle = |entry: &Region| entry.pending.is_settled() && entry.operations == 0;
         let mut idle: Vec<_> = self
             .regions
             .iter()
@@ -460,7 +480,7 @@ impl IntentLog {
         let unused: Vec<_> = self
             .regions
             .iter()
-            .filter(|(_, r)| r.state == Settled::Yes && r.operations == 0)
+            .filter(|(_, r)| r.pending.is_settled() && r.operations == 0)
             .filter(|(_, r)| now.since(r.used_at) >= unused_for)
             .map(|(region, _)| *region)
             .filter(|region| may_close(&self.blocks_of(*region)))
@@ -470,7 +490,7 @@ impl IntentLog {
 
     fn close_remnant(&mut self, may_close: &impl Fn(&Range<u64>) -> bool) {
         let all = 0..self.blocks;
-        self.remnant.take_if(|state| *state == Settled::Yes && may_close(&all));
+        self.remnant.take_if(|pending| pending.is_settled() && may_close(&all));
     }
 
     fn close(&mut self, region: u64) {
@@ -544,26 +564,10 @@ impl IntentLog {
 impl Region {
     /// One region that both become.
     fn merged(&self, other: &Self) -> Self {
-        let state = match (self.state, other.state) {
-            (Settled::Yes, state) | (state, Settled::Yes) => state,
-            (Settled::UpTo(p, a), Settled::UpTo(q, b)) if p == q => Settled::UpTo(p, a.max(b)),
-            (Settled::Unflushed, Settled::Unflushed) => Settled::Unflushed,
-            _ => Settled::Orphaned,
-        };
         let operations = self.operations + other.operations;
         let used_at = self.used_at.max(other.used_at);
-        Self { state, operations, named_by: self.named_by, used_at }
-    }
-
-    fn write_comes(&mut self, (primary, sequence): (PrimaryId, Sequence)) {
-        self.state = match self.state {
-            Settled::Orphaned => Settled::Orphaned,
-            Settled::UpTo(p, last) if p == primary => Settled::UpTo(p, last.max(sequence)),
-            // With several primaries the region waits until the volume's orphans are resolved.
-            Settled::UpTo(..) => Settled::Orphaned,
-            // The flush that lets this write settle covers the older ones.
-            Settled::Yes | Settled::Unflushed => Settled::UpTo(primary, sequence),
-        };
+        let pending = self.pending.merged(&other.pending);
+        Self { pending, operations, named_by: self.named_by, used_at }
     }
 }
 

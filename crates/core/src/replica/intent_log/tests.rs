@@ -218,3 +218,17 @@ fn what_needs_more_places_than_there_are_now_leaves_all_open() {
     assert!(log.make_room(&(0..1), |_| true));
     assert_eq!(log.table().open, [7], "one place is free");
 }
+
+#[test]
+fn what_earlier_lives_left_settles_without_what_came_since() {
+    let mut log = found(&[1], 1 << 20);
+    assert_eq!(write(&mut log, 1, 9), Reservation::Open, "its table names it");
+    end(&mut log, 1);
+    log.settle_orphans();
+    assert_eq!(log.orphaned().count(), 0);
+    log.close_unused(NOW, Duration::ZERO, |_| true);
+    assert_eq!(log.open_regions(), 1, "write 9 has not settled");
+    assert!(log.settled(PRIMARY, Sequence(9)));
+    log.close_unused(NOW, Duration::ZERO, |_| true);
+    assert_eq!(log.open_regions(), 0);
+}
