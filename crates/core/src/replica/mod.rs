@@ -160,6 +160,19 @@ impl<P: Payload> Replica<P> {
         [change, self.intent_work.next_wakeup()].into_iter().flatten().min()
     }
 
+    /// Whether this byte is in a block that a rebuild of the whole replica is still to copy, so that what is
+    /// written there comes with the copy.
+    #[must_use]
+    pub fn is_to_be_copied(&self, offset: u64) -> bool {
+        let block = self.intents.blocks(offset, 1);
+        let lacks_all = self.record().is_some_and(|record| record.missing_since.is_none());
+        lacks_all
+            && self
+                .rebuild
+                .as_ref()
+                .is_some_and(|rebuild| rebuild.is_learning() || rebuild.lacks(&block))
+    }
+
     /// The replica's state.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {

@@ -110,6 +110,9 @@ impl<P: Payload> Replica<P> {
         if receipt {
             self.confirm(cx, link, Message::Received { id }, None);
         }
+        if self.comes_with_the_copy(&action) {
+            return self.confirm(cx, link, Message::Done { id, result: Ok(()) }, None);
+        }
         self.start_operation(cx, Origin::Primary(link, primary, id), action, answer);
     }
 
@@ -142,6 +145,17 @@ impl<P: Payload> Replica<P> {
             _ => return None,
         };
         self.is_inside(offset, length, most).then_some(parsed)
+    }
+
+    /// Whether an action writes only what a rebuild of the whole replica is still to copy. Then nothing
+    /// needs to be done: the source has it before it is copied from there, and whichever source is asked,
+    /// this replica lacks all that it has not copied. (If it lacks only a part, what that is may be known to
+    /// one source and not to another one.)
+    fn comes_with_the_copy(&self, action: &DiskAction<P>) -> bool {
+        let Some((offset, length, true)) = action.range() else { return false };
+        let lacks_all = self.record().is_some_and(|record| record.missing_since.is_none());
+        let blocks = self.intents.blocks(offset, length);
+        lacks_all && self.rebuild.as_ref().is_some_and(|rebuild| rebuild.is_to_copy(&blocks))
     }
 
     fn is_inside(&self, offset: u64, length: u32, most: u32) -> bool {

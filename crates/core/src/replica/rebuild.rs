@@ -110,6 +110,21 @@ impl Rebuild {
         [copy, report].into_iter().flatten().min()
     }
 
+    /// Whether it is not known yet what is lacking.
+    pub fn is_learning(&self) -> bool {
+        matches!(self.phase, Phase::Learning(_))
+    }
+
+    /// Whether all these blocks are known to be lacking.
+    pub fn lacks(&self, blocks: &Range<u64>) -> bool {
+        self.lacking.first_run(blocks.clone()).as_ref() == Some(blocks)
+    }
+
+    /// Whether all these blocks are lacking and none is being copied.
+    pub fn is_to_copy(&self, blocks: &Range<u64>) -> bool {
+        self.lacks(blocks) && !self.copies.values().any(|copy| copy.touches(blocks))
+    }
+
     fn source_link(&self) -> Option<LinkId> {
         match self.source {
             Source::Opening(_, link, _) | Source::Open(_, link) => Some(link),

@@ -346,7 +346,7 @@ impl Cluster {
         let rules = |primary: usize| {
             self.primaries
                 .get(primary)
-                .is_some_and(|slot| primaries.iter().any(|p| p.id == slot.id))
+                .is_some_and(|slot| slot.alive && primaries.iter().any(|p| p.id == slot.id))
         };
         let failed = |write: u32| self.lines.change(write).is_none_or(|c| c.failed);
         let verdict = self.order.takes((replica, sector), cell, is_copy, rules, failed);

@@ -260,10 +260,15 @@ impl Cluster {
         // It answered before it went over to another era, which need not have the write.
         let era = slot.core.as_ref().map(|core| lines::era(&core.status().view));
         let is_elsewhere = era.is_some_and(|era| Some(era) != self.era_of(primary));
+        let comes_with_the_copy = |sector: u32| {
+            let offset = u64::from(sector) * u64::from(SECTOR);
+            slot.core.as_ref().is_some_and(|core| core.is_to_be_copied(offset))
+        };
         let holds = |content: &dyn Fn(u32) -> Cell| {
-            (0..part.count).all(|n| {
-                let cell = content(part.replica_sector + n);
-                self.lines.of(primary).supersedes(part.volume_sector + n, cell, write)
+            (part.replica_sector..).zip(0..part.count).all(|(sector, n)| {
+                let written = part.volume_sector + n;
+                self.lines.of(primary).supersedes(written, content(sector), write)
+                    || comes_with_the_copy(sector)
             })
         };
         Some(Member {

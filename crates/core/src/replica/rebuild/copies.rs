@@ -73,6 +73,11 @@ impl Copy {
         self.blocks.end - self.blocks.start > UNIT
     }
 
+    /// Whether it holds any of these blocks.
+    pub fn touches(&self, blocks: &Range<u64>) -> bool {
+        self.blocks.start < blocks.end && blocks.start < self.blocks.end
+    }
+
     fn overlaps(&self, unit: &Range<u64>) -> bool {
         self.unit.start < unit.end && unit.start < self.unit.end
     }
