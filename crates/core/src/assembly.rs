@@ -1,6 +1,6 @@
 //! Putting a volume together from its disks alone (rule V7): which of the views found is the newest,
 //! whether replicas were written apart, and by which view the volume goes on, or why not. Why so is in
-//! `docs/replication.md`.
+//! `docs/protocol-notes/assembling.md`.
 //!
 //! All of it are pure functions: what was found comes in, a view or a refusal goes out.
 
