@@ -16,7 +16,7 @@ use fuser::{
     ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek, statvfs};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek, statvfs};
 
 use crate::tape::{Action, Tape};
 
@@ -272,7 +272,7 @@ impl Filesystem for Recorder {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let durable = OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::DSYNC);
+        let durable = flags.0 & libc::O_DSYNC != 0;
         match self.store(inode, offset, data, durable) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error.into()),

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::clients::{BLOCK, History};
 use crate::nbd::Client;
 use crate::nodes::Node;
@@ -40,8 +42,24 @@ pub fn recover(
     let wait = ["volume", "status", VOLUME, "--wait", "in-sync", "--timeout", "2m", "--quiet"];
     node.run(&wait).map_err(told)?;
     judge(&node, history, at)?;
+    judge_checksums(&node)?;
     node.run(&["detach", VOLUME]).map_err(told)?;
     compare(disks)
+}
+
+/// Has all replicas read: no block may contradict its checksum, since a power cut damages none.
+fn judge_checksums(node: &Node) -> Result<(), String> {
+    let run = |arguments: &[&str]| node.run(arguments).map_err(|error| error.to_string());
+    run(&["volume", "verify", VOLUME, "--wait"])?;
+    let told = run(&["volume", "status", VOLUME, "--json"])?;
+    let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
+    let mirrors = told["volume"]["mirrors"].as_array().into_iter().flatten();
+    let replicas = mirrors.flat_map(|mirror| mirror["replicas"].as_array().into_iter().flatten());
+    let failed: Vec<_> = replicas.map(|replica| replica["failed_reads"].as_u64()).collect();
+    if failed.is_empty() || failed.iter().any(|failed| *failed != Some(0)) {
+        return Err(format!("after the rebuild reads fail on the replicas: {failed:?}"));
+    }
+    Ok(())
 }
 
 /// Reads the whole volume.
