@@ -59,6 +59,7 @@ pub fn superblock() -> Superblock {
         life: Incarnation(3),
         saved: 0,
         metadata_offset: evenkeel_format::metadata_offset(view.replica_size()),
+        has_checksums: true,
         view,
     }
 }

@@ -342,6 +342,9 @@ pub struct CreateArgs {
     /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
     #[arg(long, value_enum, default_value_t = BitmapName::Internal)]
     pub bitmap: BitmapName,
+    /// Whether each 4 KiB has a checksum, so that what a disk has damaged is never returned
+    #[arg(long, value_enum, default_value_t = ChecksumName::Crc32c)]
+    pub checksums: ChecksumName,
     /// The intent log's size.
     #[command(flatten)]
     pub intents: IntentArgs,
@@ -354,6 +357,15 @@ pub struct CreateArgs {
     /// Show where the replicas would go, and create nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// How a replica knows what its disk has damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ChecksumName {
+    /// By what the disk says.
+    None,
+    /// By a CRC-32C of each 4 KiB.
+    Crc32c,
 }
 
 /// When a write is acknowledged.

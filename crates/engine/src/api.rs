@@ -12,7 +12,7 @@ use evenkeel_core::{
 use evenkeel_format::{AllocationMap, Newest};
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
-use crate::disk::{Tables, read_metadata};
+use crate::disk::{Area, Recovered, Tables, read_metadata, recover};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -64,6 +64,8 @@ pub struct OpenReplica {
     pub tables: Tables,
     /// Which parts of it hold anything, if it has a map of that.
     pub allocation: Option<AllocationMap>,
+    /// Where the journal of its block checksums goes on, if it has any.
+    pub checksums: Option<Recovered>,
     /// What the core needs to know; its view must be that of the superblock.
     pub config: ReplicaConfig,
 }
@@ -82,6 +84,11 @@ impl OpenReplica {
     ) -> std::io::Result<Self> {
         let superblock = &newest.superblock;
         let metadata = read_metadata(&file, superblock)?;
+        let open_regions = &metadata.open_regions;
+        let checksums = match superblock.has_checksums {
+            true => Some(recover(&file, Area::of(superblock), open_regions)?),
+            false => None,
+        };
         let config = ReplicaConfig {
             id: superblock.replica,
             incarnation: life.0,
@@ -93,7 +100,7 @@ impl OpenReplica {
             settings,
         };
         let (tables, allocation) = (metadata.tables, metadata.allocation);
-        Ok(Self { file, newest, tables, allocation, config })
+        Ok(Self { file, newest, tables, allocation, checksums, config })
     }
 }
 

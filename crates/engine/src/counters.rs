@@ -60,10 +60,11 @@ pub enum Kind {
     SaveView,
     SaveIntents,
     SaveMissing,
+    Checksums,
 }
 
 /// All kinds, in the order of the counters, with their names.
-pub const KINDS: [(Kind, &str); 8] = [
+pub const KINDS: [(Kind, &str); 9] = [
     (Kind::Read, "read"),
     (Kind::Write, "write"),
     (Kind::Zero, "zero"),
@@ -72,6 +73,7 @@ pub const KINDS: [(Kind, &str); 8] = [
     (Kind::SaveView, "save_view"),
     (Kind::SaveIntents, "save_intents"),
     (Kind::SaveMissing, "save_missing"),
+    (Kind::Checksums, "checksums"),
 ];
 
 /// What the clients of a volume did, by [`Kind`].
@@ -86,6 +88,10 @@ pub struct VolumeCounters {
 pub struct DiskCounters {
     /// In the order of [`KINDS`].
     pub kinds: [KindCounters; KINDS.len()],
+    /// Writes to make block checksums durable.
+    pub checksum_writes: u64,
+    /// Blocks that did not yield their checksums when they were read.
+    pub checksum_mismatches: u64,
 }
 
 impl KindCounters {

@@ -4,6 +4,8 @@
 //! continued. Memory that the disk can't take as it lies is copied to an aligned slot first.
 
 mod allocation;
+mod checked;
+mod checksums;
 mod extend;
 mod layout;
 mod map;
@@ -20,6 +22,11 @@ use evenkeel_core::{
 use evenkeel_format::{AllocationMap, Newest};
 
 use self::allocation::Allocation;
+use self::checked::Checked;
+pub(crate) use self::checksums::Area;
+use self::checksums::Checksums;
+pub use self::checksums::recover::Recovered;
+pub(crate) use self::checksums::recover::recover;
 use self::layout::Layout;
 pub use self::layout::smallest_block;
 use self::metadata::Writes;
@@ -61,6 +68,7 @@ pub(crate) struct Disk {
     saves: Saves,
     tables: Tables,
     allocation: Option<Allocation>,
+    checksums: Option<Checksums>,
     /// What the disk holds is unknown: it does nothing more.
     is_broken: bool,
     /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
@@ -70,12 +78,14 @@ pub(crate) struct Disk {
 
 #[derive(Debug)]
 struct Job {
-    ticket: DiskTicket,
+    /// `None`: nobody waits for it.
+    ticket: Option<DiskTicket>,
     kind: Kind,
     offset: u64,
     length: u64,
     began: Instant,
     step: Step,
+    checked: Checked,
 }
 
 #[derive(Debug)]
@@ -105,9 +115,12 @@ impl Disk {
         mut newest: Newest,
         tables: Tables,
         allocation: Option<AllocationMap>,
+        recovered: Option<Recovered>,
         life: Incarnation,
     ) -> Result<Self, EngineError> {
         newest.superblock.life = life;
+        let checksums =
+            recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
         let layout = Layout::of(&file, &newest.superblock)?;
         let volume = newest.superblock.view.geometry.block_size;
         if layout.block > volume {
@@ -120,6 +133,7 @@ impl Disk {
             saves: Saves::new(newest),
             tables,
             allocation: allocation.map(Allocation::new),
+            checksums,
             is_broken: false,
             without: zero::Unsupported::default(),
             counters: DiskCounters::default(),
@@ -147,23 +161,24 @@ impl Disk {
         action: DiskAction<Slot>,
     ) -> Option<Ended> {
         let (kind, offset, length, step) = describe(&action);
-        let job = Job { ticket, kind, offset, length, began: means.now, step };
+        let (ticket, checked) = (Some(ticket), Checked::No);
+        let job = Job { ticket, kind, offset, length, began: means.now, step, checked };
         if !self.layout.holds(offset, length) {
-            return Some(self.fail(&job, Duration::ZERO, outside()));
+            return self.fail(&job, Duration::ZERO, outside());
         }
         if self.is_broken {
-            return Some(self.fail(&job, Duration::ZERO, broken()));
+            return self.fail(&job, Duration::ZERO, broken());
         }
         match action {
-            DiskAction::Map { offset, length } => Some(self.map(&job, offset, length.into())),
+            DiskAction::Map { offset, length } => self.map(&job, offset, length.into()),
             DiskAction::SaveView(view) if !self.has_room_for(&view) => {
-                Some(self.fail(&job, Duration::ZERO, no_room()))
+                self.fail(&job, Duration::ZERO, no_room())
             }
             DiskAction::SaveView(view) => {
                 let key = self.jobs.insert(job);
                 let refused = self.save(means, key, *view)?;
                 let job = self.jobs.remove(key)?;
-                Some(self.fail(&job, Duration::ZERO, refused))
+                self.fail(&job, Duration::ZERO, refused)
             }
             DiskAction::SaveIntents(regions) => {
                 let writes = self.table_writes(regions);
@@ -174,11 +189,11 @@ impl Disk {
                 self.begin_metadata(means, job, writes)
             }
             DiskAction::Zero { .. } if self.is_empty(offset, length) => {
-                Some(self.succeed(&job, Duration::ZERO, DiskOutcome::Done))
+                self.succeed(&job, Duration::ZERO, DiskOutcome::Done)
             }
             action => {
                 let key = self.jobs.insert(job);
-                self.begin_in_map(means, key, action);
+                self.begin_checked(means, key, action);
                 None
             }
         }
@@ -226,21 +241,39 @@ impl Disk {
         completion: Completion,
     ) -> Option<Ended> {
         let progress = match self.advance(means, key, completion)? {
-            Progress::Done(outcome) => self.ended_in_map(means, key, outcome),
+            Progress::Done(outcome) => self.ended_well(means, key, outcome),
             progress => progress,
         };
         if matches!(progress, Progress::More) {
             return None;
         }
-        let job = self.jobs.remove(key)?;
+        let mut job = self.jobs.remove(key)?;
         let took = means.now.since(job.began);
         match progress {
             Progress::Failed(error) => {
                 self.failed_in_map(means, key);
-                Some(self.fail(&job, took, error))
+                self.failed_in_checksums(means, &mut job);
+                self.fail(&job, took, error)
             }
-            Progress::Done(outcome) => Some(self.succeed(&job, took, outcome)),
+            Progress::Done(outcome) => self.succeed(&job, took, outcome),
             Progress::More => None,
+        }
+    }
+
+    /// An operation has ended well: what follows for its job?
+    fn ended_well(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        outcome: DiskOutcome<Slot>,
+    ) -> Progress {
+        let outcome = match self.prepared(means, key, outcome) {
+            Progress::Done(outcome) => outcome,
+            progress => return progress,
+        };
+        match self.ended_in_map(means, key, outcome) {
+            Progress::Done(outcome) => self.ended_in_checksums(key, outcome),
+            progress => progress,
         }
     }
 
@@ -309,18 +342,18 @@ impl Disk {
         Progress::More
     }
 
-    fn succeed(&mut self, job: &Job, took: Duration, outcome: DiskOutcome<Slot>) -> Ended {
+    fn succeed(&mut self, job: &Job, took: Duration, outcome: DiskOutcome<Slot>) -> Option<Ended> {
         self.counters.kinds[job.kind as usize].note(took, true, job.length);
-        Ended { ticket: job.ticket, outcome: Ok(outcome), reason: None }
+        Some(Ended { ticket: job.ticket?, outcome: Ok(outcome), reason: None })
     }
 
-    fn fail(&mut self, job: &Job, took: Duration, error: std::io::Error) -> Ended {
+    fn fail(&mut self, job: &Job, took: Duration, error: std::io::Error) -> Option<Ended> {
         self.counters.kinds[job.kind as usize].note(took, false, 0);
         let reason = format!(
             "{:?} of {} bytes at byte {} of the replica: {error}",
             job.kind, job.length, job.offset
         );
-        Ended { ticket: job.ticket, outcome: Err(disk_error(&error)), reason: Some(reason) }
+        Some(Ended { ticket: job.ticket?, outcome: Err(disk_error(&error)), reason: Some(reason) })
     }
 }
 

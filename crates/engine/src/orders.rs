@@ -77,7 +77,7 @@ impl Worker {
     }
 
     fn open_replica(&mut self, replica: OpenReplica) -> Result<(), EngineError> {
-        let OpenReplica { file, newest, tables, allocation, config } = replica;
+        let OpenReplica { file, newest, tables, allocation, checksums, config } = replica;
         let superblock = &newest.superblock;
         if superblock.replica != config.id || superblock.view != config.view {
             return Err(EngineError::Mismatch);
@@ -86,8 +86,8 @@ impl Worker {
         if self.replica_key(id, replica_id).is_some() {
             return Err(EngineError::AlreadyOpen);
         }
-        let disk =
-            Disk::open(SharedFile::new(file), newest, tables, allocation, config.incarnation)?;
+        let (file, life) = (SharedFile::new(file), config.incarnation);
+        let disk = Disk::open(file, newest, tables, allocation, checksums, life)?;
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
         let key =

@@ -7,6 +7,7 @@
 //! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two slots.
 //! - [`IntentTable`]: the intent log; [`newest_table`] picks one of its two copies.
 //! - [`encode_page`], [`decode_page`]: the bitmaps of what other replicas lack.
+//! - [`ChecksumPage`], [`JournalBlock`]: checksums of the data's blocks.
 //! - [`encode_view`], [`decode_view`]: a bare view, as the coordinator stores it and the wire
 //!   carries it.
 //! - [`foreign_signature`]: whose data is on a disk that is about to be formatted.
@@ -14,6 +15,7 @@
 mod allocation;
 mod bitmap;
 pub mod bytes;
+mod checksums;
 mod code;
 mod intents;
 mod newest;
@@ -28,6 +30,11 @@ pub use allocation::{
     ALLOCATION_OFFSET, ALLOCATION_PAGES, ALLOCATION_UNITS, AllocationMap, allocation_page_offset,
 };
 pub use bitmap::{bitmaps_length, decode_page, encode_page, page_offset, pages_per_bitmap};
+pub use checksums::{
+    CHECKSUMS_PER_PAGE, ChecksumPage, Checksums, JOURNAL_BLOCKS, JOURNAL_ENTRIES, JournalBlock,
+    block_checksum, checksum_page_offset, checksum_pages, checksums_length, journal_offset,
+    stored_checksum,
+};
 pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_from_code};
 pub use intents::{
     INTENT_SLOTS, IntentTable, MOST_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
@@ -57,13 +64,6 @@ pub const SLOT_B_OFFSET: u64 = 512 << 10;
 /// says where its data starts.
 pub const DATA_OFFSET: u64 = 1 << 20;
 
-/// Bytes behind the data that are kept free for block checksums (4 bytes for each 4 KiB) and for
-/// reservations.
-#[must_use]
-const fn reserved_length(data_length: u64) -> u64 {
-    (data_length.div_ceil(1024) + RESERVATIONS_LENGTH).next_multiple_of(4096)
-}
-
 /// Bytes kept free for the reservations of clients.
 const RESERVATIONS_LENGTH: u64 = 64 << 10;
 
@@ -76,5 +76,8 @@ pub const fn metadata_offset(data_length: u64) -> u64 {
 /// Bytes that a disk must have to hold a replica of `data_length` bytes.
 #[must_use]
 pub const fn disk_length(data_length: u64) -> u64 {
-    metadata_offset(data_length) + bitmaps_length(data_length) + reserved_length(data_length)
+    metadata_offset(data_length)
+        + bitmaps_length(data_length)
+        + checksums_length(data_length)
+        + RESERVATIONS_LENGTH
 }

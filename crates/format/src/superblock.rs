@@ -19,6 +19,9 @@ pub const LONGEST_NAME: usize = 64;
 pub const LONGEST_WRITER: usize = 32;
 
 pub(crate) const MAGIC: &[u8; 16] = b"evenkeel replica";
+/// A read-only-compatible feature: the data's blocks have checksums.
+const CHECKSUMS: u64 = 1;
+
 const CRC_OFFSET: usize = 24;
 const WRITER_OFFSET: usize = 64;
 const VIEW_OFFSET: usize = 512;
@@ -51,6 +54,8 @@ pub struct Superblock {
     pub saved: u64,
     /// First byte of the metadata that lie behind the data.
     pub metadata_offset: u64,
+    /// Whether there are checksums of the data's blocks, which every write has to keep.
+    pub has_checksums: bool,
     /// The adopted view.
     pub view: View,
 }
@@ -192,8 +197,10 @@ impl Superblock {
         out.put_u32(SUPERBLOCK_LENGTH as u32);
         out.put_padded(&[], 8);
         out.put_u64(self.sequence);
-        // Features: compatible, read-only-compatible, incompatible. Format 1 knows none.
-        out.put_padded(&[], 24);
+        // Features: compatible, read-only-compatible, incompatible.
+        out.put_u64(0);
+        out.put_u64(if self.has_checksums { CHECKSUMS } else { 0 });
+        out.put_u64(0);
         out.put_padded(SOFTWARE.as_bytes(), LONGEST_WRITER);
         out.put_u128(self.volume.0);
         out.put_u128(self.replica.0);
@@ -237,6 +244,7 @@ impl Superblock {
             life,
             saved,
             metadata_offset,
+            has_checksums: u64_at(slot, 48) & CHECKSUMS != 0,
             view: decode_view(view)?,
         };
         superblock.check().map_err(FormatError::Invalid)?;
@@ -338,7 +346,7 @@ fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
     if length != SUPERBLOCK_LENGTH {
         return Err(FormatError::Invalid("its length is not that of format 1"));
     }
-    let (read_only_compatible, incompatible) = (u64_at(slot, 48), u64_at(slot, 56));
+    let (read_only_compatible, incompatible) = (u64_at(slot, 48) & !CHECKSUMS, u64_at(slot, 56));
     if read_only_compatible | incompatible != 0 {
         let writer = writer();
         return Err(FormatError::UnknownFeatures { incompatible, read_only_compatible, writer });

@@ -88,6 +88,9 @@ pub struct VolumeRecord {
     /// Whether it was stopped: nodes keep its replicas closed, and it cannot be attached.
     #[serde(default)]
     pub stopped: bool,
+    /// Whether new replicas of it keep checksums of their blocks.
+    #[serde(default)]
+    pub checksums: bool,
 }
 
 /// Where a replica was placed.

@@ -233,6 +233,7 @@ fn fill(examined: &mut Examined, file: &File, newest: &Newest) {
         data_offset: superblock.data_offset,
         data_size: superblock.data_length,
         metadata_offset: superblock.metadata_offset,
+        has_checksums: superblock.has_checksums,
         view: view::describe(&superblock.view, superblock.replica),
         intents,
         bitmaps,

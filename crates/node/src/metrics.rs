@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use evenkeel_core::primary::Waiting;
 use evenkeel_engine::counters::{Histogram, KINDS, KindCounters};
-use evenkeel_engine::{VolumeStatus, WorkerStatus};
+use evenkeel_engine::{OpenReplicaStatus, VolumeStatus, WorkerStatus};
 
 use crate::node::Node;
 use crate::volumes::{Attached, Phase};
@@ -177,6 +177,7 @@ fn replica_metrics(volumes: &[&VolumeStatus], page: &mut Page) {
         let labels = [("volume", volume.as_str()), ("replica", id)];
         page.line("replica_written_bytes_total", &labels, replica.core.bytes_written);
     }
+    checksum_metrics(&ids, page);
     let items: Vec<_> = ids
         .iter()
         .map(|(volume, id, replica)| {
@@ -184,6 +185,20 @@ fn replica_metrics(volumes: &[&VolumeStatus], page: &mut Page) {
         })
         .collect();
     kinds(page, "replica_disk", "disk actions of a replica here", &items);
+}
+
+fn checksum_metrics(ids: &[(String, String, &OpenReplicaStatus)], page: &mut Page) {
+    let (wrong, writes) = ("replica_checksum_mismatches_total", "replica_checksum_writes_total");
+    page.head(wrong, "counter", "Blocks of a replica here that did not yield their checksums.");
+    for (volume, id, replica) in ids {
+        let labels = [("volume", volume.as_str()), ("replica", id)];
+        page.line(wrong, &labels, replica.disk.checksum_mismatches);
+    }
+    page.head(writes, "counter", "Writes of block checksums to the disk of a replica here.");
+    for (volume, id, replica) in ids {
+        let labels = [("volume", volume.as_str()), ("replica", id)];
+        page.line(writes, &labels, replica.disk.checksum_writes);
+    }
 }
 
 fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &mut Page) {

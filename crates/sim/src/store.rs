@@ -147,6 +147,7 @@ impl Store {
             life: self.life,
             saved: 0,
             metadata_offset: metadata_offset(view.replica_size()),
+            has_checksums: false,
             view: view.clone(),
         };
         let bytes = superblock.encode().expect("the format takes every valid view").0.to_vec();

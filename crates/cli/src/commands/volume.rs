@@ -12,8 +12,8 @@ use evenkeel_node::api::types::{
 
 use super::{Context, assemble, verify, wait};
 use crate::args::{
-    BitmapName, ChangeArgs, CreateArgs, DeleteArgs, GrowArgs, ProtocolName, RebuildArgs,
-    StatusArgs, VolumeCommand, VolumeName,
+    BitmapName, ChangeArgs, ChecksumName, CreateArgs, DeleteArgs, GrowArgs, ProtocolName,
+    RebuildArgs, StatusArgs, VolumeCommand, VolumeName,
 };
 use crate::client::Answer;
 use crate::exit::Exit;
@@ -47,6 +47,7 @@ fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     request.on.clone_from(&args.on);
     request.protocol = protocol(args.protocol);
     request.bitmap = bitmap(args.bitmap);
+    request.checksums = args.checksums == ChecksumName::Crc32c;
     request.region_size = args.intents.region_size;
     request.open_regions = args.intents.open_regions;
     request.slots = args.intents.slots;

@@ -107,10 +107,11 @@ fn content(replica: &ExaminedReplica) -> String {
     text.push_str(&line("volume", &name));
     text.push_str(&line("replica", &format!("{}, life {}", replica.id, replica.life)));
     let data = format!(
-        "{} from byte {}; bitmaps from byte {}",
+        "{} from byte {}; bitmaps from byte {}; {}",
         size(replica.data_size),
         replica.data_offset,
-        replica.metadata_offset
+        replica.metadata_offset,
+        if replica.has_checksums { "a checksum for each block" } else { "no checksums of blocks" }
     );
     text.push_str(&line("data", &data));
     text.push_str(&view(&replica.view));

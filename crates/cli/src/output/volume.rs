@@ -320,6 +320,11 @@ fn notes(table: &mut Table, replica: &ReplicaStatus) {
     if replica.node_alive == Some(false) {
         table.note(format!("node {} does not answer", replica.node.name));
     }
+    if let Some(failed) = replica.failed_reads.filter(|failed| *failed > 0) {
+        table.note(format!(
+            "{failed} reads failed or did not yield their checksums; others answered, and mended them here"
+        ));
+    }
 }
 
 /// In whose place a replica is.

@@ -298,6 +298,9 @@ pub struct PeerStatus {
     pub oldest: Option<Duration>,
     /// How far its rebuild is, if it is rebuilding.
     pub rebuild: Option<RebuildProgress>,
+    /// Reads that it has failed since it is a member here: its disk could not read, or a checksum was
+    /// wrong.
+    pub failed_reads: u32,
 }
 
 /// What a primary is made of.

@@ -238,6 +238,7 @@ impl<P: Payload> Primary<P> {
             outstanding: unanswered().count(),
             oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
             rebuild: peer.progress.filter(|_| is_rebuilding),
+            failed_reads: peer.failed_reads,
         })
     }
 }

@@ -203,6 +203,7 @@ impl<P: Payload> Replica<P> {
         let Some((offset, length, is_write)) = action.range() else { return };
         let number = self.next_number();
         let blocks = self.intents.blocks(offset, length);
+        let range = self.bytes_of(&blocks);
         let operation = DataOperation {
             origin,
             action: Some(action),
@@ -217,7 +218,8 @@ impl<P: Payload> Replica<P> {
             self.reserve_intent(cx, number);
         }
         let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
-        if self.locks.acquire(number, offset..offset + u64::from(length), mode) {
+        // Of whole blocks: a disk with checksums writes no less.
+        if self.locks.acquire(number, range, mode) {
             self.lock_granted(cx, number);
         }
     }

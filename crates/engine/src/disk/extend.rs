@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use evenkeel_core::{Generation, ReplicaState, View};
 use evenkeel_format::{Superblock, disk_length, metadata_offset};
 
-use super::{Disk, Step};
+use super::{Area, Disk, Step};
 use crate::api::{EngineError, RoomStep};
 
 impl Disk {
@@ -83,6 +83,9 @@ impl Disk {
                 self.is_broken = true;
                 return Err(error.into());
             }
+        }
+        if let Some(checksums) = &mut self.checksums {
+            checksums.moved(Area::of(&superblock));
         }
         self.saves.superblock = superblock;
         Ok(())

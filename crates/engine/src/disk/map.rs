@@ -13,7 +13,7 @@ use super::{Disk, Ended, Job};
 impl Disk {
     /// Answers at once: the system calls look at the filesystem's map, not at data. Block devices
     /// have a map of ours; without one all of them counts as allocated.
-    pub(super) fn map(&mut self, job: &Job, offset: u64, length: u64) -> Ended {
+    pub(super) fn map(&mut self, job: &Job, offset: u64, length: u64) -> Option<Ended> {
         let extents = match &self.allocation {
             Some(allocation) => Ok(allocation.extents(offset, length)),
             None if self.layout.is_device => Ok(vec![Extent { length, allocated: true }]),

@@ -17,6 +17,7 @@ use super::{Disk, Means, Progress, Step};
 use crate::pool::Pool;
 use crate::ring::{Kept, Owner};
 use crate::slab::Key;
+use crate::slot::Slot;
 
 /// Bytes that are read or written at once.
 const PIECE: usize = 1 << 20;
@@ -51,6 +52,8 @@ pub(super) struct Writes {
     pieces: Vec<(u64, Vec<u8>)>,
     next: usize,
     done: usize,
+    /// Whether a flush follows that makes them durable.
+    is_flushed_later: bool,
 }
 
 /// Reads a replica's metadata. Blocks on the disk.
@@ -120,7 +123,7 @@ fn read_pages(file: &impl AsFd, superblock: &Superblock) -> io::Result<Vec<Found
 }
 
 /// What lies beyond the end of the file reads as zeroes.
-fn read_at(file: &impl AsFd, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+pub(super) fn read_at(file: &impl AsFd, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut memory = Pool::new(0).take(length);
     memory.fill(0);
     let mut done = 0;
@@ -133,6 +136,22 @@ fn read_at(file: &impl AsFd, offset: u64, length: usize) -> io::Result<Vec<u8>> 
         }
     }
     Ok(memory.to_vec())
+}
+
+/// Writes bytes, from memory that the disk takes. A flush has to follow.
+pub(super) fn write_at(file: &impl AsFd, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut memory = Pool::new(0).take(bytes.len());
+    memory.copy_from_slice(bytes);
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pwrite(file, &memory[done..], offset + done as u64) {
+            Ok(0) => return Err(super::cut_short()),
+            Ok(count) => done += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 impl Disk {
@@ -176,7 +195,22 @@ impl Disk {
         let Some((offset, bytes)) = writes.pieces.get(writes.next) else { return };
         let mut memory = means.pool.take(bytes.len());
         memory.copy_from_slice(bytes);
-        means.ring.write_durably(owner, &self.file, memory.freeze(), 0, *offset);
+        let (offset, is_flushed_later) = (*offset, writes.is_flushed_later);
+        self.write_piece(means, owner, (memory.freeze(), 0, offset), is_flushed_later);
+    }
+
+    fn write_piece(
+        &self,
+        means: &mut Means<'_>,
+        owner: Owner,
+        (piece, from, offset): (Slot, usize, u64),
+        is_flushed_later: bool,
+    ) {
+        if is_flushed_later {
+            means.ring.write(owner, &self.file, piece, from, offset);
+        } else {
+            means.ring.write_durably(owner, &self.file, piece, from, offset);
+        }
     }
 
     pub(super) fn metadata_goes_on(
@@ -198,7 +232,8 @@ impl Disk {
         writes.done += count.unwrap_or(0);
         if writes.done < piece.len() {
             let offset = writes.pieces[writes.next].0 + writes.done as u64;
-            means.ring.write_durably(owner, &self.file, piece, writes.done, offset);
+            let (done, is_flushed_later) = (writes.done, writes.is_flushed_later);
+            self.write_piece(means, owner, (piece, done, offset), is_flushed_later);
             return Progress::More;
         }
         (writes.next, writes.done) = (writes.next + 1, 0);
@@ -212,6 +247,27 @@ impl Disk {
 
 impl Writes {
     pub(super) fn new(pieces: Vec<(u64, Vec<u8>)>) -> Self {
-        Self { pieces, next: 0, done: 0 }
+        Self { pieces, next: 0, done: 0, is_flushed_later: false }
+    }
+
+    /// Those that a flush makes durable that begins when they have ended.
+    pub(super) fn before_flush(pieces: Vec<(u64, Vec<u8>)>) -> Self {
+        Self { is_flushed_later: true, ..Self::new(pieces) }
+    }
+
+    /// What is written where.
+    #[cfg(test)]
+    pub(super) fn pieces(&self) -> &[(u64, Vec<u8>)] {
+        &self.pieces
+    }
+
+    /// How many writes it takes.
+    pub(super) fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there is nothing to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
     }
 }

@@ -32,6 +32,7 @@ pub struct Shape {
     pub settings: Settings,
     pub memory: Option<usize>,
     pub small_sockets: bool,
+    pub has_checksums: bool,
 }
 
 impl Default for Shape {
@@ -46,6 +47,7 @@ impl Default for Shape {
             settings: Settings::default(),
             memory: None,
             small_sockets: false,
+            has_checksums: true,
         }
     }
 }
@@ -194,6 +196,7 @@ impl Cluster {
                     life: Incarnation(0),
                     saved: 0,
                     metadata_offset: metadata_offset(view.replica_size()),
+                    has_checksums: self.shape.has_checksums,
                     view: view.clone(),
                 };
                 let bytes = superblock.encode().expect("encodes");

@@ -42,6 +42,7 @@ pub(crate) fn sample() -> Superblock {
         life: Incarnation(77),
         saved: 1_800_000_000,
         metadata_offset: crate::metadata_offset(4 << 30),
+        has_checksums: true,
         view,
     }
 }
@@ -66,6 +67,7 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
             saved: sequence,
             metadata_offset: (DATA_OFFSET + view.replica_size() + 2 * beyond)
                 .next_multiple_of(4096),
+            has_checksums: mirror.is_multiple_of(2),
             view,
         },
     )
@@ -99,6 +101,7 @@ fn the_largest_view_fits() {
         volume: view.volume,
         data_length,
         metadata_offset: crate::metadata_offset(data_length),
+        has_checksums: false,
         view,
         ..sample()
     };

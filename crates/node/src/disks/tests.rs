@@ -48,6 +48,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         life: Incarnation(0),
         saved: 0,
         metadata_offset: evenkeel_format::metadata_offset(size),
+        has_checksums: false,
         view,
     }
 }

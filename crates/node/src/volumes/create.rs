@@ -30,6 +30,7 @@ pub(super) struct Draft {
     pub(super) name: String,
     no_data: NoData,
     pub(super) thin: bool,
+    checksums: bool,
     pub(super) view: View,
     /// The disk of each replica, by mirror.
     disks: Vec<Vec<Disk>>,
@@ -116,7 +117,8 @@ async fn draft(
     let mut warnings: Vec<String> = if request.on.is_empty() { warnings } else { Vec::new() };
     warnings.extend(shared_fate(&disks));
     let name = request.name.clone();
-    Ok(Draft { name, no_data: request.no_data, thin: request.thin, view, disks, warnings })
+    let CreateVolumeRequest { no_data, thin, checksums, .. } = *request;
+    Ok(Draft { name, no_data, thin, checksums, view, disks, warnings })
 }
 
 /// The block size asked for, or the smallest that every disk permits.
@@ -235,6 +237,7 @@ impl Draft {
             life: Incarnation(0),
             saved: unix_seconds(),
             metadata_offset: metadata_offset(size),
+            has_checksums: self.checksums,
             view: self.view.clone(),
         }
     }
@@ -254,6 +257,7 @@ impl Draft {
             no_data: self.no_data,
             replicas: self.replicas().map(placed).collect(),
             stopped: false,
+            checksums: self.checksums,
         }
     }
 }

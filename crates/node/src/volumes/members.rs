@@ -236,6 +236,7 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
         data_length: size,
         life: Incarnation(0),
         metadata_offset: metadata_offset(size),
+        has_checksums: found.stored.record.checksums,
         saved: unix_seconds(),
         view: found.view.clone(),
     }

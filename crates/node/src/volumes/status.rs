@@ -294,6 +294,7 @@ fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> V
             outstanding: None,
             oldest_ms: None,
             rebuild: None,
+            failed_reads: None,
         }
     };
     view.mirrors[mirror].replicas.iter().map(status).collect()
@@ -337,6 +338,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         };
         replica.connected = Some(peer.connected);
         replica.outstanding = Some(peer.outstanding);
+        replica.failed_reads = Some(peer.failed_reads);
         replica.oldest_ms = peer.oldest.map(|age| age.as_millis() as u64);
         replica.rebuild =
             peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));

@@ -17,7 +17,7 @@ fn answer() -> ExamineAnswer {
             "replica": {
                 "id": "3fa9c1d2-0000-0000-0000-000000000000", "mirror": 0,
                 "volume_id": "5e", "volume": "music", "life": "00000000000000ff",
-                "data_offset": 1048576, "data_size": 8388608, "metadata_offset": 9437184,
+                "data_offset": 1048576, "data_size": 8388608, "metadata_offset": 9437184, "has_checksums": true,
                 "view": {
                     "generation": 7, "parent": 6, "lineage": "l", "coordinator": "c",
                     "history": [{"coordinator": "old", "lineage": "l", "last": 5, "ended": null}],
@@ -52,7 +52,7 @@ fn a_replica_is_shown_with_all_that_its_disk_says() {
   superblock   copy B at 524288: good, counts, checksum 0badcafe is right, sequence 9, generation 7, format 1, by evenkeel 0.1.0, no features
   volume       music (5e), mirror 0
   replica      3fa9c1d2-0000-0000-0000-000000000000, life 00000000000000ff
-  data         8M from byte 1048576; bitmaps from byte 9437184
+  data         8M from byte 1048576; bitmaps from byte 9437184; a checksum for each block
   view         generation 7 after 6, lineage l, coordinator c
   layout       8M, protocol C, block size 512, chunk 64K, bitmap internal
   attached     nowhere: it was detached in good order

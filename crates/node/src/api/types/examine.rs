@@ -123,6 +123,9 @@ pub struct ExaminedReplica {
     pub data_size: u64,
     /// First byte of the bitmaps behind the data.
     pub metadata_offset: u64,
+    /// Whether its blocks have checksums.
+    #[serde(default)]
+    pub has_checksums: bool,
     /// The adopted view.
     pub view: ExaminedView,
     /// Where it may differ from others.

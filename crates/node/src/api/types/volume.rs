@@ -60,6 +60,9 @@ pub struct CreateVolumeRequest {
     /// Where replicas may differ after a crash.
     #[serde(default)]
     pub bitmap: VolumeBitmap,
+    /// Whether replicas keep a checksum of each 4 KiB, so that what a disk has damaged is not returned.
+    #[serde(default = "default_checksums")]
+    pub checksums: bool,
     /// Bytes of one region of the intent logs: a power of two, 64 KiB to 1 GiB. `null`: 1 MiB if
     /// replicas have less than 4 GiB, else 4 MiB.
     #[serde(default)]
@@ -96,6 +99,10 @@ const fn default_replicas() -> usize {
     3
 }
 
+const fn default_checksums() -> bool {
+    true
+}
+
 const fn default_stripe() -> usize {
     1
 }
@@ -116,6 +123,7 @@ impl CreateVolumeRequest {
             stripe: default_stripe(),
             protocol: VolumeProtocol::default(),
             bitmap: VolumeBitmap::default(),
+            checksums: default_checksums(),
             region_size: None,
             open_regions: None,
             slots: None,
@@ -469,6 +477,10 @@ pub struct ReplicaStatus {
     pub oldest_ms: Option<u64>,
     /// How far its rebuild is.
     pub rebuild: Option<Rebuild>,
+    /// Reads that it has failed since it joined the attached volume: its disk could not read, or the data
+    /// did not yield their checksum. Each was answered by another replica, and rewritten here.
+    #[serde(default)]
+    pub failed_reads: Option<u32>,
 }
 
 /// How far a rebuild is.

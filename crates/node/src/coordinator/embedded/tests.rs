@@ -49,6 +49,7 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
         no_data: NoData::Error,
         replicas: vec![placed],
         stopped: false,
+        checksums: true,
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }

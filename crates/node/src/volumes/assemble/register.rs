@@ -113,5 +113,6 @@ fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String
         no_data: known.map_or_else(NoData::default, |known| known.no_data),
         replicas,
         stopped: false,
+        checksums: candidate.replicas.iter().any(|replica| replica.superblock.has_checksums),
     }
 }

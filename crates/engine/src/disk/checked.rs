@@ -1,0 +1,305 @@
+//! Disk actions with checksums: reads are compared with them, writes make them known, flushes make them
+//! durable before themselves.
+//!
+//! A checksum is that of a whole block. So a read is widened to whole blocks, and a write of a part of a
+//! block reads the block first, compares it, and writes it whole. The core keeps other actions out of all
+//! blocks that an action touches.
+
+use std::io;
+use std::ops::Range;
+
+use evenkeel_core::settings::BLOCK;
+use evenkeel_core::{DiskAction, DiskOutcome, Payload};
+use evenkeel_format::{PAGE_LENGTH, block_checksum, stored_checksum};
+
+use super::checksums::BeforeFlush;
+use super::metadata::Writes;
+use super::{Disk, Job, Means, Progress, Step};
+use crate::counters::Kind;
+use crate::slab::Key;
+use crate::slot::Slot;
+
+/// What the checksums have to do with a job.
+#[derive(Debug, Default)]
+pub(super) enum Checked {
+    /// Nothing.
+    #[default]
+    No,
+    /// It reads whole blocks, of which this part is wanted.
+    Read { skip: u32, length: u32 },
+    /// It reads the blocks of which a write from this byte on changes a part.
+    Widen(Slot, u64),
+    /// It writes whole blocks that will yield this.
+    Write(Vec<u32>),
+    /// It zeroes this range.
+    Zero(Range<u64>),
+    /// It is a flush that writes to the journal before.
+    Journal,
+    /// It is a flush that writes pages before.
+    Pages,
+    /// It reads these pages.
+    Load(Range<u32>),
+    /// It writes pages for others to have room.
+    Evict,
+}
+
+impl Disk {
+    /// Begins an action, or lets it wait until its checksums are in memory.
+    pub(super) fn begin_checked(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        action: DiskAction<Slot>,
+    ) {
+        let (offset, length) = match &action {
+            DiskAction::Flush if self.checksums.is_some() => return self.flush_checked(means, key),
+            DiskAction::Read { offset, length } | DiskAction::Zero { offset, length, .. } => {
+                (*offset, *length)
+            }
+            DiskAction::Write { offset, payload } => (*offset, payload.length()),
+            _ => return self.begin_in_map(means, key, action),
+        };
+        let Some(checksums) = &mut self.checksums else {
+            return self.begin_in_map(means, key, action);
+        };
+        let cover = checksums.cover(offset, length.into());
+        if checksums.pin(&cover) {
+            return self.begin_pinned(means, key, action, cover);
+        }
+        checksums.waiting.push_back((key, action));
+        self.load(means, &cover);
+    }
+
+    /// Begins an action whose checksums are in memory. `cover`: the whole blocks that it touches.
+    fn begin_pinned(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        action: DiskAction<Slot>,
+        cover: Range<u64>,
+    ) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let covered = (cover.end - cover.start) as u32;
+        match action {
+            DiskAction::Read { offset, length } => {
+                job.checked = Checked::Read { skip: (offset - cover.start) as u32, length };
+                (job.offset, job.length) = (cover.start, covered.into());
+                let action = DiskAction::Read { offset: cover.start, length: covered };
+                self.begin_in_map(means, key, action);
+            }
+            DiskAction::Write { offset, payload } if payload.length() < covered => {
+                job.checked = Checked::Widen(payload, offset);
+                (job.offset, job.length) = (cover.start, covered.into());
+                job.step = Step::Read(0);
+                self.submit(means, key, DiskAction::Read { offset: cover.start, length: covered });
+            }
+            DiskAction::Write { offset, payload } => {
+                job.checked = Checked::Write(sums_of(&payload));
+                self.begin_in_map(means, key, DiskAction::Write { offset, payload });
+            }
+            DiskAction::Zero { offset, length, unmap } => {
+                job.checked = Checked::Zero(offset..offset + u64::from(length));
+                self.begin_in_map(means, key, DiskAction::Zero { offset, length, unmap });
+            }
+            action => self.begin_in_map(means, key, action),
+        }
+    }
+
+    fn flush_checked(&mut self, means: &mut Means<'_>, key: Key) {
+        let Some(checksums) = &mut self.checksums else { return };
+        let (writes, checked) = match checksums.before_flush() {
+            BeforeFlush::Journal(writes) => (writes, Checked::Journal),
+            BeforeFlush::Pages(writes) if !writes.is_empty() => (writes, Checked::Pages),
+            BeforeFlush::Wait => return checksums.waiting.push_back((key, DiskAction::Flush)),
+            BeforeFlush::Nothing | BeforeFlush::Pages(_) => {
+                return self.begin_in_map(means, key, DiskAction::Flush);
+            }
+        };
+        self.write_checksums(means, key, writes, checked);
+    }
+
+    fn write_checksums(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        writes: Writes,
+        checked: Checked,
+    ) {
+        self.counters.checksum_writes += writes.count() as u64;
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        (job.step, job.checked) = (Step::Metadata(writes), checked);
+        self.write_metadata(means, key);
+    }
+
+    /// Reads the pages of these bytes that are neither in memory nor on their way, and makes room for them.
+    fn load(&mut self, means: &mut Means<'_>, cover: &Range<u64>) {
+        let data = self.layout.on_disk(0);
+        let Some(checksums) = &mut self.checksums else { return };
+        let runs: Vec<_> = checksums.take_unloaded(cover);
+        let places: Vec<_> = runs.iter().map(|run| checksums.place(run.start) - data).collect();
+        let writes = checksums.make_room();
+        for (run, offset) in runs.into_iter().zip(places) {
+            let length = run.len() * PAGE_LENGTH;
+            let job = own_job(means, Step::Read(0), Checked::Load(run));
+            let key = self.jobs.insert(Job { offset, length: length as u64, ..job });
+            self.submit(means, key, DiskAction::Read { offset, length: length as u32 });
+        }
+        if let Some(writes) = writes {
+            let key = self.jobs.insert(own_job(means, Step::Flush, Checked::No));
+            self.write_checksums(means, key, writes, Checked::Evict);
+        }
+    }
+
+    /// What waited may be able to begin.
+    fn retry(&mut self, means: &mut Means<'_>) {
+        let waiting = self.checksums.as_mut().map(|c| core::mem::take(&mut c.waiting));
+        for (key, action) in waiting.unwrap_or_default() {
+            self.begin_checked(means, key, action);
+        }
+    }
+
+    /// An operation has ended well. Those that only prepare for a job's action, or that nobody waits for,
+    /// end here.
+    pub(super) fn prepared(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        outcome: DiskOutcome<Slot>,
+    ) -> Progress {
+        let (Some(job), Some(checksums)) = (self.jobs.get_mut(key), &mut self.checksums) else {
+            return Progress::Done(outcome);
+        };
+        match (core::mem::take(&mut job.checked), outcome) {
+            (Checked::Widen(payload, offset), DiskOutcome::Data(blocks)) => {
+                return self.widened(means, key, (payload, offset), &blocks);
+            }
+            (Checked::Load(run), DiskOutcome::Data(bytes)) => {
+                checksums.loaded(run, Some(&bytes));
+                self.jobs.remove(key);
+            }
+            (Checked::Evict, _) => {
+                checksums.pages_written(true);
+                self.jobs.remove(key);
+            }
+            (checked @ (Checked::Journal | Checked::Pages), _) => {
+                job.step = Step::Flush;
+                if matches!(checked, Checked::Pages) {
+                    checksums.pages_written(true);
+                }
+                self.begin_in_map(means, key, DiskAction::Flush);
+            }
+            (checked, outcome) => {
+                job.checked = checked;
+                return Progress::Done(outcome);
+            }
+        }
+        self.retry(means);
+        Progress::More
+    }
+
+    /// The blocks of which a write changes a part were read: it writes all of them.
+    fn widened(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        (payload, offset): (Slot, u64),
+        blocks: &Slot,
+    ) -> Progress {
+        let (Some(job), Some(checksums)) = (self.jobs.get_mut(key), &mut self.checksums) else {
+            return Progress::More;
+        };
+        let (start, skip) = (job.offset, (offset - job.offset) as usize);
+        let end = skip + payload.len();
+        let mut whole = means.pool.take(blocks.len());
+        whole.copy_from_slice(blocks);
+        whole[skip..end].copy_from_slice(&payload);
+        let payload = whole.freeze();
+        let mut sums = sums_of(&payload);
+        for (n, (old, new)) in blocks.chunks(BLOCK as usize).zip(&mut sums).enumerate() {
+            let from = n * BLOCK as usize;
+            let is_kept = from < skip || from + old.len() > end;
+            if is_kept && checksums.check(start + from as u64, old).is_err() {
+                self.counters.checksum_mismatches += 1;
+                // What is kept of the block is wrong, and stays known to be: a read mends it.
+                *new = stored_checksum(!*new);
+            }
+        }
+        (job.step, job.checked) = (Step::Write(0), Checked::Write(sums));
+        self.begin_in_map(means, key, DiskAction::Write { offset: start, payload });
+        Progress::More
+    }
+
+    /// A job's action has ended well.
+    pub(super) fn ended_in_checksums(&mut self, key: Key, outcome: DiskOutcome<Slot>) -> Progress {
+        let (Some(job), Some(checksums)) = (self.jobs.get_mut(key), &mut self.checksums) else {
+            return Progress::Done(outcome);
+        };
+        let range = job.offset..job.offset + job.length;
+        match (core::mem::take(&mut job.checked), outcome) {
+            (Checked::Read { skip, length }, DiskOutcome::Data(blocks)) => {
+                checksums.unpin(&range);
+                match checksums.check(range.start, &blocks) {
+                    Ok(()) => Progress::Done(DiskOutcome::Data(blocks.slice(skip, length))),
+                    Err(block) => {
+                        self.counters.checksum_mismatches += 1;
+                        Progress::Failed(mismatch(block * u64::from(BLOCK)))
+                    }
+                }
+            }
+            (Checked::Write(sums), outcome) => {
+                checksums.record(range.start, sums.into_iter());
+                checksums.unpin(&range);
+                Progress::Done(outcome)
+            }
+            (Checked::Zero(range), outcome) => {
+                checksums.zeroed(&range);
+                Progress::Done(outcome)
+            }
+            (_, outcome) => {
+                if job.kind == Kind::Flush {
+                    checksums.flushed();
+                }
+                Progress::Done(outcome)
+            }
+        }
+    }
+
+    /// A job has failed, and is removed.
+    pub(super) fn failed_in_checksums(&mut self, means: &mut Means<'_>, job: &mut Job) {
+        let Some(checksums) = &mut self.checksums else { return };
+        let range = job.offset..job.offset + job.length;
+        match core::mem::take(&mut job.checked) {
+            Checked::Read { .. } | Checked::Widen(..) => checksums.unpin(&range),
+            Checked::Write(_) | Checked::Zero(_) => {
+                // It may be there, or a part of it.
+                checksums.forget(&range);
+                let cover = checksums.cover(range.start, range.end - range.start);
+                checksums.unpin(&cover);
+            }
+            Checked::Load(run) => checksums.loaded(run, None),
+            Checked::Evict | Checked::Pages => checksums.pages_written(false),
+            Checked::No | Checked::Journal => {}
+        }
+        self.retry(means);
+    }
+}
+
+/// A job that the core did not ask for.
+fn own_job(means: &Means<'_>, step: Step, checked: Checked) -> Job {
+    let kind = Kind::Checksums;
+    Job { ticket: None, kind, offset: 0, length: 0, began: means.now, step, checked }
+}
+
+/// What the blocks of a payload that begins with one yield. Of a single block it is known from the wire.
+fn sums_of(payload: &Slot) -> Vec<u32> {
+    if payload.length() == BLOCK {
+        return vec![stored_checksum(payload.checksum())];
+    }
+    payload.chunks(BLOCK as usize).map(block_checksum).collect()
+}
+
+fn mismatch(offset: u64) -> io::Error {
+    let text =
+        format!("the block at byte {offset} does not yield its checksum: the disk has damaged it");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}

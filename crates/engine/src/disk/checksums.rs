@@ -1,0 +1,401 @@
+//! Checksums of a replica's blocks: what each block must yield, in pages of which those in use are in
+//! memory.
+//!
+//! A write makes its blocks' checksums known in memory; a flush makes them durable before it is answered,
+//! in the journal, or in the pages if that is less. So on the disk a checksum lags behind its block only
+//! where a write is not flushed, which is in an open region: after a crash the checksums there are taken
+//! for unknown ([`recover`]). A checksum that is not known becomes known by a write or a read.
+//!
+//! This module does no input or output; [`super::checked`] does.
+
+pub(super) mod recover;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+use evenkeel_core::settings::BLOCK;
+use evenkeel_core::{DiskAction, ReplicaId};
+use evenkeel_format::{
+    CHECKSUMS_PER_PAGE, ChecksumPage, Checksums as Sums, JOURNAL_BLOCKS, JOURNAL_ENTRIES,
+    JournalBlock, PAGE_LENGTH, Superblock, bitmaps_length, block_checksum, checksum_page_offset,
+    checksum_pages, journal_offset,
+};
+
+use self::recover::Recovered;
+use super::metadata::Writes;
+use crate::slab::Key;
+use crate::slot::Slot;
+
+/// Pages kept in memory: 8 MiB, the checksums of 8 GiB. More only while actions under way need them.
+const MOST_PAGES: usize = 2048;
+/// Pages that are let go of at once, and at most as many are written for that.
+const EVICTED: usize = MOST_PAGES / 8;
+/// Pages that are read at once.
+const READ_AHEAD: u32 = 8;
+/// Blocks of the journal that a flush writes at most; with more to say it writes the pages.
+const LONGEST_JOURNALLING: usize = 8;
+static ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
+/// Bytes that are written at once.
+const PIECE: usize = 1 << 20;
+
+/// Where a replica's checksums lie on its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Area {
+    replica: ReplicaId,
+    /// First byte of the journal.
+    start: u64,
+    /// Bytes of data.
+    length: u64,
+}
+
+impl Area {
+    pub(crate) fn of(superblock: &Superblock) -> Self {
+        let length = superblock.data_length;
+        let start = superblock.metadata_offset + bitmaps_length(length);
+        Self { replica: superblock.replica, start, length }
+    }
+
+    /// Where a page lies.
+    fn page(&self, number: u32) -> u64 {
+        self.start + checksum_page_offset(number)
+    }
+
+    /// Where a block of the journal lies.
+    fn journal(&self, sequence: u64) -> u64 {
+        self.start + journal_offset(sequence)
+    }
+
+    /// How many pages there are.
+    fn pages(&self) -> u32 {
+        checksum_pages(self.length) as u32
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Checksums {
+    area: Area,
+    pages: BTreeMap<u32, Page>,
+    /// Pages that are being read.
+    loading: BTreeSet<u32>,
+    journal: Journal,
+    /// Counts uses of pages.
+    clock: u64,
+    /// Actions whose pages are not in memory.
+    pub(super) waiting: VecDeque<(Key, DiskAction<Slot>)>,
+    /// Whether pages are being written: then none may go, and no other write of pages may begin.
+    is_writing: bool,
+}
+
+#[derive(Debug)]
+struct Page {
+    sums: Box<Sums>,
+    /// Whether its place on the disk holds something else.
+    is_dirty: bool,
+    /// Actions under way in its blocks.
+    users: u32,
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+struct Journal {
+    /// The last block that was written.
+    sequence: u64,
+    /// Up to this one the pages have everything, durably.
+    floor: u64,
+    /// The same once the present flush has ended.
+    next_floor: u64,
+    /// What no flush has made durable.
+    unsaved: Vec<(u64, u32)>,
+    /// Whether that is not all, because it became too much.
+    is_overfull: bool,
+}
+
+/// What a flush has to do before, for the checksums to be durable with it.
+pub(super) enum BeforeFlush {
+    Nothing,
+    /// A write of pages is under way.
+    Wait,
+    Journal(Writes),
+    /// The same, and [`Checksums::pages_written`] is to be told.
+    Pages(Writes),
+}
+
+impl Checksums {
+    pub(super) fn new(area: Area, recovered: Recovered) -> Self {
+        let sequence = recovered.sequence;
+        let journal =
+            Journal { sequence, floor: sequence, next_floor: sequence, ..Journal::default() };
+        Self {
+            area,
+            pages: BTreeMap::new(),
+            loading: BTreeSet::new(),
+            journal,
+            clock: 0,
+            waiting: VecDeque::new(),
+            is_writing: false,
+        }
+    }
+
+    /// The data become longer. If the area lies elsewhere now, there is nothing in it: no page, and no block
+    /// of the journal, lies where one of this number lay.
+    pub(super) fn moved(&mut self, area: Area) {
+        let before = core::mem::replace(&mut self.area, area);
+        if before.start != area.start {
+            self.pages.clear();
+            self.journal.unsaved.clear();
+            self.journal.floor = self.journal.sequence;
+        }
+    }
+
+    /// The whole blocks that a range touches, in bytes.
+    pub(super) fn cover(&self, offset: u64, length: u64) -> Range<u64> {
+        let block = u64::from(BLOCK);
+        offset / block * block..(offset + length).next_multiple_of(block).min(self.area.length)
+    }
+
+    /// Lets an action begin that touches these bytes, if all their pages are in memory. They stay there
+    /// until [`Self::unpin`].
+    pub(super) fn pin(&mut self, range: &Range<u64>) -> bool {
+        let pages = pages_of(range);
+        if pages.clone().any(|page| !self.pages.contains_key(&page)) {
+            return false;
+        }
+        self.clock += 1;
+        for page in pages {
+            if let Some(page) = self.pages.get_mut(&page) {
+                page.users += 1;
+                page.used = self.clock;
+            }
+        }
+        true
+    }
+
+    /// An action has ended that was let begin.
+    pub(super) fn unpin(&mut self, range: &Range<u64>) {
+        for page in pages_of(range) {
+            if let Some(page) = self.pages.get_mut(&page) {
+                page.users = page.users.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The pages that have to be read before an action may begin there, in runs.
+    pub(super) fn take_unloaded(&mut self, range: &Range<u64>) -> Vec<Range<u32>> {
+        let last = self.area.pages();
+        let mut runs: Vec<Range<u32>> = Vec::new();
+        for page in pages_of(range) {
+            let group = page / READ_AHEAD * READ_AHEAD;
+            if self.pages.contains_key(&page) || self.loading.contains(&page) {
+                continue;
+            }
+            for page in group..(group + READ_AHEAD).min(last) {
+                if self.pages.contains_key(&page) || !self.loading.insert(page) {
+                    continue;
+                }
+                match runs.last_mut() {
+                    Some(run) if run.end == page => run.end += 1,
+                    _ => runs.push(page..page + 1),
+                }
+            }
+        }
+        runs
+    }
+
+    /// Where a page lies on the disk.
+    pub(super) fn place(&self, page: u32) -> u64 {
+        self.area.page(page)
+    }
+
+    /// Pages were read; `None`: they can't be, and their checksums are not known.
+    pub(super) fn loaded(&mut self, run: Range<u32>, bytes: Option<&[u8]>) {
+        for (n, page) in run.enumerate() {
+            self.loading.remove(&page);
+            let bytes = bytes.and_then(|bytes| bytes.get(n * PAGE_LENGTH..));
+            let found =
+                bytes.and_then(|bytes| ChecksumPage::decode(bytes, self.area.replica, page));
+            let sums =
+                found.map_or_else(|| Box::new([0; CHECKSUMS_PER_PAGE]), |page| page.checksums);
+            let (users, used) = (0, self.clock);
+            self.pages.entry(page).or_insert(Page { sums, is_dirty: false, users, used });
+        }
+    }
+
+    /// Compares blocks, from the first one's start, with what they must yield; an unknown one is known from
+    /// now on. Returns the first block that is wrong.
+    pub(super) fn check(&mut self, offset: u64, data: &[u8]) -> Result<(), u64> {
+        let first = offset / u64::from(BLOCK);
+        for (block, bytes) in (first..).zip(data.chunks(BLOCK as usize)) {
+            let found = block_checksum(bytes);
+            let Some((sum, is_dirty)) = self.entry(block) else { continue };
+            if *sum == 0 {
+                // What was never written is not remembered one by one.
+                if bytes.iter().any(|byte| *byte != 0) {
+                    (*sum, *is_dirty) = (found, true);
+                }
+            } else if *sum != found {
+                return Err(block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks from this byte on were written, and yield this.
+    pub(super) fn record(&mut self, offset: u64, sums: impl Iterator<Item = u32>) {
+        let first = offset / u64::from(BLOCK);
+        for (block, found) in (first..).zip(sums) {
+            let Some((sum, is_dirty)) = self.entry(block) else { continue };
+            if *sum == found {
+                continue;
+            }
+            (*sum, *is_dirty) = (found, true);
+            if self.journal.unsaved.len() < LONGEST_JOURNALLING * JOURNAL_ENTRIES {
+                self.journal.unsaved.push((block, found));
+            } else {
+                self.journal.is_overfull = true;
+            }
+        }
+    }
+
+    /// These bytes read as zeroes now. Of a block at an end of which more remains, nothing is known.
+    pub(super) fn zeroed(&mut self, range: &Range<u64>) {
+        let cover = self.cover(range.start, range.end - range.start);
+        let block = u64::from(BLOCK);
+        for start in (cover.start..cover.end).step_by(BLOCK as usize) {
+            let end = (start + block).min(self.area.length);
+            let is_whole = range.start <= start && end <= range.end;
+            let zeroes = &ZEROES[..(end - start) as usize];
+            self.record(start, [if is_whole { block_checksum(zeroes) } else { 0 }].into_iter());
+        }
+        self.unpin(&cover);
+    }
+
+    /// What these bytes hold now is not known.
+    pub(super) fn forget(&mut self, range: &Range<u64>) {
+        let cover = self.cover(range.start, range.end - range.start);
+        let blocks = (cover.end - cover.start).div_ceil(BLOCK.into());
+        self.record(cover.start, (0..blocks).map(|_| 0));
+    }
+
+    fn entry(&mut self, block: u64) -> Option<(&mut u32, &mut bool)> {
+        let page = self.pages.get_mut(&page_of(block))?;
+        let place = (block % CHECKSUMS_PER_PAGE as u64) as usize;
+        Some((&mut page.sums[place], &mut page.is_dirty))
+    }
+
+    /// What a flush has to do before.
+    pub(super) fn before_flush(&mut self) -> BeforeFlush {
+        let journal = &mut self.journal;
+        let blocks = journal.unsaved.len().div_ceil(JOURNAL_ENTRIES) as u64;
+        let is_full = journal.sequence + blocks - journal.floor > JOURNAL_BLOCKS;
+        if (journal.is_overfull || is_full) && self.is_writing {
+            return BeforeFlush::Wait;
+        }
+        journal.next_floor = journal.floor;
+        if journal.is_overfull || is_full {
+            journal.next_floor = journal.sequence;
+            journal.is_overfull = false;
+            journal.unsaved.clear();
+            let dirty = self.dirty_pages();
+            return BeforeFlush::Pages(self.page_writes(&dirty));
+        }
+        if blocks == 0 {
+            return BeforeFlush::Nothing;
+        }
+        BeforeFlush::Journal(self.journal_writes())
+    }
+
+    /// Writes to the journal what no flush has made durable.
+    fn journal_writes(&mut self) -> Writes {
+        let journal = &mut self.journal;
+        let unsaved = core::mem::take(&mut journal.unsaved);
+        let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
+        for entries in unsaved.chunks(JOURNAL_ENTRIES) {
+            journal.sequence += 1;
+            let (sequence, floor) = (journal.sequence, journal.floor);
+            let block = JournalBlock { sequence, floor, entries: entries.to_vec() };
+            append(&mut pieces, self.area.journal(sequence), block.encode(self.area.replica));
+        }
+        Writes::before_flush(pieces)
+    }
+
+    /// A flush has ended well.
+    pub(super) fn flushed(&mut self) {
+        self.journal.floor = self.journal.floor.max(self.journal.next_floor);
+    }
+
+    /// Pages whose places hold something else.
+    fn dirty_pages(&self) -> BTreeSet<u32> {
+        let dirty = self.pages.iter().filter(|(_, page)| page.is_dirty);
+        dirty.map(|(number, _)| *number).collect()
+    }
+
+    /// Writes these pages as they are now. [`Self::pages_written`] is to be told.
+    fn page_writes(&mut self, pages: &BTreeSet<u32>) -> Writes {
+        self.is_writing = !pages.is_empty();
+        let sequence = self.journal.sequence;
+        let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
+        for number in pages {
+            let place = self.place(*number);
+            let Some(page) = self.pages.get_mut(number) else { continue };
+            page.is_dirty = false;
+            let bytes = ChecksumPage { sequence, checksums: page.sums.clone() };
+            append(&mut pieces, place, bytes.encode(self.area.replica, *number));
+        }
+        Writes::before_flush(pieces)
+    }
+
+    /// Makes room for pages that are to be read: of those that were not used for longest the ones go that
+    /// the disk holds as they are. Returns what has to be written for the others to go next time.
+    pub(super) fn make_room(&mut self) -> Option<Writes> {
+        if self.is_writing || self.pages.len() + self.loading.len() <= MOST_PAGES {
+            return None;
+        }
+        let unused = self.pages.iter().filter(|(_, page)| page.users == 0);
+        let mut oldest: Vec<_> = unused.map(|(number, page)| (page.used, *number)).collect();
+        oldest.sort_unstable();
+        oldest.truncate(EVICTED);
+        let mut dirty: BTreeSet<u32> = oldest.into_iter().map(|(_, number)| number).collect();
+        let pages = &mut self.pages;
+        dirty.retain(|number| {
+            let is_dirty = pages.get(number).is_some_and(|page| page.is_dirty);
+            if !is_dirty {
+                pages.remove(number);
+            }
+            is_dirty
+        });
+        (!dirty.is_empty()).then(|| self.page_writes(&dirty))
+    }
+
+    /// A write of pages has ended.
+    pub(super) fn pages_written(&mut self, succeeded: bool) {
+        self.is_writing = false;
+        if !succeeded {
+            // What their places hold is not known.
+            self.pages.values_mut().for_each(|page| page.is_dirty = true);
+        }
+    }
+}
+
+/// Appends a page to what is to be written: pages that lie together are written together.
+fn append(pieces: &mut Vec<(u64, Vec<u8>)>, place: u64, bytes: Vec<u8>) {
+    match pieces.last_mut() {
+        Some((start, piece)) if *start + piece.len() as u64 == place && piece.len() < PIECE => {
+            piece.extend(bytes);
+        }
+        _ => pieces.push((place, bytes)),
+    }
+}
+
+fn page_of(block: u64) -> u32 {
+    (block / CHECKSUMS_PER_PAGE as u64) as u32
+}
+
+/// The pages of a range of bytes.
+fn pages_of(range: &Range<u64>) -> Range<u32> {
+    let block = u64::from(BLOCK);
+    page_of(range.start / block)..page_of((range.end.max(range.start + 1) - 1) / block) + 1
+}
+
+#[cfg(test)]
+mod tests;

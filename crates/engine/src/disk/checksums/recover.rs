@@ -1,0 +1,140 @@
+//! What a crash left of a replica's checksums is put in order before the replica is used.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::AsFd;
+
+use evenkeel_core::replica::OpenRegions;
+use evenkeel_core::settings::BLOCK;
+use evenkeel_format::{
+    CHECKSUMS_PER_PAGE, ChecksumPage, JOURNAL_BLOCKS, JournalBlock, PAGE_LENGTH,
+};
+use rustix::fs::{SeekFrom, seek};
+
+use super::{Area, page_of};
+use crate::disk::metadata::{read_at, write_at};
+
+/// Where the journal goes on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Recovered {
+    /// The last block that was found in it; the pages have all that it names.
+    pub(crate) sequence: u64,
+}
+
+/// Brings into the pages what the journal names and they lack; the checksums of open regions are not known
+/// any more. Blocks on the disk.
+///
+/// # Errors
+/// If the disk can't be read or written.
+pub(crate) fn recover(file: impl AsFd, area: Area, open: &[OpenRegions]) -> io::Result<Recovered> {
+    let journal = read_journal(&file, area)?;
+    let sequence = journal.iter().map(|block| block.sequence).max().unwrap_or(0);
+    let floor = journal.iter().map(|block| block.floor).max().unwrap_or(0);
+    let mut changes = Changes::default();
+    for block in journal.iter().filter(|block| block.sequence > floor) {
+        for (number, sum) in &block.entries {
+            changes.set(*number, block.sequence, *sum);
+        }
+    }
+    for table in open {
+        changes.forget(table, area.length);
+    }
+    changes.carry_out(&file, area, sequence)?;
+    Ok(Recovered { sequence })
+}
+
+/// The blocks of the journal, in the order in which they were written.
+fn read_journal(file: &impl AsFd, area: Area) -> io::Result<Vec<JournalBlock>> {
+    let (start, length) = (area.start, JOURNAL_BLOCKS * PAGE_LENGTH as u64);
+    // Files tell where they hold nothing.
+    if seek(file, SeekFrom::Data(start)).unwrap_or(start) >= start + length {
+        return Ok(Vec::new());
+    }
+    let bytes = read_at(file, start, length as usize)?;
+    let places = (0..).zip(bytes.chunks(PAGE_LENGTH));
+    let decode = |(place, bytes): (u32, &[u8])| JournalBlock::decode(bytes, area.replica, place);
+    let mut blocks: Vec<_> = places.filter_map(decode).collect();
+    blocks.sort_unstable_by_key(|block| block.sequence);
+    Ok(blocks)
+}
+
+/// What is to be changed in the pages.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Per page what the journal names: the place in the page, since when, and the checksum.
+    named: BTreeMap<u32, Vec<(usize, u64, u32)>>,
+    /// Blocks whose checksums are not known, in runs.
+    unknown: Vec<std::ops::Range<u64>>,
+}
+
+impl Changes {
+    fn set(&mut self, block: u64, sequence: u64, sum: u32) {
+        let place = (block % CHECKSUMS_PER_PAGE as u64) as usize;
+        self.named.entry(page_of(block)).or_default().push((place, sequence, sum));
+    }
+
+    fn forget(&mut self, table: &OpenRegions, length: u64) {
+        let (block, blocks) = (u64::from(BLOCK), length.div_ceil(BLOCK.into()));
+        if table.is_all() {
+            self.unknown.push(0..blocks);
+            return;
+        }
+        for region in &table.open {
+            let start = region.saturating_mul(table.region) / block;
+            let end = (start + table.region / block).min(blocks);
+            self.unknown.push(start.min(end)..end);
+        }
+    }
+
+    fn carry_out(self, file: &impl AsFd, area: Area, sequence: u64) -> io::Result<()> {
+        let last = area.pages();
+        let mut pages: BTreeSet<u32> = self.named.keys().copied().collect();
+        for run in self.unknown.iter().filter(|run| !run.is_empty()) {
+            pages.extend(page_of(run.start)..=page_of(run.end - 1));
+        }
+        let is_empty = pages.is_empty();
+        for page in pages.into_iter().filter(|page| *page < last) {
+            self.change_page(file, area, page, sequence)?;
+        }
+        if !is_empty {
+            rustix::fs::fdatasync(file)?;
+        }
+        Ok(())
+    }
+
+    fn change_page(
+        &self,
+        file: &impl AsFd,
+        area: Area,
+        number: u32,
+        sequence: u64,
+    ) -> io::Result<()> {
+        let place = area.page(number);
+        let data = seek(file, SeekFrom::Data(place)).unwrap_or(place);
+        let named = self.named.get(&number);
+        if data >= place + PAGE_LENGTH as u64 && named.is_none() {
+            return Ok(());
+        }
+        let found = ChecksumPage::decode(&read_at(file, place, PAGE_LENGTH)?, area.replica, number);
+        let mut page = found.clone().unwrap_or_else(|| {
+            let checksums = Box::new([0; CHECKSUMS_PER_PAGE]);
+            ChecksumPage { sequence: 0, checksums }
+        });
+        let newer = |(_, since, _): &&(usize, u64, u32)| *since > page.sequence;
+        let newer: Vec<_> = named.into_iter().flatten().filter(newer).copied().collect();
+        for (entry, _, sum) in newer {
+            page.checksums[entry] = sum;
+        }
+        let first = u64::from(number) * CHECKSUMS_PER_PAGE as u64;
+        for run in &self.unknown {
+            let start = run.start.clamp(first, first + CHECKSUMS_PER_PAGE as u64) - first;
+            let end = run.end.clamp(first, first + CHECKSUMS_PER_PAGE as u64) - first;
+            page.checksums[start as usize..end.max(start) as usize].fill(0);
+        }
+        page.sequence = page.sequence.max(sequence);
+        if found.as_ref() == Some(&page) {
+            return Ok(());
+        }
+        write_at(file, &page.encode(area.replica, number), place)
+    }
+}

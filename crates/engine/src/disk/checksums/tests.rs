@@ -1,0 +1,180 @@
+use std::fs::File;
+
+use evenkeel_core::replica::OpenRegions;
+
+use super::recover::recover;
+use super::*;
+use crate::disk::metadata::{read_at, write_at};
+
+const B: u64 = BLOCK as u64;
+/// 32,768 blocks in 33 pages.
+const AREA: Area = Area { replica: ReplicaId(7), start: 1 << 20, length: 128 << 20 };
+
+fn begun() -> Checksums {
+    Checksums::new(AREA, Recovered::default())
+}
+
+/// Has the pages of these bytes read from a disk, and pinned.
+fn pin(checksums: &mut Checksums, file: &File, range: &Range<u64>) {
+    for run in checksums.take_unloaded(range) {
+        let bytes = read_at(file, AREA.page(run.start), run.len() * PAGE_LENGTH).unwrap();
+        checksums.loaded(run, Some(&bytes));
+    }
+    assert!(checksums.pin(range));
+}
+
+fn carry_out(file: &File, writes: &Writes) {
+    for (place, bytes) in writes.pieces() {
+        write_at(file, bytes, *place).unwrap();
+    }
+}
+
+fn flush(checksums: &mut Checksums, file: &File) {
+    match checksums.before_flush() {
+        BeforeFlush::Journal(writes) => carry_out(file, &writes),
+        BeforeFlush::Pages(writes) => {
+            carry_out(file, &writes);
+            checksums.pages_written(true);
+        }
+        BeforeFlush::Nothing => {}
+        BeforeFlush::Wait => panic!("nothing is being written"),
+    }
+    checksums.flushed();
+}
+
+/// What this block must yield by what is on the disk.
+fn on_disk(file: &File, block: u64) -> u32 {
+    let mut checksums = begun();
+    pin(&mut checksums, file, &(block * B..block * B + 1));
+    *checksums.entry(block).unwrap().0
+}
+
+#[test]
+fn what_a_flush_covers_is_known_after_a_crash() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(5 * B, [11, 12].into_iter());
+    flush(&mut checksums, &file);
+    checksums.record(5 * B, [13].into_iter());
+    flush(&mut checksums, &file);
+    checksums.record(6 * B, [99].into_iter());
+    assert_eq!(on_disk(&file, 5), 0, "the journal has it");
+    let recovered = recover(&file, AREA, &[]).unwrap();
+    assert_eq!(recovered.sequence, 2);
+    assert_eq!((on_disk(&file, 5), on_disk(&file, 6)), (13, 12), "no flush covers 99");
+    let again = recover(&file, AREA, &[]).unwrap();
+    assert_eq!((again.sequence, on_disk(&file, 5)), (2, 13));
+}
+
+#[test]
+fn in_open_regions_nothing_is_known_after_a_crash() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(0, (0..2048).map(|n| n + 1));
+    flush(&mut checksums, &file);
+    let open = OpenRegions { slot: 0, region: 64 << 10, open: vec![1, 100] };
+    recover(&file, AREA, &[open]).unwrap();
+    let known: Vec<_> = [15, 16, 31, 32, 1599, 1600, 1616].map(|b| on_disk(&file, b)).into();
+    assert_eq!(known, [16, 0, 0, 33, 1600, 0, 1617]);
+    let all = OpenRegions { slot: 0, region: 64 << 10, open: vec![u64::from(u32::MAX)] };
+    recover(&file, AREA, &[all]).unwrap();
+    assert_eq!((on_disk(&file, 15), on_disk(&file, 1617)), (0, 0));
+}
+
+#[test]
+fn the_journal_goes_round_and_the_pages_take_over() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    let rounds = JOURNAL_BLOCKS * 2 + 3;
+    for round in 1..=rounds as u32 {
+        checksums.record(u64::from(round % 7) * B, [round].into_iter());
+        flush(&mut checksums, &file);
+    }
+    assert!(on_disk(&file, 0) > 0, "pages were written when the journal was full");
+    recover(&file, AREA, &[]).unwrap();
+    for block in 0..7u32 {
+        let last = (1..=rounds as u32).rev().find(|round| round % 7 == block).unwrap();
+        assert_eq!(on_disk(&file, block.into()), last);
+    }
+}
+
+#[test]
+fn a_flush_of_very_much_writes_the_pages() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(0, (0..32768).map(|n| n + 1));
+    let BeforeFlush::Pages(writes) = checksums.before_flush() else { panic!("too much") };
+    assert_eq!(writes.count(), 1, "pages that lie together are one write");
+    carry_out(&file, &writes);
+    assert!(matches!(checksums.before_flush(), BeforeFlush::Nothing));
+    checksums.record(7 * B, [5].into_iter());
+    assert!(matches!(checksums.before_flush(), BeforeFlush::Journal(_)));
+    checksums.pages_written(true);
+    assert_eq!((on_disk(&file, 7), on_disk(&file, 32767)), (8, 32768));
+}
+
+#[test]
+fn a_damaged_page_is_unknown_and_older_journal_blocks_do_not_count_for_it() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(0, [1].into_iter());
+    flush(&mut checksums, &file);
+    checksums.record(0, (0..32768).map(|n| n + 2));
+    flush(&mut checksums, &file);
+    checksums.record(B, [77].into_iter());
+    flush(&mut checksums, &file);
+    write_at(&file, &[0xff; PAGE_LENGTH], AREA.page(0)).unwrap();
+    recover(&file, AREA, &[]).unwrap();
+    let known = [0, 1, 2, 1008].map(|block| on_disk(&file, block));
+    assert_eq!(known, [0, 77, 0, 1010], "block 0 was 1 before the pages were written");
+}
+
+#[test]
+fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
+    let file = tempfile::tempfile().unwrap();
+    let area = Area { length: 64 << 30, ..AREA };
+    let mut checksums = Checksums::new(area, Recovered::default());
+    let page = CHECKSUMS_PER_PAGE as u64 * B;
+    let mut written = 0;
+    for n in 0..MOST_PAGES as u64 * 2 {
+        let range = n * page..n * page + B;
+        if !checksums.pin(&range) {
+            for run in checksums.take_unloaded(&range) {
+                checksums.loaded(run, None);
+            }
+            if let Some(writes) = checksums.make_room() {
+                carry_out(&file, &writes);
+                written += writes.count();
+                checksums.pages_written(true);
+                checksums.make_room();
+            }
+            assert!(checksums.pin(&range));
+        }
+        checksums.record(range.start, [n as u32 + 1].into_iter());
+        checksums.unpin(&range);
+    }
+    assert!(checksums.pages.len() <= MOST_PAGES + READ_AHEAD as usize);
+    assert!((1..64).contains(&written), "{written} writes of many pages");
+    assert_eq!(on_disk(&file, 0), 1);
+}
+
+#[test]
+fn blocks_are_compared_and_unknown_ones_become_known() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    let mut data = vec![3; 3 * BLOCK as usize];
+    assert_eq!(checksums.check(B, &data), Ok(()));
+    data[BLOCK as usize] = 4;
+    assert_eq!(checksums.check(B, &data), Err(2));
+    checksums.forget(&(2 * B + 512..2 * B + 1024));
+    assert_eq!(checksums.check(B, &data), Ok(()), "what it holds was not known any more");
+    checksums.zeroed(&(B + 512..3 * B));
+    assert_eq!(checksums.check(2 * B, &[0; BLOCK as usize]), Ok(()));
+    assert_eq!(checksums.check(2 * B, &data[..BLOCK as usize]), Err(2));
+}

@@ -1,0 +1,136 @@
+//! Block checksums, through the whole engine: what a disk has damaged is never returned.
+
+mod common;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+use common::client::{Answer, Request};
+use common::{Cluster, Shape, pattern};
+use evenkeel_core::Settings;
+use evenkeel_format::DATA_OFFSET;
+
+const SIZE: usize = 8 << 20;
+
+fn mirror(replicas: usize) -> Shape {
+    let settle_after = Duration::from_millis(100);
+    Shape {
+        mirrors: vec![vec![0; replicas]],
+        size: SIZE as u64,
+        settings: Settings { settle_after, ..Settings::default() },
+        ..Shape::default()
+    }
+}
+
+/// Flips a bit of a replica's data behind its back.
+fn damage(cluster: &Cluster, replica: usize, offset: usize) {
+    let path = cluster.path(0, replica);
+    let file = OpenOptions::new().read(true).write(true).open(path).expect("opens");
+    let place = DATA_OFFSET + offset as u64;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, place).expect("read");
+    file.write_all_at(&[byte[0] ^ 4], place).expect("written");
+    file.sync_all().expect("synced");
+}
+
+fn mismatches(cluster: &Cluster) -> u64 {
+    let replicas = cluster.status(0).replicas;
+    replicas.iter().map(|replica| replica.disk.checksum_mismatches).sum()
+}
+
+#[test]
+fn damaged_blocks_are_read_elsewhere_and_mended() {
+    let mut cluster = Cluster::start(mirror(3));
+    cluster.attach();
+    let client = cluster.client();
+    let data = pattern(1, SIZE);
+    for (n, part) in data.chunks(1 << 20).enumerate() {
+        client.write((n << 20) as u64, part.to_vec());
+    }
+    client.call(Request::Flush).expect("flushed");
+    // Few enough for no replica to be given up.
+    for n in 0..60 {
+        damage(&cluster, n % 3, n * 31 * 4096 + 777);
+    }
+    // Reads are spread, so what one round has not found another one does.
+    let until = Instant::now() + Duration::from_secs(30);
+    while (0..3).any(|replica| cluster.data(0, replica) != data) {
+        for offset in (0..SIZE).step_by(64 << 10) {
+            let read = client.read(offset as u64, 64 << 10);
+            assert!(read == data[offset..offset + (64 << 10)], "at byte {offset}");
+        }
+        assert!(Instant::now() < until, "some block is not mended");
+    }
+    assert!(mismatches(&cluster) >= 1);
+    cluster.detach();
+}
+
+#[test]
+fn the_last_copy_is_refused_if_it_is_damaged() {
+    let mut cluster = Cluster::start(mirror(1));
+    cluster.attach();
+    let client = cluster.client();
+    client.write(0, pattern(1, 64 << 10));
+    damage(&cluster, 0, 4096 + 100);
+    assert_eq!(client.read(0, 4096), pattern(1, 64 << 10)[..4096]);
+    assert!(!matches!(client.call(Request::Read(4096, 4096)), Ok(Answer::Data(_))));
+    assert!(!matches!(client.call(Request::Read(4096, 512)), Ok(Answer::Data(_))), "nor a part");
+    assert!(mismatches(&cluster) >= 2);
+    // A part that is written does not hide that the rest is wrong; the whole block does away with it.
+    client.write(4096 + 1024, pattern(2, 512));
+    assert!(!matches!(client.call(Request::Read(4096, 4096)), Ok(Answer::Data(_))));
+    client.write(4096, pattern(3, 4096));
+    assert_eq!(client.read(4096, 4096), pattern(3, 4096));
+    cluster.detach();
+}
+
+#[test]
+fn parts_of_blocks_are_written_and_read_as_they_are() {
+    let mut cluster = Cluster::start(mirror(2));
+    cluster.attach();
+    let client = cluster.client();
+    let mut model = vec![0; 1 << 20];
+    for n in 0..400usize {
+        let length = 512 * (1 + n * 7 % 37);
+        let offset = n * 7919 * 512 % (model.len() - length) / 512 * 512;
+        let data = pattern(n as u64, length);
+        model[offset..offset + length].copy_from_slice(&data);
+        client.write(offset as u64, data);
+        if n % 5 == 0 {
+            assert!(client.read(offset as u64, length as u32) == model[offset..offset + length]);
+        }
+        if n % 50 == 0 {
+            let (start, length) = (n * 512, 9 * 1024);
+            client.call(Request::Zero(start as u64, length as u64, n % 100 == 0)).expect("zeroed");
+            model[start..start + length].fill(0);
+        }
+    }
+    assert!(client.read(0, 1 << 20) == model);
+    assert_eq!(mismatches(&cluster), 0);
+    cluster.detach();
+    assert!(cluster.data(0, 0) == cluster.data(0, 1));
+}
+
+#[test]
+fn they_outlive_a_restart() {
+    let mut cluster = Cluster::start(mirror(1));
+    cluster.attach();
+    let client = cluster.client();
+    client.write(0, pattern(1, 1 << 20));
+    cluster.detach();
+    let is_open = |cluster: &Cluster| cluster.status(0).replicas[0].core.open_regions > 0;
+    while is_open(&cluster) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The table that names none is being saved.
+    std::thread::sleep(Duration::from_millis(200));
+    cluster.close_replica(0, 0, 0);
+    damage(&cluster, 0, 8192);
+    cluster.open_replica(0, 0, 0, 2).expect("opens");
+    cluster.attach();
+    let client = cluster.client();
+    assert_eq!(client.read(0, 4096), pattern(1, 1 << 20)[..4096]);
+    assert!(!matches!(client.call(Request::Read(8192, 4096)), Ok(Answer::Data(_))));
+    cluster.detach();
+}
