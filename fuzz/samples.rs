@@ -1,11 +1,16 @@
 //! Sound values from which the fuzz targets start, and checksums made right again after a change:
 //! without that nothing would ever get past them.
 
+use evenkeel_core::block_set::PAGE_WORDS;
+use evenkeel_core::replica::{MissingPage, OpenRegions};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 use evenkeel_exports::nbd::{Export, Exports};
-use evenkeel_format::Superblock;
 use evenkeel_format::bytes::crc32c_of_parts;
+use evenkeel_format::{
+    AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage, IntentTable, JournalBlock, Superblock,
+    encode_page,
+};
 
 /// A view of two mirrors of two replicas, with one primary.
 pub fn view() -> View {
@@ -62,6 +67,25 @@ pub fn superblock() -> Superblock {
         has_checksums: true,
         view,
     }
+}
+
+/// One sound table or page of each kind, as the target `tables` knows it.
+pub fn tables() -> Vec<(&'static str, Vec<u8>)> {
+    let replica = ReplicaId(2);
+    let regions = OpenRegions { slot: 3, region: 1 << 20, open: vec![1, 7, 900] };
+    let bits = Box::new([5; PAGE_WORDS]);
+    let page = MissingPage { slot: 1, replica, since: Generation(4), page: 2, bits };
+    let mut map = AllocationMap::new(64 << 30);
+    map.allocated.insert(3..90);
+    let checksums = Box::new([9; CHECKSUMS_PER_PAGE]);
+    let journal = JournalBlock { sequence: 263, floor: 7, entries: vec![(1, 2), (1 << 40, 3)] };
+    vec![
+        ("intents", IntentTable { sequence: 6, replica, regions }.encode()),
+        ("bitmap", encode_page(&page)),
+        ("allocation", map.encode(replica)),
+        ("checksums", ChecksumPage { sequence: 8, checksums }.encode(replica, 5)),
+        ("journal", journal.encode(replica)),
+    ]
 }
 
 /// Changes bytes as `patches` says: two bytes of offset and one of value each.

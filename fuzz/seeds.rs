@@ -5,7 +5,7 @@ use std::path::Path;
 
 use evenkeel_core::message::*;
 use evenkeel_core::*;
-use evenkeel_fuzz::{superblock, view};
+use evenkeel_fuzz::{superblock, tables, view};
 use evenkeel_wire::hello::*;
 use evenkeel_wire::{PayloadSummary, VERSIONS, carries_payload, encode};
 
@@ -15,6 +15,10 @@ fn main() -> std::io::Result<()> {
     save("superblock", "patched", 1, &[32, 0, 9, 48, 0, 1, 200, 2, 7, 16, 0, 1])?;
     save("view", "raw", 0, &evenkeel_format::encode_view(&view()).expect("a valid view"))?;
     save("view", "patched", 1, &[2, 0, 1, 96, 0, 255])?;
+    for ((name, bytes), kind) in tables().into_iter().zip(0..) {
+        save("tables", name, kind * 2, &bytes)?;
+        save("tables", &format!("{name}_patched"), kind * 2 + 1, &[64, 0, 1, 40, 0, 9])?;
+    }
     for (name, message) in messages() {
         let payload = PayloadSummary { length: 4096, crc: 7 };
         let mut bytes = Vec::new();
@@ -43,6 +47,8 @@ fn messages() -> Vec<(&'static str, Message)> {
         boot: BootId(1),
         generation,
         lineage: Lineage(11),
+        size: 1 << 30,
+        open_slots: 3,
         state: Some(ReplicaState::InSync),
     };
     let progress = RebuildProgress {

@@ -3,10 +3,17 @@
 //! A write is seen by every later read at once, and is durable when a flush that began after it has
 //! ended. A power cut keeps, of each sector by itself, any of the contents that it had since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::payload::{Cell, HOLE, ZERO};
+use std::ops::Range;
+
+use evenkeel_core::settings::BLOCK as BLOCK_BYTES;
+
+use crate::payload::{Cell, HOLE, SECTOR, ZERO};
 use crate::random::Random;
+
+/// Sectors of a block.
+const BLOCK: u32 = BLOCK_BYTES / SECTOR;
 
 /// One replica's disk.
 #[derive(Debug)]
@@ -19,6 +26,9 @@ pub struct Disk {
     tables: BTreeMap<(u8, usize), Vec<u8>>,
     /// The pages of bitmaps, by place and number.
     pages: BTreeMap<(u8, u32), Vec<u8>>,
+    /// Blocks of which it holds something else than was written: their checksums tell, so they can't be
+    /// read before they are written again.
+    damaged: BTreeSet<u32>,
 }
 
 /// A sector that was written since the last flush.
@@ -39,7 +49,36 @@ impl Disk {
             slots: [superblock.to_vec(), superblock.to_vec()],
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
+            damaged: BTreeSet::new(),
         }
+    }
+
+    /// Damages the block of a sector: its bits rot, or a write there is lost or lands elsewhere.
+    pub fn damage(&mut self, sector: u32) {
+        self.damaged.insert(sector / BLOCK);
+    }
+
+    /// Whether any of these sectors lies in a damaged block.
+    #[must_use]
+    pub fn is_damaged(&self, sectors: Range<u32>) -> bool {
+        self.damaged.range(sectors.start / BLOCK..sectors.end.div_ceil(BLOCK)).next().is_some()
+    }
+
+    /// These sectors were written: what is left of a block that was damaged stays so. Returns whether any
+    /// is whole again.
+    pub fn mend(&mut self, sectors: Range<u32>) -> bool {
+        let end = self.sectors();
+        let before = self.damaged.len();
+        self.damaged.retain(|block| {
+            let whole = block * BLOCK..((block + 1) * BLOCK).min(end);
+            !(sectors.start <= whole.start && whole.end <= sectors.end)
+        });
+        self.damaged.len() < before
+    }
+
+    /// The disk's owner has put all of it in order.
+    pub fn mend_all(&mut self) {
+        self.damaged.clear();
     }
 
     /// Number of sectors.

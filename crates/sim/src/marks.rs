@@ -60,6 +60,8 @@ marks! {
     ProtocolChanged => "the protocol was changed",
     Stopped => "a volume was stopped",
     EarlierLivesSettled => "what was open from earlier lives of a replica that stays has settled",
+    DamageRead => "a disk was asked for a block that it had damaged",
+    DamageMended => "a block that a disk had damaged was written again",
     AssembledKnown => "a volume was put together that the coordinator knew",
     AssembledAnew => "a volume went on from its disks alone, in a new era",
     AssembledUnclean => "so did one whose last primary had not detached",

@@ -33,6 +33,8 @@ pub enum Fault {
     Takeover,
     /// A disk fails some of its actions for a while.
     DiskErrors,
+    /// A disk holds something else than was written: bits rot, a write is lost or lands elsewhere.
+    Damage,
     /// A disk has no space left for a while.
     DiskFull,
     /// A disk is slow for a while, or stands still.
@@ -154,6 +156,9 @@ impl Profile {
         if !faults.is_empty() && Random::new(seed ^ 0x6c61_796f).chance(150) {
             faults.push((Fault::Layout, 5));
         }
+        if !faults.is_empty() && Random::new(seed ^ 0x726f_7400).chance(250) {
+            faults.push((Fault::Damage, 12));
+        }
         let mut era = Random::new(seed ^ 0x6572_6173);
         if !faults.is_empty() && era.chance(400) {
             faults.push((Fault::Assembly, era.between(2, 15)));
@@ -176,7 +181,7 @@ impl Profile {
             geometry,
             settings,
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
-            operations: r.between(200, 1200),
+            operations: r.between(200, 1200) * 3 / 2,
             think,
             mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
             durable: r.pick(&[0, 0, 30, 300]),

@@ -200,7 +200,7 @@ impl Cluster {
     fn carry_out(&mut self, replica: usize, pending: &mut Pending) {
         let lost = self.sabotage == Some(Sabotage::LoseWrites) && self.random.chance(20);
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
-        let fails = pending.fails;
+        let mut fails = pending.fails;
         let mut taken: Vec<(u32, Cell)> = Vec::new();
         let mut copied = false;
         let slot = &mut self.replicas[replica];
@@ -209,6 +209,10 @@ impl Cluster {
             Work::Read { first, count } => {
                 let sectors = *first..*first + *count;
                 let disk = &slot.disk;
+                if disk.is_damaged(sectors.clone()) {
+                    self.marks.reach(Mark::DamageRead);
+                    fails = fails.or(Some(DiskError::Medium));
+                }
                 let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
                 outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));
             }
@@ -220,6 +224,10 @@ impl Cluster {
                         slot.disk.put(sector, *cell);
                         taken.push((sector, *cell));
                     }
+                }
+                let end = *first + cells.len() as u32;
+                if fails.is_none() && slot.disk.mend(*first..end) {
+                    self.marks.reach(Mark::DamageMended);
                 }
             }
             Work::Flush { .. } => {}

@@ -80,6 +80,7 @@ impl Cluster {
                 let per_mille = self.random.pick(&[10, 200, 1000]);
                 self.replicas[replica].health.errors = (until, per_mille);
             }
+            Fault::Damage => self.damage_disk(replica),
             Fault::DiskFull => self.replicas[replica].health.full_until = until,
             Fault::SlowDisk if self.random.chance(500) => {
                 self.replicas[replica].health.frozen_until = until;
@@ -96,6 +97,24 @@ impl Cluster {
             Fault::Detach => self.command_somewhere(Command::Detach),
             Fault::NoConnections => self.no_connections_until = until,
             Fault::SlowNetwork => self.slow_network_until = until,
+        }
+    }
+
+    /// Damages some blocks of a disk that no other replica of its mirror has damaged.
+    fn damage_disk(&mut self, replica: usize) {
+        let mirror = self.replicas[replica].mirror;
+        for _ in 0..self.random.between(1, 4) {
+            let sectors = u64::from(self.replicas[replica].disk.sectors());
+            // Most requests are near the start.
+            let reach = if self.random.chance(800) { sectors.min(64) } else { sectors };
+            let sector = self.random.below(reach) as u32;
+            let of_mirror = self.replicas.iter().filter(|slot| slot.mirror == mirror);
+            let is_damaged = of_mirror
+                .filter(|slot| sector < slot.disk.sectors())
+                .any(|slot| slot.disk.is_damaged(sector..sector + 1));
+            if !is_damaged {
+                self.replicas[replica].disk.damage(sector);
+            }
         }
     }
 
@@ -211,6 +230,7 @@ impl Cluster {
         for slot in &mut self.replicas {
             slot.health = super::disks::Health::default();
             slot.disk.extend(needed as u32);
+            slot.disk.mend_all();
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = self.nodes[node].paused_until.min(self.now);

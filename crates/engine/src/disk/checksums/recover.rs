@@ -32,7 +32,8 @@ pub(crate) fn recover(file: impl AsFd, area: Area, open: &[OpenRegions]) -> io::
     let floor = journal.iter().map(|block| block.floor).max().unwrap_or(0);
     let mut changes = Changes::default();
     for block in journal.iter().filter(|block| block.sequence > floor) {
-        for (number, sum) in &block.entries {
+        let blocks = area.length.div_ceil(BLOCK.into());
+        for (number, sum) in block.entries.iter().filter(|(number, _)| *number < blocks) {
             changes.set(*number, block.sequence, *sum);
         }
     }
