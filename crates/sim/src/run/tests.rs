@@ -55,7 +55,7 @@ fn finds(sabotage: Sabotage, most_operations: u64) -> Option<(&'static str, u64)
 #[test]
 fn every_canary_is_found() {
     for sabotage in Sabotage::ALL {
-        let found = finds(sabotage, 100_000);
+        let found = finds(sabotage, 200_000);
         println!("{sabotage:?}: {found:?}");
         assert!(found.is_some(), "{sabotage:?} was not found");
     }
