@@ -177,4 +177,6 @@ fn blocks_are_compared_and_unknown_ones_become_known() {
     checksums.zeroed(&(B + 512..3 * B));
     assert_eq!(checksums.check(2 * B, &[0; BLOCK as usize]), Ok(()));
     assert_eq!(checksums.check(2 * B, &data[..BLOCK as usize]), Err(2));
+    checksums.zeroed(&(100 * B..9000 * B));
+    assert_eq!(*checksums.entry(5000).unwrap().0, 0, "it was not known, and takes no page");
 }
