@@ -142,7 +142,10 @@ story)
     ;;
 esac
 if [ "$killed" = primary ]; then
-    kill $fio 2> /dev/null || true # it has lost its server, as it must
+    # It has lost its server, as it must. Its engine may then ask a dead connection for ever, and fill the disk with
+    # what it says of that, whatever it is told.
+    pkill -KILL -P $fio || true
+    kill -KILL $fio 2> /dev/null || true
     wait $fio || true
 else
     kill -0 $fio 2> /dev/null || { cat "$work/fio.out"; die "fio saw an error"; }
