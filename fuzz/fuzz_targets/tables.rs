@@ -3,6 +3,8 @@
 //! changed and its checksum made right again. What is accepted is the same when it is written again.
 #![no_main]
 
+use std::sync::LazyLock;
+
 use evenkeel_core::ReplicaId;
 use evenkeel_core::replica::FoundPage;
 use evenkeel_format::{
@@ -12,11 +14,11 @@ use evenkeel_fuzz::{patch, seal, tables};
 use libfuzzer_sys::fuzz_target;
 
 const REPLICA: ReplicaId = ReplicaId(2);
+static SOUND: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(tables);
 
 fuzz_target!(|input: &[u8]| {
     let Some((mode, rest)) = input.split_first() else { return };
-    let (name, place) = tables()[usize::from(mode / 2) % tables().len()].clone();
-    let mut bytes = place;
+    let (name, mut bytes) = SOUND[usize::from(mode / 2) % SOUND.len()].clone();
     if mode & 1 == 0 {
         bytes = rest.to_vec();
     } else {
