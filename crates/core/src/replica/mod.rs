@@ -165,12 +165,13 @@ impl<P: Payload> Replica<P> {
     #[must_use]
     pub fn is_to_be_copied(&self, offset: u64) -> bool {
         let block = self.intents.blocks(offset, 1);
+        self.rebuild_of_all().is_some_and(|rebuild| rebuild.is_learning() || rebuild.lacks(&block))
+    }
+
+    /// The rebuild under way, if all of the replica is copied: no bitmap says what it lacks.
+    fn rebuild_of_all(&self) -> Option<&Rebuild> {
         let lacks_all = self.record().is_some_and(|record| record.missing_since.is_none());
-        lacks_all
-            && self
-                .rebuild
-                .as_ref()
-                .is_some_and(|rebuild| rebuild.is_learning() || rebuild.lacks(&block))
+        self.rebuild.as_ref().filter(|_| lacks_all)
     }
 
     /// The replica's state.

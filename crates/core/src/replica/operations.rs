@@ -153,9 +153,8 @@ impl<P: Payload> Replica<P> {
     /// one source and not to another one.)
     fn comes_with_the_copy(&self, action: &DiskAction<P>) -> bool {
         let Some((offset, length, true)) = action.range() else { return false };
-        let lacks_all = self.record().is_some_and(|record| record.missing_since.is_none());
         let blocks = self.intents.blocks(offset, length);
-        lacks_all && self.rebuild.as_ref().is_some_and(|rebuild| rebuild.is_to_copy(&blocks))
+        self.rebuild_of_all().is_some_and(|rebuild| rebuild.is_to_copy(&blocks))
     }
 
     fn is_inside(&self, offset: u64, length: u32, most: u32) -> bool {

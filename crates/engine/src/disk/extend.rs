@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use evenkeel_core::{Generation, ReplicaState, View};
 use evenkeel_format::{Superblock, disk_length, metadata_offset};
 
+use super::metadata::write_at;
 use super::{Area, Disk, Step};
 use crate::api::{EngineError, RoomStep};
 
@@ -93,15 +94,7 @@ impl Disk {
 }
 
 fn write_durably(file: impl AsFd, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match rustix::io::pwrite(&file, &bytes[done..], offset + done as u64) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => done += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    write_at(&file, bytes, offset)?;
     Ok(rustix::fs::fdatasync(file)?)
 }
 
