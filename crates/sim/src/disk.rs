@@ -20,6 +20,9 @@ const BLOCK: u32 = BLOCK_BYTES / SECTOR;
 pub struct Disk {
     cells: Vec<Cell>,
     unflushed: BTreeMap<u32, Unflushed>,
+    /// Sectors whose last contents a failed flush has dropped, with what is durable of them: reads still
+    /// find the new content, but no later flush makes it durable, and it goes when the process ends.
+    dropped: BTreeMap<u32, Cell>,
     writes: u64,
     slots: [Vec<u8>; 2],
     /// The two copies of the table of each slot of the intent log.
@@ -45,6 +48,7 @@ impl Disk {
         Self {
             cells: vec![HOLE; sectors as usize],
             unflushed: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             writes: 0,
             slots: [superblock.to_vec(), superblock.to_vec()],
             tables: BTreeMap::new(),
@@ -112,7 +116,9 @@ impl Disk {
     /// What the sector would return if only flushed data were there.
     #[must_use]
     pub fn durable_content(&self, sector: u32) -> Cell {
-        match self.unflushed.get(&sector).map_or(self.cell(sector), |u| u.durable) {
+        let unflushed = self.unflushed.get(&sector).map(|unflushed| unflushed.durable);
+        let durable = unflushed.or_else(|| self.dropped.get(&sector).copied());
+        match durable.unwrap_or(self.cell(sector)) {
             HOLE => ZERO,
             cell => cell,
         }
@@ -121,7 +127,8 @@ impl Disk {
     /// Writes one sector into the cache.
     pub fn put(&mut self, sector: u32, cell: Cell) {
         self.writes += 1;
-        let durable = std::mem::replace(&mut self.cells[sector as usize], cell);
+        let before = std::mem::replace(&mut self.cells[sector as usize], cell);
+        let durable = self.dropped.remove(&sector).unwrap_or(before);
         let unflushed =
             self.unflushed.entry(sector).or_insert(Unflushed { durable, later: Vec::new() });
         unflushed.later.push((self.writes, cell));
@@ -143,6 +150,29 @@ impl Disk {
             unflushed.later.drain(..covered);
             !unflushed.later.is_empty()
         });
+    }
+
+    /// The flush that began at this mark has failed, and what it covered counts as clean from now on, as
+    /// an operating system has it whose write-back failed.
+    pub fn drop_unflushed(&mut self, mark: u64) {
+        let dropped = &mut self.dropped;
+        self.unflushed.retain(|sector, unflushed| {
+            let is_covered = unflushed.later.last().is_none_or(|(number, _)| *number <= mark);
+            if is_covered {
+                dropped.insert(*sector, unflushed.durable);
+            }
+            !is_covered
+        });
+    }
+
+    /// The process ends: returns the sectors of which a failed flush had dropped the content, and which
+    /// went back to an older one.
+    pub fn forget_dropped(&mut self, random: &mut Random) -> Vec<u32> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let gone = dropped.into_iter().filter(|_| random.chance(700));
+        let gone: Vec<_> = gone.collect();
+        gone.iter().for_each(|(sector, durable)| self.cells[*sector as usize] = *durable);
+        gone.into_iter().map(|(sector, _)| sector).collect()
     }
 
     /// Power is lost: returns the sectors that went back to older contents.

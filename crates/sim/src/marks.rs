@@ -35,6 +35,8 @@ marks! {
     DetachedUnclean => "a volume was detached with a replica that did not answer",
     LostWrites => "a primary ended because its last replica lost writes",
     UnflushedLost => "a machine crash took back writes of an in-sync replica",
+    FlushLost => "what a failed flush had covered was gone when the process ended",
+    SectorTorn => "a power cut tore a sector, which can't be read",
     TornSuperblock => "a replica started from one good superblock of two",
     SwapUnanswered => "a committed swap was not answered",
     SwapLost => "a swap was refused because the view had changed",

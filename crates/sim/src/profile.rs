@@ -119,6 +119,10 @@ pub struct Profile {
     pub connect_failures: u64,
     /// Of 1,000,000 disk actions, how many fail in passing.
     pub disk_errors: u64,
+    /// Whether what a failed flush covered is lost although a later one succeeds.
+    pub failed_flushes_lose: bool,
+    /// Of 1,000 sectors that a power cut takes back, how many it tears: they can't be read.
+    pub torn: u64,
     /// Kinds of faults with their weights.
     pub faults: Vec<(Fault, u64)>,
     /// Mean time between two faults.
@@ -163,6 +167,7 @@ impl Profile {
         if !faults.is_empty() && era.chance(400) {
             faults.push((Fault::Assembly, era.between(2, 15)));
         }
+        let mut losses = Random::new(seed ^ 0x6c6f_7373);
         let think = r.magnitude(MICROSECOND, lease / 50);
         let longest = r.between(1, 8) as u32;
         let mut layout = layout(r, geometry, longest);
@@ -195,6 +200,8 @@ impl Profile {
             coordinator_node: r.chance(600).then(|| r.index(nodes)),
             connect_failures: r.pick(&[0, 0, 50, 300]),
             disk_errors: r.pick(&[0, 0, 0, 100, 2000]),
+            failed_flushes_lose: losses.chance(400),
+            torn: losses.pick(&[0, 0, 30, 300]),
             faults,
             forces: era.chance(500),
             fault_pause: r.magnitude(lease / 20, lease * 2),

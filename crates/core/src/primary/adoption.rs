@@ -110,6 +110,7 @@ impl<P: Payload> Primary<P> {
         peer.ready = false;
         peer.ping = None;
         peer.failing = None;
+        peer.has_failed_flush = false;
         peer.failed_reads = 0;
         peer.lacks_writes = false;
         peer.late = false;

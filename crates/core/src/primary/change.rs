@@ -95,6 +95,13 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// A replica could not make durable what it has, or may have.
+    pub(super) fn failed_flush(&mut self, replica: ReplicaId) {
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.has_failed_flush = true;
+        }
+    }
+
     pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
         let cause = Cause::Operator;
         let edit = match command {

@@ -105,6 +105,8 @@ pub struct Primary<P> {
     rewritten: u64,
     verify: Option<Verify>,
     suspension: Option<Suspension>,
+    /// Since when requests have waited in a suspension that has ended without an answer to any of them.
+    unanswered_since: Option<Instant>,
     /// The highest-numbered write that was acknowledged, or that failed and may be seen.
     acknowledged: Sequence,
     /// The highest-numbered write that a finished flush covers.
@@ -177,6 +179,7 @@ impl<P: Payload> Primary<P> {
             rewritten: 0,
             verify: None,
             suspension: None,
+            unanswered_since: None,
             acknowledged: Sequence(0),
             flushed: Sequence(0),
             last_number: 0,
@@ -295,7 +298,10 @@ impl<P: Payload> Primary<P> {
             Message::Refused { adopted, sequence } => {
                 self.refused(cx, replica, adopted, sequence);
             }
-            Message::DiskFailed { failure, .. } => self.disk_failed(replica, failure),
+            Message::DiskFailed { failure, .. } => {
+                self.failed_flush(replica);
+                self.disk_failed(replica, failure);
+            }
             Message::Received { id } => self.received(cx, replica, id.sequence),
             Message::Done { id, result } => self.done(cx, replica, id.sequence, result),
             Message::Data { id } => self.data(cx, replica, id.sequence, payload),

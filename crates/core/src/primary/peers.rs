@@ -41,6 +41,9 @@ pub(super) struct Peer {
     pub renewed_at: Option<Sequence>,
     /// It has left something unanswered for longer than the deadline.
     pub late: bool,
+    /// Its disk failed to make something durable in this life: what it wrote before may be gone when its
+    /// process ends, whatever a later flush says.
+    pub has_failed_flush: bool,
     /// Its disk failed; it leaves as soon as another replica can go on without it.
     pub failing: Option<Cause>,
     /// It has failed an acknowledged write that the others have finished with.
@@ -190,6 +193,7 @@ impl<P: Payload> Primary<P> {
                     lost: false,
                     renewed_at: None,
                     late: false,
+                    has_failed_flush: false,
                     failing: None,
                     lacks_writes: false,
                     ready: false,

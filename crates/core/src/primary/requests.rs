@@ -178,6 +178,7 @@ impl<P: Payload> Primary<P> {
         let Some(request) = self.requests.get_mut(&number) else { return };
         let succeeded = request.error.is_none();
         if let Some(client) = request.client.take() {
+            self.unanswered_since = None;
             let result = request.outcome();
             cx.effects.push(PrimaryEffect::Reply { request: client, result });
         }

@@ -183,7 +183,8 @@ impl<P: Payload> Primary<P> {
         }
         let Some(peer) = self.peers.get(&replica) else { return };
         let Some((incarnation, boot)) = peer.life else { return };
-        let has_rebooted = peer.relied_on_boot != Some(boot);
+        // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
+        let has_rebooted = peer.relied_on_boot != Some(boot) || peer.has_failed_flush;
         let may_have_lost = has_rebooted && self.acknowledged > self.flushed;
         if !may_have_lost {
             self.forget_life(replica, has_rebooted);

@@ -45,7 +45,9 @@ impl<P: Payload> Primary<P> {
     /// Follows the obstacle, and ends waits that took too long.
     pub(super) fn watch_obstacle(&mut self, cx: &mut Context<'_, P>) {
         let Some(why) = self.obstacle(cx.now) else {
-            if self.suspension.take().is_some_and(|s| s.why != Waiting::Start) {
+            if let Some(ended) = self.suspension.take().filter(|s| s.why != Waiting::Start) {
+                let is_awaited = self.requests.values().any(|request| request.client.is_some());
+                self.unanswered_since = is_awaited.then_some(ended.since);
                 cx.note(Note::Resumed);
             }
             return;
@@ -55,9 +57,11 @@ impl<P: Payload> Primary<P> {
             if why != Waiting::Start {
                 cx.note(Note::Suspended(why));
             }
-            // One wait, however often its reason changes: otherwise it has no bound.
+            // One wait, however often its reason changes, or is gone for too short a time to answer
+            // anybody: otherwise it has no bound.
             let before = self.suspension.take().filter(|s| s.why != Waiting::Start);
-            let since = before.map_or(cx.now, |before| before.since);
+            let since = before.map(|before| before.since).or(self.unanswered_since.take());
+            let since = since.unwrap_or(cx.now);
             self.suspension = Some(Suspension { why, since, asked_at: cx.now, failing: None });
         }
         let (patience, error) = self.patience(why);

@@ -122,6 +122,8 @@ impl<P: Payload> Replica<P> {
         let Some((_, waiters)) = self.flushes.running.take() else { return };
         if let Err(error) = outcome {
             self.flushes.broken = Some(error);
+            // Also those who did not ask: a primary that relies on this disk must not believe its next life.
+            self.tell_disk_failed(cx, error.into());
         }
         self.rebuild_flush_ended(cx, outcome.is_ok());
         self.answer_flush(cx, waiters, outcome);

@@ -75,6 +75,10 @@ impl<P: Payload> Replica<P> {
         for (link, session, opener) in ready {
             self.sessions.insert(link, Session::Open(session, opener));
             cx.send(link, Message::SessionOpened { session, report: self.report() }, None);
+            if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
+                let (generation, failure) = (self.view.generation, error.into());
+                cx.send(link, Message::DiskFailed { generation, failure }, None);
+            }
         }
     }
 

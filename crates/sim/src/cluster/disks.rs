@@ -270,6 +270,9 @@ impl Cluster {
             Work::Flush { mark } if succeeds && self.sabotage != Some(Sabotage::IgnoreFlushes) => {
                 slot.disk.flushed(*mark);
             }
+            Work::Flush { mark } if !succeeds && self.profile.failed_flushes_lose => {
+                slot.disk.drop_unflushed(*mark);
+            }
             Work::Save { save, generation } if succeeds => {
                 if self.sabotage != Some(Sabotage::ForgetViews) {
                     slot.store.advance(save, &mut slot.disk);
@@ -321,13 +324,33 @@ impl Cluster {
         }
     }
 
+    /// The process of a replica has ended: what a failed flush had dropped is gone.
+    pub(super) fn forget_dropped(&mut self, replica: usize) {
+        let lost = self.replicas[replica].disk.forget_dropped(&mut self.random);
+        if !lost.is_empty() {
+            self.marks.reach(Mark::FlushLost);
+            self.loses(replica, &lost);
+        }
+    }
+
     pub(super) fn power_cut_disk(&mut self, replica: usize) {
-        let slot = &mut self.replicas[replica];
-        let lost = slot.disk.power_cut(&mut self.random);
+        let lost = self.replicas[replica].disk.power_cut(&mut self.random);
+        self.loses(replica, &lost);
+        for sector in lost {
+            let is_torn = self.profile.torn > 0 && self.random.chance(self.profile.torn);
+            if is_torn && self.can_damage(replica, sector) {
+                self.marks.reach(Mark::SectorTorn);
+                self.replicas[replica].disk.damage(sector);
+            }
+        }
+    }
+
+    /// A disk has gone back to older contents of these sectors.
+    fn loses(&mut self, replica: usize, lost: &[u32]) {
         if lost.is_empty() {
             return;
         }
-        for sector in &lost {
+        for sector in lost {
             self.order.forget(replica, *sector);
         }
         let record = self.coordinator.newest().replica(self.replicas[replica].id);
@@ -335,13 +358,10 @@ impl Cluster {
         // next view does not make it in-sync, its losses are forgotten.
         if record.is_some_and(|(_, r)| r.state.takes_writes()) {
             self.marks.reach(Mark::UnflushedLost);
-            self.replicas[replica].lost.extend(lost.iter());
+            self.replicas[replica].lost.extend(lost);
         }
         self.log(|| {
-            format!(
-                "the disk of replica {replica} loses unflushed writes of {} sectors",
-                lost.len()
-            )
+            format!("the disk of replica {replica} loses unflushed writes of {} sectors", lost.len())
         });
     }
 

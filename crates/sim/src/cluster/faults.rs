@@ -100,22 +100,26 @@ impl Cluster {
         }
     }
 
-    /// Damages some blocks of a disk that no other replica of its mirror has damaged.
+    /// Damages some blocks of a disk.
     fn damage_disk(&mut self, replica: usize) {
-        let mirror = self.replicas[replica].mirror;
         for _ in 0..self.random.between(1, 4) {
             let sectors = u64::from(self.replicas[replica].disk.sectors());
             // Most requests are near the start.
             let reach = if self.random.chance(800) { sectors.min(64) } else { sectors };
             let sector = self.random.below(reach) as u32;
-            let of_mirror = self.replicas.iter().filter(|slot| slot.mirror == mirror);
-            let is_damaged = of_mirror
-                .filter(|slot| sector < slot.disk.sectors())
-                .any(|slot| slot.disk.is_damaged(sector..sector + 1));
-            if !is_damaged {
+            if self.can_damage(replica, sector) {
                 self.replicas[replica].disk.damage(sector);
             }
         }
+    }
+
+    /// Whether no replica of its mirror has damaged this sector: what is damaged everywhere is lost.
+    pub(super) fn can_damage(&self, replica: usize, sector: u32) -> bool {
+        let mirror = self.replicas[replica].mirror;
+        let mut others = self.replicas.iter().filter(|slot| slot.mirror == mirror);
+        !others.any(|slot| {
+            sector < slot.disk.sectors() && slot.disk.is_damaged(sector..sector + 1)
+        })
     }
 
     fn cut_some_link(&mut self, darkness: Time) {

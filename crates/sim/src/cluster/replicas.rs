@@ -230,6 +230,7 @@ impl Cluster {
             self.drop_links(party, power);
         }
         self.end_disk_actions(replica);
+        self.forget_dropped(replica);
         if power {
             self.power_cut_disk(replica);
         }

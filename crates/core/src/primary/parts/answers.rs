@@ -88,7 +88,11 @@ impl<P: Payload> Primary<P> {
         }
         part.failed |= bit;
         part.failure = Some(failure);
-        match part.action.read_range() {
+        let (range, is_durable) = (part.action.read_range(), part.action.is_durable());
+        if is_durable {
+            self.failed_flush(replica);
+        }
+        match range {
             Some(range) if failure == Failure::Medium => self.read_failed(replica, range),
             _ => self.disk_failed(replica, failure),
         }

@@ -207,6 +207,7 @@ impl<P: Payload> Primary<P> {
         let last = self.peers.get(&replica).map(|peer| self.last_write(peer.mirror));
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.renewed_at = last;
+        peer.has_failed_flush = false;
         let (mirror, bit) = (peer.mirror, peer.bit());
         let parts = self.parts.values_mut().filter(|part| part.mirror == mirror);
         for part in parts.filter(|part| !part.action.is_read()) {
