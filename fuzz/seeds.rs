@@ -43,7 +43,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     let report = ReplicaReport {
         replica: ReplicaId(2),
         incarnation: Incarnation(5),
-        saved_life: Incarnation(4),
+        is_old_copy: false,
         boot: BootId(1),
         generation,
         lineage: Lineage(11),
@@ -63,8 +63,14 @@ fn messages() -> Vec<(&'static str, Message)> {
         vec![Extent { length: 512, allocated: true }, Extent { length: 1024, allocated: false }];
     let content = CopyContent::Data;
     vec![
-        ("open_primary", Message::OpenSession { session, opener: Opener::Primary(primary) }),
-        ("open_copier", Message::OpenSession { session, opener: Opener::Copier(ReplicaId(1)) }),
+        ("open_primary", {
+            let (opener, named_lives) = (Opener::Primary(primary), Lives::of([Incarnation(4)]));
+            Message::OpenSession { session, opener, named_lives }
+        }),
+        ("open_copier", {
+            let (opener, named_lives) = (Opener::Copier(ReplicaId(1)), Lives::default());
+            Message::OpenSession { session, opener, named_lives }
+        }),
         ("opened", Message::SessionOpened { session, report }),
         ("adopt", Message::Adopt { view: Box::new(view()) }),
         ("refused", Message::Refused { adopted: generation, sequence: Some(Sequence(4)) }),

@@ -20,6 +20,7 @@
 pub mod assembly;
 pub mod block_set;
 pub mod ids;
+pub mod lives;
 pub mod message;
 pub mod operation;
 mod pace;
@@ -34,6 +35,7 @@ pub mod time;
 pub mod view;
 
 pub use ids::*;
+pub use lives::Lives;
 pub use message::{Message, OperationId};
 pub use operation::{Extent, Operation, Reply, RequestError};
 pub use payload::Payload;

@@ -5,6 +5,7 @@
 
 use crate::block_set::PageBits;
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::operation::{Extent, RequestError};
 use crate::view::{ReplicaState, View};
 
@@ -33,9 +34,9 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// Its present life.
     pub incarnation: Incarnation,
-    /// The life in which its superblocks were last saved: who puts an old copy of a disk back has
-    /// an older one there than the view knows.
-    pub saved_life: Incarnation,
+    /// Whether its superblocks do not know the life that the opener's view names: then an old copy of its
+    /// disk was put back.
+    pub is_old_copy: bool,
     /// The boot of its machine.
     pub boot: BootId,
     /// The generation that it has adopted.
@@ -80,6 +81,9 @@ pub enum Message {
         session: SessionNumber,
         /// Who.
         opener: Opener,
+        /// Which life of the replica a primary's view names, and which ones views may name that it could not
+        /// learn of; none to copy.
+        named_lives: Lives,
     },
     /// The session is open.
     SessionOpened {

@@ -117,6 +117,8 @@ pub enum Cause {
     /// The volume was put together from its disks, and this replica counted. Until it has adopted that,
     /// it may go on in the era before, unseen (V7).
     Unconfirmed,
+    /// Its disk is an old copy, which was put back: saved in an earlier life than the volume knows.
+    OldCopy,
     /// It is larger than the volume, which had grown on a side that was not kept.
     TooLarge,
 }
@@ -409,7 +411,7 @@ impl View {
         self.may_leave(id)?;
         self.set_state(id, state)?;
         self.record_mut(id)?.cause = cause;
-        if cause == Cause::OtherLineage {
+        if matches!(cause, Cause::OtherLineage | Cause::OldCopy) {
             self.distrust(id)?;
         }
         Ok(())

@@ -120,7 +120,7 @@ fn assembled(cluster: &Cluster, mark: u128) -> View {
     let view = cluster.newest.clone();
     let found = view.replicas().map(|(_, record)| Present {
         replica: record.id,
-        life: record.incarnation,
+        lives: Lives::of([record.incarnation]),
         view: &view,
         node: record.node,
     });

@@ -75,7 +75,7 @@ impl Bench {
             incarnation: Incarnation(1),
             boot: BootId(1),
             view: view(1, OLD),
-            saved_life: Incarnation(1),
+            lives: Lives::of([Incarnation(1)]),
             // All of it, so that writes begin at once.
             open_regions: vec![OpenRegions { slot: 0, region: 1 << 20, open: vec![0] }],
             missing: Vec::new(),
@@ -100,7 +100,14 @@ impl Bench {
 
     fn open(&mut self, link: u64, session: u64, opener: Opener) -> Vec<ReplicaEffect<Data>> {
         self.step(ReplicaEvent::LinkOpened { link: LinkId(link) });
-        self.say(link, Message::OpenSession { session: SessionNumber(session), opener })
+        self.say(
+            link,
+            Message::OpenSession {
+                session: SessionNumber(session),
+                opener,
+                named_lives: Lives::of([Incarnation(1)]),
+            },
+        )
     }
 
     fn disk_done(&mut self, ticket: DiskTicket) -> Vec<ReplicaEffect<Data>> {
@@ -212,9 +219,11 @@ fn after_a_failed_flush_none_succeeds() {
     bench.open(1, 1, Opener::Primary(OLD));
     let flush = |n| Message::Flush { id: id(1, n), covers: Sequence(0) };
     let first = ticket(&bench.say(1, flush(1)));
-    let failed = Message::Done { id: id(1, 1), result: Err(Failure::Medium) };
+    let (generation, failure) = (Generation(1), Failure::Medium);
+    let told = Message::DiskFailed { generation, failure };
+    let failed = Message::Done { id: id(1, 1), result: Err(failure) };
     let outcome = Err(DiskError::Medium);
-    assert_eq!(said(&bench.step(ReplicaEvent::Disk { ticket: first, outcome })), [failed]);
+    assert_eq!(said(&bench.step(ReplicaEvent::Disk { ticket: first, outcome })), [told, failed]);
     let failed = Message::Done { id: id(1, 2), result: Err(Failure::Medium) };
     assert_eq!(said(&bench.say(1, flush(2))), [failed]);
 }
@@ -266,7 +275,7 @@ fn a_takeover_waits_for_running_work_then_for_the_lease_then_for_the_superblocks
     assert!(bench.step(ReplicaEvent::Tick).is_empty());
     bench.now = bench.replica.next_wakeup().expect("the end of the lease");
     let effects = bench.step(ReplicaEvent::Tick);
-    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(_))]));
+    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(..))]));
     assert!(said(&effects).is_empty());
     assert_eq!(said(&bench.disk_done(ticket(&effects))), [Message::Adopted { generation }]);
     assert!(matches!(said(&bench.say(1, write(1, 3, 0)))[..], [Message::Refused { .. }]));
@@ -279,7 +288,7 @@ fn an_old_primary_that_says_it_knows_is_not_waited_for() {
     bench.open(2, 1, Opener::Primary(NEW));
     assert!(actions(&bench.adopt(2, view(2, NEW))).is_empty());
     let effects = bench.say(1, Message::FenceConfirmed { generation: Generation(2) });
-    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(_))]));
+    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(..))]));
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl OpenReplica {
             incarnation: life.0,
             boot: life.1,
             view: superblock.view.clone(),
-            saved_life: superblock.life,
+            lives: superblock.lives,
             open_regions: metadata.open_regions,
             missing: metadata.missing,
             settings,

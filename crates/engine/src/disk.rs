@@ -16,8 +16,7 @@ mod zero;
 use std::time::Duration;
 
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Incarnation, Instant, Payload, ReplicaId,
-    VolumeId,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Instant, Payload, ReplicaId, VolumeId,
 };
 use evenkeel_format::{AllocationMap, Newest};
 
@@ -109,16 +108,14 @@ enum Progress {
 }
 
 impl Disk {
-    /// A disk whose superblocks name this life from their next save on.
+    /// A disk with what was found on it.
     pub(crate) fn open(
         file: SharedFile,
-        mut newest: Newest,
+        newest: Newest,
         tables: Tables,
         allocation: Option<AllocationMap>,
         recovered: Option<Recovered>,
-        life: Incarnation,
     ) -> Result<Self, EngineError> {
-        newest.superblock.life = life;
         let checksums =
             recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
         let layout = Layout::of(&file, &newest.superblock)?;
@@ -171,12 +168,12 @@ impl Disk {
         }
         match action {
             DiskAction::Map { offset, length } => self.map(&job, offset, length.into()),
-            DiskAction::SaveView(view) if !self.has_room_for(&view) => {
+            DiskAction::SaveView(view, _) if !self.has_room_for(&view) => {
                 self.fail(&job, Duration::ZERO, no_room())
             }
-            DiskAction::SaveView(view) => {
+            DiskAction::SaveView(view, lives) => {
                 let key = self.jobs.insert(job);
-                let refused = self.save(means, key, *view)?;
+                let refused = self.save(means, key, *view, lives)?;
                 let job = self.jobs.remove(key)?;
                 self.fail(&job, Duration::ZERO, refused)
             }
@@ -227,7 +224,7 @@ impl Disk {
             DiskAction::Flush => means.ring.flush(owner, &self.file),
             // Begun elsewhere.
             DiskAction::Map { .. }
-            | DiskAction::SaveView(_)
+            | DiskAction::SaveView(..)
             | DiskAction::SaveIntents(_)
             | DiskAction::SaveMissing(_) => {}
         }
@@ -372,7 +369,7 @@ fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
         DiskAction::Map { offset, length } => {
             (Kind::Map, *offset, u64::from(*length), Step::Read(0))
         }
-        DiskAction::SaveView(_) => (Kind::SaveView, 0, 0, Step::Save),
+        DiskAction::SaveView(..) => (Kind::SaveView, 0, 0, Step::Save),
         // What is to be written is put in its place when it is known.
         DiskAction::SaveIntents(_) => (Kind::SaveIntents, 0, 0, Step::Save),
         DiskAction::SaveMissing(_) => (Kind::SaveMissing, 0, 0, Step::Save),

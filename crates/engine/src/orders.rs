@@ -86,8 +86,8 @@ impl Worker {
         if self.replica_key(id, replica_id).is_some() {
             return Err(EngineError::AlreadyOpen);
         }
-        let (file, life) = (SharedFile::new(file), config.incarnation);
-        let disk = Disk::open(file, newest, tables, allocation, checksums, life)?;
+        let file = SharedFile::new(file);
+        let disk = Disk::open(file, newest, tables, allocation, checksums)?;
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
         let key =

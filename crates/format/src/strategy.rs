@@ -45,7 +45,7 @@ pub fn replica_states() -> impl Strategy<Value = ReplicaState> {
 
 /// Any cause.
 pub fn causes() -> impl Strategy<Value = Cause> {
-    (0..=13u8).prop_map(|code| cause_from_code(code).unwrap_or(Cause::None))
+    (0..=14u8).prop_map(|code| cause_from_code(code).unwrap_or(Cause::None))
 }
 
 fn layouts() -> impl Strategy<Value = IntentLayout> {

@@ -16,7 +16,7 @@ use crate::random::Random;
 const BLOCK: u32 = BLOCK_BYTES / SECTOR;
 
 /// One replica's disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Disk {
     cells: Vec<Cell>,
     unflushed: BTreeMap<u32, Unflushed>,
@@ -35,7 +35,7 @@ pub struct Disk {
 }
 
 /// A sector that was written since the last flush.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Unflushed {
     durable: Cell,
     later: Vec<(u64, Cell)>,

@@ -35,6 +35,8 @@ pub enum Fault {
     DiskErrors,
     /// A disk holds something else than was written: bits rot, a write is lost or lands elsewhere.
     Damage,
+    /// A disk is copied, or the copy that was made of it is put back in its place.
+    OldCopy,
     /// A disk has no space left for a while.
     DiskFull,
     /// A disk is slow for a while, or stands still.
@@ -164,8 +166,12 @@ impl Profile {
             faults.push((Fault::Damage, 12));
         }
         let mut era = Random::new(seed ^ 0x6572_6173);
+        let mut copies = Random::new(seed ^ 0x636f_7079);
         if !faults.is_empty() && era.chance(400) {
             faults.push((Fault::Assembly, era.between(2, 15)));
+        } else if !faults.is_empty() && copies.chance(250) {
+            // Never both: what a restored coordinator has forgotten can't tell an old disk.
+            faults.push((Fault::OldCopy, copies.between(5, 20)));
         }
         let mut losses = Random::new(seed ^ 0x6c6f_7373);
         let think = r.magnitude(MICROSECOND, lease / 50);

@@ -10,12 +10,14 @@ pub enum Sabotage {
     LoseWrites,
     /// Some reads return what was there before the last write.
     ReadStale,
-    /// Superblocks are not saved.
+    /// Some superblocks are not saved.
     ForgetViews,
     /// What a rebuild copies arrives as zeroes.
     CopyZeroes,
     /// A write is acknowledged to the client when it is sent.
     AcknowledgeEarly,
+    /// Clients' flushes are answered, and not asked of anybody.
+    AnswerFlushes,
     /// Some answers to clients are dropped.
     DropReplies,
     /// Some disk writes happen after they were answered.
@@ -26,24 +28,37 @@ pub enum Sabotage {
     CopyEverything,
     /// Pages of bitmaps are not saved.
     ForgetBits,
+    /// Who takes over calls all replicas in-sync that were.
+    TakeOverAll,
+    /// Some of what a rebuild copies is written after that was answered.
+    CopyLate,
+    /// A block changes by itself after its last read.
+    RotUnseen,
+    /// The old copy of a disk passes for the newest one.
+    PassOldCopies,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
     AssembleWithout,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
         Self::ForgetViews,
         Self::CopyZeroes,
         Self::AcknowledgeEarly,
+        Self::AnswerFlushes,
         Self::DropReplies,
         Self::WriteLate,
         Self::ForgetIntents,
         Self::CopyEverything,
         Self::ForgetBits,
+        Self::TakeOverAll,
+        Self::CopyLate,
+        Self::RotUnseen,
+        Self::PassOldCopies,
         Self::AssembleWithout,
     ];
 }

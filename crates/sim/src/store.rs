@@ -1,7 +1,7 @@
 //! A replica's superblocks, intent log and bitmaps on its simulated disk, in the shipped format.
 
 use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions};
-use evenkeel_core::{Incarnation, ReplicaId, View};
+use evenkeel_core::{Lives, ReplicaId, View};
 use evenkeel_format::{
     DATA_OFFSET, INTENT_SLOTS, IntentTable, NewestError, Slot, Superblock, TableCopy, decode_page,
     encode_page, metadata_offset, newest, newest_table,
@@ -17,7 +17,6 @@ pub struct Store {
     mirror: u32,
     sequence: u64,
     write_first: Slot,
-    life: Incarnation,
     /// Sequence and copy of the next table of each slot.
     tables: [(u64, TableCopy); INTENT_SLOTS as usize],
 }
@@ -27,8 +26,8 @@ pub struct Store {
 pub struct Found {
     /// The view in its superblocks.
     pub view: View,
-    /// The life in which they were saved.
-    pub saved_life: Incarnation,
+    /// The lives that they list.
+    pub lives: Lives,
     /// The open regions.
     pub open_regions: Vec<OpenRegions>,
     /// The pages of bitmaps.
@@ -65,10 +64,9 @@ impl Store {
             mirror,
             sequence: 0,
             write_first: Slot::A,
-            life: Incarnation(0),
             tables: [(0, TableCopy::A); INTENT_SLOTS as usize],
         };
-        let save = store.begin(view);
+        let save = store.begin(view, Lives::default());
         (store, save.bytes)
     }
 
@@ -80,11 +78,23 @@ impl Store {
         newest(a, b).ok().map(|newest| newest.superblock)
     }
 
-    /// What a starting replica finds on its disk; it begins this life.
+    /// Puts other lives into the superblocks of a disk.
+    ///
+    /// # Panics
+    /// If the format does not take them, as it does.
+    pub fn relabel(disk: &mut Disk, lives: Lives) {
+        if let Some(superblock) = Self::examine(disk) {
+            let superblock = Superblock { lives, ..superblock };
+            let bytes = superblock.encode().expect("the format takes every valid view").0;
+            (0..2).for_each(|slot| disk.write_slot(slot, &bytes, None));
+        }
+    }
+
+    /// What a starting replica finds on its disk.
     ///
     /// # Errors
     /// If neither slot can be used.
-    pub fn open(disk: &Disk, life: Incarnation) -> Result<(Self, Found), NewestError> {
+    pub fn open(disk: &Disk) -> Result<(Self, Found), NewestError> {
         let [a, b] = disk.slots();
         let newest = newest(a, b)?;
         let superblock = newest.superblock;
@@ -105,14 +115,13 @@ impl Store {
             mirror: superblock.mirror,
             sequence: superblock.sequence,
             write_first: newest.write_first,
-            life,
             tables,
         };
         let missing =
             disk.pages().filter_map(|((slot, page), bytes)| decode_page(bytes, slot, page));
         let found = Found {
             view: superblock.view,
-            saved_life: superblock.life,
+            lives: superblock.lives,
             open_regions,
             missing: missing.collect(),
             damaged: newest.damaged.is_some(),
@@ -130,11 +139,11 @@ impl Store {
         TableSave { place, bytes: table.encode() }
     }
 
-    /// Begins a save of this view.
+    /// Begins a save of this view and these lives.
     ///
     /// # Panics
     /// If the format does not take the view.
-    pub fn begin(&mut self, view: &View) -> Save {
+    pub fn begin(&mut self, view: &View, lives: Lives) -> Save {
         self.sequence += 1;
         let superblock = Superblock {
             sequence: self.sequence,
@@ -144,7 +153,7 @@ impl Store {
             mirror: self.mirror,
             data_offset: DATA_OFFSET,
             data_length: view.replica_size(),
-            life: self.life,
+            lives,
             saved: 0,
             metadata_offset: metadata_offset(view.replica_size()),
             has_checksums: false,

@@ -93,7 +93,7 @@ const MISSING_REFUSED: u16 = 4;
 /// The header's fields for a message.
 pub(crate) fn fields_of(message: &Message) -> Fields {
     match *message {
-        Message::OpenSession { session, opener } => {
+        Message::OpenSession { session, opener, .. } => {
             let code = match opener {
                 Opener::Primary(_) => OPENER_PRIMARY,
                 Opener::Copier(_) => OPENER_COPIER,
@@ -264,15 +264,16 @@ fn content_from(fields: &Fields) -> Option<CopyContent> {
 /// Appends a message's body, if it has one.
 pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
     match message {
-        Message::OpenSession { opener: Opener::Primary(primary), .. } => {
+        Message::OpenSession { opener: Opener::Primary(primary), named_lives, .. } => {
             out.put_u128(primary.node.0);
             out.put_u64(primary.incarnation.0);
+            named_lives.0.iter().for_each(|life| out.put_u64(life.0));
         }
         Message::OpenSession { opener: Opener::Copier(replica), .. } => out.put_u128(replica.0),
         Message::SessionOpened { report, .. } => {
             out.put_u128(report.replica.0);
             out.put_u64(report.incarnation.0);
-            out.put_u64(report.saved_life.0);
+            out.put_u8(u8::from(report.is_old_copy));
             out.put_u128(report.boot.0);
             out.put_u128(report.lineage.0);
             out.put_u64(report.size);

@@ -3,6 +3,7 @@
 
 use super::Side;
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::view::{Cause, PrimaryRecord, ReplicaRecord, ReplicaState, View};
 
 /// What a new era is begun with.
@@ -25,8 +26,8 @@ pub struct Start {
 pub struct Present<'a> {
     /// Which.
     pub replica: ReplicaId,
-    /// The life in which its superblocks were saved.
-    pub life: Incarnation,
+    /// The lives that its superblocks list.
+    pub lives: Lives,
     /// The view in them.
     pub view: &'a View,
     /// The node that has it.
@@ -185,7 +186,7 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
         let found = mirror.replicas.iter().filter_map(|record| find(present, record.id));
         let best = found.filter(was_in_sync).max_by_key(|found| found.view.generation);
         let Some(best) = best else { continue };
-        let (id, life) = (best.replica, best.life);
+        let (id, life) = (best.replica, best.lives.newest());
         // What they say of a replica that is in-sync already does not matter.
         let _ = next.admit(id, life);
         let _ = next.complete(id, life);
@@ -203,10 +204,10 @@ fn is_of(view: &View, head: &View) -> bool {
     view.generation <= head.generation && head.continues(view)
 }
 
-/// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it was
-/// saved in the life that the view names, since it became in-sync.
+/// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it lists the
+/// life that the view names, and was saved since it became in-sync.
 fn is_as_recorded(found: &Present<'_>, record: &ReplicaRecord) -> bool {
-    found.life == record.incarnation && found.view.generation >= record.since
+    found.lives.knows(record.incarnation) && found.view.generation >= record.since
 }
 
 /// Makes replicas stale that have to be copied as a whole. One that its mirror cannot do without is

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::view::{MirrorView, ReplicaRecord, ReplicaState};
 
 pub(super) const HERE: NodeId = NodeId(50);
@@ -23,12 +24,12 @@ pub(super) fn view(states: [ReplicaState; 3]) -> View {
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub replica: ReplicaId,
-    pub life: Incarnation,
+    pub lives: Lives,
     pub view: View,
 }
 
 pub(super) fn disk(id: u128, view: &View) -> Disk {
-    Disk { replica: ReplicaId(id), life: Incarnation(3), view: view.clone() }
+    Disk { replica: ReplicaId(id), lives: Lives::of([Incarnation(3)]), view: view.clone() }
 }
 
 pub(super) fn start(force: bool) -> Start {
@@ -39,9 +40,9 @@ pub(super) fn start(force: bool) -> Start {
 pub(super) fn present(disks: &[Disk]) -> Vec<Present<'_>> {
     disks
         .iter()
-        .map(|Disk { replica, life, view }| Present {
+        .map(|Disk { replica, lives, view }| Present {
             replica: *replica,
-            life: *life,
+            lives: *lives,
             view,
             node: HERE,
         })

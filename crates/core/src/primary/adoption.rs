@@ -13,6 +13,7 @@ impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
     pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
         let old = self.view.replace(view);
+        self.end_doubt_of_lives();
         let Some(view) = self.view.clone() else { return };
         self.update_peers(cx.now);
         if old.iter().any(|old| brings_anybody(old, &view)) {

@@ -55,6 +55,7 @@ impl<P: Payload> Primary<P> {
         view: View,
         edits: Vec<PendingEdit>,
     ) {
+        self.doubt_lives(&view);
         let call = CoordinatorCall(self.next_number());
         let view = Box::new(view);
         cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone() });

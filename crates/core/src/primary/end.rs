@@ -100,7 +100,7 @@ impl<P: Payload> Primary<P> {
         let error = match reason {
             EndReason::Fenced => RequestError::Fenced,
             EndReason::LostWrites => RequestError::LostWrites,
-            EndReason::NoData => RequestError::NoData,
+            EndReason::NoData | EndReason::OldCopy(_) => RequestError::NoData,
             EndReason::NoCoordinator => RequestError::NoCoordinator,
             EndReason::Detached
             | EndReason::DetachedUnclean

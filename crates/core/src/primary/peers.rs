@@ -24,8 +24,10 @@ pub(super) struct Peer {
     pub last_session: SessionNumber,
     /// Its life and its machine's, as it said in the last session.
     pub life: Option<(Incarnation, BootId)>,
-    /// The life in which its superblocks were last saved.
-    pub saved_life: Option<Incarnation>,
+    /// Lives that views would name that this primary has asked for, newest first.
+    pub doubted_lives: Vec<Incarnation>,
+    /// An old copy of its disk was put back, as it said in the last session.
+    pub is_old_copy: bool,
     /// The slots of its intent log in which it last said that regions are open, a bit each.
     pub open_slots: u32,
     /// The boot of its machine when operations could last be sent to it.
@@ -185,7 +187,8 @@ impl<P: Payload> Primary<P> {
                     link: PeerLink::Down,
                     last_session: SessionNumber(0),
                     life: None,
-                    saved_life: None,
+                    doubted_lives: Vec::new(),
+                    is_old_copy: false,
                     open_slots: 0,
                     relied_on_boot: None,
                     confirmed: None,

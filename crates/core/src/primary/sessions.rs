@@ -5,10 +5,11 @@ use super::change::Edit;
 use super::peers::{Peer, PeerLink};
 use super::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{Cause, ReplicaState};
+use crate::view::{Cause, ReplicaState, View};
 
 /// A replica whose sessions end this often without an answer is as good as gone.
 const MOST_UNANSWERED_SESSIONS: u32 = 3;
@@ -21,6 +22,7 @@ impl<P: Payload> Primary<P> {
     }
 
     pub(super) fn link_up(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
+        let named_lives = self.named_lives(replica);
         let wanted = self.peers.get_mut(&replica).filter(|p| p.link == PeerLink::Connecting);
         let Some(peer) = wanted else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
@@ -29,7 +31,8 @@ impl<P: Payload> Primary<P> {
         peer.link = PeerLink::Opening(link, cx.now);
         self.links.insert(link, replica);
         let opener = Opener::Primary(self.config.id);
-        cx.send(link, Message::OpenSession { session: peer.last_session, opener }, None);
+        let session = peer.last_session;
+        cx.send(link, Message::OpenSession { session, opener, named_lives }, None);
     }
 
     pub(super) fn link_down(
@@ -106,7 +109,7 @@ impl<P: Payload> Primary<P> {
             return self.other_lineage(cx, replica, link);
         }
         peer.life = Some((report.incarnation, report.boot));
-        peer.saved_life = Some(report.saved_life);
+        peer.is_old_copy = report.is_old_copy;
         peer.open_slots = report.open_slots;
         peer.link = PeerLink::Open(link);
         peer.opened_at = cx.now;
@@ -152,14 +155,43 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A stale replica may return. It keeps what it has if its superblocks are of a life that the
-    /// view knows: if not, an old copy of its disk may have been put back.
+    /// A stale replica may return. It keeps what it has, unless an old copy of its disk was put back.
     fn admit(&mut self, replica: ReplicaId, incarnation: Incarnation) {
-        let known = self.view.as_ref().and_then(|view| view.replica(replica));
-        let known_life = known.map(|(_, record)| record.incarnation);
-        let saved_life = self.peers.get(&replica).and_then(|peer| peer.saved_life);
-        let is_known = known_life == Some(incarnation) || known_life == saved_life;
+        let is_known = !self.is_old_copy(replica);
         self.edit(Edit::Admit { replica, incarnation, is_known });
+    }
+
+    /// Whether an old copy of a replica's disk was put back, and no view has admitted that life since.
+    pub(super) fn is_old_copy(&self, replica: ReplicaId) -> bool {
+        let named = self.named_lives(replica).newest();
+        let said =
+            |peer: &Peer| peer.is_old_copy && peer.life.is_some_and(|(life, _)| life != named);
+        self.peers.get(&replica).is_some_and(said)
+    }
+
+    /// The life that the view names, then those that this primary has asked for without an answer.
+    fn named_lives(&self, replica: ReplicaId) -> Lives {
+        let record = self.view.as_ref().and_then(|view| view.replica(replica));
+        let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
+        let doubted = self.peers.get(&replica).into_iter().flat_map(|peer| &peer.doubted_lives);
+        Lives::of([named].into_iter().chain(doubted.copied()))
+    }
+
+    /// Notes which lives a view would name that is about to be asked for: it may be committed, and this
+    /// primary not learn of it.
+    pub(super) fn doubt_lives(&mut self, proposed: &View) {
+        for (_, record) in proposed.replicas() {
+            let is_known = self.named_lives(record.id).0.contains(&record.incarnation);
+            if let Some(peer) = self.peers.get_mut(&record.id).filter(|_| !is_known) {
+                peer.doubted_lives.insert(0, record.incarnation);
+                peer.doubted_lives.truncate(Lives::MOST - 2);
+            }
+        }
+    }
+
+    /// A newer view is known: what was asked for in place of it can't be committed any more.
+    pub(super) fn end_doubt_of_lives(&mut self) {
+        self.peers.values_mut().for_each(|peer| peer.doubted_lives.clear());
     }
 
     /// The same life of a member is back: it gets what it has not answered.
@@ -178,14 +210,16 @@ impl<P: Payload> Primary<P> {
     /// An in-sync replica has had another life since. It leaves, unless nobody else has the data:
     /// then it stays if it can't have lost any (W5).
     fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
+        let is_old_copy = self.is_old_copy(replica);
         if self.has_sound_other(mirror, replica) {
-            return self.wants_to_leave(replica, Cause::Restarted);
+            let cause = if is_old_copy { Cause::OldCopy } else { Cause::Restarted };
+            return self.wants_to_leave(replica, cause);
         }
         let Some(peer) = self.peers.get(&replica) else { return };
         let Some((incarnation, boot)) = peer.life else { return };
         // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
         let has_rebooted = peer.relied_on_boot != Some(boot) || peer.has_failed_flush;
-        let may_have_lost = has_rebooted && self.acknowledged > self.flushed;
+        let may_have_lost = is_old_copy || has_rebooted && self.acknowledged > self.flushed;
         if !may_have_lost {
             self.forget_life(replica, has_rebooted);
             if has_rebooted {

@@ -51,6 +51,7 @@ impl<P: Payload> Primary<P> {
         let needed: Vec<_> =
             view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
         if self.view.as_ref() != Some(&view) {
+            self.end_doubt_of_lives();
             self.unadopted = view.unconfirmed().collect();
         }
         self.view = Some(view);
@@ -126,11 +127,16 @@ impl<P: Payload> Primary<P> {
     }
 
     fn has_sources(&self) -> bool {
-        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync).any(|id| self.is_open(id)))
+        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync).any(|id| self.is_usable(id)))
     }
 
     fn is_open(&self, replica: ReplicaId) -> bool {
         self.peers.get(&replica).is_some_and(|peer| peer.open_link().is_some())
+    }
+
+    /// Whether an in-sync replica answers, and is the one that the view knows.
+    fn is_usable(&self, replica: ReplicaId) -> bool {
+        self.is_open(replica) && !self.is_old_copy(replica)
     }
 
     /// Whether a replica has adopted a newer view than the one read. Another primary may have been at
@@ -154,7 +160,9 @@ impl<P: Payload> Primary<P> {
     /// Has a view committed in which this is the primary.
     fn take_office(&mut self, cx: &mut Context<'_, P>) {
         if !self.has_sources() {
-            return self.end(cx, EndReason::NoData);
+            let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync));
+            let old = in_sync.into_iter().find(|id| self.is_old_copy(*id));
+            return self.end(cx, old.map_or(EndReason::NoData, EndReason::OldCopy));
         }
         let Some(next) = self.inaugural_view() else { return };
         self.call_swap(cx, next);
@@ -171,6 +179,9 @@ impl<P: Payload> Primary<P> {
             let source = self.choose_source(&view, mirror)?;
             for record in &replicas.replicas {
                 let (state, cause) = match record.state {
+                    ReplicaState::InSync if self.is_old_copy(record.id) => {
+                        (ReplicaState::Stale, Cause::OldCopy)
+                    }
                     ReplicaState::InSync if !self.is_open(record.id) => {
                         (ReplicaState::Stale, Cause::Unreachable)
                     }
@@ -183,6 +194,9 @@ impl<P: Payload> Primary<P> {
                 };
                 let life = self.peers.get(&record.id).and_then(|peer| peer.life);
                 next.appoint(record.id, state, cause, life.map(|(incarnation, _)| incarnation));
+                if self.is_old_copy(record.id) {
+                    let _ = next.distrust(record.id);
+                }
             }
         }
         let slot = self.free_slot(next.intents.slots);
@@ -219,7 +233,7 @@ impl<P: Payload> Primary<P> {
             let is_here = record.node == self.config.id.node;
             (was_local, same_life, generation, is_here)
         };
-        let usable = view.mirrors[mirror].in_sync().filter(|record| self.is_open(record.id));
+        let usable = view.mirrors[mirror].in_sync().filter(|record| self.is_usable(record.id));
         usable.max_by_key(rank).map(|record| record.id)
     }
 

@@ -5,8 +5,10 @@
 //! either said that they know, or their lease is over; the view is durable in both superblocks;
 //! the answer.
 
+use super::sessions::LifeRecord;
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -172,7 +174,10 @@ impl<P: Payload> Replica<P> {
         let ticket = self.next_number();
         if let Some(adoption) = &mut self.adoption {
             adoption.phase = Phase::Saving(ticket);
-            cx.disk(ticket, DiskAction::SaveView(Box::new(adoption.view.clone())));
+            let named = adoption.view.replica(self.config.id);
+            let named = named.map_or(Incarnation(0), |(_, record)| record.incarnation);
+            self.lives = self.lives.followed_by(self.config.incarnation, &Lives::of([named]));
+            cx.disk(ticket, DiskAction::SaveView(Box::new(adoption.view.clone()), self.lives));
         }
     }
 
@@ -192,7 +197,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.unsaved_over = None;
-        self.config.saved_life = self.config.incarnation;
+        self.life_record = LifeRecord::Saved;
         let old = core::mem::replace(&mut self.view, adoption.view);
         self.intents_follow(cx, &old);
         let view = &self.view;

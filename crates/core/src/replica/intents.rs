@@ -38,6 +38,8 @@ pub(super) struct IntentWork {
     asked_at: Option<Instant>,
     /// The disk failed a save: it is not asked for another one before this moment.
     save_again_at: Option<Instant>,
+    /// When a save of bitmaps that has failed is tried again.
+    save_missing_again_at: Option<Instant>,
     /// When unused regions are looked for next.
     look_at: Option<Instant>,
     pub saves: u64,
@@ -63,7 +65,8 @@ impl IntentWork {
     pub fn next_wakeup(&self) -> Option<Instant> {
         let ask_again =
             self.asked_at.filter(|_| !self.waiting.is_empty()).map(|at| at + ASK_PERIOD);
-        [self.look_at, ask_again, self.save_again_at].into_iter().flatten().min()
+        let save_again = [self.save_again_at, self.save_missing_again_at];
+        [self.look_at, ask_again].into_iter().chain(save_again).flatten().min()
     }
 }
 
@@ -117,6 +120,7 @@ impl<P: Payload> Replica<P> {
     /// Takes the intent log and the bitmaps as far as they go now.
     pub(super) fn advance_intents(&mut self, cx: &mut Context<'_, P>) {
         self.intent_work.save_again_at.take_if(|at| *at <= cx.now);
+        self.intent_work.save_missing_again_at.take_if(|at| *at <= cx.now);
         while let Some(number) = self.intent_work.waiting.first().copied() {
             if !self.try_reserve(cx, number) {
                 break;
@@ -217,7 +221,9 @@ impl<P: Payload> Replica<P> {
 
     /// Saves pages of bitmaps that are not on the disk.
     pub(super) fn save_missing(&mut self, cx: &mut Context<'_, P>) {
-        if self.intent_work.saving_missing.is_some() || self.missing.is_saved() {
+        let work = &self.intent_work;
+        let is_at_work = work.saving_missing.is_some() || work.save_missing_again_at.is_some();
+        if is_at_work || self.missing.is_saved() {
             return;
         }
         let pages = self.missing.take_unsaved(MOST_PAGES);
@@ -241,6 +247,7 @@ impl<P: Payload> Replica<P> {
         self.intent_work.saving_missing = None;
         self.missing.saved(outcome.is_ok());
         if let Err(error) = outcome {
+            self.intent_work.save_missing_again_at = Some(cx.now + ASK_PERIOD);
             return self.tell_disk_failed(cx, error.into());
         }
         if !self.intent_work.waiting.is_empty() {

@@ -3,6 +3,7 @@
 use super::intent_log::OpenRegions;
 use super::missing::{FoundPage, MissingPage};
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::message::{Message, RebuildProgress};
 use crate::operation::Extent;
 use crate::settings::Settings;
@@ -120,8 +121,8 @@ pub enum DiskAction<P> {
         /// Bytes.
         length: u32,
     },
-    /// Make this view durable in both superblocks, one after the other.
-    SaveView(Box<View>),
+    /// Make this view durable in both superblocks, one after the other, with the replica's lives.
+    SaveView(Box<View>, Lives),
     /// Make this table of open regions durable, in its slot. One save at a time is asked for; the last
     /// one of the slot that succeeded must survive a crash during the next.
     SaveIntents(OpenRegions),
@@ -185,8 +186,8 @@ pub struct ReplicaConfig {
     pub boot: BootId,
     /// The view in its superblock.
     pub view: View,
-    /// The life in which the superblocks were last saved.
-    pub saved_life: Incarnation,
+    /// The lives that the superblocks list.
+    pub lives: Lives,
     /// The tables of open regions on its disk, of all slots that hold anything.
     pub open_regions: Vec<OpenRegions>,
     /// What its places for bitmaps hold.

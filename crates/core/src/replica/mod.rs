@@ -28,9 +28,10 @@ use self::intents::IntentWork;
 use self::missing::Missing;
 use self::operations::DataOperation;
 use self::rebuild::Rebuild;
-use self::sessions::{Confirmation, Session};
+use self::sessions::{Asked, Confirmation, LifeRecord, Session};
 use self::slots::IntentSlots;
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::range_lock::{LockNumber, RangeLock};
@@ -56,6 +57,9 @@ pub struct Replica<P> {
     intent_work: IntentWork,
     /// What other replicas lack, and this one while it is not in-sync.
     missing: Missing,
+    /// Those that the superblocks list, or will when they are saved next.
+    lives: Lives,
+    life_record: LifeRecord,
     adoption: Option<Adoption>,
     /// The last adoption could not be saved: the generation that the superblocks had before. Only that
     /// of `view` is the newer one, below which all is refused.
@@ -102,6 +106,11 @@ impl<P: Payload> Replica<P> {
         let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
             Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
         });
+        let life_record = match config.lives.newest() == config.incarnation {
+            true => LifeRecord::Saved,
+            false => LifeRecord::Unsaved,
+        };
+        let lives = config.lives;
         let mut replica = Self {
             config,
             view,
@@ -113,6 +122,8 @@ impl<P: Payload> Replica<P> {
             intents,
             intent_work: IntentWork::default(),
             missing,
+            lives,
+            life_record,
             adoption: None,
             unsaved_over: None,
             rebuild: None,
@@ -199,8 +210,8 @@ impl<P: Payload> Replica<P> {
         payload: Option<P>,
     ) {
         match message {
-            Message::OpenSession { session, opener } => {
-                self.open_session(cx, link, session, opener)
+            Message::OpenSession { session, opener, named_lives: named } => {
+                self.open_session(cx, link, Asked { session, opener, named });
             }
             Message::Adopt { view } => self.adopt(cx, link, *view),
             Message::Write { .. }
@@ -256,7 +267,9 @@ impl<P: Payload> Replica<P> {
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         self.disk_errors += u64::from(outcome.is_err());
-        if self.flushes.is_running(ticket) {
+        if self.life_record == LifeRecord::Saving(ticket) {
+            self.life_saved(cx, outcome.map(|_| ()));
+        } else if self.flushes.is_running(ticket) {
             self.flush_done(cx, outcome.map(|_| ()));
         } else if self.adoption.as_ref().is_some_and(|a| a.is_saving(ticket)) {
             self.view_saved(cx, outcome.map(|_| ()));

@@ -439,7 +439,7 @@ impl<P: Payload> DiskAction<P> {
             Self::Read { offset, length } | Self::Map { offset, length } => {
                 Some((*offset, *length, false))
             }
-            Self::Flush | Self::SaveView(_) | Self::SaveIntents(_) | Self::SaveMissing(_) => None,
+            Self::Flush | Self::SaveView(..) | Self::SaveIntents(_) | Self::SaveMissing(_) => None,
         }
     }
 }

@@ -17,6 +17,7 @@ use super::intents::MOST_PAGES;
 use super::{Context, DiskError, Replica, ReplicaEffect};
 use crate::block_set::BlockSet;
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::message::{Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
 use crate::pace::Pace;
 use crate::payload::Payload;
@@ -220,7 +221,8 @@ impl<P: Payload> Replica<P> {
             (Some(rebuild), Some(link)) => {
                 rebuild.source = Source::Opening(replica, link, cx.now);
                 let opener = Opener::Copier(id);
-                cx.send(link, Message::OpenSession { session: number, opener }, None);
+                let named_lives = Lives::default();
+                cx.send(link, Message::OpenSession { session: number, opener, named_lives }, None);
             }
             (Some(_), None) => self.lose_source(cx, RebuildWait::Source),
             (None, Some(link)) => cx.disconnect(link),

@@ -1,7 +1,8 @@
 //! Sessions: who is connected, and when each primary was last confirmed.
 
-use super::{Context, Replica};
+use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
+use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -12,9 +13,28 @@ pub(super) enum Session {
     /// It has not said who it is.
     New,
     /// Work of its older session has to end before it is answered (W2).
-    Waiting(SessionNumber, Opener),
+    Waiting(Asked),
     /// Open.
     Open(SessionNumber, Opener),
+}
+
+/// A session that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// Its number.
+    pub session: SessionNumber,
+    /// By whom.
+    pub opener: Opener,
+    /// Which lives of this replica the opener's view names, or others may.
+    pub named: Lives,
+}
+
+/// Whether the superblocks list the present life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LifeRecord {
+    Unsaved,
+    Saving(u64),
+    Saved,
 }
 
 /// How far a primary has been confirmed: by its answers it may serve reads for the lease's time.
@@ -33,18 +53,14 @@ impl Confirmation {
 }
 
 impl<P: Payload> Replica<P> {
-    pub(super) fn open_session(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        number: SessionNumber,
-        opener: Opener,
-    ) {
+    pub(super) fn open_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
+        let (number, opener) = (asked.session, asked.opener);
         if !matches!(self.sessions.get(&link), Some(Session::New)) {
             return self.drop_link(cx, link);
         }
         let older = self.sessions.iter().find_map(|(other, session)| match session {
-            Session::Open(n, o) | Session::Waiting(n, o) if *o == opener => Some((*other, *n)),
+            Session::Open(n, o) if *o == opener => Some((*other, *n)),
+            Session::Waiting(asked) if asked.opener == opener => Some((*other, asked.session)),
             _ => None,
         });
         match older {
@@ -52,7 +68,7 @@ impl<P: Payload> Replica<P> {
             Some((other, _)) => self.drop_link(cx, other),
             None => {}
         }
-        self.sessions.insert(link, Session::Waiting(number, opener));
+        self.sessions.insert(link, Session::Waiting(asked));
         self.answer_waiting_sessions(cx);
     }
 
@@ -62,35 +78,69 @@ impl<P: Payload> Replica<P> {
         if self.intent_work.is_saving_any() || self.is_saving_view() {
             return;
         }
-        let ready: Vec<_> = self
-            .sessions
-            .iter()
-            .filter_map(|(link, session)| match session {
-                Session::Waiting(number, opener) if !self.works_for(*opener) => {
-                    Some((*link, *number, *opener))
-                }
-                _ => None,
-            })
-            .collect();
-        for (link, session, opener) in ready {
-            self.sessions.insert(link, Session::Open(session, opener));
-            cx.send(link, Message::SessionOpened { session, report: self.report() }, None);
-            if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
-                let (generation, failure) = (self.view.generation, error.into());
-                cx.send(link, Message::DiskFailed { generation, failure }, None);
+        let sessions = self.sessions.iter();
+        let ready = sessions.filter_map(|(link, session)| match session {
+            Session::Waiting(asked) if !self.works_for(asked.opener) => Some((*link, *asked)),
+            _ => None,
+        });
+        for (link, asked) in ready.collect::<Vec<_>>() {
+            if !self.is_life_known_to(cx, asked) {
+                return;
             }
+            self.answer_session(cx, link, asked);
         }
+    }
+
+    fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
+        let Asked { session, opener, named } = asked;
+        self.sessions.insert(link, Session::Open(session, opener));
+        let report = self.report(named.newest());
+        cx.send(link, Message::SessionOpened { session, report }, None);
+        if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
+            let (generation, failure) = (self.view.generation, error.into());
+            cx.send(link, Message::DiskFailed { generation, failure }, None);
+        }
+    }
+
+    /// Whether this life may be told to who asks: the superblocks list it, or do not list the one that the
+    /// asker's view names (see [`crate::lives`]). If not, it is added to them, which the session waits for.
+    fn is_life_known_to(&mut self, cx: &mut Context<'_, P>, asked: Asked) -> bool {
+        let is_primary = matches!(asked.opener, Opener::Primary(_));
+        if self.life_record == LifeRecord::Unsaved
+            && is_primary
+            && self.lives.knows(asked.named.newest())
+        {
+            let ticket = self.next_number();
+            self.life_record = LifeRecord::Saving(ticket);
+            self.lives = self.lives.followed_by(self.config.incarnation, &asked.named);
+            let view = Box::new(self.view.clone());
+            cx.disk(ticket, DiskAction::SaveView(view, self.lives));
+        }
+        !matches!(self.life_record, LifeRecord::Saving(_))
+    }
+
+    /// The superblocks list this life, or can't be saved: then who asked has to ask again.
+    pub(super) fn life_saved(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
+        if outcome.is_ok() {
+            self.life_record = LifeRecord::Saved;
+            return;
+        }
+        self.life_record = LifeRecord::Unsaved;
+        let sessions = self.sessions.iter();
+        let waiting = sessions.filter(|(_, session)| matches!(session, Session::Waiting(..)));
+        let links: Vec<_> = waiting.map(|(link, _)| *link).collect();
+        links.into_iter().for_each(|link| self.drop_link(cx, link));
     }
 
     fn works_for(&self, opener: Opener) -> bool {
         self.operations.values().any(|operation| operation.origin.opener() == Some(opener))
     }
 
-    fn report(&self) -> ReplicaReport {
+    fn report(&self, named_life: Incarnation) -> ReplicaReport {
         ReplicaReport {
             replica: self.config.id,
             incarnation: self.config.incarnation,
-            saved_life: self.config.saved_life,
+            is_old_copy: !self.lives.knows(named_life),
             boot: self.config.boot,
             generation: self.adopted_generation(),
             lineage: self.view.lineage,

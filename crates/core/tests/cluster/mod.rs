@@ -56,10 +56,12 @@ struct Host {
 }
 
 /// What lasts from one life to the next.
-struct HostDisk {
+#[derive(Clone)]
+pub struct HostDisk {
     data: Vec<u8>,
     /// The view in its superblocks.
     saved: View,
+    lives: Lives,
     open_regions: BTreeMap<u8, OpenRegions>,
     pages: BTreeMap<(u8, u32), MissingPage>,
 }
@@ -92,6 +94,8 @@ pub struct Cluster {
     owed: Vec<(ReplicaId, ReplicaEvent<Bytes>)>,
     /// Replicas whose disks fail every write.
     pub failing: BTreeSet<ReplicaId>,
+    /// Replicas whose disks fail to flush.
+    pub failing_flushes: BTreeSet<ReplicaId>,
     /// Replicas whose disks fail to save a view.
     pub failing_saves: BTreeSet<ReplicaId>,
     /// Bytes of disks that can't be read until they are written.
@@ -154,6 +158,7 @@ impl Cluster {
             frozen: BTreeSet::new(),
             owed: Vec::new(),
             failing: BTreeSet::new(),
+            failing_flushes: BTreeSet::new(),
             failing_saves: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             cut_off: BTreeSet::new(),
@@ -167,6 +172,7 @@ impl Cluster {
             let disk = HostDisk {
                 data: vec![0; newest.replica_size() as usize],
                 saved: newest.clone(),
+                lives: Lives::default(),
                 open_regions: BTreeMap::new(),
                 pages: BTreeMap::new(),
             };
@@ -182,7 +188,7 @@ impl Cluster {
             incarnation: Incarnation(lives),
             boot: BootId(boot),
             view: disk.saved.clone(),
-            saved_life: Incarnation(lives - 1),
+            lives: disk.lives,
             open_regions: disk.open_regions.values().cloned().collect(),
             missing: disk.pages.values().cloned().map(FoundPage::Whole).collect(),
             settings: Settings::default(),
@@ -263,6 +269,16 @@ impl Cluster {
     /// The last verify of this primary.
     pub fn verify(&self, primary: usize) -> VerifyStatus {
         self.primaries[primary].status(self.now).verify.expect("a verify")
+    }
+
+    /// A copy of a replica's disk as it is.
+    pub fn copy_of_disk(&self, id: ReplicaId) -> HostDisk {
+        self.hosts[&id].disk.clone()
+    }
+
+    /// Puts another disk in the place of a replica's, whose process does not run.
+    pub fn put_disk(&mut self, id: ReplicaId, disk: HostDisk) {
+        self.hosts.get_mut(&id).unwrap().disk = disk;
     }
 
     /// Ends a replica's process.
@@ -487,7 +503,10 @@ impl Cluster {
         let range =
             |offset: u64, length: u32| offset as usize..(offset + u64::from(length)) as usize;
         match action {
-            DiskAction::SaveView(_) if self.failing_saves.contains(&id) => {
+            DiskAction::SaveView(..) if self.failing_saves.contains(&id) => {
+                return Err(DiskError::Medium);
+            }
+            DiskAction::Flush if self.failing_flushes.contains(&id) => {
                 return Err(DiskError::Medium);
             }
             DiskAction::Write { .. } | DiskAction::Zero { .. } if fails => {
@@ -518,7 +537,9 @@ impl Cluster {
                 return Ok(DiskOutcome::Extents(vec![extent]));
             }
             DiskAction::Flush => {}
-            DiskAction::SaveView(view) => host.disk.saved = *view,
+            DiskAction::SaveView(view, lives) => {
+                (host.disk.saved, host.disk.lives) = (*view, lives);
+            }
             DiskAction::SaveIntents(table) => {
                 host.disk.open_regions.insert(table.slot, table);
             }

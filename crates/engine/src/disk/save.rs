@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evenkeel_core::{DiskOutcome, View};
+use evenkeel_core::{DiskOutcome, Lives, View};
 use evenkeel_format::{Newest, SUPERBLOCK_LENGTH, Slot, Superblock, SuperblockBytes};
 
 use super::{Disk, Means, Progress};
@@ -64,12 +64,13 @@ impl Disk {
         means: &mut Means<'_>,
         job: Key,
         view: View,
+        lives: Lives,
     ) -> Option<io::Error> {
         // The number is used up even if the save fails: its bytes may be on the disk.
         self.saves.superblock.sequence += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let saved = now.map_or(0, |now| now.as_secs());
-        let superblock = Superblock { view, saved, ..self.saves.superblock.clone() };
+        let superblock = Superblock { view, lives, saved, ..self.saves.superblock.clone() };
         let bytes = match superblock.encode() {
             Ok(bytes) => bytes,
             Err(error) => return Some(io::Error::other(error)),

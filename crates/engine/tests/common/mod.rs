@@ -193,7 +193,7 @@ impl Cluster {
                     mirror: mirror as u32,
                     data_offset: DATA_OFFSET,
                     data_length: view.replica_size(),
-                    life: Incarnation(0),
+                    lives: Lives::default(),
                     saved: 0,
                     metadata_offset: metadata_offset(view.replica_size()),
                     has_checksums: self.shape.has_checksums,

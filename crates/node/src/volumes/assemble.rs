@@ -241,7 +241,7 @@ fn question(
         .iter()
         .map(|Replica { superblock, node, .. }| Present {
             replica: superblock.replica,
-            life: superblock.life,
+            lives: superblock.lives,
             view: &superblock.view,
             node: *node,
         })

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lineage, MirrorView,
-    NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View, VolumeId,
-    settings, stripe,
+    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lineage, Lives,
+    MirrorView, NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View,
+    VolumeId, settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 
@@ -234,7 +234,7 @@ impl Draft {
             mirror: mirror as u32,
             data_offset: DATA_OFFSET,
             data_length: size,
-            life: Incarnation(0),
+            lives: Lives::default(),
             saved: unix_seconds(),
             metadata_offset: metadata_offset(size),
             has_checksums: self.checksums,

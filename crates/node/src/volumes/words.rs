@@ -68,6 +68,12 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
         EndReason::CoordinatorBehind => {
             "a replica knows a newer view than the coordinator, which was restored from an old backup"
         }
+        EndReason::OldCopy(replica) => {
+            return format!(
+                "only the replica on {} answers of a mirror's in-sync ones, and its disk is an old copy, which was put back",
+                place(replica)
+            );
+        }
         EndReason::Unconfirmed(replica) => {
             return format!(
                 "the volume was put together from its disks, and the replica on {}, which counted, has not confirmed that: it does not answer, or has gone on elsewhere meanwhile",
@@ -90,6 +96,10 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         EndReason::NoData => (
             ErrorCode::NoData,
             "Start the nodes that hold the volume's in-sync replicas; see `evenkeel volume status`",
+        ),
+        EndReason::OldCopy(_) => (
+            ErrorCode::NoData,
+            "Put its newest disk back, or start the nodes of the others; to go on from the old copy: `evenkeel volume assemble --force`",
         ),
         EndReason::NoVolume => (ErrorCode::NoSuchVolume, "See `evenkeel volume list`"),
         EndReason::Fenced => {
@@ -155,6 +165,7 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
         Cause::OtherLineage => types::ReplicaCause::OtherLineage,
         Cause::Lagging => types::ReplicaCause::Lagging,
         Cause::Unconfirmed => types::ReplicaCause::Unconfirmed,
+        Cause::OldCopy => types::ReplicaCause::OldCopy,
         Cause::TooLarge => types::ReplicaCause::TooLarge,
         Cause::SourceFailed => types::ReplicaCause::SourceFailed,
     })

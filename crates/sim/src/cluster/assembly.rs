@@ -501,7 +501,7 @@ fn decide(
 ) -> Result<Decision, Refusal> {
     let found = findings.superblocks.iter().map(|(node, superblock)| Present {
         replica: superblock.replica,
-        life: superblock.life,
+        lives: superblock.lives,
         view: &superblock.view,
         node: *node,
     });

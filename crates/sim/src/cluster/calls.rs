@@ -121,6 +121,7 @@ impl Cluster {
                 self.forget_losses(record.id);
             }
         }
+        self.note_distrust();
         self.mark_members(before, &view);
         if view.replicas().count() < before.replicas().count() {
             self.marks.reach(Mark::Removed);
@@ -137,6 +138,7 @@ impl Cluster {
                 Cause::Late => Mark::LeftLate,
                 Cause::Lagging => Mark::LeftLagging,
                 Cause::Restarted => Mark::LeftRestarted,
+                Cause::OldCopy => Mark::LeftOldCopy,
                 Cause::Medium => Mark::LeftMedium,
                 Cause::NoSpace => Mark::LeftNoSpace,
                 Cause::Operator => Mark::LeftOperator,

@@ -10,7 +10,7 @@ use crate::marks::Mark;
 use crate::oracles::lines;
 use crate::oracles::registers::{Moment, Read};
 use crate::payload::{SECTOR, Sectors, ZERO, stamp, stamped};
-use crate::queue::Time;
+use crate::queue::{MILLISECOND, Time};
 use crate::sabotage::Sabotage;
 
 /// An unanswered request.
@@ -103,6 +103,13 @@ impl Cluster {
     }
 
     pub(super) fn issue_flush(&mut self, primary: usize) {
+        if self.sabotage == Some(Sabotage::AnswerFlushes) {
+            let invoked = self.tick_moment();
+            let asked = Request { kind: Kind::Flush, invoked, at: self.now };
+            let answered = self.tick_moment();
+            self.queue.push(self.now + MILLISECOND, Event::Issue { primary });
+            return self.succeeded(primary, asked, Reply::Done, answered);
+        }
         self.request(primary, Kind::Flush, Operation::Flush);
     }
 
@@ -200,7 +207,8 @@ impl Cluster {
                 self.judge_acknowledgement(primary, write, durable);
             }
             (Kind::Flush, Reply::Done) => {
-                self.lines.of_mut(primary).flushed(primary, asked.invoked)
+                let covered = self.lines.of_mut(primary).flushed(primary, asked.invoked);
+                self.judge_flush(primary, &covered);
             }
             (Kind::Read { first, count }, Reply::Data(pieces)) => {
                 self.check_read(first, count, &pieces, read);

@@ -59,7 +59,8 @@ impl Cluster {
     }
 
     fn look_at(&self, newest: &View, record: &ReplicaRecord) -> Option<Disk<'_>> {
-        let slot = self.replicas.iter().find(|slot| slot.id == record.id)?;
+        let mut slots = self.replicas.iter();
+        let slot = slots.find(|slot| slot.id == record.id && !slot.is_old)?;
         let view = Store::examine(&slot.disk)?.view;
         let counts = record.state == ReplicaState::InSync || record.missing_since.is_some();
         let record = *record;

@@ -74,11 +74,13 @@ impl Cluster {
         self.judge_change(replica, &action);
         let slot = &mut self.replicas[replica];
         // A view may be larger than what a replica has made room for.
-        let lacks_room = matches!(&action, DiskAction::SaveView(view)
+        let lacks_room = matches!(&action, DiskAction::SaveView(view, _)
             if view.replica_size() > u64::from(slot.disk.sectors()) * u64::from(SECTOR));
         let is_full = slot.health.full_until > self.now || lacks_room;
         let needs_space = match &action {
-            DiskAction::Write { .. } | DiskAction::SaveView(_) | DiskAction::SaveMissing(_) => true,
+            DiskAction::Write { .. } | DiskAction::SaveView(..) | DiskAction::SaveMissing(_) => {
+                true
+            }
             DiskAction::Zero { unmap, .. } => !unmap,
             _ => false,
         };
@@ -129,10 +131,10 @@ impl Cluster {
             DiskAction::Flush => {
                 Some(Work::Flush { mark: self.replicas[replica].disk.flush_mark() })
             }
-            DiskAction::SaveView(view) => {
+            DiskAction::SaveView(view, lives) => {
                 let generation = view.generation;
                 self.judge_adoption(replica, view);
-                let save = self.replicas[replica].store.begin(view);
+                let save = self.replicas[replica].store.begin(view, *lives);
                 Some(Work::Save { save, generation })
             }
             DiskAction::SaveIntents(regions) => {
@@ -185,7 +187,7 @@ impl Cluster {
 
     pub(super) fn disk_acts(&mut self, replica: usize, action: u64) {
         let Some(mut pending) = self.replicas[replica].pending.remove(&action) else { return };
-        if self.sabotage == Some(Sabotage::WriteLate) && self.is_written_late(&pending) {
+        if self.is_written_late(&pending) {
             self.replicas[replica].pending.insert(action, pending);
             return;
         }
@@ -194,12 +196,19 @@ impl Cluster {
     }
 
     fn is_written_late(&mut self, pending: &Pending) -> bool {
-        pending.work.changes().is_some() && self.random.chance(100)
+        match (self.sabotage, &pending.work) {
+            (Some(Sabotage::WriteLate), Work::Change { .. }) => self.random.chance(100),
+            (Some(Sabotage::CopyLate), Work::Change { is_copy: true, .. }) => {
+                self.random.chance(100)
+            }
+            _ => false,
+        }
     }
 
     fn carry_out(&mut self, replica: usize, pending: &mut Pending) {
         let lost = self.sabotage == Some(Sabotage::LoseWrites) && self.random.chance(20);
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
+        let forgets_view = self.forgets_view();
         let mut fails = pending.fails;
         let mut taken: Vec<(u32, Cell)> = Vec::new();
         let mut copied = false;
@@ -235,7 +244,7 @@ impl Cluster {
                 outcome = DiskOutcome::Extents(extents(&slot.disk, *first, *count));
             }
             Work::Save { save, .. } if fails.is_none() => {
-                if self.sabotage != Some(Sabotage::ForgetViews) {
+                if !forgets_view {
                     slot.store.advance(save, &mut slot.disk);
                 }
             }
@@ -264,6 +273,7 @@ impl Cluster {
             // Only the canary comes here: answered now, carried out afterwards.
             pending.result = Some(Ok(DiskOutcome::Done));
         }
+        let forgets_view = self.forgets_view();
         let slot = &mut self.replicas[replica];
         let succeeds = pending.fails.is_none();
         match &mut pending.work {
@@ -274,7 +284,7 @@ impl Cluster {
                 slot.disk.drop_unflushed(*mark);
             }
             Work::Save { save, generation } if succeeds => {
-                if self.sabotage != Some(Sabotage::ForgetViews) {
+                if !forgets_view {
                     slot.store.advance(save, &mut slot.disk);
                 }
                 slot.adopted = *generation;
@@ -287,7 +297,7 @@ impl Cluster {
             _ => {}
         }
         let Some(outcome) = pending.result.take() else { return };
-        let ticket = pending.ticket;
+        let (ticket, changes) = (pending.ticket, pending.work.changes().is_some());
         if was_late {
             let action = action | 1 << 63;
             self.replicas[replica].pending.insert(action, pending);
@@ -295,9 +305,18 @@ impl Cluster {
         }
         if let Err(error) = &outcome {
             let error = *error;
+            if changes {
+                self.note_failed_change(replica);
+            }
             self.log(|| format!("the disk of replica {replica} fails an action: {error:?}"));
         }
         self.step_replica(replica, ReplicaEvent::Disk { ticket, outcome });
+    }
+
+    fn note_failed_change(&mut self, replica: usize) {
+        let slot = &mut self.replicas[replica];
+        let record = self.coordinator.newest().replica(slot.id);
+        slot.failed_change = record.map(|(_, record)| (slot.incarnation, record.since));
     }
 
     /// The process has ended: each action under way was carried out, or was not.
@@ -361,7 +380,10 @@ impl Cluster {
             self.replicas[replica].lost.extend(lost);
         }
         self.log(|| {
-            format!("the disk of replica {replica} loses unflushed writes of {} sectors", lost.len())
+            format!(
+                "the disk of replica {replica} loses unflushed writes of {} sectors",
+                lost.len()
+            )
         });
     }
 

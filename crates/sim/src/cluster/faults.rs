@@ -81,6 +81,7 @@ impl Cluster {
                 self.replicas[replica].health.errors = (until, per_mille);
             }
             Fault::Damage => self.damage_disk(replica),
+            Fault::OldCopy => self.copy_disk_or_put_back(replica, duration),
             Fault::DiskFull => self.replicas[replica].health.full_until = until,
             Fault::SlowDisk if self.random.chance(500) => {
                 self.replicas[replica].health.frozen_until = until;
@@ -117,9 +118,7 @@ impl Cluster {
     pub(super) fn can_damage(&self, replica: usize, sector: u32) -> bool {
         let mirror = self.replicas[replica].mirror;
         let mut others = self.replicas.iter().filter(|slot| slot.mirror == mirror);
-        !others.any(|slot| {
-            sector < slot.disk.sectors() && slot.disk.is_damaged(sector..sector + 1)
-        })
+        !others.any(|slot| sector < slot.disk.sectors() && slot.disk.is_damaged(sector..sector + 1))
     }
 
     fn cut_some_link(&mut self, darkness: Time) {

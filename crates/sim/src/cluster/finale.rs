@@ -81,19 +81,24 @@ impl Cluster {
             (0..self.nodes.len()).filter(|_| self.random.chance(400)).collect();
         doomed.retain(|node| self.profile.coordinator_node != Some(*node) && self.nodes[*node].up);
         for mirror in &self.coordinator.newest().mirrors {
-            // One that restarted may have lost what another one still has.
+            // One that restarted may have lost what another one still has, and one that failed a write
+            // that was acknowledged before (A, B) lacks it.
             let whole = |record: &&ReplicaRecord| {
                 let mut slots = self.replicas.iter();
                 slots.any(|s| {
-                    let is_up = s.core.is_some();
-                    s.id == record.id && is_up && s.incarnation == record.incarnation
+                    let has_failed = s.failed_change == Some((record.incarnation, record.since));
+                    let lives = s.core.is_some() && s.incarnation == record.incarnation;
+                    s.id == record.id && lives && !has_failed && !s.is_old
                 })
             };
             let mut survivors: Vec<_> = mirror.in_sync().filter(whole).collect();
             let is_doomed =
                 |record: &&ReplicaRecord| doomed.contains(&(record.node.0 as usize - 1));
+            let is_old = |record: &&ReplicaRecord| {
+                self.replicas.iter().any(|slot| slot.id == record.id && slot.is_old)
+            };
             if survivors.is_empty() {
-                survivors = mirror.in_sync().collect();
+                survivors = mirror.in_sync().filter(|record| !is_old(record)).collect();
             } else if survivors.iter().all(is_doomed) {
                 survivors = vec![survivors[self.random.index(survivors.len())]];
             } else {
@@ -236,6 +241,7 @@ impl Cluster {
             |c| c.primaries[primary].requests.is_empty(),
             "the last reads and the last flush",
         )?;
+        self.rot_unseen();
         self.judge_convergence("at the end");
         self.command(primary, Command::Detach);
         self.settle(|c| !c.primaries[primary].alive, "the last detach")?;

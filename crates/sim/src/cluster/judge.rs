@@ -209,6 +209,16 @@ impl Cluster {
         }
     }
 
+    /// A flush is acknowledged, which covers these writes: all who must have them durably.
+    pub(super) fn judge_flush(&mut self, primary: usize, covered: &[u32]) {
+        for write in covered {
+            let change = self.lines.change(*write);
+            if change.is_some_and(|change| change.primary == primary && !change.zero) {
+                self.judge_acknowledgement(primary, *write, true);
+            }
+        }
+    }
+
     /// A request of several parts is answered with the last of them. The others were decided before,
     /// perhaps by the view that this one has replaced.
     fn was_permitted(

@@ -1,6 +1,6 @@
 //! Dialling, sending, delivering and breaking links.
 
-use evenkeel_core::message::{CopyContent, MissingContent};
+use evenkeel_core::message::CopyContent;
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
@@ -10,7 +10,6 @@ use crate::marks::Mark;
 use crate::network::Party;
 use crate::payload::Sectors;
 use crate::queue::Time;
-use crate::sabotage::Sabotage;
 
 /// An attempt to connect to a replica.
 #[derive(Debug, Clone, Copy)]
@@ -137,27 +136,6 @@ impl Cluster {
             Err(text) => return self.fail("internal", text),
         }
         self.queue.push(arrives, Event::Deliver { link, end: 1 - mine });
-    }
-
-    /// Only for canaries: what a rebuild copies arrives as zeroes, what it is told is too much.
-    fn tamper(&self, message: Message, payload: Option<Sectors>) -> (Message, Option<Sectors>) {
-        match message {
-            Message::Copied { token, content: CopyContent::Data }
-                if self.sabotage == Some(Sabotage::CopyZeroes) =>
-            {
-                (Message::Copied { token, content: CopyContent::Zeroes }, None)
-            }
-            Message::MissingBlocks {
-                replica,
-                asked,
-                content: MissingContent::Page(page, bits),
-            } if self.sabotage == Some(Sabotage::CopyEverything) => {
-                let bits = Box::new(bits.map(|_| u64::MAX));
-                let content = MissingContent::Page(page, bits);
-                (Message::MissingBlocks { replica, asked, content }, None)
-            }
-            message => (message, payload),
-        }
     }
 
     pub(super) fn deliver(&mut self, link: LinkId, end: usize) {

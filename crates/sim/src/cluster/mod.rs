@@ -3,7 +3,9 @@
 
 mod assembly;
 mod calls;
+mod canaries;
 mod clients;
+mod copies;
 mod differences;
 mod disks;
 mod faults;

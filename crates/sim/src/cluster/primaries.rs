@@ -179,6 +179,7 @@ impl Cluster {
             PrimaryEffect::Disconnect { link } => self.hang_up(party, link),
             PrimaryEffect::ReadView { call } => self.call(primary, call, Question::Read),
             PrimaryEffect::SwapView { call, view } => {
+                let view = self.without_one_voice(view);
                 self.call(primary, call, Question::Swap(view));
             }
             PrimaryEffect::CommandDone { id, result } => self.command_done(primary, id, result),
@@ -264,6 +265,10 @@ impl Cluster {
             EndReason::Unconfirmed(_) => {
                 self.marks.reach(Mark::AssemblyUnconfirmed);
                 self.operators.stuck = Some(reason);
+            }
+            EndReason::OldCopy(replica) => {
+                self.marks.reach(Mark::OldCopyRefused);
+                self.put_newest_back(replica);
             }
             EndReason::NoCoordinator | EndReason::NoData => {}
         }

@@ -51,6 +51,14 @@ pub(super) struct ReplicaSlot {
     pub refused: HashMap<Option<Sequence>, u32>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.
     pub lost: BTreeSet<u32>,
+    /// A copy of the disk that was made at some time.
+    pub copy: Option<Disk>,
+    /// An old copy was put in the disk's place, and no view says yet that it lacks everything.
+    pub is_old: bool,
+    /// What was in its place before, with what that had lost.
+    pub newest_disk: Option<(Disk, BTreeSet<u32>)>,
+    /// In which life, and since when a member, it last failed to change its disk.
+    pub failed_change: Option<(Incarnation, Generation)>,
     tick: Option<Time>,
     /// From which replica it copied last.
     source: Option<ReplicaId>,
@@ -134,6 +142,10 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         received: HashSet::new(),
         refused: HashMap::new(),
         lost: BTreeSet::new(),
+        copy: None,
+        is_old: false,
+        newest_disk: None,
+        failed_change: None,
         tick: None,
         source: None,
     }
@@ -151,7 +163,7 @@ impl Cluster {
             return;
         }
         let life = Incarnation(self.random.bits() | 1);
-        let (store, found) = match Store::open(&slot.disk, life) {
+        let (store, found) = match Store::open(&slot.disk) {
             Ok(found) => found,
             Err(error) => {
                 return self.fail("I1", format!("replica {replica} can't start: {error}"));
@@ -173,7 +185,7 @@ impl Cluster {
             incarnation: life,
             boot: self.nodes[node].boot,
             view: found.view,
-            saved_life: found.saved_life,
+            lives: found.lives,
             open_regions: found.open_regions,
             missing: found.missing,
             settings: self.profile.settings,

@@ -163,7 +163,9 @@ impl Registers {
     }
 
     /// A flush that began at `invoked` is acknowledged: it covers what was acknowledged before.
-    pub fn flushed(&mut self, primary: usize, invoked: Moment) {
+    ///
+    /// Returns those that are made durable.
+    pub fn flushed(&mut self, primary: usize, invoked: Moment) -> Vec<u32> {
         let mut covered = Vec::new();
         let order = self.order_of(primary);
         let (changes, serving) = (&self.changes, &self.serving);
@@ -176,9 +178,10 @@ impl Registers {
             }
             !is_covered
         });
-        for write in covered {
-            self.make_durable(write);
+        for write in &covered {
+            self.make_durable(*write);
         }
+        covered
     }
 
     /// A primary detached cleanly: everything acknowledged by it or by earlier ones is durable. A

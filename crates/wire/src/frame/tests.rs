@@ -70,7 +70,11 @@ fn adoptions() -> impl Strategy<Value = Message> {
             let primary = PrimaryId { node: NodeId(id), incarnation: Incarnation(incarnation) };
             let opener =
                 if copies { Opener::Copier(ReplicaId(id)) } else { Opener::Primary(primary) };
-            Message::OpenSession { session: SessionNumber(session), opener }
+            let named_lives = match opener {
+                Opener::Primary(_) => Lives::of([!session, session].map(Incarnation)),
+                Opener::Copier(_) => Lives::default(),
+            };
+            Message::OpenSession { session: SessionNumber(session), opener, named_lives }
         }),
         (any::<([u64; 3], [u128; 3])>(), prop::option::of(replica_states())).prop_map(
             |((numbers, ids), state)| Message::SessionOpened {
@@ -78,7 +82,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 report: ReplicaReport {
                     replica: ReplicaId(ids[0]),
                     incarnation: Incarnation(numbers[1]),
-                    saved_life: Incarnation(!numbers[1]),
+                    is_old_copy: numbers[1].is_multiple_of(2),
                     boot: BootId(ids[1]),
                     generation: Generation(numbers[2]),
                     lineage: Lineage(ids[2]),

@@ -101,7 +101,14 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
     Ok(match fields.kind {
         kind::OPEN_SESSION => {
             let session = SessionNumber(fields.number);
-            Message::OpenSession { session, opener: read_opener(fields, body)? }
+            let opener = read_opener(fields, body)?;
+            let mut named_lives = Lives::default();
+            if let Opener::Primary(_) = opener {
+                for life in &mut named_lives.0 {
+                    *life = Incarnation(body.u64()?);
+                }
+            }
+            Message::OpenSession { session, opener, named_lives }
         }
         kind::SESSION_OPENED => {
             let session = SessionNumber(fields.number);
@@ -179,6 +186,14 @@ fn read_opener(fields: &Fields, body: &mut Reader<'_>) -> Result<Opener, FrameEr
     }
 }
 
+fn read_flag(fields: &Fields, body: &mut Reader<'_>) -> Result<bool, FrameError> {
+    match body.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(FrameError::Field(fields.kind)),
+    }
+}
+
 fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, FrameError> {
     let state = match fields.code {
         0 => None,
@@ -190,7 +205,7 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
     Ok(ReplicaReport {
         replica: ReplicaId(body.u128()?),
         incarnation: Incarnation(body.u64()?),
-        saved_life: Incarnation(body.u64()?),
+        is_old_copy: read_flag(fields, body)?,
         boot: BootId(body.u128()?),
         generation: Generation(fields.generation),
         lineage: Lineage(body.u128()?),

@@ -70,7 +70,7 @@ fn by_force_a_stale_replica_is_taken_as_it_was_when_it_left() {
 #[test]
 fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
     let newest = view([InSync, InSync, Faulty]);
-    let old_life = Disk { life: Incarnation(2), ..disk(2, &newest) };
+    let old_life = Disk { lives: Lives::of([Incarnation(2)]), ..disk(2, &newest) };
     let early = disk(2, &View { generation: Generation(6), ..newest.clone() });
     for second in [old_life, early] {
         let disks = [disk(1, &newest), second.clone()];
@@ -149,7 +149,7 @@ fn who_counted_has_to_confirm_it_and_can_be_given_up_by_force() {
     assert_eq!(next.retire(ReplicaId(1)), Err(ViewError::Unconfirmed));
     // An older copy of a disk may have gone on, too, with the life that it has now.
     let newest = view([InSync, InSync, Stale]);
-    let old_life = Disk { life: Incarnation(2), ..disk(2, &newest) };
+    let old_life = Disk { lives: Lives::of([Incarnation(2)]), ..disk(2, &newest) };
     let next = next_view(&newest, &present(&[disk(1, &newest), old_life]), &[], start(false));
     let next = next.unwrap();
     assert_eq!(states(&next), [InSync, Stale, Stale]);

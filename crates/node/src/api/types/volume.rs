@@ -444,6 +444,8 @@ pub enum ReplicaCause {
     Unconfirmed,
     /// It is larger than the volume, which had grown on a side that was not kept.
     TooLarge,
+    /// An old copy of its disk was put back.
+    OldCopy,
 }
 
 /// One replica.

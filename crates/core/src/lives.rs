@@ -1,0 +1,59 @@
+//! The lives of a replica that its disk knows, by which an old copy of that disk is told.
+//!
+//! A view names one life of each replica. The disk's superblocks list the lives that a view may name:
+//! before anybody hears of a new one, it is added to them, and that is done only for a primary whose view
+//! names one that they list. So a disk that went on with the volume lists the life that the newest view
+//! names, and an old copy of it, made before that life, does not and never will: it is told at its first
+//! session, however often its process restarts. (A copy made since can't be told.)
+
+use crate::ids::Incarnation;
+
+/// Lives of one replica, the newest one first; zeroes where there are fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lives(pub [Incarnation; Self::MOST]);
+
+impl Lives {
+    /// How many there are at most: the newest one, the one that the view names, and those of which it is
+    /// not known whether a view that was on its way has named them.
+    pub const MOST: usize = 8;
+
+    /// The first ones of these.
+    #[must_use]
+    pub fn of(lives: impl IntoIterator<Item = Incarnation>) -> Self {
+        let mut listed = Self::default();
+        listed.0.iter_mut().zip(lives).for_each(|(place, life)| *place = life);
+        listed
+    }
+
+    /// The newest one.
+    #[must_use]
+    pub const fn newest(&self) -> Incarnation {
+        self.0[0]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Incarnation> {
+        self.0.into_iter().filter(|life| *life != Incarnation(0))
+    }
+
+    /// Whether a view that names this life means this disk. Zero stands for none yet.
+    #[must_use]
+    pub fn knows(&self, named: Incarnation) -> bool {
+        named == Incarnation(0) || self.0.contains(&named)
+    }
+
+    /// With a new life, and without the oldest ones that are too many: rather those than one that a view
+    /// names, or may.
+    #[must_use]
+    pub fn followed_by(&self, life: Incarnation, named: &Self) -> Self {
+        let mut lives = vec![life];
+        for known in named.iter().chain(self.iter()) {
+            if !lives.contains(&known) {
+                lives.push(known);
+            }
+        }
+        Self::of(lives)
+    }
+}
+
+#[cfg(test)]
+mod tests;

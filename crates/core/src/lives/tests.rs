@@ -1,0 +1,28 @@
+use super::*;
+
+fn lives(numbers: &[u64]) -> Lives {
+    Lives::of(numbers.iter().map(|number| Incarnation(*number)))
+}
+
+#[test]
+fn what_a_view_may_name_stays_however_many_lives_follow() {
+    let mut known = lives(&[5, 4]);
+    for life in 6..30 {
+        known = known.followed_by(Incarnation(life), &lives(&[4, 5]));
+        assert!(known.knows(Incarnation(4)) && known.knows(Incarnation(5)));
+        assert_eq!(known.newest(), Incarnation(life));
+    }
+    assert_eq!(known, lives(&[29, 4, 5, 28, 27, 26, 25, 24]));
+}
+
+#[test]
+fn a_life_is_listed_once() {
+    assert_eq!(lives(&[7, 5]).followed_by(Incarnation(7), &lives(&[7])), lives(&[7, 5]));
+    assert_eq!(lives(&[]).followed_by(Incarnation(7), &lives(&[])), lives(&[7]));
+}
+
+#[test]
+fn none_is_known_to_all() {
+    assert!(lives(&[3]).knows(Incarnation(0)));
+    assert!(!lives(&[3]).knows(Incarnation(4)));
+}

@@ -1,0 +1,82 @@
+//! What the driver does wrong on purpose, where that is more than to leave something out.
+
+use evenkeel_core::message::{CopyContent, MissingContent};
+use evenkeel_core::view::Cause;
+use evenkeel_core::*;
+
+use super::Cluster;
+use crate::disk::Disk;
+use crate::payload::{Cell, Sectors, stamped};
+use crate::sabotage::Sabotage;
+use crate::store::Store;
+
+impl Cluster {
+    /// What a rebuild copies arrives as zeroes, what it is told is too much.
+    pub(super) fn tamper(
+        &self,
+        message: Message,
+        payload: Option<Sectors>,
+    ) -> (Message, Option<Sectors>) {
+        match message {
+            Message::Copied { token, content: CopyContent::Data }
+                if self.sabotage == Some(Sabotage::CopyZeroes) =>
+            {
+                (Message::Copied { token, content: CopyContent::Zeroes }, None)
+            }
+            Message::MissingBlocks {
+                replica,
+                asked,
+                content: MissingContent::Page(page, bits),
+            } if self.sabotage == Some(Sabotage::CopyEverything) => {
+                let bits = Box::new(bits.map(|_| u64::MAX));
+                let content = MissingContent::Page(page, bits);
+                (Message::MissingBlocks { replica, asked, content }, None)
+            }
+            message => (message, payload),
+        }
+    }
+
+    /// Some saves of views do nothing.
+    pub(super) fn forgets_view(&mut self) -> bool {
+        self.sabotage == Some(Sabotage::ForgetViews) && self.random.chance(500)
+    }
+
+    /// Who takes over calls all in-sync that were, whatever they have of the last writes.
+    pub(super) fn without_one_voice(&self, mut view: Box<View>) -> Box<View> {
+        if self.sabotage == Some(Sabotage::TakeOverAll) {
+            let old = self.coordinator.newest();
+            let replicas = view.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
+            for record in replicas.filter(|record| record.cause == Cause::UncleanEnd) {
+                if let Some((_, before)) = old.replica(record.id) {
+                    let incarnation = record.incarnation;
+                    *record = ReplicaRecord { incarnation, ..*before };
+                }
+            }
+        }
+        view
+    }
+
+    /// The old copy of a disk lists the lives of the one that it takes the place of.
+    pub(super) fn passing_for(&self, newest: &Disk, mut copy: Disk) -> Disk {
+        if self.sabotage == Some(Sabotage::PassOldCopies)
+            && let Some(newest) = Store::examine(newest)
+        {
+            Store::relabel(&mut copy, newest.lives);
+        }
+        copy
+    }
+
+    /// Bits rot where everything has been read already.
+    pub(super) fn rot_unseen(&mut self) {
+        if self.sabotage != Some(Sabotage::RotUnseen) {
+            return;
+        }
+        for slot in &mut self.replicas {
+            let written = (0..slot.disk.sectors()).find(|s| stamped(slot.disk.cell(*s)).0 != 0);
+            if let Some(sector) = written {
+                let rotten: Cell = slot.disk.cell(sector) ^ 1 << 63;
+                return slot.disk.put(sector, rotten);
+            }
+        }
+    }
+}
