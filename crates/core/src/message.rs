@@ -56,6 +56,8 @@ pub struct ReplicaReport {
 pub enum Failure {
     /// Its disk reported an input/output error.
     Medium,
+    /// What its disk returned contradicts its checksum.
+    Damaged,
     /// Its disk is full.
     NoSpace,
     /// The operation is not inside the replica.
@@ -66,9 +68,33 @@ impl From<Failure> for RequestError {
     /// What a client is told when the last replica that could have done it says this.
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Medium | Failure::Invalid => Self::Medium,
+            Failure::Medium | Failure::Damaged | Failure::Invalid => Self::Medium,
             Failure::NoSpace => Self::NoSpace,
         }
+    }
+}
+
+/// What a replica holds in a block: a digest of it, or why it can't tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockDigest(pub u64);
+
+impl BlockDigest {
+    /// The disk could not read the block.
+    pub const UNREADABLE: Self = Self(0);
+    /// What the disk returned contradicts the block's checksum.
+    pub const DAMAGED: Self = Self(1);
+
+    /// Of what the block holds. The two lowest numbers stand for what is not a content; a digest that
+    /// happens to be one of them becomes another one, the same on each replica.
+    #[must_use]
+    pub fn of_content(digest: u64) -> Self {
+        Self(digest.max(2))
+    }
+
+    /// Whether it tells what the block holds.
+    #[must_use]
+    pub fn is_content(self) -> bool {
+        self.0 >= 2
     }
 }
 
@@ -197,12 +223,12 @@ pub enum Message {
         /// Which operation.
         id: OperationId,
     },
-    /// The digests asked for: 64-bit xxHash3 of each block.
+    /// The digests asked for: of each block its 64-bit xxHash3, or that it can't be read.
     Digests {
         /// Which operation.
         id: OperationId,
         /// In ascending order of the blocks.
-        digests: Vec<u64>,
+        digests: Vec<BlockDigest>,
     },
     /// The map asked for: at most [`crate::settings::MOST_EXTENTS`] extents, which may cover less
     /// than the range, but cover its start.

@@ -8,7 +8,7 @@ mod cluster;
 use std::time::Duration;
 
 use cluster::{Cluster, SIZE, replica};
-use evenkeel_core::primary::{Command, VerifyState};
+use evenkeel_core::primary::{Command, VerifyState, Wrong, WrongRange};
 use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
@@ -23,6 +23,18 @@ fn full(mirrors: usize, replicas: usize) -> (Cluster, usize) {
     }
     cluster.pass(A_WHILE);
     (cluster, primary)
+}
+
+/// A block of the volume of which nothing is said yet.
+fn sound(at: u64) -> WrongRange {
+    WrongRange {
+        range: at..at + 4096,
+        different: Vec::new(),
+        damaged: Vec::new(),
+        unreadable: Vec::new(),
+        is_lost: false,
+        is_repaired: false,
+    }
 }
 
 fn verify(cluster: &mut Cluster, primary: usize, repair: bool) {
@@ -40,7 +52,7 @@ fn a_verify_of_equal_replicas_finds_nothing() {
     assert_eq!(state, VerifyState::Done, "one range follows the other, no time need pass");
     let found = cluster.verify(primary);
     assert_eq!((found.checked, found.alone), (SIZE, 0));
-    assert_eq!((found.different, found.unreadable, found.repaired), (0, 0, 0));
+    assert_eq!((found.different, found.damaged, found.unreadable, found.repaired), (0, 0, 0, 0));
 }
 
 #[test]
@@ -50,7 +62,8 @@ fn a_verify_tells_where_replicas_differ_and_changes_nothing_unless_asked() {
     verify(&mut cluster, primary, false);
     let found = cluster.verify(primary);
     assert_eq!((found.different, found.repaired), (4096, 0));
-    assert_eq!(found.ranges.as_slice(), core::slice::from_ref(&(5 << 20..(5 << 20) + 4096)));
+    let differs = WrongRange { different: vec![replica(0, 0)], ..sound(5 << 20) };
+    assert_eq!(found.ranges, [differs]);
     assert!(cluster.data(replica(0, 0)) != cluster.data(replica(0, 1)));
 
     verify(&mut cluster, primary, true);
@@ -65,9 +78,9 @@ fn a_verify_of_a_stripe_tells_the_volumes_offsets() {
     // Chunk 1 of mirror 1 is chunk 3 of the volume.
     cluster.corrupt(replica(1, 1), 65536 + 4096);
     verify(&mut cluster, primary, true);
-    let at = 3 * 65536 + 4096;
-    let ranges = cluster.verify(primary).ranges;
-    assert_eq!(ranges.as_slice(), core::slice::from_ref(&(at..at + 4096)));
+    let (different, is_repaired) = (vec![replica(1, 1)], true);
+    let range = WrongRange { different, is_repaired, ..sound(3 * 65536 + 4096) };
+    assert_eq!(cluster.verify(primary).ranges, [range]);
     assert!(cluster.data(replica(1, 0)) == cluster.data(replica(1, 1)));
 }
 
@@ -94,9 +107,67 @@ fn a_verify_finds_what_nobody_has_read() {
     cluster.unreadable.insert((replica(0, 1), 3 << 20));
     verify(&mut cluster, primary, true);
     let found = cluster.verify(primary);
-    assert_eq!((found.different, found.unreadable), (0, 1 << 20));
-    assert_eq!(found.repaired, 1 << 20);
+    assert_eq!((found.different, found.damaged, found.unreadable), (0, 0, 4096));
+    assert_eq!((found.repaired, found.alone), (4096, 0));
     assert!(cluster.unreadable.is_empty());
+}
+
+/// What is wrong is told block by block, with who has it wrong and how, and mended where anybody has it.
+#[test]
+fn a_verify_names_the_blocks_that_are_damaged_and_on_which_replica() {
+    let (mut cluster, primary) = full(1, 3);
+    let [a, b, c] = [0, 1, 2].map(|r| replica(0, r));
+    let block = |n: u64| (3 << 20) + n * 4096;
+    cluster.damaged.insert((b, block(5)));
+    cluster.unreadable.insert((c, block(6)));
+    cluster.corrupt(a, block(7) as usize);
+    cluster.damaged.extend([a, b, c].map(|replica| (replica, block(9) + 512)));
+    let wrong = [
+        WrongRange { damaged: vec![b], ..sound(block(5)) },
+        WrongRange { unreadable: vec![c], ..sound(block(6)) },
+        WrongRange { different: vec![a], ..sound(block(7)) },
+        WrongRange { damaged: vec![a, b, c], is_lost: true, ..sound(block(9)) },
+    ];
+    verify(&mut cluster, primary, false);
+    let found = cluster.verify(primary);
+    assert_eq!(found.ranges, wrong);
+    assert_eq!((found.different, found.damaged, found.unreadable), (4096, 2 * 4096, 4096));
+    assert_eq!((found.lost, found.repaired, found.alone), (4096, 0, 0));
+    let of_b = Wrong { damaged: 2 * 4096, ..Wrong::default() };
+    assert_eq!((found.replicas.len(), found.replicas[&b]), (3, of_b));
+
+    let before = cluster.bytes_written(a);
+    verify(&mut cluster, primary, true);
+    let found = cluster.verify(primary);
+    assert_eq!((found.lost, found.repaired), (4096, 3 * 4096));
+    assert_eq!(cluster.bytes_written(a) - before, 3 * 4096, "nothing else is written");
+    let repaired: Vec<_> = found.ranges.iter().map(|range| range.is_repaired).collect();
+    assert_eq!(repaired, [true, true, true, false]);
+    verify(&mut cluster, primary, false);
+    assert_eq!(cluster.verify(primary).ranges, wrong[3..]);
+    cluster.write(primary, block(9), 77, 4096);
+    verify(&mut cluster, primary, false);
+    assert_eq!(cluster.verify(primary).ranges, []);
+    assert!(cluster.data(a) == cluster.data(b) && cluster.data(b) == cluster.data(c));
+}
+
+/// A read may hit what several replicas have damaged, each in another block.
+#[test]
+fn a_failed_read_has_just_the_damaged_blocks_mended() {
+    let (mut cluster, primary) = full(1, 2);
+    let [a, b] = [0, 1].map(|r| replica(0, r));
+    let before = cluster.bytes_written(a);
+    // What just differs is no reason to write: nobody has asked for that.
+    cluster.corrupt(a, (3 << 20) - 1);
+    cluster.damaged.insert((a, (3 << 20) + 3 * 4096));
+    cluster.damaged.insert((b, (3 << 20) + 3 * 4096 + 65536));
+    for _ in 0..2 {
+        cluster.read(primary, (3 << 20) + 512, 65536 * 2 - 512);
+    }
+    cluster.pass(A_WHILE);
+    assert!(cluster.damaged.is_empty(), "{:?}", cluster.damaged);
+    assert_eq!(cluster.bytes_written(a) - before, 2 * 4096);
+    assert_eq!(cluster.rewritten(primary), 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::message::{CopyContent, Failure, Opener};
+use evenkeel_core::message::{BlockDigest, CopyContent, Failure, Opener};
 use evenkeel_core::replica::{OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
 
@@ -211,6 +211,62 @@ fn a_flush_begins_after_the_writes_it_covers_and_the_next_ones_share_one() {
     let done = |n| Message::Done { id: id(1, n), result: Ok(()) };
     assert_eq!(said(&effects), [done(4), done(5)]);
     bench.disk_done(later);
+}
+
+/// The byte and length of the one read among some effects, and its ticket.
+fn read(effects: &[ReplicaEffect<Data>]) -> (DiskTicket, u64, u32) {
+    match actions(effects)[..] {
+        [(ticket, DiskAction::Read { offset, length })] => (ticket, *offset, *length),
+        _ => panic!("{effects:?}"),
+    }
+}
+
+/// A digest of 1 MiB of which some blocks can't be read.
+fn digest(bench: &mut Bench) -> Vec<ReplicaEffect<Data>> {
+    bench.say(1, Message::Digest { id: id(1, 7), offset: 0, length: 1 << 20 })
+}
+
+#[test]
+fn what_cannot_be_digested_at_once_is_in_pieces() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let mut effects = digest(&mut bench);
+    let bad = [(40, DiskError::Damaged), (41, DiskError::Medium), (255, DiskError::Damaged)];
+    let mut reads = 0;
+    while let [(_, DiskAction::Read { .. })] = actions(&effects)[..] {
+        let (ticket, offset, length) = read(&effects);
+        let blocks = offset / 4096..(offset + u64::from(length)) / 4096;
+        let found = bad.iter().find(|(block, _)| blocks.contains(block));
+        let outcome = found.map_or(Ok(DiskOutcome::Data(Data(length))), |(_, error)| Err(*error));
+        effects = bench.step(ReplicaEvent::Disk { ticket, outcome });
+        reads += 1;
+    }
+    assert_eq!(reads, 1 + 16 + 2 * 16, "down to blocks only where it has to be");
+    let mut digests = vec![BlockDigest::of_content(4096); 256];
+    (digests[40], digests[41]) = (BlockDigest::DAMAGED, BlockDigest::UNREADABLE);
+    digests[255] = BlockDigest::DAMAGED;
+    assert_eq!(said(&effects), [Message::Digests { id: id(1, 7), digests }]);
+}
+
+#[test]
+fn nobody_waits_for_the_pieces_of_a_digest() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let (ticket, ..) = read(&digest(&mut bench));
+    bench.adopt(1, view(2, OLD));
+    let outcome = Err(DiskError::Damaged);
+    let effects = bench.step(ReplicaEvent::Disk { ticket, outcome });
+    let refused = Message::Refused { adopted: Generation(1), sequence: Some(Sequence(7)) };
+    assert_eq!(said(&effects), [refused]);
+    let is_saving = |action: &&DiskAction<Data>| matches!(action, DiskAction::SaveView(_));
+    assert!(actions(&effects).iter().map(|(_, action)| *action).all(|a| is_saving(&a)));
+
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let (ticket, ..) = read(&digest(&mut bench));
+    bench.step(ReplicaEvent::LinkClosed { link: LinkId(1) });
+    let outcome = Err(DiskError::Damaged);
+    assert!(bench.step(ReplicaEvent::Disk { ticket, outcome }).is_empty());
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub struct DiskCounters {
     pub kinds: [KindCounters; KINDS.len()],
     /// Writes to make block checksums durable.
     pub checksum_writes: u64,
-    /// Blocks that did not yield their checksums when they were read.
+    /// Reads that contradicted the checksum of a block.
     pub checksum_mismatches: u64,
 }
 

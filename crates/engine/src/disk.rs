@@ -379,6 +379,7 @@ fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
 fn disk_error(error: &std::io::Error) -> DiskError {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => DiskError::NoSpace,
+        None if error.kind() == std::io::ErrorKind::InvalidData => DiskError::Damaged,
         _ => DiskError::Medium,
     }
 }

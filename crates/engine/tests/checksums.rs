@@ -4,11 +4,13 @@ mod common;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use common::client::{Answer, Request};
 use common::{Cluster, Shape, pattern};
 use evenkeel_core::Settings;
+use evenkeel_core::primary::{Command, VerifyState, VerifyStatus, WrongRange};
 use evenkeel_format::DATA_OFFSET;
 
 const SIZE: usize = 8 << 20;
@@ -64,6 +66,66 @@ fn damaged_blocks_are_read_elsewhere_and_mended() {
     }
     assert!(mismatches(&cluster) >= 1);
     cluster.detach();
+}
+
+fn verify(cluster: &Cluster, repair: bool) -> VerifyStatus {
+    let (sender, receiver) = channel();
+    let command = Command::Verify { repair };
+    cluster.engines[0].command(cluster.volume, command, move |result| {
+        let _ = sender.send(result);
+    });
+    receiver.recv().expect("an answer").expect("begun");
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let primary = cluster.status(0).primary.expect("attached");
+        match primary.verify {
+            Some(verify) if verify.state == VerifyState::Done => return verify,
+            _ => assert!(Instant::now() < until, "the verify does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The damaged blocks of a range that is compared at once are told one by one, with their replicas, and
+/// written again; nothing else is.
+#[test]
+fn a_verify_names_the_damaged_blocks_and_mends_them() {
+    let mut cluster = Cluster::start(mirror(2));
+    cluster.attach();
+    let client = cluster.client();
+    for (n, part) in pattern(1, SIZE).chunks(1 << 20).enumerate() {
+        client.write((n << 20) as u64, part.to_vec());
+    }
+    client.call(Request::Flush).expect("flushed");
+    // Blocks 3 and 40 of one replica, 41 of the other; of block 700 both.
+    let block = 4096;
+    let [a, b] = [0, 1].map(|index| cluster.replica(0, index));
+    for (replica, number) in [(0, 3), (0, 40), (1, 41), (0, 700), (1, 700)] {
+        damage(&cluster, replica, number * block + 99);
+    }
+    let range = |range: &WrongRange| {
+        assert_eq!((range.different.len(), range.unreadable.len()), (0, 0));
+        let blocks = range.range.start / block as u64..range.range.end / block as u64;
+        (blocks, range.damaged.clone(), range.is_lost)
+    };
+    let expected = [
+        (3..4, vec![a], false),
+        (40..41, vec![a], false),
+        (41..42, vec![b], false),
+        (700..701, vec![a, b], true),
+    ];
+    let found = verify(&cluster, false);
+    assert_eq!(found.ranges.iter().map(range).collect::<Vec<_>>(), expected);
+    assert_eq!((found.different, found.damaged, found.unreadable), (0, 4 * 4096, 0));
+    assert_eq!((found.lost, found.repaired), (4096, 0));
+    let found = verify(&cluster, true);
+    assert_eq!((found.lost, found.repaired), (4096, 3 * 4096));
+    let found = verify(&cluster, false);
+    assert_eq!(found.ranges.iter().map(range).collect::<Vec<_>>(), expected[3..]);
+    client.write(700 * block as u64, pattern(2, block));
+    assert_eq!(verify(&cluster, false).ranges, []);
+    cluster.detach();
+    assert!(cluster.data(0, 0) == cluster.data(0, 1));
 }
 
 #[test]

@@ -189,7 +189,11 @@ fn replica_metrics(volumes: &[&VolumeStatus], page: &mut Page) {
 
 fn checksum_metrics(ids: &[(String, String, &OpenReplicaStatus)], page: &mut Page) {
     let (wrong, writes) = ("replica_checksum_mismatches_total", "replica_checksum_writes_total");
-    page.head(wrong, "counter", "Blocks of a replica here that did not yield their checksums.");
+    page.head(
+        wrong,
+        "counter",
+        "Reads of a replica here that contradicted the checksum of a block.",
+    );
     for (volume, id, replica) in ids {
         let labels = [("volume", volume.as_str()), ("replica", id)];
         page.line(wrong, &labels, replica.disk.checksum_mismatches);

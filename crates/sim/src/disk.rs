@@ -32,6 +32,8 @@ pub struct Disk {
     /// Blocks of which it holds something else than was written: their checksums tell, so they can't be
     /// read before they are written again.
     damaged: BTreeSet<u32>,
+    /// Blocks that it ever damaged.
+    ever_damaged: BTreeSet<u32>,
 }
 
 /// A sector that was written since the last flush.
@@ -54,12 +56,21 @@ impl Disk {
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            ever_damaged: BTreeSet::new(),
         }
     }
 
     /// Damages the block of a sector: its bits rot, or a write there is lost or lands elsewhere.
     pub fn damage(&mut self, sector: u32) {
         self.damaged.insert(sector / BLOCK);
+        self.ever_damaged.insert(sector / BLOCK);
+    }
+
+    /// Whether each block of these sectors was damaged at some time.
+    #[must_use]
+    pub fn ever_damaged(&self, sectors: Range<u32>) -> bool {
+        let mut blocks = sectors.start / BLOCK..sectors.end.div_ceil(BLOCK);
+        blocks.all(|block| self.ever_damaged.contains(&block))
     }
 
     /// Whether any of these sectors lies in a damaged block.

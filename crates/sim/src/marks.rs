@@ -66,6 +66,7 @@ marks! {
     Stopped => "a volume was stopped",
     EarlierLivesSettled => "what was open from earlier lives of a replica that stays has settled",
     DamageRead => "a disk was asked for a block that it had damaged",
+    DamageVerified => "a verify told of a block that a disk had damaged",
     DamageMended => "a block that a disk had damaged was written again",
     AssembledKnown => "a volume was put together that the coordinator knew",
     AssembledAnew => "a volume went on from its disks alone, in a new era",

@@ -205,6 +205,7 @@ const fn failure_code(failure: Failure) -> u16 {
         Failure::Medium => 1,
         Failure::NoSpace => 2,
         Failure::Invalid => 3,
+        Failure::Damaged => 4,
     }
 }
 
@@ -213,6 +214,7 @@ const fn failure_from_code(code: u16) -> Option<Failure> {
         1 => Some(Failure::Medium),
         2 => Some(Failure::NoSpace),
         3 => Some(Failure::Invalid),
+        4 => Some(Failure::Damaged),
         _ => None,
     }
 }
@@ -282,7 +284,7 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         Message::Digests { digests, .. } if digests.len() > MOST_DIGESTS => {
             return Err(FrameError::Length(kind::DIGESTS));
         }
-        Message::Digests { digests, .. } => digests.iter().for_each(|d| out.put_u64(*d)),
+        Message::Digests { digests, .. } => digests.iter().for_each(|d| out.put_u64(d.0)),
         Message::Extents { extents, .. } => put_extents(extents, out)?,
         Message::Drain { source, .. } => out.put_u128(source.0),
         Message::RebuildProgress { progress, .. } => put_progress(progress, out),

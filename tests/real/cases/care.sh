@@ -82,7 +82,7 @@ verify)
     [ $status = 1 ] || die "exit code $status although replicas differ: $(cat "$work/verdict")"
     grep -q "24K differ between replicas" "$work/verdict" || die "$(cat "$work/verdict")"
     for n in 1 2 3; do
-        grep -q "bytes $((n * 5 << 20)) to $(((n * 5 << 20) + 8192))" "$work/verdict" || die "n$n: $(cat "$work/verdict")"
+        grep -q "bytes $((n * 5 << 20)) to $(((n * 5 << 20) + 8192)): different on n$n:" "$work/verdict" || die "n$n: $(cat "$work/verdict")"
     done
     ek 3 volume verify $vol --repair --wait | grep -q "24K repaired" || die "not repaired"
     ek 1 volume verify $vol --wait | grep -q "identical" || die "still different"

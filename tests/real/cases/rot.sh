@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
 # Bits flip on the disk under each replica in turn, while a filesystem is in use on the node that has it: nothing
-# wrong is read, what is found is mended, and told.
+# wrong is read, what is found is mended, and told. Then in blocks that nobody reads: a verify names them.
 source "$(dirname "$0")/../lib.sh"
 start_nodes 3
 
 replica_of() { ek 1 volume status $vol --json | jq -r ".volume.mirrors[0].replicas[] | select(.node.name == \"n$1\") | $2"; }
+# in_use FILE: the number, in the volume, of a block of it that holds something.
+in_use() {
+    local blocks block
+    blocks=$((($(od -An -t u8 -j 136 -N 8 "$1")) / 4096))
+    while block=$(((RANDOM * 32768 + RANDOM) % blocks))
+        cmp --quiet --ignore-initial=$(((256 + block) * 4096)):0 --bytes=4096 "$1" /dev/zero; do :; done
+    echo $block
+}
+# flip FILE BLOCK: one bit of this block of the volume.
+flip() {
+    local at=$(((256 + $2) * 4096 + 1000)) byte
+    byte=$(od -An -t u1 -j $at -N 1 "$1")
+    printf '%b' "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek=$at conv=notrunc,fsync status=none
+}
 # rot FILE COUNT: one bit each in so many blocks of it that hold something.
 rot() {
-    local file=$1 left=$2 blocks block byte
-    blocks=$((($(od -An -t u8 -j 136 -N 8 "$file")) / 4096))
-    while [ "$left" -gt 0 ]; do
-        block=$((256 + (RANDOM * 32768 + RANDOM) % blocks))
-        ! cmp --quiet --ignore-initial=$((block * 4096)):0 --bytes=4096 "$file" /dev/zero || continue
-        byte=$(od -An -t u1 -j $((block * 4096 + 1000)) -N 1 "$file")
-        printf '%b' "\\x$(printf %02x $((byte ^ 16)))" |
-            dd of="$file" bs=1 seek=$((block * 4096 + 1000)) conv=notrunc status=none
-        left=$((left - 1))
-    done
-    sync "$file"
+    local left
+    for left in $(seq "$2"); do flip "$1" "$(in_use "$1")"; done
 }
 
 ek 1 volume create $vol --size 128M --replicas 3 --quiet
@@ -39,7 +44,7 @@ for node in 1 2 3; do
     kill $busy; wait $busy 2> /dev/null || true
     failed=$(replica_of $node .failed_reads)
     [ "$failed" -gt 0 ] || die "no damage was found on n$node"
-    ek 1 volume status $vol | grep -q "did not yield their checksums" || die "the status does not tell"
+    ek 1 volume status $vol | grep -q "contradicted their checksums" || die "the status does not tell"
     say "n$node: $failed reads of damaged blocks were answered by others, and all files are right"
     ek $node umount $vol --keep-attached --quiet
     ek 1 volume verify $vol --repair --wait --quiet || die "the verify could not repair"
@@ -47,3 +52,37 @@ for node in 1 2 3; do
     ek $node detach $vol --quiet
     compare_replicas $vol
 done
+
+# What nobody reads: on each node another block, and one block on two nodes.
+ek 1 attach $vol --as none --quiet
+declare -A damaged=()
+while [ ${#damaged[@]} -lt 4 ]; do damaged[$(in_use "$(ls "$work/n1/disk"/*.replica)")]=; done
+numbers=("${!damaged[@]}") node=0
+for block in "${numbers[@]}"; do
+    nodes=$((node++ % 3 + 1)); [ $node -lt 4 ] || nodes="1 3"
+    damaged[$block]=$nodes
+    for n in $nodes; do flip "$(ls "$work/n$n/disk"/*.replica)" "$block"; done
+done
+# named VERDICT WORDS: it tells of each of these blocks and of no other one, with its nodes.
+named() {
+    [ "$(grep -c '^  bytes' "$1")" = 4 ] || die "other ranges than four: $(cat "$1")"
+    for block in "${numbers[@]}"; do
+        places=$(printf 'n%s:[^ ,;]*, ' ${damaged[$block]})
+        grep -q "^  bytes $((block * 4096)) to $(((block + 1) * 4096)): damaged on ${places%, }$2\$" "$1" \
+            || die "block $block on ${damaged[$block]}: $(cat "$1")"
+    done
+}
+status=0; ek 2 volume verify $vol --wait > "$work/verdict" || status=$?
+[ $status = 1 ] || die "exit code $status although blocks are damaged: $(cat "$work/verdict")"
+grep -q "0 differ between replicas, 16K contradict their checksums, 0 could not be read, 0 repaired" "$work/verdict" \
+    || die "$(cat "$work/verdict")"
+named "$work/verdict" ""
+grep -q "^  n2:[^ ]*: 4K contradict their checksums$" "$work/verdict" || die "$(cat "$work/verdict")"
+for n in 1 3; do grep -q "^  n$n:[^ ]*: 8K contradict their checksums$" "$work/verdict" || die "$(cat "$work/verdict")"; done
+ek 3 volume verify $vol --repair --wait > "$work/verdict" || die "the verify could not repair: $(cat "$work/verdict")"
+grep -q "16K repaired" "$work/verdict" || die "$(cat "$work/verdict")"
+named "$work/verdict" "; repaired"
+ek 1 volume verify $vol --wait | grep -q "all in-sync replicas identical" || die "still damaged"
+say "a verify named ${#numbers[@]} damaged blocks with their replicas, and mended them"
+ek 1 detach $vol --quiet
+compare_replicas $vol

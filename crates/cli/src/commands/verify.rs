@@ -25,15 +25,16 @@ pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
     let answer = context.client.post(&path, &request)?;
     if !args.wait {
         context.show(&answer, |answer: &VolumeAnswer| {
-            let verify = answer.volume.verify.as_ref();
-            verify.map_or_else(|| "No verify runs.\n".into(), output::volume::verify)
+            let (volume, verify) = (&answer.volume, answer.volume.verify.as_ref());
+            let told = |verify: &Verify| output::verify::told(verify, volume);
+            verify.map_or_else(|| "No verify runs.\n".into(), told)
         })?;
         return Ok(Exit::Done);
     }
     let verify = until_done(context, args)?;
     let answer = context.client.get(&routes::fill(routes::VOLUME, &[&args.name]))?;
-    context.show(&answer, |_: &VolumeAnswer| output::volume::verify(&verify))?;
-    let is_whole = verify.different + verify.unreadable == verify.repaired;
+    context.show(&answer, |answer: &VolumeAnswer| output::verify::told(&verify, &answer.volume))?;
+    let is_whole = verify.different + verify.damaged + verify.unreadable == verify.repaired;
     Ok(if is_whole { Exit::Done } else { Exit::Failed })
 }
 

@@ -6,6 +6,7 @@ pub mod examine;
 pub mod node;
 mod size;
 mod table;
+pub mod verify;
 pub mod volume;
 
 use std::io::Write as _;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use evenkeel_node::api::types::{
     Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaRole, ReplicaState,
-    ReplicaStatus, Suspended, Verify, VerifyState, VolumeBitmap, VolumeHealth, VolumePlan,
-    VolumeState, VolumeStatus, VolumesAnswer,
+    ReplicaStatus, Suspended, VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus,
+    VolumesAnswer,
 };
 
 use super::table::{Align, Table};
+use super::verify::verdict;
 use super::{Painted as _, rate, size, span};
 
 /// Columns of the bar of a rebuild.
@@ -103,42 +104,6 @@ pub fn plan(plan: &VolumePlan, created: bool) -> String {
     }
     text.push_str(&table.render(2));
     text + &warnings(&plan.warnings)
-}
-
-/// What a verify has found, and where.
-pub fn verify(verify: &Verify) -> String {
-    let mut text = format!("{}\n", verdict(verify));
-    for range in &verify.ranges {
-        text.push_str(&format!("  bytes {} to {}\n", range.offset, range.offset + range.length));
-    }
-    text
-}
-
-/// A verify in one line.
-fn verdict(verify: &Verify) -> String {
-    let took = span(Duration::from_secs(verify.seconds));
-    let mut text = match verify.state {
-        VerifyState::Running => {
-            format!("{}% compared in {took}", percent(verify.checked, verify.total))
-        }
-        VerifyState::Done => format!("all {} compared in {took}", size(verify.total)),
-        VerifyState::Stopped => {
-            format!("stopped after {} of {}", size(verify.checked), size(verify.total))
-        }
-    };
-    match (verify.different, verify.unreadable) {
-        (0, 0) => text.push_str(": all in-sync replicas identical"),
-        (different, unreadable) => text.push_str(&format!(
-            ": {} differ between replicas, {} could not be read, {} repaired",
-            size(different),
-            size(unreadable),
-            size(verify.repaired)
-        )),
-    }
-    if verify.alone > 0 {
-        text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
-    }
-    text
 }
 
 /// An export, with what to type to use it.
@@ -322,19 +287,21 @@ fn notes(table: &mut Table, replica: &ReplicaStatus) {
     }
     if let Some(failed) = replica.failed_reads.filter(|failed| *failed > 0) {
         table.note(format!(
-            "{failed} reads failed or did not yield their checksums; others answered, and mended them here"
+            "{failed} reads failed or contradicted their checksums; others answered, and mended them here"
         ));
     }
+}
+
+/// A replica by its node and disk.
+pub fn place(replica: &ReplicaStatus) -> String {
+    format!("{}:{}", replica.node.name, replica.disk.as_deref().unwrap_or("?"))
 }
 
 /// In whose place a replica is.
 fn table_role(table: &mut Table, mirror: &MirrorStatus, replica: &ReplicaStatus) {
     let Some(other) = &replica.instead_of else { return };
     let found = mirror.replicas.iter().find(|r| r.id == *other);
-    let place = found.map_or_else(
-        || short(other).to_owned(),
-        |r| format!("{}:{}", r.node.name, r.disk.as_deref().unwrap_or("?")),
-    );
+    let place = found.map_or_else(|| short(other).to_owned(), place);
     table.note(match replica.role {
         ReplicaRole::Spare => format!("it stands in for {place}"),
         _ => format!("it is to replace {place}, which is removed then"),
@@ -404,4 +371,4 @@ fn state(state: VolumeState) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

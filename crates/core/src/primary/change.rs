@@ -84,7 +84,7 @@ impl<P: Payload> Primary<P> {
     /// A replica's disk failed.
     pub(super) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
         let cause = match failure {
-            Failure::Medium | Failure::Invalid => Cause::Medium,
+            Failure::Medium | Failure::Damaged | Failure::Invalid => Cause::Medium,
             Failure::NoSpace => Cause::NoSpace,
         };
         if let Some(peer) = self.peers.get_mut(&replica) {

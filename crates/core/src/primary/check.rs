@@ -2,43 +2,34 @@
 //! and rewritten where one of them has it wrong or can't read it.
 //!
 //! While the range is locked every write there has reached every member, so whoever differs is wrong.
-//! Replicas answer with a digest per block, so only what differs is sent. A verify
-//! ([`super::verify`]) checks every range; a failed read has just its own one rewritten.
+//! Replicas answer with a digest per block, or that they can't read it, so only what is wrong is sent. A
+//! verify ([`super::verify`]) checks every range; a failed read has the blocks of its own one mended that
+//! somebody can't read.
+
+mod compared;
 
 use core::ops::Range;
 
+use self::compared::{Compared, Difference};
 use super::parts::PartAction;
 use super::requests::RequestNumber;
 use super::{Context, Note, Phase, Primary};
 use crate::ids::*;
+use crate::message::BlockDigest;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::settings::{BLOCK, LONGEST_PAYLOAD};
 use crate::stripe;
 use crate::time::Instant;
-use crate::view::Geometry;
 
 /// Failed reads that wait to be rewritten; of more, each is found when it is read again.
 const MOST_BAD_RANGES: usize = 64;
 
-/// A range of a mirror that some of its replicas could not read.
+/// A range of a mirror that one of its replicas could not read, in whole blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadRange {
     mirror: usize,
     bytes: Range<u64>,
-    unreadable: ReplicaSet,
-}
-
-/// A run of blocks that some replicas of a mirror have wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Difference {
-    mirror: usize,
-    /// In the mirror.
-    pub bytes: Range<u64>,
-    /// Who has it wrong, or can't read it.
-    wrong: ReplicaSet,
-    /// Whether contents differ; if not, it could just not be read.
-    pub has_contents: bool,
 }
 
 /// One range that is being looked after. There is one at a time.
@@ -50,25 +41,13 @@ pub(super) struct Check {
     /// In which it is compared.
     generation: Generation,
     step: Step,
-    /// Whether it is part of a verify, and not a failed read.
-    is_verify: bool,
+    /// The failed read for which it is, if it is not a part of a verify.
+    bad: Option<BadRange>,
     since: Instant,
     /// The parts that compare, and what came of them.
     compared: Vec<Compared>,
     /// What was found to be wrong.
     differences: Vec<Difference>,
-    /// Whether what is wrong is to be rewritten.
-    repairs: bool,
-}
-
-/// What the replicas of a mirror say of one piece of the range.
-#[derive(Debug)]
-struct Compared {
-    sequence: Sequence,
-    mirror: usize,
-    bytes: Range<u64>,
-    digests: Vec<(ReplicaSet, Vec<u64>)>,
-    unreadable: ReplicaSet,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +62,17 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct Checked {
     pub differences: Vec<Difference>,
-    /// Whether all of them were rewritten.
-    pub is_repaired: bool,
     /// Whether every piece was compared on two replicas or more.
     pub was_compared: bool,
 }
 
 impl<P: Payload> Primary<P> {
     /// A replica could not read a range that another one may have.
-    pub(super) fn must_rewrite(&mut self, mirror: usize, bytes: Range<u64>, by: ReplicaSet) {
-        let bad = BadRange { mirror, bytes, unreadable: by };
+    pub(super) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
+        let Some(view) = &self.view else { return };
+        let block = u64::from(BLOCK);
+        let end = bytes.end.next_multiple_of(block).min(view.replica_size());
+        let bad = BadRange { mirror, bytes: bytes.start / block * block..end };
         if self.bad_ranges.len() < MOST_BAD_RANGES && !self.bad_ranges.contains(&bad) {
             self.bad_ranges.push_back(bad);
         }
@@ -127,24 +107,17 @@ impl<P: Payload> Primary<P> {
     }
 
     fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
-        if !matches!(self.phase, Phase::Serving) || !self.can_send() {
+        if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
             return;
         }
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         if let Some(bad) = self.bad_ranges.pop_front() {
             let start = stripe::volume_offset(geometry, mirrors, bad.mirror, bad.bytes.start);
-            let range = start..start + (bad.bytes.end - bad.bytes.start);
-            let (mirror, bytes, wrong) = (bad.mirror, bad.bytes, bad.unreadable);
-            self.begin_check(
-                cx,
-                range,
-                vec![Difference { mirror, bytes, wrong, has_contents: false }],
-            );
-        } else if !self.somebody_fails()
-            && let Some(range) = self.next_to_verify(cx.now)
-        {
-            self.begin_check(cx, range, Vec::new());
+            let range = start..(start + (bad.bytes.end - bad.bytes.start)).min(geometry.size);
+            self.begin_check(cx, range, Some(bad));
+        } else if let Some(range) = self.next_to_verify(cx.now) {
+            self.begin_check(cx, range, None);
         }
     }
 
@@ -157,25 +130,18 @@ impl<P: Payload> Primary<P> {
         })
     }
 
-    /// Locks a range of the volume. With known differences it is rewritten, else compared.
-    fn begin_check(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        range: Range<u64>,
-        differences: Vec<Difference>,
-    ) {
-        let is_verify = differences.is_empty();
+    /// Locks a range of the volume, to be compared then.
+    fn begin_check(&mut self, cx: &mut Context<'_, P>, range: Range<u64>, bad: Option<BadRange>) {
         let number = self.accept_check(range.clone());
         self.check = Some(Check {
             number,
             range,
             generation: Generation(0),
             step: Step::Locking,
-            is_verify,
+            bad,
             since: cx.now,
             compared: Vec::new(),
-            differences,
-            repairs: true,
+            differences: Vec::new(),
         });
         self.dispatch_ready(cx);
     }
@@ -191,13 +157,9 @@ impl<P: Payload> Primary<P> {
         check.generation = generation;
         let (number, range) = (check.number, check.range.clone());
         check.since = cx.now;
-        if !check.is_verify {
-            return self.fetch(cx);
-        }
         check.step = Step::Comparing;
         if self.somebody_fails() {
-            self.check = None;
-            return self.end_check(number);
+            return self.put_off();
         }
         let Some(view) = &self.view else { return };
         let length = range.end - range.start;
@@ -207,13 +169,8 @@ impl<P: Payload> Primary<P> {
         self.expect_parts(number, pieces.len());
         for piece in pieces {
             let action = PartAction::Digest { offset: piece.offset, length: piece.length };
-            let compared = Compared {
-                sequence: self.last_sequence.next(),
-                mirror: piece.mirror,
-                bytes: piece.offset..piece.offset + u64::from(piece.length),
-                digests: Vec::new(),
-                unreadable: 0,
-            };
+            let bytes = piece.offset..piece.offset + u64::from(piece.length);
+            let compared = Compared::new(self.last_sequence.next(), piece.mirror, bytes);
             if let Some(check) = &mut self.check {
                 check.compared.push(compared);
             }
@@ -221,18 +178,29 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// The range is checked later.
+    fn put_off(&mut self) {
+        let Some(check) = self.check.take() else { return };
+        self.bad_ranges.extend(check.bad);
+        self.end_check(check.number);
+    }
+
     /// A replica says what it holds.
-    pub(super) fn digested(&mut self, sequence: Sequence, bit: ReplicaSet, digests: Vec<u64>) {
+    pub(super) fn digested(
+        &mut self,
+        sequence: Sequence,
+        bit: ReplicaSet,
+        digests: Vec<BlockDigest>,
+    ) {
         if let Some(compared) = self.compared_by(sequence) {
-            compared.digests.retain(|(other, _)| *other != bit);
-            compared.digests.push((bit, digests));
+            compared.take(bit, digests);
         }
     }
 
-    /// A replica could not read what it was to compare.
+    /// A replica could not say what it holds.
     pub(super) fn could_not_digest(&mut self, sequence: Sequence, bit: ReplicaSet) {
         if let Some(compared) = self.compared_by(sequence) {
-            compared.unreadable |= bit;
+            compared.take_nothing(bit);
         }
     }
 
@@ -245,117 +213,84 @@ impl<P: Payload> Primary<P> {
         let Some(check) = &mut self.check else { return };
         if check.generation != generation {
             // Who answered may not be in-sync any more: this range has to be compared again.
-            let number = check.number;
-            self.check = None;
-            return self.end_check(number);
+            return self.put_off();
         }
-        check.repairs = repairs;
-        check.differences = check.compared.iter().flat_map(Compared::differences).collect();
-        if check.differences.is_empty() || !repairs {
-            return self.check_over(cx);
+        let is_verify = check.bad.is_none();
+        let found = check.compared.iter().flat_map(Compared::differences);
+        // Which of several contents is to stay only an operator may say.
+        check.differences =
+            found.filter(|found| is_verify || found.somebody_cannot_read()).collect();
+        if repairs || !is_verify {
+            return self.fetch(cx);
         }
-        self.fetch(cx);
+        self.check_over(cx);
     }
 
     /// Reads what is wrong somewhere from where it is right.
     fn fetch(&mut self, cx: &mut Context<'_, P>) {
         let Some(check) = &mut self.check else { return };
         check.step = Step::Fetching;
-        let (number, differences) = (check.number, check.differences.clone());
-        self.expect_parts(number, differences.len());
-        for (index, difference) in differences.into_iter().enumerate() {
-            let offset = difference.bytes.start;
-            let length = (difference.bytes.end - offset) as u32;
+        let number = check.number;
+        let found = check.differences.iter().enumerate();
+        let reads: Vec<_> = found
+            .filter(|(_, difference)| !difference.is_lost)
+            .map(|(index, found)| (index as u64, found.mirror, found.wrong, found.bytes.clone()))
+            .collect();
+        if reads.is_empty() {
+            return self.check_over(cx);
+        }
+        self.expect_parts(number, reads.len());
+        for (index, mirror, wrong, bytes) in reads {
+            let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
             let action = PartAction::Read { offset, length };
-            let avoiding = (difference.mirror, difference.wrong);
-            self.send_read_elsewhere(cx, number, avoiding, index as u64, action);
+            self.send_read_elsewhere(cx, number, (mirror, wrong), index, action);
         }
     }
 
     /// Writes what was read to all members: to those that have it right, too, so that it is a write
-    /// like any other.
+    /// like any other. What could not be read stays as it is.
     fn rewrite(&mut self, cx: &mut Context<'_, P>) {
         let Some(check) = &mut self.check else { return };
         check.step = Step::Rewriting;
-        let (number, differences) = (check.number, check.differences.clone());
+        let number = check.number;
         let Some(request) = self.requests.get_mut(&number) else { return };
-        let data = core::mem::take(&mut request.data);
-        if data.len() < differences.len() {
-            check.repairs = false;
+        request.error = None;
+        let mut writes = Vec::new();
+        for (index, payload) in core::mem::take(&mut request.data) {
+            let Some(difference) = check.differences.get_mut(index as usize) else { continue };
+            difference.is_repaired = true;
+            writes.push((difference.mirror, difference.bytes.start, payload));
+        }
+        if writes.is_empty() {
             return self.check_over(cx);
         }
-        self.expect_parts(number, data.len());
-        for (index, payload) in data {
-            let Some(difference) = differences.get(index as usize) else { continue };
-            let (mirror, offset) = (difference.mirror, difference.bytes.start);
+        self.expect_parts(number, writes.len());
+        for (mirror, offset, payload) in writes {
             let action = PartAction::Write { offset, payload, durable: true };
             self.send_part(cx, number, mirror, 0, action);
         }
     }
 
     fn check_over(&mut self, cx: &mut Context<'_, P>) {
-        let Some(check) = self.check.take() else { return };
+        let Some(mut check) = self.check.take() else { return };
         let has_failed = self.requests.get(&check.number).is_some_and(|r| r.error.is_some());
         self.end_check(check.number);
-        let is_repaired = check.repairs && !has_failed;
-        if check.is_verify {
-            let was_compared = check.compared.iter().all(|c| c.digests.len() > 1);
+        if has_failed {
+            check.differences.iter_mut().for_each(|difference| difference.is_repaired = false);
+        }
+        if check.bad.is_none() {
+            let was_compared = check.compared.iter().all(Compared::was_compared);
             let held = cx.now.since(check.since);
             let differences = check.differences;
-            self.range_verified(cx, Checked { differences, is_repaired, was_compared }, held);
-        } else if is_repaired {
+            return self.range_verified(cx, Checked { differences, was_compared }, held);
+        }
+        let Some(view) = &self.view else { return };
+        let (geometry, mirrors) = (view.geometry, view.mirrors.len());
+        for mended in check.differences.iter().filter(|difference| difference.is_repaired) {
             self.rewritten += 1;
-            let (offset, length) = (check.range.start, check.range.end - check.range.start);
+            let offset = mended.volume_offset(geometry, mirrors);
+            let length = mended.bytes.end - mended.bytes.start;
             cx.note(Note::Rewritten { offset, length });
         }
     }
 }
-
-impl Difference {
-    /// Where in the volume it begins.
-    pub fn volume_offset(&self, geometry: Geometry, mirrors: usize) -> u64 {
-        stripe::volume_offset(geometry, mirrors, self.mirror, self.bytes.start)
-    }
-}
-
-impl Compared {
-    /// Runs of blocks that some replica has wrong: what most of them hold is right, or, where no
-    /// content has the most, what the first of them holds.
-    fn differences(&self) -> Vec<Difference> {
-        let blocks = (self.bytes.end - self.bytes.start).div_ceil(u64::from(BLOCK));
-        let mut found: Vec<Difference> = Vec::new();
-        for block in 0..blocks {
-            let wrong = self.wrong_at(block as usize);
-            let start = self.bytes.start + block * u64::from(BLOCK);
-            let end = (start + u64::from(BLOCK)).min(self.bytes.end);
-            match found.last_mut() {
-                _ if wrong == 0 => {}
-                Some(last) if last.bytes.end == start && last.wrong == wrong => {
-                    last.bytes.end = end;
-                }
-                _ => found.push(Difference {
-                    mirror: self.mirror,
-                    bytes: start..end,
-                    wrong,
-                    has_contents: wrong != self.unreadable,
-                }),
-            }
-        }
-        found
-    }
-
-    fn wrong_at(&self, block: usize) -> ReplicaSet {
-        let digest = |(bit, digests): &(ReplicaSet, Vec<u64>)| (*bit, digests.get(block).copied());
-        let votes: Vec<_> = self.digests.iter().map(digest).collect();
-        let support = |content: Option<u64>| votes.iter().filter(|(_, c)| *c == content).count();
-        let lowest_first = |bit: ReplicaSet| core::cmp::Reverse(bit);
-        let right =
-            votes.iter().max_by_key(|(bit, content)| (support(*content), lowest_first(*bit)));
-        let Some((_, right)) = right else { return self.unreadable };
-        let wrong = votes.iter().filter(|(_, content)| content != right);
-        wrong.fold(self.unreadable, |set, (bit, _)| set | bit)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -251,7 +251,9 @@ pub enum Note {
     Verified {
         /// Bytes that differed between replicas.
         different: u64,
-        /// Other bytes that some replica could not read.
+        /// Other bytes that contradicted their checksum on some replica.
+        damaged: u64,
+        /// Other bytes that some replica's disk could not read.
         unreadable: u64,
     },
 }

@@ -28,7 +28,7 @@ mod verify;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use interface::*;
-pub use verify::{VerifyState, VerifyStatus};
+pub use verify::{VerifyState, VerifyStatus, Wrong, WrongRange};
 
 use self::calls::Call;
 use self::change::PendingEdit;

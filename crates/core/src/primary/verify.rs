@@ -3,17 +3,19 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::check::Checked;
 use super::{Context, Note, Primary};
+use crate::ids::ReplicaId;
 use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::settings::LONGEST_PAYLOAD;
 use crate::time::Instant;
 use crate::view::RebuildLimit;
 
-/// Ranges that differ and are told one by one.
-const MOST_TOLD: usize = 16;
+/// Ranges in which something is wrong that are told one by one.
+const MOST_TOLD: usize = 64;
 
 /// Whether a verify goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,18 +41,98 @@ pub struct VerifyStatus {
     pub total: u64,
     /// Of those that were checked, bytes that had only one in-sync replica: nothing to compare.
     pub alone: u64,
-    /// Bytes that differed between replicas.
+    /// Bytes that differed between replicas whose disks could read them.
     pub different: u64,
-    /// Other bytes that some replica could not read.
+    /// Other bytes that contradicted their checksum on some replica.
+    pub damaged: u64,
+    /// Other bytes that some replica's disk could not read.
     pub unreadable: u64,
-    /// Of both, bytes that were rewritten on all replicas.
+    /// Of the last two, bytes that no in-sync replica has whole.
+    pub lost: u64,
+    /// Of all that was wrong, bytes that were rewritten on all replicas.
     pub repaired: u64,
-    /// The first ranges that differed.
-    pub ranges: Vec<Range<u64>>,
+    /// The same by replicas: those that had anything wrong.
+    pub replicas: BTreeMap<ReplicaId, Wrong>,
+    /// The first ranges in which something was wrong, at most 64.
+    pub ranges: Vec<WrongRange>,
     /// When it began.
     pub began: Instant,
     /// When it ended.
     pub ended: Option<Instant>,
+}
+
+/// What one replica had wrong, in bytes. Of a replica one byte counts once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wrong {
+    /// It held something else than those that are right: than most, or than the first.
+    pub different: u64,
+    /// It contradicted its checksum.
+    pub damaged: u64,
+    /// Its disk could not read it.
+    pub unreadable: u64,
+}
+
+/// A range of whole blocks that some replicas had wrong, all in the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongRange {
+    /// In the volume.
+    pub range: Range<u64>,
+    /// Who held something else than those that are right: than most, or than the first.
+    pub different: Vec<ReplicaId>,
+    /// Whose copy contradicted its checksum.
+    pub damaged: Vec<ReplicaId>,
+    /// Whose disk could not read it.
+    pub unreadable: Vec<ReplicaId>,
+    /// Whether no in-sync replica has it whole.
+    pub is_lost: bool,
+    /// Whether it was rewritten on all replicas.
+    pub is_repaired: bool,
+}
+
+impl VerifyStatus {
+    const fn new(now: Instant, repairs: bool, total: u64) -> Self {
+        Self {
+            state: VerifyState::Running,
+            repairs,
+            checked: 0,
+            total,
+            alone: 0,
+            different: 0,
+            damaged: 0,
+            unreadable: 0,
+            lost: 0,
+            repaired: 0,
+            replicas: BTreeMap::new(),
+            ranges: Vec::new(),
+            began: now,
+            ended: None,
+        }
+    }
+
+    /// Counts what was found to be wrong.
+    fn found(&mut self, wrong: WrongRange) {
+        let length = wrong.range.end - wrong.range.start;
+        let of_all = match (&wrong.different[..], &wrong.damaged[..]) {
+            ([_, ..], _) => &mut self.different,
+            (_, [_, ..]) => &mut self.damaged,
+            _ => &mut self.unreadable,
+        };
+        *of_all += length;
+        self.lost += if wrong.is_lost { length } else { 0 };
+        self.repaired += if wrong.is_repaired { length } else { 0 };
+        for replica in &wrong.different {
+            self.replicas.entry(*replica).or_default().different += length;
+        }
+        for replica in &wrong.damaged {
+            self.replicas.entry(*replica).or_default().damaged += length;
+        }
+        for replica in &wrong.unreadable {
+            self.replicas.entry(*replica).or_default().unreadable += length;
+        }
+        if self.ranges.len() < MOST_TOLD {
+            self.ranges.push(wrong);
+        }
+    }
 }
 
 /// A verify, under way or over.
@@ -93,19 +175,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         let total = self.view.as_ref().map_or(0, |view| view.geometry.size);
-        let status = VerifyStatus {
-            state: VerifyState::Running,
-            repairs,
-            checked: 0,
-            total,
-            alone: 0,
-            different: 0,
-            unreadable: 0,
-            repaired: 0,
-            ranges: Vec::new(),
-            began: now,
-            ended: None,
-        };
+        let status = VerifyStatus::new(now, repairs, total);
         self.verify = Some(Verify { status, pace: Pace::new(now) });
     }
 
@@ -152,24 +222,23 @@ impl<P: Payload> Primary<P> {
         let end = (status.checked + u64::from(LONGEST_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
         for difference in &checked.differences {
-            let length = difference.bytes.end - difference.bytes.start;
-            if difference.has_contents {
-                status.different += length;
-            } else {
-                status.unreadable += length;
-            }
-            status.repaired += if checked.is_repaired { length } else { 0 };
-            if status.ranges.len() < MOST_TOLD {
-                let at = difference.volume_offset(geometry, mirrors);
-                status.ranges.push(at..at + length);
-            }
+            let ids = |set| self.mirrors[difference.mirror].ids(set).collect();
+            let at = difference.volume_offset(geometry, mirrors);
+            status.found(WrongRange {
+                range: at..at + (difference.bytes.end - difference.bytes.start),
+                different: ids(difference.differs()),
+                damaged: ids(difference.damaged),
+                unreadable: ids(difference.unreadable),
+                is_lost: difference.is_lost,
+                is_repaired: difference.is_repaired,
+            });
         }
         status.checked = end;
         if verify.is_running() && end == verify.status.total {
             verify.status.state = VerifyState::Done;
             verify.status.ended = Some(cx.now);
-            let (different, unreadable) = (verify.status.different, verify.status.unreadable);
-            cx.note(Note::Verified { different, unreadable });
+            let VerifyStatus { different, damaged, unreadable, .. } = verify.status;
+            cx.note(Note::Verified { different, damaged, unreadable });
         }
     }
 }

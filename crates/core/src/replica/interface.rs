@@ -146,6 +146,8 @@ pub enum DiskOutcome<P> {
 pub enum DiskError {
     /// An input/output error, or anything else that is not a lack of space.
     Medium,
+    /// What the disk returned contradicts its checksum.
+    Damaged,
     /// No space left.
     NoSpace,
 }

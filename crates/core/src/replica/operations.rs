@@ -1,8 +1,11 @@
 //! Reads, writes, zeroes and maps: accepted in the adopted generation only, kept apart by range
 //! locks, answered when the disk is done.
 
+mod digests;
+
 use core::ops::Range;
 
+use self::digests::Digesting;
 use super::flush::FlushWaiter;
 use super::{Context, DiskAction, DiskError, DiskOutcome, Replica};
 use crate::ids::*;
@@ -10,7 +13,7 @@ use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
 use crate::operation::Extent;
 use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber};
-use crate::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO};
+use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
 use crate::view::ReplicaState;
 
 /// Who wants an operation.
@@ -52,6 +55,8 @@ pub(super) struct DataOperation<P> {
     /// Whether it changes data.
     is_write: bool,
     answer: Answer,
+    /// Of one that is answered with digests: how far they are.
+    digesting: Option<Digesting>,
     /// Whether it has the lock on its range.
     is_locked: bool,
     /// Where its regions are on their way into the intent log.
@@ -209,6 +214,7 @@ impl<P: Payload> Replica<P> {
             begun: false,
             is_write,
             answer,
+            digesting: answer.digests.then(|| Digesting::new(offset, length)),
             is_locked: false,
             intent: if is_write { Intent::Waiting(blocks) } else { Intent::None },
         };
@@ -238,6 +244,7 @@ impl<P: Payload> Replica<P> {
             begun: false,
             is_write: true,
             answer: Answer::default(),
+            digesting: None,
             is_locked: false,
             intent: Intent::None,
         };
@@ -325,9 +332,12 @@ impl<P: Payload> Replica<P> {
             Origin::Primary(link, _, id) if answer.durable && outcome.is_ok() => {
                 self.flush(cx, FlushWaiter::Primary { link, id, after: None });
             }
-            Origin::Primary(link, _, id) => {
-                self.answer_operation(cx, link, id, answer, outcome);
+            Origin::Primary(..) if answer.digests => {
+                if !self.digest_read(cx, number, &outcome) {
+                    return;
+                }
             }
+            Origin::Primary(link, _, id) => self.answer_operation(cx, link, id, outcome),
         }
         self.end_operation(cx, number);
         self.start_flush(cx);
@@ -339,13 +349,9 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         link: LinkId,
         id: OperationId,
-        answer: Answer,
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let (message, payload) = match outcome {
-            Ok(DiskOutcome::Data(payload)) if answer.digests => {
-                (Message::Digests { id, digests: digests(&payload) }, None)
-            }
             Ok(DiskOutcome::Done) => (Message::Done { id, result: Ok(()) }, None),
             Ok(DiskOutcome::Data(payload)) => (Message::Data { id }, Some(payload)),
             Ok(DiskOutcome::Extents(extents)) => (Message::Extents { id, extents }, None),
@@ -425,6 +431,7 @@ impl From<DiskError> for Failure {
     fn from(error: DiskError) -> Self {
         match error {
             DiskError::Medium => Self::Medium,
+            DiskError::Damaged => Self::Damaged,
             DiskError::NoSpace => Self::NoSpace,
         }
     }
@@ -450,12 +457,6 @@ fn beginning(extents: &[Extent]) -> CopyContent {
     let holes = extents.iter().take_while(|extent| !extent.allocated).count();
     let data = extents[holes..].iter().take_while(|extent| extent.allocated).count();
     CopyContent::Begins { zeroes: sum(&extents[..holes]), data: sum(&extents[holes..][..data]) }
-}
-
-/// A digest of each block.
-fn digests<P: Payload>(payload: &P) -> Vec<u64> {
-    let blocks = (0..payload.length()).step_by(BLOCK as usize);
-    blocks.map(|from| payload.digest(from, BLOCK.min(payload.length() - from))).collect()
 }
 
 fn operation_id(message: &Message) -> Option<OperationId> {

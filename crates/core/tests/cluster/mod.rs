@@ -100,6 +100,8 @@ pub struct Cluster {
     pub failing_saves: BTreeSet<ReplicaId>,
     /// Bytes of disks that can't be read until they are written.
     pub unreadable: BTreeSet<(ReplicaId, u64)>,
+    /// Bytes that contradict their checksums on a replica's disk, until they are written again.
+    pub damaged: BTreeSet<(ReplicaId, u64)>,
     /// Primaries whose messages are lost, in both directions.
     pub cut_off: BTreeSet<usize>,
     pub replies: BTreeMap<RequestId, Result<Reply<Bytes>, RequestError>>,
@@ -161,6 +163,7 @@ impl Cluster {
             failing_flushes: BTreeSet::new(),
             failing_saves: BTreeSet::new(),
             unreadable: BTreeSet::new(),
+            damaged: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             replies: BTreeMap::new(),
             commands: BTreeMap::new(),
@@ -264,6 +267,11 @@ impl Cluster {
     /// Rot on a disk that it does not notice.
     pub fn corrupt(&mut self, id: ReplicaId, offset: usize) {
         self.hosts.get_mut(&id).unwrap().disk.data[offset] ^= 0x40;
+    }
+
+    /// Ranges that were mended because a read of them failed.
+    pub fn rewritten(&self, primary: usize) -> u64 {
+        self.primaries[primary].status(self.now).rewritten
     }
 
     /// The last verify of this primary.
@@ -513,17 +521,20 @@ impl Cluster {
                 return Err(DiskError::Medium);
             }
             DiskAction::Read { offset, length }
-                if self
-                    .unreadable
-                    .range((id, offset)..(id, offset + u64::from(length)))
-                    .count()
-                    > 0 =>
+                if holds(&self.unreadable, id, offset..offset + u64::from(length)) =>
             {
                 return Err(DiskError::Medium);
             }
+            DiskAction::Read { offset, length }
+                if holds(&self.damaged, id, offset..offset + u64::from(length)) =>
+            {
+                return Err(DiskError::Damaged);
+            }
             DiskAction::Write { offset, payload } => {
                 let end = offset + u64::from(payload.length());
-                self.unreadable.retain(|(on, at)| *on != id || !(offset..end).contains(at));
+                for bad in [&mut self.unreadable, &mut self.damaged] {
+                    bad.retain(|(on, at)| *on != id || !(offset..end).contains(at));
+                }
                 host.disk.data[range(offset, payload.length())].copy_from_slice(&payload.0);
             }
             DiskAction::Zero { offset, length, .. } => {
@@ -551,4 +562,8 @@ impl Cluster {
         }
         Ok(DiskOutcome::Done)
     }
+}
+
+fn holds(bad: &BTreeSet<(ReplicaId, u64)>, on: ReplicaId, range: core::ops::Range<u64>) -> bool {
+    bad.range((on, range.start)..(on, range.end)).next().is_some()
 }

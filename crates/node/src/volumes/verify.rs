@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::Instant;
-use evenkeel_core::primary::{Command, VerifyState as CoreState, VerifyStatus};
+use evenkeel_core::primary::{
+    Command, VerifyState as CoreState, VerifyStatus, Wrong, WrongRange as CoreRange,
+};
+use evenkeel_core::{Instant, ReplicaId};
 use hyper::Method;
 
 use super::lookup::{carried_out_elsewhere, find};
 use super::{status, view_change};
-use crate::api::types::{ByteRange, VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer};
+use crate::api::types::{
+    VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange, WrongReplica,
+};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::node::Node;
@@ -46,9 +50,11 @@ pub async fn verify(
 
 /// A verify as the API tells it. `now` is on the clock that the engine gives to the core.
 pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
-    let range = |range: &std::ops::Range<u64>| ByteRange {
-        offset: range.start,
-        length: range.end - range.start,
+    let replica = |(id, wrong): (&ReplicaId, &Wrong)| WrongReplica {
+        id: id.to_string(),
+        different: wrong.different,
+        damaged: wrong.damaged,
+        unreadable: wrong.unreadable,
     };
     Verify {
         state: match verify.state {
@@ -61,9 +67,25 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         total: verify.total,
         alone: verify.alone,
         different: verify.different,
+        damaged: verify.damaged,
         unreadable: verify.unreadable,
+        lost: verify.lost,
         repaired: verify.repaired,
+        replicas: verify.replicas.iter().map(replica).collect(),
         ranges: verify.ranges.iter().map(range).collect(),
         seconds: verify.ended.unwrap_or(now).since(verify.began).as_secs(),
+    }
+}
+
+fn range(wrong: &CoreRange) -> WrongRange {
+    let ids = |ids: &[ReplicaId]| ids.iter().map(ToString::to_string).collect();
+    WrongRange {
+        offset: wrong.range.start,
+        length: wrong.range.end - wrong.range.start,
+        different: ids(&wrong.different),
+        damaged: ids(&wrong.damaged),
+        unreadable: ids(&wrong.unreadable),
+        lost: wrong.is_lost,
+        repaired: wrong.is_repaired,
     }
 }

@@ -40,11 +40,11 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
             took.as_millis(),
             others.as_millis().max(1),
         ),
-        Note::Verified { different: 0, unreadable: 0 } => {
+        Note::Verified { different: 0, damaged: 0, unreadable: 0 } => {
             "a verify found all in-sync replicas identical".into()
         }
-        Note::Verified { different, unreadable } => format!(
-            "a verify found {different} bytes that differ between replicas, and {unreadable} that could not be read"
+        Note::Verified { different, damaged, unreadable } => format!(
+            "a verify found {different} bytes that differ between replicas, {damaged} that contradict their checksums, and {unreadable} that could not be read"
         ),
         Note::Resumed => "requests go on".into(),
         Note::OtherLineage(replica) => format!(

@@ -220,7 +220,7 @@ impl Cluster {
                 let disk = &slot.disk;
                 if disk.is_damaged(sectors.clone()) {
                     self.marks.reach(Mark::DamageRead);
-                    fails = fails.or(Some(DiskError::Medium));
+                    fails = fails.or(Some(DiskError::Damaged));
                 }
                 let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
                 outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
+use evenkeel_core::settings::LONGEST_PAYLOAD;
 use evenkeel_core::*;
 
 use super::clients::Request;
@@ -12,7 +13,7 @@ use crate::coordinator::Question;
 use crate::describe;
 use crate::marks::Mark;
 use crate::network::Party;
-use crate::payload::Sectors;
+use crate::payload::{SECTOR, Sectors};
 use crate::queue::{MICROSECOND, Time};
 use crate::sabotage::Sabotage;
 
@@ -302,6 +303,7 @@ impl Cluster {
                 if different > 0 {
                     self.fail("I6", format!("a verify found {different} bytes that differ"));
                 }
+                self.judge_verdict(primary);
             }
             Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
             Note::Lagging { .. }
@@ -310,6 +312,29 @@ impl Cluster {
             | Note::StandsIn(..)
             | Note::Admitted(_)
             | Note::Completed(_) => {}
+        }
+    }
+    /// A verify tells of the blocks that are damaged on a replica, and of no others.
+    fn judge_verdict(&mut self, primary: usize) {
+        let slot = &self.primaries[primary];
+        let status = slot.core.status(self.nodes[slot.node].clock(self.now));
+        let (Some(verify), Some(view)) = (status.verify, status.view) else { return };
+        let (geometry, mirrors) = (view.geometry, view.mirrors.len());
+        for wrong in verify.ranges {
+            let (start, length) = (wrong.range.start, wrong.range.end - wrong.range.start);
+            // In one piece: no run of blocks crosses a chunk.
+            let mut pieces = stripe::pieces(geometry, mirrors, start, length, LONGEST_PAYLOAD);
+            let Some(piece) = pieces.next() else { continue };
+            let first = (piece.offset / u64::from(SECTOR)) as u32;
+            let sectors = first..first + (length / u64::from(SECTOR)) as u32;
+            for id in wrong.damaged {
+                let Some(slot) = self.replicas.iter().find(|slot| slot.id == id) else { continue };
+                self.marks.reach(Mark::DamageVerified);
+                if !slot.disk.ever_damaged(sectors.clone()) {
+                    let text = format!("a verify says that replica {id} has damaged {sectors:?}");
+                    return self.fail("I9", text);
+                }
+            }
         }
     }
 }

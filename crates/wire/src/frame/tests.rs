@@ -26,7 +26,7 @@ fn ids() -> impl Strategy<Value = OperationId> {
 }
 
 fn failures() -> impl Strategy<Value = Failure> {
-    select(vec![Failure::Medium, Failure::NoSpace, Failure::Invalid])
+    select(vec![Failure::Medium, Failure::NoSpace, Failure::Invalid, Failure::Damaged])
 }
 
 fn operations() -> impl Strategy<Value = Message> {
@@ -50,7 +50,7 @@ fn answers() -> impl Strategy<Value = Message> {
         ids().prop_map(|id| Message::Done { id, result: Ok(()) }),
         (ids(), failures()).prop_map(|(id, f)| Message::Done { id, result: Err(f) }),
         ids().prop_map(|id| Message::Data { id }),
-        (ids(), vec(any::<u64>(), 0..=256))
+        (ids(), vec(any::<u64>().prop_map(BlockDigest), 0..=256))
             .prop_map(|(id, digests)| Message::Digests { id, digests }),
         (ids(), extents).prop_map(|(id, extents)| {
             let extent = |(length, allocated)| Extent { length, allocated };

@@ -124,10 +124,12 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         }
         kind::DIGESTS => {
             let id = OperationId { generation, sequence: Sequence(fields.number) };
-            if body.left() / 8 > MOST_DIGESTS {
+            let count = body.left() / 8;
+            if count > MOST_DIGESTS {
                 return Err(FrameError::Length(kind::DIGESTS));
             }
-            let digests = (0..body.left() / 8).map(|_| body.u64()).collect::<Result<_, _>>()?;
+            let digest = |_| body.u64().map(BlockDigest);
+            let digests = (0..count).map(digest).collect::<Result<_, _>>()?;
             Message::Digests { id, digests }
         }
         kind::DRAIN => Message::Drain {

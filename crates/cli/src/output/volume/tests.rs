@@ -3,7 +3,7 @@ use evenkeel_node::api::types::VolumeStatus;
 use super::*;
 
 /// A volume of three replicas, of which the third rebuilds.
-fn volume() -> VolumeStatus {
+pub fn volume() -> VolumeStatus {
     let replica = |id: &str, node: &str, state: &str| {
         serde_json::json!({
             "id": format!("{id}-0000-0000-0000-000000000000"),

@@ -2,7 +2,7 @@
 
 use super::{Part, PartAction};
 use crate::ids::*;
-use crate::message::Failure;
+use crate::message::{BlockDigest, Failure};
 use crate::operation::{Extent, RequestError};
 use crate::payload::Payload;
 use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
@@ -93,13 +93,15 @@ impl<P: Payload> Primary<P> {
             self.failed_flush(replica);
         }
         match range {
-            Some(range) if failure == Failure::Medium => self.read_failed(replica, range),
+            Some(range) if matches!(failure, Failure::Medium | Failure::Damaged) => {
+                self.read_failed(replica, range);
+            }
             _ => self.disk_failed(replica, failure),
         }
     }
 
-    /// A replica could not read a range. If another one has it, it is rewritten here, which makes a
-    /// disk put a good sector in the place of the bad one; a replica that fails too often leaves.
+    /// A replica could not read a range. What another one has of it is rewritten here, which makes a
+    /// disk put a good sector in the place of a bad one; a replica that fails too often leaves.
     fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.failed_reads += 1;
@@ -108,7 +110,7 @@ impl<P: Payload> Primary<P> {
         if is_often || self.mirrors[mirror].in_sync & !bit == 0 {
             return self.disk_failed(replica, Failure::Medium);
         }
-        self.must_rewrite(mirror, range, bit);
+        self.must_mend(mirror, range);
     }
 
     /// A replica tells what it holds.
@@ -117,7 +119,7 @@ impl<P: Payload> Primary<P> {
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
-        digests: Vec<u64>,
+        digests: Vec<BlockDigest>,
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
         let PartAction::Digest { length, .. } = part.action else { return };

@@ -34,8 +34,8 @@ pub enum RebuildRate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VerifyRequest {
-    /// Rewrite what differs: what most replicas hold, or the first of them where none is in the
-    /// majority, goes to all.
+    /// Rewrite what is wrong. Of what can be read, and does not contradict its checksum, goes to all
+    /// what most replicas hold, or the first of them where none is in the majority.
     pub repair: bool,
     /// End a verify that runs, instead of beginning one.
     pub stop: bool,
@@ -68,21 +68,58 @@ pub struct Verify {
     pub alone: u64,
     /// Bytes that differed between in-sync replicas.
     pub different: u64,
-    /// Other bytes that an in-sync replica could not read.
+    /// Other bytes that contradicted their checksum on an in-sync replica.
+    #[serde(default)]
+    pub damaged: u64,
+    /// Other bytes that the disk of an in-sync replica could not read.
     pub unreadable: u64,
-    /// Of both, bytes that were rewritten on all replicas.
+    /// Of the last two, bytes that no in-sync replica has whole.
+    #[serde(default)]
+    pub lost: u64,
+    /// Of all these, bytes that were rewritten on all replicas.
     pub repaired: u64,
-    /// The first ranges of those, at most 16.
-    pub ranges: Vec<ByteRange>,
+    /// What each replica had wrong; those that had nothing wrong are left out.
+    #[serde(default)]
+    pub replicas: Vec<WrongReplica>,
+    /// The first ranges in which something was wrong, at most 64.
+    pub ranges: Vec<WrongRange>,
     /// How long it has taken, in whole seconds.
     pub seconds: u64,
 }
 
-/// A range of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ByteRange {
+/// What one replica had wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WrongReplica {
+    /// Its identity.
+    pub id: String,
+    /// Bytes that were something else than on those that count as right: on most, or on the first.
+    pub different: u64,
+    /// Bytes that contradicted their checksum.
+    pub damaged: u64,
+    /// Bytes that its disk could not read.
+    pub unreadable: u64,
+}
+
+/// A range of blocks of a volume that some in-sync replicas had wrong, all in the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WrongRange {
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
+    /// Replicas with something else than those that count as right, by their identities.
+    #[serde(default)]
+    pub different: Vec<String>,
+    /// Replicas whose copy contradicted its checksum.
+    #[serde(default)]
+    pub damaged: Vec<String>,
+    /// Replicas whose disk could not read it.
+    #[serde(default)]
+    pub unreadable: Vec<String>,
+    /// Whether no in-sync replica has it whole.
+    #[serde(default)]
+    pub lost: bool,
+    /// Whether it was rewritten on all replicas.
+    #[serde(default)]
+    pub repaired: bool,
 }

@@ -480,7 +480,8 @@ pub struct ReplicaStatus {
     /// How far its rebuild is.
     pub rebuild: Option<Rebuild>,
     /// Reads that it has failed since it joined the attached volume: its disk could not read, or the data
-    /// did not yield their checksum. Each was answered by another replica, and rewritten here.
+    /// contradicted their checksum. Each was answered by another replica that has them, and what this one
+    /// can't read is rewritten from there. What a verify finds is not counted here.
     #[serde(default)]
     pub failed_reads: Option<u32>,
 }

@@ -1,0 +1,102 @@
+//! What a verify has found, as people see it.
+
+use std::time::Duration;
+
+use evenkeel_node::api::types::{Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica};
+
+use super::volume::{percent, place, short};
+use super::{size, span};
+
+/// What a verify has found: in all, on each replica, and where.
+pub fn told(verify: &Verify, volume: &VolumeStatus) -> String {
+    let mut text = format!("{}\n", verdict(verify));
+    let of_replica = |replica| format!("  {}\n", of_replica(replica, volume));
+    let mut replicas: Vec<_> = verify.replicas.iter().map(of_replica).collect();
+    replicas.sort();
+    text.push_str(&replicas.concat());
+    for range in &verify.ranges {
+        text.push_str(&format!("  {}\n", line(range, volume)));
+    }
+    let listed: u64 = verify.ranges.iter().map(|range| range.length).sum();
+    let more = (verify.different + verify.damaged + verify.unreadable).saturating_sub(listed);
+    if more > 0 {
+        text.push_str(&format!("  and {} more\n", size(more)));
+    }
+    text
+}
+
+/// A verify in one line.
+pub fn verdict(verify: &Verify) -> String {
+    let took = span(Duration::from_secs(verify.seconds));
+    let mut text = match verify.state {
+        VerifyState::Running => {
+            format!("{}% compared in {took}", percent(verify.checked, verify.total))
+        }
+        VerifyState::Done => format!("all {} compared in {took}", size(verify.total)),
+        VerifyState::Stopped => {
+            format!("stopped after {} of {}", size(verify.checked), size(verify.total))
+        }
+    };
+    match (verify.different, verify.damaged, verify.unreadable) {
+        (0, 0, 0) => text.push_str(": all in-sync replicas identical"),
+        (different, damaged, unreadable) => text.push_str(&format!(
+            ": {} differ between replicas, {} contradict their checksums, {} could not be read, {} repaired",
+            size(different),
+            size(damaged),
+            size(unreadable),
+            size(verify.repaired)
+        )),
+    }
+    if verify.lost > 0 {
+        text.push_str(&format!("; {} are whole on no in-sync replica", size(verify.lost)));
+    }
+    if verify.alone > 0 {
+        text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
+    }
+    text
+}
+
+/// `n2:fast: 8K contradict their checksums`.
+fn of_replica(replica: &WrongReplica, volume: &VolumeStatus) -> String {
+    let counts = [
+        (replica.different, "differ from those that count as right"),
+        (replica.damaged, "contradict their checksums"),
+        (replica.unreadable, "could not be read"),
+    ];
+    let counts = counts.iter().filter(|(bytes, _)| *bytes > 0);
+    let parts: Vec<_> = counts.map(|(bytes, what)| format!("{} {what}", size(*bytes))).collect();
+    format!("{}: {}", name(&replica.id, volume), parts.join(", "))
+}
+
+/// `bytes 8192 to 12288: damaged on n2:fast; repaired`.
+fn line(range: &WrongRange, volume: &VolumeStatus) -> String {
+    let places = |ids: &[String]| {
+        let mut names: Vec<_> = ids.iter().map(|id| name(id, volume)).collect();
+        names.sort();
+        names.join(", ")
+    };
+    let ways = [
+        ("different on", &range.different),
+        ("damaged on", &range.damaged),
+        ("unreadable on", &range.unreadable),
+    ];
+    let ways = ways.iter().filter(|(_, ids)| !ids.is_empty());
+    let mut parts: Vec<_> = ways.map(|(how, ids)| format!("{how} {}", places(ids))).collect();
+    if range.lost {
+        parts.push("whole on no in-sync replica".into());
+    }
+    if range.repaired {
+        parts.push("repaired".into());
+    }
+    let end = range.offset + range.length;
+    format!("bytes {} to {end}: {}", range.offset, parts.join("; "))
+}
+
+/// A replica by its node and disk, as far as they are known.
+fn name(id: &str, volume: &VolumeStatus) -> String {
+    let mut replicas = volume.mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    replicas.find(|replica| replica.id == id).map_or_else(|| short(id).to_owned(), place)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+use super::super::volume::tests::volume;
+use super::*;
+
+const N2: &str = "77aa0011-0000-0000-0000-000000000000";
+const N1: &str = "3fa9c1d2-0000-0000-0000-000000000000";
+
+fn verify() -> Verify {
+    let value = serde_json::json!({
+        "state": "done", "repair": true, "checked": 1u64 << 30, "total": 1u64 << 30, "alone": 0,
+        "different": 4096, "damaged": 8192, "unreadable": 0, "lost": 4096, "repaired": 8192,
+        "replicas": [
+            {"id": N1, "different": 4096, "damaged": 4096, "unreadable": 0},
+            {"id": N2, "different": 0, "damaged": 8192, "unreadable": 0},
+        ],
+        "ranges": [
+            {"offset": 4096, "length": 4096, "damaged": [N2], "repaired": true},
+            {"offset": 8192, "length": 4096, "damaged": [N2, N1], "lost": true},
+        ],
+        "seconds": 5,
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn a_verdict_names_blocks_and_replicas() {
+    let expected = "\
+all 1G compared in 5 s: 4K differ between replicas, 8K contradict their checksums, 0 could not be read, 8K repaired; 4K are whole on no in-sync replica
+  n1:fast: 4K differ from those that count as right, 4K contradict their checksums
+  n2:fast: 8K contradict their checksums
+  bytes 4096 to 8192: damaged on n2:fast; repaired
+  bytes 8192 to 12288: damaged on n1:fast, n2:fast; whole on no in-sync replica
+  and 4K more
+";
+    assert_eq!(told(&verify(), &volume()), expected);
+}
+
+#[test]
+fn a_verdict_without_a_fault_is_one_line() {
+    let sound = Verify {
+        different: 0,
+        damaged: 0,
+        lost: 0,
+        repaired: 0,
+        replicas: Vec::new(),
+        ranges: Vec::new(),
+        ..verify()
+    };
+    let expected = "all 1G compared in 5 s: all in-sync replicas identical\n";
+    assert_eq!(told(&sound, &volume()), expected);
+}
