@@ -1,8 +1,9 @@
 //! Parts: what one request asks of one mirror. [`sending`] brings them to the members, and again
 //! after a reconnect; [`answers`] acknowledges them by the protocol's rule, and ends them when every
-//! member has carried them out.
+//! member has carried them out; [`blockwise`] reads once more what nobody could read as a whole.
 
 mod answers;
+mod blockwise;
 mod sending;
 
 use super::peers::MirrorPeers;
@@ -40,6 +41,8 @@ pub(super) struct Part<P> {
     is_acknowledged: bool,
     /// Whether its read was refused: then it waits for the coordinator's word on the view.
     was_refused: bool,
+    /// Whether it reads one block of a range that no replica could read as a whole.
+    is_one_block: bool,
 }
 
 #[derive(Debug, Clone)]

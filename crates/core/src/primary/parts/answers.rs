@@ -89,10 +89,13 @@ impl<P: Payload> Primary<P> {
         part.failed |= bit;
         part.failure = Some(failure);
         let (range, is_durable) = (part.action.read_range(), part.action.is_durable());
+        let is_one_block = part.is_one_block;
         if is_durable {
             self.failed_flush(replica);
         }
         match range {
+            // That there is something to be mended is known.
+            Some(_) if is_one_block => {}
             Some(range) if matches!(failure, Failure::Medium | Failure::Damaged) => {
                 self.read_failed(replica, range);
             }
@@ -222,6 +225,9 @@ impl<P: Payload> Primary<P> {
             if !exhausted {
                 part.targets = 0;
                 return self.unplaced.push_back(sequence);
+            }
+            if self.parts.get(&sequence).is_some_and(|part| self.may_read_blockwise(part)) {
+                return self.read_blockwise(cx, sequence);
             }
         } else {
             return;

@@ -107,7 +107,7 @@ impl<P: Payload> Primary<P> {
         self.place_read(cx, sequence);
     }
 
-    fn add_part(
+    pub(super) fn add_part(
         &mut self,
         cx: &Context<'_, P>,
         request: RequestNumber,
@@ -134,6 +134,7 @@ impl<P: Payload> Primary<P> {
             answered: false,
             is_acknowledged: false,
             was_refused: false,
+            is_one_block: false,
         };
         self.parts.insert(sequence, part);
         (sequence, targets)
@@ -259,7 +260,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+    pub(super) fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
         if part.was_refused && (self.must_read || self.call.is_some()) {
             return self.unplaced.push_back(sequence);
