@@ -50,11 +50,36 @@ fn extents_of(file: BorrowedFd<'_>, start: u64, length: u64) -> Result<Vec<Exten
     Ok(extents)
 }
 
+/// Where data may begin, at this byte or later; `u64::MAX`: there are none up to the end of the file. Of a
+/// file or device that can't tell, all may be data.
+pub(super) fn next_data(file: &impl AsFd, from: u64) -> u64 {
+    next(file.as_fd(), SeekFrom::Data(from)).map_or(from, |data| data.unwrap_or(u64::MAX))
+}
+
 /// `None`: there is none up to the end of the file.
 fn next(file: BorrowedFd<'_>, from: SeekFrom) -> Result<Option<u64>, Errno> {
     match seek(file, from) {
         Ok(at) => Ok(Some(at)),
         Err(Errno::NXIO) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    /// A replica that was just made has nothing behind its data: none of that need be read.
+    #[test]
+    fn a_hole_up_to_the_end_of_a_file_is_no_data() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 << 20).unwrap();
+        assert_eq!(next_data(&file, 0), u64::MAX);
+        file.write_all_at(&[1; 4096], 32 << 20).unwrap();
+        assert!((4096..=32 << 20).contains(&next_data(&file, 4096)));
+        assert_eq!(next_data(&file, 33 << 20), u64::MAX);
+        assert_eq!(next_data(&file, 65 << 20), u64::MAX);
     }
 }

@@ -11,8 +11,8 @@ use evenkeel_format::{
     Superblock, TABLE_LENGTH, TableCopy, decode_page, encode_page, newest_table, page_offset,
     pages_per_bitmap,
 };
-use rustix::fs::{SeekFrom, seek};
 
+use super::map::next_data;
 use super::{Disk, Means, Progress, Step};
 use crate::pool::Pool;
 use crate::ring::{Kept, Owner};
@@ -87,8 +87,7 @@ pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Met
 fn read_allocation(file: &impl AsFd, replica: ReplicaId) -> io::Result<Option<AllocationMap>> {
     let length = ALLOCATION_PAGES as usize * PAGE_LENGTH;
     // Files tell where they hold nothing.
-    let data = seek(file, SeekFrom::Data(ALLOCATION_OFFSET)).unwrap_or(ALLOCATION_OFFSET);
-    if data >= ALLOCATION_OFFSET + length as u64 {
+    if next_data(file, ALLOCATION_OFFSET) >= ALLOCATION_OFFSET + length as u64 {
         return Ok(None);
     }
     Ok(AllocationMap::decode(&read_at(file, ALLOCATION_OFFSET, length)?, replica))
@@ -104,7 +103,7 @@ fn read_pages(file: &impl AsFd, superblock: &Superblock) -> io::Result<Vec<Found
     while at < total {
         let start = superblock.metadata_offset + at;
         // Files tell where they hold nothing.
-        let data = seek(file, SeekFrom::Data(start)).unwrap_or(start);
+        let data = next_data(file, start);
         if data >= superblock.metadata_offset + total {
             break;
         }

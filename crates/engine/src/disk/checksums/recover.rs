@@ -9,9 +9,9 @@ use evenkeel_core::settings::BLOCK;
 use evenkeel_format::{
     CHECKSUMS_PER_PAGE, ChecksumPage, JOURNAL_BLOCKS, JournalBlock, PAGE_LENGTH,
 };
-use rustix::fs::{SeekFrom, seek};
 
 use super::{Area, page_of};
+use crate::disk::map::next_data;
 use crate::disk::metadata::{read_at, write_at};
 
 /// Where the journal goes on.
@@ -48,7 +48,7 @@ pub(crate) fn recover(file: impl AsFd, area: Area, open: &[OpenRegions]) -> io::
 fn read_journal(file: &impl AsFd, area: Area) -> io::Result<Vec<JournalBlock>> {
     let (start, length) = (area.start, JOURNAL_BLOCKS * PAGE_LENGTH as u64);
     // Files tell where they hold nothing.
-    if seek(file, SeekFrom::Data(start)).unwrap_or(start) >= start + length {
+    if next_data(file, start) >= start + length {
         return Ok(Vec::new());
     }
     let bytes = read_at(file, start, length as usize)?;
@@ -111,9 +111,8 @@ impl Changes {
         sequence: u64,
     ) -> io::Result<()> {
         let place = area.page(number);
-        let data = seek(file, SeekFrom::Data(place)).unwrap_or(place);
         let named = self.named.get(&number);
-        if data >= place + PAGE_LENGTH as u64 && named.is_none() {
+        if named.is_none() && next_data(file, place) >= place + PAGE_LENGTH as u64 {
             return Ok(());
         }
         let found = ChecksumPage::decode(&read_at(file, place, PAGE_LENGTH)?, area.replica, number);
