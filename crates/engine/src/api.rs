@@ -1,6 +1,7 @@
 //! What the control plane tells the engine, and what it is told.
 
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use evenkeel_core::{
 use evenkeel_format::{AllocationMap, Newest};
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
-use crate::disk::{Area, Recovered, Tables, read_metadata, recover};
+use crate::disk::{Area, Carry, Recovered, Tables, read_metadata, recover};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -244,10 +245,25 @@ pub enum EngineError {
 pub enum RoomStep {
     /// Tell where the metadata behind the data will lie.
     Plan,
+    /// Tell which checksums are to be copied there: all (`anew`), or what was written since the last time.
+    /// To be repeated until few are left.
+    CarryChecksums {
+        /// Whether nothing was copied yet.
+        anew: bool,
+    },
     /// Move them there.
     MoveMetadata,
     /// Use the room for data.
     Use,
+}
+
+/// What has to be done, by who asked, before the next step of making room.
+#[derive(Debug)]
+pub enum RoomTask {
+    /// To make these bytes of the disk read as zeroes, durably.
+    Zero(Range<u64>),
+    /// To copy checksums.
+    Carry(Carry),
 }
 
 /// The state of a volume on this node.

@@ -24,6 +24,7 @@ use self::allocation::Allocation;
 use self::checked::Checked;
 pub(crate) use self::checksums::Area;
 use self::checksums::Checksums;
+pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
 pub(crate) use self::checksums::recover::recover;
 use self::layout::Layout;

@@ -1,7 +1,6 @@
 //! The handle by which the control plane talks to the workers.
 
 use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -83,8 +82,7 @@ impl Engine {
     }
 
     /// One step of making room for so many bytes of a replica's data, on a file or device that is long
-    /// enough. Tells what of the disk has to read as zeroes, durably, before the next step; `None`:
-    /// there is room. `spare_in`: a view in which it is an idle spare, if there is one.
+    /// enough. Tells what has to be done before the next step; `None`: there is room. `spare_in`: a view in which it is an idle spare, if there is one.
     pub fn make_room(
         &self,
         volume: VolumeId,
@@ -92,7 +90,7 @@ impl Engine {
         length: u64,
         step: RoomStep,
         spare_in: Option<Generation>,
-        answer: impl FnOnce(Result<Option<Range<u64>>, EngineError>) + Send + 'static,
+        answer: impl FnOnce(Result<Option<RoomTask>, EngineError>) + Send + 'static,
     ) {
         let answer = Box::new(answer);
         self.order(volume, Order::MakeRoom { volume, replica, length, step, spare_in, answer });

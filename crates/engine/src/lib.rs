@@ -35,7 +35,7 @@ mod volume;
 mod worker;
 
 pub use api::*;
-pub use disk::{Metadata, Recovered, Tables, read_metadata, smallest_block};
+pub use disk::{Carry, Metadata, Recovered, Tables, read_metadata, smallest_block};
 pub use engine::{Answer, Engine};
 pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Part};
 pub use slot::{Slot, SlotMut};

@@ -1,7 +1,6 @@
 //! How orders reach a worker: a bounded queue, and an eventfd that its ring reads.
 
 use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -34,7 +33,7 @@ pub(crate) enum Order {
         length: u64,
         step: RoomStep,
         spare_in: Option<Generation>,
-        answer: Answer<Result<Option<Range<u64>>, EngineError>>,
+        answer: Answer<Result<Option<RoomTask>, EngineError>>,
     },
     Attach {
         primary: Box<PrimaryConfig>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
 use evenkeel_core::{Generation, ReplicaId, View, VolumeId};
 use evenkeel_engine::{
-    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep,
+    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep, RoomTask,
     VolumeStatus, WorkerStatus,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -95,7 +95,7 @@ impl DataPath {
         length: u64,
         step: RoomStep,
         spare_in: Option<Generation>,
-    ) -> Result<Option<std::ops::Range<u64>>, EngineError> {
+    ) -> Result<Option<RoomTask>, EngineError> {
         let (sender, receiver) = oneshot::channel();
         let answer = move |result| drop(sender.send(result));
         self.0.make_room(volume, replica, length, step, spare_in, answer);

@@ -53,8 +53,10 @@ for node in 1 2 3; do
     compare_replicas $vol
 done
 
-# What nobody reads: on each node another block, and one block on two nodes.
+# What nobody reads: on each node another block, and one block on two nodes. The volume has grown since they were
+# written: their checksums have moved.
 ek 1 attach $vol --as none --quiet
+ek 2 volume grow $vol --size 512M > /dev/null
 declare -A damaged=()
 while [ ${#damaged[@]} -lt 4 ]; do damaged[$(in_use "$(ls "$work/n1/disk"/*.replica)")]=; done
 numbers=("${!damaged[@]}") node=0

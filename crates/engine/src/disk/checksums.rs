@@ -8,6 +8,7 @@
 //!
 //! This module does no input or output; [`super::checked`] does.
 
+pub(super) mod carry;
 pub(super) mod recover;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +22,7 @@ use evenkeel_format::{
     checksum_pages, journal_offset,
 };
 
+use self::carry::Carrying;
 use self::recover::Recovered;
 use super::metadata::Writes;
 use crate::slab::Key;
@@ -55,6 +57,11 @@ impl Area {
         Self { replica: superblock.replica, start, length }
     }
 
+    /// The first byte of the journal.
+    pub(crate) const fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Where a page lies.
     fn page(&self, number: u32) -> u64 {
         self.start + checksum_page_offset(number)
@@ -85,6 +92,8 @@ pub(super) struct Checksums {
     pub(super) waiting: VecDeque<(Key, DiskAction<Slot>)>,
     /// Whether pages are being written: then none may go, and no other write of pages may begin.
     is_writing: bool,
+    /// Whether they are being carried to another area, and what was written meanwhile.
+    carrying: Option<Carrying>,
 }
 
 #[derive(Debug)]
@@ -134,18 +143,13 @@ impl Checksums {
             clock: 0,
             waiting: VecDeque::new(),
             is_writing: false,
+            carrying: None,
         }
     }
 
-    /// The data become longer. If the area lies elsewhere now, there is nothing in it: no page, and no block
-    /// of the journal, lies where one of this number lay.
-    pub(super) fn moved(&mut self, area: Area) {
-        let before = core::mem::replace(&mut self.area, area);
-        if before.start != area.start {
-            self.pages.clear();
-            self.journal.unsaved.clear();
-            self.journal.floor = self.journal.sequence;
-        }
+    /// The data become longer, and the area with them, where it is.
+    pub(super) const fn extend(&mut self, length: u64) {
+        self.area.length = length;
     }
 
     /// The whole blocks that a range touches, in bytes.
@@ -344,6 +348,9 @@ impl Checksums {
             let place = self.place(*number);
             let Some(page) = self.pages.get_mut(number) else { continue };
             page.is_dirty = false;
+            if let Some(carrying) = &mut self.carrying {
+                carrying.changed.insert(*number);
+            }
             let bytes = ChecksumPage { sequence, checksums: page.sums.clone() };
             append(&mut pieces, place, bytes.encode(self.area.replica, *number));
         }
@@ -403,4 +410,4 @@ fn pages_of(range: &Range<u64>) -> Range<u32> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 
 use evenkeel_core::ReplicaId;
+use evenkeel_engine::RoomTask;
 use evenkeel_format::disk_length;
 use rustix::fs::OFlags;
 
@@ -19,6 +20,19 @@ pub struct Room {
 }
 
 impl Room {
+    /// Does what has to be done before the next step.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn carry_out(&self, task: &RoomTask) -> Result<(), ApiError> {
+        match task {
+            RoomTask::Zero(range) => self.zero(range),
+            RoomTask::Carry(pages) => {
+                pages.carry_out(&self.file).map_err(|e| system(&self.what, &e))
+            }
+        }
+    }
+
     /// Makes this range of the disk read as zeroes, durably.
     ///
     /// # Errors

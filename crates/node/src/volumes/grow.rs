@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, VolumeId, stripe};
-use evenkeel_engine::{EngineError, RoomStep};
+use evenkeel_engine::{EngineError, RoomStep, RoomTask};
 use hyper::Method;
 
 use super::Attached;
@@ -123,11 +123,21 @@ pub async fn here(
     let _alone = node.volumes.growing.lock().await;
     let room = node.blocking(move |node| node.disks.make_room(replica, length)).await?;
     let room = Arc::new(room);
-    for step in [RoomStep::Plan, RoomStep::MoveMetadata, RoomStep::Use] {
-        let unused = take(node, volume, replica, wanted, step).await;
-        let Some(unused) = unused.map_err(|e| engine_error(&what, &e))? else { break };
+    let (all, changed) =
+        (RoomStep::CarryChecksums { anew: true }, RoomStep::CarryChecksums { anew: false });
+    // What is written meanwhile is copied again, until little is left.
+    let copies = [all, changed, changed, changed, changed, changed];
+    let mut is_copied = false;
+    let steps = [&[RoomStep::Plan][..], &copies, &[RoomStep::MoveMetadata, RoomStep::Use]].concat();
+    for step in steps {
+        if step == changed && is_copied {
+            continue;
+        }
+        let task = take(node, volume, replica, wanted, step).await;
+        let Some(task) = task.map_err(|e| engine_error(&what, &e))? else { break };
+        is_copied = !matches!(&task, RoomTask::Carry(pages) if !pages.is_small());
         let room = room.clone();
-        node.blocking(move |_| room.zero(&unused)).await?;
+        node.blocking(move |_| room.carry_out(&task)).await?;
     }
     node.disks.note_length(replica, length);
     Ok(())
@@ -140,7 +150,7 @@ async fn take(
     replica: ReplicaId,
     wanted: &MakeRoom,
     step: RoomStep,
-) -> Result<Option<std::ops::Range<u64>>, EngineError> {
+) -> Result<Option<RoomTask>, EngineError> {
     let (length, spare_in) = (wanted.length, wanted.spare_in.map(Generation));
     for _ in 1..TRIES.0 {
         match node.data.make_room(volume, replica, length, step, spare_in).await {

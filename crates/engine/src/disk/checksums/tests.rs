@@ -6,18 +6,18 @@ use super::recover::recover;
 use super::*;
 use crate::disk::metadata::{read_at, write_at};
 
-const B: u64 = BLOCK as u64;
+pub const B: u64 = BLOCK as u64;
 /// 32,768 blocks in 33 pages.
-const AREA: Area = Area { replica: ReplicaId(7), start: 1 << 20, length: 128 << 20 };
+pub const AREA: Area = Area { replica: ReplicaId(7), start: 1 << 20, length: 128 << 20 };
 
 fn begun() -> Checksums {
     Checksums::new(AREA, Recovered::default())
 }
 
 /// Has the pages of these bytes read from a disk, and pinned.
-fn pin(checksums: &mut Checksums, file: &File, range: &Range<u64>) {
+pub fn pin(checksums: &mut Checksums, file: &File, range: &Range<u64>) {
     for run in checksums.take_unloaded(range) {
-        let bytes = read_at(file, AREA.page(run.start), run.len() * PAGE_LENGTH).unwrap();
+        let bytes = read_at(file, checksums.place(run.start), run.len() * PAGE_LENGTH).unwrap();
         checksums.loaded(run, Some(&bytes));
     }
     assert!(checksums.pin(range));
@@ -29,7 +29,7 @@ fn carry_out(file: &File, writes: &Writes) {
     }
 }
 
-fn flush(checksums: &mut Checksums, file: &File) {
+pub fn flush(checksums: &mut Checksums, file: &File) {
     match checksums.before_flush() {
         BeforeFlush::Journal(writes) => carry_out(file, &writes),
         BeforeFlush::Pages(writes) => {

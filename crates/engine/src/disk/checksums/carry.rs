@@ -1,0 +1,194 @@
+//! Carrying checksums along when a replica's metadata move.
+//!
+//! The pages are copied from the disk to where they will lie, outside the ring and beside requests;
+//! meanwhile it is noted which pages are written at their present places. When few are left, what is in
+//! memory or was written again follows at once, with a block that begins the new journal, and only then
+//! the superblock says where they lie. Until then nothing refers to the copies.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use evenkeel_format::{CHECKSUMS_PER_PAGE, ChecksumPage, JournalBlock, PAGE_LENGTH};
+
+use super::{Area, Checksums, PIECE, append};
+use crate::disk::map::next_data;
+use crate::disk::metadata::{read_at, write_at};
+
+/// So few pages are left to the moment at which the superblock changes: 1 MiB.
+const FEW: u64 = 256;
+
+/// Pages of checksums that are to be copied to where they will lie.
+#[derive(Debug)]
+pub struct Carry {
+    from: Area,
+    to: Area,
+    pages: Vec<Range<u32>>,
+}
+
+/// What is noted while pages are copied.
+#[derive(Debug)]
+pub(super) struct Carrying {
+    to: Area,
+    /// Pages that were written at their present places since they were to be copied.
+    pub changed: BTreeSet<u32>,
+}
+
+impl Carry {
+    /// Whether the rest may be left to the moment of the move.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        self.pages.iter().map(|run| u64::from(run.end - run.start)).sum::<u64>() <= FEW
+    }
+
+    /// Copies the pages, durably. Blocks on the disk. A page that is damaged, or that is just being
+    /// written, is left out.
+    ///
+    /// # Errors
+    /// If the disk can't be read or written.
+    pub fn carry_out(&self, file: impl AsFd) -> io::Result<()> {
+        for run in &self.pages {
+            let mut page = run.start;
+            while page < run.end {
+                let place = self.from.page(page);
+                let skipped = next_data(&file, place).saturating_sub(place) / PAGE_LENGTH as u64;
+                page = page.saturating_add(skipped.min(u64::from(u32::MAX)) as u32);
+                if page >= run.end {
+                    break;
+                }
+                let end = run.end.min(page.saturating_add((PIECE / PAGE_LENGTH) as u32));
+                self.copy(&file, page..end)?;
+                page = end;
+            }
+        }
+        Ok(rustix::fs::fdatasync(&file)?)
+    }
+
+    fn copy(&self, file: &impl AsFd, run: Range<u32>) -> io::Result<()> {
+        let mut bytes = read_at(file, self.from.page(run.start), run.len() * PAGE_LENGTH)?;
+        let mut is_empty = true;
+        for (page, bytes) in run.clone().zip(bytes.chunks_mut(PAGE_LENGTH)) {
+            if ChecksumPage::decode(bytes, self.from.replica, page).is_some() {
+                is_empty = false;
+            } else {
+                bytes.fill(0);
+            }
+        }
+        if is_empty { Ok(()) } else { write_at(file, &bytes, self.to.page(run.start)) }
+    }
+}
+
+impl Checksums {
+    /// The pages that are to be copied to this area next: all of them, or those that were written since
+    /// the last time. `None`: pages are being written, ask again.
+    pub(in crate::disk) fn carry(&mut self, to: Area, anew: bool) -> Option<Carry> {
+        if self.is_writing {
+            return None;
+        }
+        let changed = self.carrying.take().filter(|carrying| !anew && carrying.to == to);
+        let pages = match changed {
+            Some(carrying) => carrying.changed.into_iter().map(|page| page..page + 1).collect(),
+            None => {
+                let all = 0..self.area.pages();
+                Vec::from([all])
+            }
+        };
+        self.carrying = Some(Carrying { to, changed: BTreeSet::new() });
+        Some(Carry { from: self.area, to, pages })
+    }
+
+    /// Nothing is carried any more; whatever was copied does not count.
+    pub(in crate::disk) fn stop_carrying(&mut self) {
+        self.carrying = None;
+    }
+
+    /// Brings along what the copies lack, durably. Blocks on the disk; nothing may be writing pages or the
+    /// journal. Returns whether all checksums are in that area now. They are only until the next action.
+    pub(in crate::disk) fn finish_carrying(
+        &mut self,
+        file: &impl AsFd,
+        to: Area,
+    ) -> io::Result<bool> {
+        let Some(carrying) = self.carrying.take_if(|carrying| carrying.to == to) else {
+            return Ok(false);
+        };
+        let mut late = carrying.changed;
+        late.extend(self.dirty_pages());
+        let mut pieces = Vec::new();
+        for number in late {
+            append(&mut pieces, to.page(number), self.page_now(file, number)?);
+        }
+        pieces.push(self.first_block(to));
+        for (place, bytes) in pieces {
+            write_at(file, &bytes, place)?;
+        }
+        rustix::fs::fdatasync(file)?;
+        Ok(true)
+    }
+
+    /// The first block of the journal in another area, and its place: all pages there have what was before
+    /// it. Without one the numbers of blocks would begin anew, and pages seem to have what those name.
+    fn first_block(&self, to: Area) -> (u64, Vec<u8>) {
+        let sequence = self.journal.sequence + 1;
+        let block = JournalBlock { sequence, floor: sequence, entries: Vec::new() };
+        (to.journal(sequence), block.encode(to.replica))
+    }
+
+    /// The bytes of a page with all that is known.
+    fn page_now(&self, file: &impl AsFd, number: u32) -> io::Result<Vec<u8>> {
+        let checksums = match self.pages.get(&number) {
+            Some(page) => page.sums.clone(),
+            None => {
+                let bytes = read_at(file, self.area.page(number), PAGE_LENGTH)?;
+                let found = ChecksumPage::decode(&bytes, self.area.replica, number);
+                found.map_or_else(|| Box::new([0; CHECKSUMS_PER_PAGE]), |page| page.checksums)
+            }
+        };
+        let page = ChecksumPage { sequence: self.journal.sequence, checksums };
+        Ok(page.encode(self.area.replica, number))
+    }
+
+    /// The area is where [`Self::finish_carrying`] has brought all checksums.
+    pub(in crate::disk) fn carried(&mut self, area: Area) {
+        self.pages.values_mut().for_each(|page| page.is_dirty = false);
+        self.begin_at(area);
+    }
+
+    /// The area is elsewhere, and there is nothing in it: no page, and no block of the journal, lies where
+    /// one of this number lay. Blocks on the disk.
+    pub(in crate::disk) fn begin_anew(&mut self, file: &impl AsFd, area: Area) -> io::Result<()> {
+        let (place, bytes) = self.first_block(area);
+        write_at(file, &bytes, place)?;
+        rustix::fs::fdatasync(file)?;
+        self.pages.clear();
+        self.begin_at(area);
+        Ok(())
+    }
+
+    fn begin_at(&mut self, area: Area) {
+        self.area = area;
+        let journal = &mut self.journal;
+        journal.sequence += 1;
+        journal.floor = journal.sequence;
+        journal.unsaved.clear();
+        journal.is_overfull = false;
+    }
+
+    /// The data are to become longer. Of a last block of which there was only a part, what it must yield
+    /// changes: it is not known any more, durably. Blocks on the disk; nothing may be at work in it.
+    pub(in crate::disk) fn forget_part(&mut self, file: &impl AsFd, block: u64) -> io::Result<()> {
+        let number = super::page_of(block);
+        let bytes = self.page_now(file, number)?;
+        self.loaded(number..number + 1, Some(&bytes));
+        let Some((sum, _)) = self.entry(block) else { return Ok(()) };
+        *sum = 0;
+        self.journal.unsaved.retain(|(named, _)| *named != block);
+        let bytes = self.page_now(file, number)?;
+        write_at(file, &bytes, self.area.page(number))?;
+        Ok(rustix::fs::fdatasync(file)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;
