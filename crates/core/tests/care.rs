@@ -170,6 +170,27 @@ fn a_failed_read_has_just_the_damaged_blocks_mended() {
     assert_eq!(cluster.rewritten(primary), 2);
 }
 
+/// A rebuild asks for regions. If each of its sources has a block of one damaged, it could go on from none.
+#[test]
+fn what_the_sources_of_a_rebuild_have_damaged_is_mended() {
+    for mirrors in [1, 2] {
+        let (mut cluster, primary) = full(mirrors, 3);
+        let [a, b, c] = [0, 1, 2].map(|r| replica(0, r));
+        cluster.kill(c);
+        for chunk in 0..32 {
+            cluster.write(primary, chunk * 131_072, 99, 131_072);
+        }
+        cluster.damaged.insert((a, (1 << 20) + 3 * 4096));
+        cluster.damaged.insert((b, (1 << 20) + 40 * 4096));
+        cluster.restart(c, true);
+        cluster.pass(A_WHILE);
+        assert_eq!(cluster.state(c), ReplicaState::InSync);
+        assert!(cluster.damaged.is_empty(), "{:?}", cluster.damaged);
+        assert_eq!(cluster.rewritten(primary), 2);
+        assert!(cluster.data(c) == cluster.data(a) && cluster.data(c) == cluster.data(b));
+    }
+}
+
 #[test]
 fn a_replica_that_fails_read_after_read_leaves() {
     let (mut cluster, primary) = full(1, 2);

@@ -70,8 +70,11 @@ impl<P: Payload> Primary<P> {
     /// A replica could not read a range that another one may have.
     pub(super) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
         let Some(view) = &self.view else { return };
-        let block = u64::from(BLOCK);
-        let end = bytes.end.next_multiple_of(block).min(view.replica_size());
+        let (block, size) = (u64::from(BLOCK), view.replica_size());
+        if bytes.start >= size {
+            return;
+        }
+        let end = bytes.end.min(size).next_multiple_of(block).min(size);
         let bad = BadRange { mirror, bytes: bytes.start / block * block..end };
         if self.bad_ranges.len() < MOST_BAD_RANGES && !self.bad_ranges.contains(&bad) {
             self.bad_ranges.push_back(bad);
@@ -113,9 +116,12 @@ impl<P: Payload> Primary<P> {
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         if let Some(bad) = self.bad_ranges.pop_front() {
-            let start = stripe::volume_offset(geometry, mirrors, bad.mirror, bad.bytes.start);
-            let range = start..(start + (bad.bytes.end - bad.bytes.start)).min(geometry.size);
-            self.begin_check(cx, range, Some(bad));
+            let place = |at| stripe::volume_offset(geometry, mirrors, bad.mirror, at);
+            // With the chunks of other mirrors between, if it is longer than a chunk.
+            let (start, end) = (place(bad.bytes.start), place(bad.bytes.end - 1) + 1);
+            if start < geometry.size {
+                self.begin_check(cx, start..end.min(geometry.size), Some(bad));
+            }
         } else if let Some(range) = self.next_to_verify(cx.now) {
             self.begin_check(cx, range, None);
         }

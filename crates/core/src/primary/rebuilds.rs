@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use super::change::Edit;
 use super::{Context, Primary};
 use crate::ids::*;
-use crate::message::{Message, RebuildProgress};
+use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
+use crate::settings::REGION;
 use crate::time::Instant;
 use crate::view::ReplicaState;
 
@@ -80,8 +81,14 @@ impl<P: Payload> Primary<P> {
     }
 
     pub(super) fn rebuild_progress(&mut self, replica: ReplicaId, progress: RebuildProgress) {
-        if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.progress = Some(progress);
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.progress = Some(progress);
+        let mirror = peer.mirror;
+        if let Some(RebuildWait::SourceMedium(at)) = progress.waits_for
+            && self.mirrors[mirror].in_sync.count_ones() > 1
+        {
+            // What the source can't read another one may have.
+            self.must_mend(mirror, at..at.saturating_add(REGION.into()));
         }
     }
 

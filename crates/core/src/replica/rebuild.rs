@@ -261,6 +261,10 @@ impl<P: Payload> Replica<P> {
         }
         rebuild.source = Source::None;
         rebuild.progress.waits_for = Some(why);
+        if matches!(why, RebuildWait::SourceMedium(_)) {
+            // Its primaries can have that mended.
+            rebuild.report_at = cx.now;
+        }
         rebuild.retry_at = cx.now + RETRY_PAUSE;
         rebuild.tries += 1;
         if let Phase::Learning(question) | Phase::Inheriting(_, question) = &mut rebuild.phase {
