@@ -45,7 +45,7 @@ pub enum RebuildLimit {
     /// As fast as the clients' requests leave room for.
     #[default]
     None,
-    /// At most so many bytes per second and rebuilding replica; not zero.
+    /// At most so many bytes per second and rebuilding replica; neither zero nor [`u64::MAX`].
     BytesPerSecond(u64),
     /// Not at all, until that is changed.
     Paused,
@@ -245,6 +245,14 @@ impl ReplicaState {
     }
 }
 
+impl ReplicaRecord {
+    /// Whether they are generations of some view: those of nothing are not told apart on a disk.
+    fn has_valid_generations(&self) -> bool {
+        let views = 1..1 << 48;
+        self.since.0 < views.end && self.missing_since.is_none_or(|since| views.contains(&since.0))
+    }
+}
+
 impl MirrorView {
     /// The in-sync replicas.
     pub fn in_sync(&self) -> impl Iterator<Item = &ReplicaRecord> {
@@ -322,9 +330,9 @@ impl View {
             && self.slots_are_valid()
             && self.generation.0 < 1 << 48
             && self.intents.is_valid(self.replica_size())
-            && self.rebuild_limit != RebuildLimit::BytesPerSecond(0)
+            && !matches!(self.rebuild_limit, RebuildLimit::BytesPerSecond(0 | u64::MAX))
             && self.history.len() <= MOST_ERAS
-            && self.replicas().all(|(_, record)| record.since.0 < 1 << 48)
+            && self.replicas().all(|(_, record)| record.has_valid_generations())
             && mirrors_are_valid
             && self.replicas_are_distinct()
     }

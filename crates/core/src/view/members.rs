@@ -88,12 +88,14 @@ impl View {
     /// Adds a replica that lacks everything. Adding one that is there is no error.
     ///
     /// # Errors
-    /// If there is no such mirror, it has as many replicas as it may have, or the one to be replaced
-    /// is not in it, is no copy, or is being replaced already.
+    /// If there is no such mirror, it has as many replicas as it may have, the replica is in another
+    /// one, or the one to be replaced is not in it, is no copy, or is being replaced already.
     pub fn add(&mut self, new: Newcomer) -> Result<(), ViewError> {
         let generation = self.generation;
-        if self.replica(new.id).is_some_and(|(mirror, _)| mirror == new.mirror) {
-            return Ok(());
+        match self.replica(new.id) {
+            Some((mirror, _)) if mirror == new.mirror => return Ok(()),
+            Some((_, record)) => return Err(ViewError::WrongState(record.state)),
+            None => {}
         }
         let mirror = self.mirrors.get_mut(new.mirror).ok_or(ViewError::UnknownMirror)?;
         if mirror.replicas.len() >= MOST_REPLICAS {

@@ -70,13 +70,17 @@ fn a_member_is_not_removed() {
 fn what_is_out_of_bounds_is_not_valid() {
     let good = view(2, 3);
     assert!(good.is_valid());
-    let broken: [fn(&mut View); 6] = [
+    let broken: [fn(&mut View); 9] = [
         |v| v.geometry.block_size = 1024,
         |v| v.geometry.size += 1,
         |v| v.geometry.chunk = 5000,
         |v| v.mirrors.clear(),
         |v| v.mirrors[1].replicas[0].id = ReplicaId(0),
         |v| v.mirrors[0].replicas.iter_mut().for_each(|r| r.state = ReplicaState::Stale),
+        // What a disk and a frame can't tell from something else.
+        |v| v.rebuild_limit = RebuildLimit::BytesPerSecond(u64::MAX),
+        |v| v.mirrors[0].replicas[0].missing_since = Some(Generation(0)),
+        |v| v.mirrors[0].replicas[0].missing_since = Some(Generation(1 << 48)),
     ];
     for (number, spoil) in broken.iter().enumerate() {
         let mut view = good.clone();

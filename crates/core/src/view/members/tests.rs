@@ -43,6 +43,15 @@ fn adding_twice_is_adding_once() {
 }
 
 #[test]
+fn a_replica_of_another_mirror_is_not_added() {
+    let mut view = view(2, 1);
+    let elsewhere = view.mirrors[1].replicas[0].id;
+    let refused = view.add(new(elsewhere, Role::Own));
+    assert_eq!(refused, Err(ViewError::WrongState(ReplicaState::InSync)));
+    assert!(view.is_valid());
+}
+
+#[test]
 fn a_mirror_has_a_most_of_replicas() {
     let mut full = view(1, MOST_REPLICAS);
     assert_eq!(full.add(new(ReplicaId(99), Role::Own)), Err(ViewError::TooManyReplicas));
