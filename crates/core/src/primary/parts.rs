@@ -114,6 +114,11 @@ impl<P: Payload> PartAction<P> {
         matches!(self, Self::Read { .. } | Self::Map { .. })
     }
 
+    /// Whether success is more than a word.
+    fn asks_for_content(&self) -> bool {
+        self.is_read() || matches!(self, Self::Digest { .. })
+    }
+
     fn is_durable(&self) -> bool {
         match self {
             Self::Write { durable, .. } | Self::Zero { durable, .. } => *durable,

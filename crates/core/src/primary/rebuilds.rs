@@ -17,6 +17,9 @@ use crate::view::ReplicaState;
 /// How long a request keeps rebuilds slow.
 const BUSY_FOR: Duration = Duration::from_millis(100);
 
+/// Ranges of one replica that are drained at once: more than it copies at once.
+const MOST_DRAINS: usize = 64;
+
 /// A rebuilding replica waits until its source has these parts.
 #[derive(Debug)]
 pub(super) struct DrainWait {
@@ -55,7 +58,24 @@ impl<P: Payload> Primary<P> {
             let is_busy = self.is_busy(cx.now);
             return cx.send(link, Message::Drained { generation, token, is_busy }, None);
         }
+        self.forget_oldest_drain(link);
         self.drains.push(DrainWait { link, token, parts, source });
+    }
+
+    /// Makes room for one more, if a replica has asked for more than it can hold: it has let go of the
+    /// oldest.
+    fn forget_oldest_drain(&mut self, link: LinkId) {
+        let mut of_link = self.drains.iter().enumerate().filter(|(_, wait)| wait.link == link);
+        if let Some((oldest, _)) = of_link.next()
+            && of_link.count() + 1 >= MOST_DRAINS
+        {
+            self.drains.remove(oldest);
+        }
+    }
+
+    /// A link has closed: nobody waits over it.
+    pub(super) fn forget_drains_of(&mut self, link: LinkId) {
+        self.drains.retain(|wait| wait.link != link);
     }
 
     /// A part has been written by somebody: answers the drains that waited just for it.

@@ -64,7 +64,7 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some((part, peer)) = self.answer_of(replica, sequence) else { return };
         match result {
-            Ok(()) if part.action.read_range().is_some() => return,
+            Ok(()) if part.action.asks_for_content() => return,
             Ok(()) => {
                 part.written |= peer.bit();
                 if part.changes_data() {

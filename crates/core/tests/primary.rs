@@ -1,0 +1,216 @@
+//! One primary alone: what it makes of replicas that do not say what they should.
+
+#![allow(missing_docs)]
+
+use std::collections::VecDeque;
+
+use evenkeel_core::message::ReplicaReport;
+use evenkeel_core::primary::{CoordinatorAnswer, PrimaryConfig};
+use evenkeel_core::*;
+
+#[derive(Debug, Clone)]
+struct Data(u32);
+
+impl Payload for Data {
+    fn length(&self) -> u32 {
+        self.0
+    }
+
+    fn slice(&self, _from: u32, length: u32) -> Self {
+        Self(length)
+    }
+
+    fn digest(&self, _from: u32, length: u32) -> u64 {
+        length.into()
+    }
+
+    fn is_zero(&self) -> bool {
+        false
+    }
+}
+
+const ME: PrimaryId = PrimaryId { node: NodeId(9), incarnation: Incarnation(1) };
+const SOURCE: ReplicaId = ReplicaId(1);
+const STALE: ReplicaId = ReplicaId(2);
+
+fn view() -> View {
+    let record = |id, state, missing_since| ReplicaRecord {
+        id,
+        node: NodeId(id.0),
+        state,
+        since: Generation(1),
+        incarnation: Incarnation(1),
+        cause: view::Cause::None,
+        missing_since,
+        role: Role::Own,
+    };
+    let replicas = vec![
+        record(SOURCE, ReplicaState::InSync, None),
+        record(STALE, ReplicaState::Stale, Some(Generation(1))),
+    ];
+    View {
+        volume: VolumeId(1),
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(1),
+        coordinator: CoordinatorId(1),
+        history: Vec::new(),
+        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
+        protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
+        rebuild_limit: RebuildLimit::default(),
+        mirrors: vec![MirrorView { replicas }],
+        primaries: Vec::new(),
+    }
+}
+
+/// A primary with a coordinator and replicas that answer at once whatever is not about data.
+struct Bench {
+    primary: Primary<Data>,
+    newest: View,
+    now: Instant,
+}
+
+impl Bench {
+    fn serving() -> Self {
+        let config = PrimaryConfig { id: ME, volume: VolumeId(1), settings: Settings::default() };
+        let mut bench =
+            Self { primary: Primary::new(config, Instant(0)), newest: view(), now: Instant(0) };
+        bench.step(PrimaryEvent::Start);
+        for _ in 0..40 {
+            bench.now = bench.primary.next_wakeup().expect("it goes on");
+            bench.step(PrimaryEvent::Tick);
+        }
+        assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
+        bench
+    }
+
+    /// Replicas are reached over the links with their numbers. Returns what clients and replicas are told.
+    fn step(&mut self, event: PrimaryEvent<Data>) -> Vec<PrimaryEffect<Data>> {
+        let mut events = VecDeque::from([event]);
+        let mut rest = Vec::new();
+        while let Some(event) = events.pop_front() {
+            let mut effects = Vec::new();
+            self.primary.step(self.now, event, &mut effects);
+            for effect in effects {
+                match self.answer(&effect) {
+                    Some(event) => events.push_back(event),
+                    None => rest.push(effect),
+                }
+            }
+        }
+        rest
+    }
+
+    fn answer(&mut self, effect: &PrimaryEffect<Data>) -> Option<PrimaryEvent<Data>> {
+        Some(match effect {
+            PrimaryEffect::ReadView { call } => {
+                let answer = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
+                PrimaryEvent::Coordinator { call: *call, answer }
+            }
+            PrimaryEffect::SwapView { call, view } => {
+                self.newest = (**view).clone();
+                PrimaryEvent::Coordinator { call: *call, answer: CoordinatorAnswer::Committed }
+            }
+            PrimaryEffect::Connect { replica, .. } => {
+                PrimaryEvent::LinkUp { replica: *replica, link: LinkId(replica.0 as u64) }
+            }
+            PrimaryEffect::Send { link, message, .. } => {
+                let message = self.reply(ReplicaId(link.0.into()), message)?;
+                PrimaryEvent::Message { link: *link, message, payload: None }
+            }
+            _ => return None,
+        })
+    }
+
+    fn reply(&self, replica: ReplicaId, message: &Message) -> Option<Message> {
+        Some(match *message {
+            Message::OpenSession { session, .. } => {
+                let report = ReplicaReport {
+                    replica,
+                    incarnation: Incarnation(1),
+                    saved_life: Incarnation(1),
+                    boot: BootId(1),
+                    generation: Generation(1),
+                    lineage: Lineage(1),
+                    size: 1 << 20,
+                    state: Some(ReplicaState::InSync),
+                    open_slots: 0,
+                };
+                Message::SessionOpened { session, report }
+            }
+            Message::Adopt { ref view } => Message::Adopted { generation: view.generation },
+            Message::Ping { generation, number } => {
+                Message::Pong { generation, number, open_slots: 0 }
+            }
+            _ => return None,
+        })
+    }
+
+    fn say(&mut self, replica: ReplicaId, message: Message) -> Vec<PrimaryEffect<Data>> {
+        let link = LinkId(replica.0 as u64);
+        self.step(PrimaryEvent::Message { link, message, payload: None })
+    }
+
+    /// A client asks for something; what replicas are told.
+    fn request(&mut self, operation: Operation<Data>) -> Vec<Message> {
+        said(&self.step(PrimaryEvent::Request { request: RequestId(1), operation }))
+    }
+}
+
+fn said(effects: &[PrimaryEffect<Data>]) -> Vec<Message> {
+    let said = effects.iter().filter_map(|effect| match effect {
+        PrimaryEffect::Send { message, .. } => Some(message.clone()),
+        _ => None,
+    });
+    said.collect()
+}
+
+#[test]
+fn a_map_is_answered_by_extents_and_not_by_a_word() {
+    let mut bench = Bench::serving();
+    let asked = bench.request(Operation::Map { offset: 0, length: 512 });
+    let [Message::Map { id, .. }] = asked[..] else { panic!("{asked:?}") };
+    assert!(bench.say(SOURCE, Message::Done { id, result: Ok(()) }).is_empty());
+    let extents = vec![Extent { length: 512, allocated: true }];
+    let effects = bench.say(SOURCE, Message::Extents { id, extents: extents.clone() });
+    let [PrimaryEffect::Reply { result: Ok(Reply::Extents(told)), .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(*told, extents);
+}
+
+#[test]
+fn of_too_many_ranges_to_drain_the_oldest_are_forgotten() {
+    let mut bench = Bench::serving();
+    let write = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+    let sent = bench.request(write);
+    let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
+    let generation = id.generation;
+    for token in (1..=1000).map(CopyToken) {
+        let (offset, length, source) = (0, 4096, SOURCE);
+        bench.say(STALE, Message::Drain { generation, token, offset, length, source });
+    }
+    let effects = said(&bench.say(SOURCE, Message::Done { id, result: Ok(()) }));
+    let drained = |message: &Message| match message {
+        Message::Drained { token, .. } => Some(token.0),
+        _ => None,
+    };
+    let drained: Vec<_> = effects.iter().filter_map(drained).collect();
+    assert_eq!(drained, (937..=1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn over_a_closed_link_nothing_is_drained() {
+    let mut bench = Bench::serving();
+    let write = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+    let sent = bench.request(write);
+    let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
+    let (generation, token, source) = (id.generation, CopyToken(1), SOURCE);
+    bench.say(STALE, Message::Drain { generation, token, offset: 0, length: 4096, source });
+    let link = Some(LinkId(STALE.0 as u64));
+    bench.step(PrimaryEvent::LinkDown { replica: STALE, link });
+    let effects = said(&bench.say(SOURCE, Message::Done { id, result: Ok(()) }));
+    assert!(!effects.iter().any(|message| matches!(message, Message::Drained { .. })));
+}
