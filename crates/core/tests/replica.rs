@@ -193,6 +193,54 @@ fn what_is_outside_the_replica_fails_and_touches_nothing() {
 }
 
 #[test]
+fn what_is_not_of_whole_blocks_fails_and_touches_nothing() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let (id, flags) = (id(1, 1), false);
+    for (offset, length) in [(1, 512), (511, 4096), (0, 1), (512, 513)] {
+        for message in [
+            Message::Write { id, offset, length, durable: flags, receipt: flags },
+            Message::Zero { id, offset, length, unmap: flags, durable: flags, receipt: flags },
+            Message::Read { id, offset, length },
+            Message::Map { id, offset, length },
+        ] {
+            let effects = bench.say(1, message);
+            assert_eq!(said(&effects), [Message::Done { id, result: Err(Failure::Invalid) }]);
+            assert!(actions(&effects).is_empty());
+        }
+    }
+    bench.open(2, 1, Opener::Copier(OTHER));
+    let (generation, token) = (Generation(1), CopyToken(1));
+    let effects = bench.say(2, Message::Copy { generation, token, offset: 1, length: 512 });
+    assert_eq!(said(&effects), [Message::Copied { token, content: CopyContent::Refused }]);
+}
+
+#[test]
+fn who_asks_for_an_adoption_again_and_again_is_answered_once() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let save = ticket(&bench.adopt(1, view(2, OLD)));
+    for _ in 0..9 {
+        assert!(bench.adopt(1, view(2, OLD)).is_empty());
+    }
+    assert_eq!(said(&bench.disk_done(save)), [Message::Adopted { generation: Generation(2) }]);
+}
+
+#[test]
+fn nothing_is_said_over_a_closed_link_when_an_adoption_ends() {
+    for outcome in [Ok(DiskOutcome::Done), Err(DiskError::NoSpace)] {
+        let mut bench = Bench::new();
+        bench.open(1, 1, Opener::Primary(OLD));
+        let save = ticket(&bench.adopt(1, view(2, OLD)));
+        // A newer one has come over it, too.
+        bench.adopt(1, view(3, OLD));
+        bench.step(ReplicaEvent::LinkClosed { link: LinkId(1) });
+        let effects = bench.step(ReplicaEvent::Disk { ticket: save, outcome });
+        assert!(effects.is_empty(), "{effects:?}");
+    }
+}
+
+#[test]
 fn a_flush_begins_after_the_writes_it_covers_and_the_next_ones_share_one() {
     let mut bench = Bench::new();
     bench.open(1, 1, Opener::Primary(OLD));

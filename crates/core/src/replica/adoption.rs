@@ -45,6 +45,12 @@ impl Adoption {
         matches!(self.phase, Phase::Saving(_))
     }
 
+    /// A link has closed: over it nobody waits for the answer any more, or wants a newer view adopted.
+    pub fn forget(&mut self, link: LinkId) {
+        self.reply_to.retain(|other| *other != link);
+        self.next.take_if(|(other, _)| *other == link);
+    }
+
     pub fn next_wakeup(&self) -> Option<Instant> {
         match self.phase {
             Phase::Fencing(until) => Some(until),
@@ -62,7 +68,9 @@ impl<P: Payload> Replica<P> {
         }
         match &mut self.adoption {
             Some(pending) if pending.view == view => {
-                pending.reply_to.push(link);
+                if !pending.reply_to.contains(&link) {
+                    pending.reply_to.push(link);
+                }
                 return self.knows(adopter, generation);
             }
             Some(pending) if pending.view.generation >= generation => {

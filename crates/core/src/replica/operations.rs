@@ -162,9 +162,12 @@ impl<P: Payload> Replica<P> {
         self.rebuild_of_all().is_some_and(|rebuild| rebuild.is_to_copy(&blocks))
     }
 
+    /// Whether a range is of whole logical blocks of the replica, and not too long.
     fn is_inside(&self, offset: u64, length: u32, most: u32) -> bool {
         let end = offset.checked_add(u64::from(length));
-        (1..=most).contains(&length) && end.is_some_and(|end| end <= self.size())
+        let block = self.view.geometry.block_size;
+        let is_whole = offset.is_multiple_of(block.into()) && length.is_multiple_of(block);
+        is_whole && (1..=most).contains(&length) && end.is_some_and(|end| end <= self.size())
     }
 
     /// A rebuilding replica wants to copy a range from this one.

@@ -185,6 +185,9 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.sessions.remove(&link);
+        if let Some(adoption) = &mut self.adoption {
+            adoption.forget(link);
+        }
         self.forget_operations_of(cx, link);
         self.answer_waiting_sessions(cx);
     }
