@@ -130,7 +130,7 @@ impl Bench {
                 let report = ReplicaReport {
                     replica,
                     incarnation: Incarnation(1),
-                    saved_life: Incarnation(1),
+                    is_old_copy: false,
                     boot: BootId(1),
                     generation: Generation(1),
                     lineage: Lineage(1),

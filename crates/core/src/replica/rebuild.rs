@@ -81,6 +81,15 @@ enum Phase {
     Broken,
 }
 
+/// Whether somebody in the mirror of this replica lacks writes by the new view who did not by the old one.
+fn misses_more(id: ReplicaId, old: &View, new: &View) -> bool {
+    let Some((mirror, _)) = new.replica(id) else { return false };
+    new.mirrors[mirror].replicas.iter().any(|record| {
+        let before = old.replica(record.id).and_then(|(_, record)| record.missing_since);
+        record.missing_since.is_some() && record.missing_since != before
+    })
+}
+
 impl Rebuild {
     fn new(now: Instant) -> Self {
         Self {
@@ -103,6 +112,14 @@ impl Rebuild {
 
     pub fn progress(&self) -> RebuildProgress {
         self.progress
+    }
+
+    /// Whether nothing is left to be copied.
+    fn has_copied(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Inheriting(..) | Phase::Saving(_) | Phase::Flushing | Phase::Complete
+        )
     }
 
     pub fn next_wakeup(&self) -> Option<Instant> {
@@ -355,7 +372,12 @@ impl<P: Payload> Replica<P> {
         let since = |view: &View| view.replica(id).map(|(_, record)| record.since);
         let never_left = since(old) == since(&self.view);
         let keep = is_rebuilding && never_left;
+        let somebody_left = misses_more(id, old, &self.view);
         if let Some(rebuild) = self.rebuild.as_mut().filter(|_| keep) {
+            if somebody_left && rebuild.has_copied() {
+                // What came with the copy has not been noted here for who left. The source has.
+                rebuild.phase = Phase::Copying;
+            }
             rebuild.report_at = cx.now;
             rebuild.retry_at = cx.now;
             rebuild.pace.reset();
