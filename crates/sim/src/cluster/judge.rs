@@ -300,6 +300,8 @@ impl Cluster {
                 .in_sync()
                 .filter_map(|r| self.replicas.iter().position(|slot| slot.id == r.id))
                 .filter(|replica| self.replicas[*replica].core.is_some())
+                // Whose disk was swapped is in-sync no more, which the next session tells.
+                .filter(|replica| !self.replicas[*replica].is_old)
                 .collect();
             for pair in members.windows(2) {
                 let (a, b) = (&self.replicas[pair[0]].disk, &self.replicas[pair[1]].disk);
