@@ -1,16 +1,18 @@
 //! Sound values from which the fuzz targets start, and checksums made right again after a change:
 //! without that nothing would ever get past them.
 
+
 use evenkeel_core::block_set::PAGE_WORDS;
 use evenkeel_core::replica::{MissingPage, OpenRegions};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 use evenkeel_exports::nbd::{Export, Exports};
-use evenkeel_format::bytes::crc32c_of_parts;
+use evenkeel_format::bytes::{crc32c, crc32c_of_parts};
 use evenkeel_format::{
     AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage, IntentTable, JournalBlock, Superblock,
     encode_page,
 };
+use evenkeel_wire::HEADER_LENGTH;
 
 /// A view of two mirrors of two replicas, with one primary.
 pub fn view() -> View {
@@ -102,6 +104,23 @@ pub fn seal(bytes: &mut [u8], at: usize) {
         let crc = crc32c_of_parts(&[&bytes[..at], &[0; 4], &bytes[at + 4..]]);
         bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     }
+}
+
+/// Makes magic, version, body length and checksums of a frame right.
+///
+/// # Panics
+/// If it is shorter than a header.
+pub fn seal_frame(bytes: &mut [u8]) {
+    bytes[..6].copy_from_slice(b"EKfr\x01\0");
+    let (header, body) = bytes.split_at_mut(HEADER_LENGTH);
+    if header[6..8] == [3, 0] {
+        seal(body, 12);
+    }
+    header[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    let crc = if body.is_empty() { 0 } else { crc32c(body) };
+    header[20..24].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c(&header[..60]).to_le_bytes();
+    header[60..].copy_from_slice(&crc);
 }
 
 /// The one export of the NBD targets.
