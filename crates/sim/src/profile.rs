@@ -169,7 +169,7 @@ impl Profile {
         let mut copies = Random::new(seed ^ 0x636f_7079);
         if !faults.is_empty() && era.chance(400) {
             faults.push((Fault::Assembly, era.between(2, 15)));
-        } else if !faults.is_empty() && copies.chance(250) {
+        } else if !faults.is_empty() && copies.chance(500) {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
             faults.push((Fault::OldCopy, copies.between(5, 20)));
         }

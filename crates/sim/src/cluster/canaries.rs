@@ -38,7 +38,7 @@ impl Cluster {
 
     /// Some saves of views do nothing.
     pub(super) fn forgets_view(&mut self) -> bool {
-        self.sabotage == Some(Sabotage::ForgetViews) && self.random.chance(500)
+        self.sabotage == Some(Sabotage::ForgetViews) && self.random.chance(250)
     }
 
     /// Who takes over calls all in-sync that were, whatever they have of the last writes.

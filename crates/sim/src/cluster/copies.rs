@@ -10,10 +10,16 @@ use crate::queue::{MILLISECOND, Time};
 use crate::store::Store;
 
 impl Cluster {
-    /// Copies the disk of a replica, or puts its copy back.
+    /// Copies the disk of a replica, or puts a copy back.
     pub(super) fn copy_disk_or_put_back(&mut self, replica: usize, pause: Time) {
-        if self.replicas[replica].copy.is_some() && self.random.chance(700) {
-            if self.is_told_by_its_life(replica) && self.is_dispensable(replica) {
+        if self.random.chance(500) {
+            let replicas = 0..self.replicas.len();
+            let possible: Vec<_> = replicas
+                .filter(|replica| self.is_told_by_its_life(*replica))
+                .filter(|replica| self.is_dispensable(*replica))
+                .collect();
+            if !possible.is_empty() {
+                let replica = self.random.pick(&possible);
                 self.put_back(replica, pause);
             }
             return;
@@ -80,7 +86,12 @@ impl Cluster {
     pub(super) fn put_newest_back(&mut self, id: ReplicaId) {
         let is_meant = |slot: &ReplicaSlot| slot.id == id && slot.is_old;
         let Some(replica) = self.replicas.iter().position(is_meant) else { return };
-        let Some((disk, lost)) = self.replicas[replica].newest_disk.take() else { return };
+        let Some((mut disk, lost)) = self.replicas[replica].newest_disk.take() else { return };
+        if !self.faulty {
+            // It was in no machine when all were put in order.
+            disk.mend_all();
+            disk.extend(self.replicas[replica].disk.sectors());
+        }
         self.log(|| format!("   the newest disk of replica {replica} is put back"));
         self.marks.reach(Mark::NewestPutBack);
         self.replica_dies(replica, true);

@@ -296,12 +296,14 @@ impl Cluster {
     pub(super) fn judge_convergence(&mut self, when: &str) {
         let view = self.coordinator.newest().clone();
         for mirror in &view.mirrors {
+            // Whose disk was swapped since is in-sync no more, which the next session tells.
+            let is_here = |record: &ReplicaRecord, slot: &ReplicaSlot| {
+                let is_swapped = slot.is_old && slot.incarnation != record.incarnation;
+                slot.id == record.id && slot.core.is_some() && !is_swapped
+            };
             let members: Vec<_> = mirror
                 .in_sync()
-                .filter_map(|r| self.replicas.iter().position(|slot| slot.id == r.id))
-                .filter(|replica| self.replicas[*replica].core.is_some())
-                // Whose disk was swapped is in-sync no more, which the next session tells.
-                .filter(|replica| !self.replicas[*replica].is_old)
+                .filter_map(|r| self.replicas.iter().position(|slot| is_here(r, slot)))
                 .collect();
             for pair in members.windows(2) {
                 let (a, b) = (&self.replicas[pair[0]].disk, &self.replicas[pair[1]].disk);
