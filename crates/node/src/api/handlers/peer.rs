@@ -143,14 +143,15 @@ pub async fn read(
         return Err(bad("too long a piece"));
     }
     let read = move |node: &Node| {
-        let piece = node.disks.place_of(replica).ok_or(io::ErrorKind::NotFound.into());
-        let piece = piece.and_then(|(path, data)| {
-            read_piece(&std::fs::File::open(&path)?, data + request.offset, request.length)
-        });
-        piece.map_err(|e: io::Error| {
-            let what = format!("replica {replica} cannot be read");
-            ApiError::new(ErrorCode::System, what, e.to_string(), "Check its disk")
-        })
+        let what = format!("replica {replica} cannot be read");
+        let Some((path, data)) = node.disks.place_of(replica) else {
+            let why = format!("node {} has no such replica", node.identity.name);
+            return Err(ApiError::new(ErrorCode::NoSuchReplica, what, why, "Ask its node"));
+        };
+        let offset = data.checked_add(request.offset).ok_or_else(|| bad("beyond any disk"))?;
+        let piece =
+            std::fs::File::open(&path).and_then(|file| read_piece(&file, offset, request.length));
+        piece.map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Check its disk"))
     };
     node.blocking(read).await
 }
