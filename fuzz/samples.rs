@@ -1,6 +1,9 @@
 //! Sound values from which the fuzz targets start, and checksums made right again after a change:
 //! without that nothing would ever get past them.
 
+pub mod configuration;
+pub mod http;
+pub mod machines;
 
 use evenkeel_core::block_set::PAGE_WORDS;
 use evenkeel_core::replica::{MissingPage, OpenRegions};
@@ -146,5 +149,26 @@ impl Exports for OneExport {
 
     fn list(&self) -> Vec<Export> {
         vec![export()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::{Generation, Message};
+    use evenkeel_wire::{decode, decode_header, encode};
+
+    use super::{HEADER_LENGTH, seal_frame};
+
+    #[test]
+    fn a_sealed_frame_is_a_frame() {
+        let (mut sound, message) = (Vec::new(), Message::Fenced { generation: Generation(3) });
+        encode(&message, None, &mut sound).unwrap();
+        let mut bytes = sound.clone();
+        bytes[..6].fill(0);
+        bytes[60..].fill(0);
+        seal_frame(&mut bytes);
+        assert_eq!(bytes, sound);
+        let header = decode_header(bytes.first_chunk::<HEADER_LENGTH>().unwrap()).unwrap();
+        assert_eq!(decode(&header, &[]), Ok(message));
     }
 }

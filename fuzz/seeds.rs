@@ -27,7 +27,9 @@ fn main() -> std::io::Result<()> {
         save("frame", name, 0, &bytes)?;
     }
     hellos()?;
-    nbd()
+    nbd()?;
+    machines()?;
+    node()
 }
 
 fn save(target: &str, name: &str, mode: u8, bytes: &[u8]) -> std::io::Result<()> {
@@ -35,6 +37,104 @@ fn save(target: &str, name: &str, mode: u8, bytes: &[u8]) -> std::io::Result<()>
     fs::create_dir_all(&folder)?;
     fs::write(folder.join(name), [&[mode], bytes].concat())
 }
+
+/// As it is, without a first byte that says how it is meant.
+fn save_script(target: &str, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let (first, rest) = bytes.split_first().expect("a script is not empty");
+    save(target, name, *first, rest)
+}
+
+/// Scripts for the state machines. Each begins with a view: its shape, how many edits, the edits.
+fn machines() -> std::io::Result<()> {
+    // Two replicas, a primary with slot 0; the script is about the first one.
+    let attached = [0x14, 1, 4, 0, 0, 2, 0];
+    // The same, but it rebuilds from the other one.
+    let rebuilding = [0x14, 2, 4, 0, 0, 2, 0, 0, 0, 1, 0, 0];
+    let session = [0, 64, 0];
+    let write = [2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    let read = [2, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0];
+    let adopt = [2, 0, 0, 7, 0, 0, 0, 0, 0, 0];
+    let (all_done, wait, source, answer) = ([15, 0], [13, 5], [14, 0], [7, 0]);
+    let operations =
+        [&attached[..], &session, &write, &all_done, &read, &all_done, &adopt, &all_done];
+    save_script("replica", "operations", &operations.concat())?;
+    let copies = [&rebuilding[..], &session, &wait, &source, &answer, &answer, &answer, &answer];
+    let copies = [copies.concat(), [answer, all_done, answer, all_done, wait, all_done].concat()];
+    save_script("replica", "rebuild", &copies.concat())?;
+    let restart = [&attached[..], &session, &write, &all_done, &[15, 255, 0], &session, &read];
+    save_script("replica", "restart", &restart.concat())?;
+    // Two replicas; nothing attached.
+    let detached = [0x14, 0, 0, 0];
+    let (write, answers, settled) = ([0, 0, 1, 0, 2], [3, 0, 0, 0], [15, 0]);
+    let requests =
+        [&detached[..], &write, &answers, &answers, &settled, &[0, 0, 1, 0, 0], &settled];
+    save_script("primary", "requests", &requests.concat())?;
+    let lost = [&detached[..], &write, &[13, 0], &wait_of(5), &settled, &wait_of(6), &settled];
+    save_script("primary", "lost", &lost.concat())
+}
+
+fn wait_of(pause: u8) -> [u8; 2] {
+    [12, pause]
+}
+
+/// What a node reads from people and programs.
+fn node() -> std::io::Result<()> {
+    let example = include_str!("../packaging/evenkeel.toml");
+    // Each key with the value that its comment shows.
+    let is_key =
+        |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase()) && rest.contains(" = ");
+    let lines =
+        example.lines().map(|line| line.strip_prefix('#').filter(|r| is_key(r)).unwrap_or(line));
+    let full: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    save("configuration", "example", 0, example.as_bytes())?;
+    save("configuration", "full", 0, full.join("\n").as_bytes())?;
+    save("configuration", "composed", 1, &[3, 18, 15, 6, 31, 11, 30, 11])?;
+    for (number, (asker, request)) in REQUESTS.iter().enumerate() {
+        save("api", &format!("request_{number:02}"), *asker, request.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Who asks (0: a user, 1: another node), and what.
+const REQUESTS: &[(u8, &str)] = &[
+    (0, "GET /v1/openapi.json\n"),
+    (0, "GET /metrics\n"),
+    (0, "GET /v1/node\n"),
+    (0, "POST /v1/node/join\n{\"address\":7}"),
+    (0, "GET /v1/nodes\n"),
+    (0, "GET /v1/disks?all=true\n"),
+    (0, "POST /v1/disks\n{\"path\":7,\"name\":\"fast\",\"force\":true}"),
+    (0, "DELETE /v1/disks/fast\n"),
+    (0, "GET /v1/volumes\n"),
+    (
+        0,
+        "POST /v1/volumes\n{\"name\":\"v\",\"size\":1048576,\"replicas\":2,\"stripe\":2,\"protocol\":\"B\",\"on\":[\"n1\"]}",
+    ),
+    (0, "GET /v1/volumes/v?wait=1&until=in-sync\n"),
+    (
+        0,
+        "PATCH /v1/volumes/v\n{\"protocol\":\"A\",\"replicas\":3,\"size\":1,\"region_size\":65536}",
+    ),
+    (0, "DELETE /v1/volumes/v\n"),
+    (0, "POST /v1/volumes/v/stop\n"),
+    (0, "POST /v1/assemble\n{\"volume\":7,\"keep\":\"n1\",\"paths\":[]}"),
+    (0, "POST /v1/volumes/v/verify\n{\"repair\":true}"),
+    (0, "POST /v1/volumes/v/attach\n{\"node\":\"n1\"}"),
+    (0, "POST /v1/volumes/v/detach\n{}"),
+    (0, "POST /v1/volumes/v/exports/nbd\n{\"tcp\":true}"),
+    (0, "DELETE /v1/volumes/v/exports/nbd\n"),
+    (0, "POST /v1/volumes/v/replicas\n{\"on\":\"n1:fast\",\"spare\":true,\"mirror\":0}"),
+    (0, "POST /v1/volumes/v/replicas/3fa9/re-add\n"),
+    (1, "POST /peer/v1/coordinator\n{}"),
+    (1, "POST /peer/v1/replicas\n{\"disk\":\"fast\",\"superblock\":\"00\",\"thin\":true}"),
+    (1, "GET /peer/v1/found\n"),
+    (1, "POST /peer/v1/sweep\n"),
+    (
+        1,
+        "POST /peer/v1/read\n{\"replica\":\"00000000-0000-0000-0000-000000000001\",\"offset\":1,\"length\":9}",
+    ),
+    (1, "DELETE /peer/v1/volumes/1/replicas/2\n"),
+];
 
 fn messages() -> Vec<(&'static str, Message)> {
     let id = OperationId { generation: Generation(3), sequence: Sequence(4) };
