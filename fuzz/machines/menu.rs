@@ -61,6 +61,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
         6 => Message::OpenSession {
             session: SessionNumber(script.near(live.session)),
             opener: opener(script),
+            named_lives: Lives::of([Incarnation(live.session)]),
         },
         7 | 8 => Message::Adopt { view: Box::new(views::next(script, &live.view)) },
         9 => Message::Ping { generation, number: script.near(1) },
@@ -163,7 +164,8 @@ pub fn missing(script: &mut Script<'_>, page: u32) -> MissingContent {
 
 /// How something fails.
 pub fn failure(script: &mut Script<'_>) -> Failure {
-    [Failure::Medium, Failure::NoSpace, Failure::Invalid][script.choose(3)]
+    let failures = [Failure::Medium, Failure::NoSpace, Failure::Invalid, Failure::Damaged];
+    failures[script.choose(failures.len())]
 }
 
 /// What a replica says of itself: mostly what the view knows.
@@ -173,7 +175,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
     let honest = ReplicaReport {
         replica: live.replica,
         incarnation: Incarnation(incarnation),
-        saved_life: Incarnation(incarnation),
+        is_old_copy: false,
         boot: BootId(1),
         generation: live.view.generation,
         lineage: live.view.lineage,
@@ -187,7 +189,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
     ReplicaReport {
         replica: live.replica(script),
         incarnation: Incarnation(script.near(incarnation)),
-        saved_life: Incarnation(script.near(incarnation)),
+        is_old_copy: script.near(incarnation) != incarnation,
         boot: BootId(script.near(1).into()),
         generation: Generation(script.near(honest.generation.0)),
         lineage: Lineage(script.near(live.view.lineage.0 as u64).into()),
@@ -244,7 +246,7 @@ pub fn extents(script: &mut Script<'_>) -> Vec<Extent> {
 }
 
 /// Digests of a range of so many bytes.
-pub fn digests(script: &mut Script<'_>, length: u32) -> Vec<u64> {
-    let value = u64::from(script.byte() & 3);
+pub fn digests(script: &mut Script<'_>, length: u32) -> Vec<BlockDigest> {
+    let value = BlockDigest((script.byte() & 3).into());
     vec![value; length.div_ceil(4096).min(256) as usize]
 }

@@ -15,9 +15,8 @@ use crate::machines::script::Script;
 pub struct Disk {
     /// The view in the superblocks.
     pub saved: View,
-    /// In which generation the superblocks were saved last by this life.
-    pub saved_in: Generation,
-    pub saved_life: u64,
+    /// The lives that they list.
+    pub lives: Lives,
     /// Bytes of data that there is room for.
     room: u64,
     pub tables: BTreeMap<u8, OpenRegions>,
@@ -34,8 +33,7 @@ impl Disk {
         let room = view.replica_size() + (64 << 20);
         Self {
             saved: view,
-            saved_in: Generation(0),
-            saved_life: 5,
+            lives: Lives::of([Incarnation(5)]),
             room,
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -65,7 +63,7 @@ impl Disk {
     }
 
     pub fn is_saving_view(&self) -> bool {
-        self.under_way.values().any(|action| matches!(action, DiskAction::SaveView(_)))
+        self.under_way.values().any(|action| matches!(action, DiskAction::SaveView(..)))
     }
 
     /// An action begins, while the replica works by this view.
@@ -78,7 +76,7 @@ impl Disk {
     ) {
         assert!(ticket.0 > 0, "tickets are numbered from 1");
         match &action {
-            DiskAction::SaveView(next) => self.check_view(next, id),
+            DiskAction::SaveView(next, _) => self.check_view(next, id),
             DiskAction::SaveIntents(table) => self.check_table(table, view),
             DiskAction::SaveMissing(pages) => self.check_pages(pages, view),
             DiskAction::Flush => {
@@ -165,7 +163,7 @@ impl Disk {
         let ticket = script.pick(&tickets)?;
         let action = self.under_way.remove(&ticket)?;
         let lacks_room =
-            matches!(&action, DiskAction::SaveView(view) if view.replica_size() > self.room);
+            matches!(&action, DiskAction::SaveView(view, _) if view.replica_size() > self.room);
         let outcome = match script.byte() {
             _ if lacks_room => Err(DiskError::NoSpace),
             0..=223 => Ok(self.carry_out(script, action)),
@@ -185,9 +183,7 @@ impl Disk {
                 return DiskOutcome::Data(Blank { length, value: script.byte() & 1 });
             }
             DiskAction::Map { length, .. } => return DiskOutcome::Extents(map(script, length)),
-            DiskAction::SaveView(view) => {
-                (self.saved_in, self.saved) = (view.generation, *view);
-            }
+            DiskAction::SaveView(view, lives) => (self.saved, self.lives) = (*view, lives),
             DiskAction::SaveIntents(table) => {
                 self.tables.insert(table.slot, table);
             }
@@ -208,7 +204,6 @@ impl Disk {
                 self.carry_out(script, action);
             }
         }
-        self.saved_in = Generation(0);
     }
 }
 

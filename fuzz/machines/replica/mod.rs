@@ -107,8 +107,8 @@ impl Bench {
         }
         self.last_session += 1;
         let session = SessionNumber(self.last_session);
-        let opener = menu::opener(script);
-        self.deliver(link, (Message::OpenSession { session, opener }, None));
+        let (opener, named_lives) = (menu::opener(script), self.named_lives());
+        self.deliver(link, (Message::OpenSession { session, opener, named_lives }, None));
     }
 
     fn new_link(&mut self) -> LinkId {
@@ -198,9 +198,6 @@ impl Bench {
     /// One disk action ends.
     fn complete(&mut self, script: &mut Script<'_>) {
         let Some((ticket, outcome)) = self.disk.complete(script) else { return };
-        if outcome.is_ok() {
-            self.life_saved();
-        }
         self.step(ReplicaEvent::Disk { ticket, outcome });
     }
 
@@ -212,9 +209,11 @@ impl Bench {
         }
     }
 
-    fn life_saved(&mut self) {
-        if self.disk.saved.generation == self.disk.saved_in {
-            self.disk.saved_life = self.life;
+    /// The lives that an opener names: mostly those that the disk lists.
+    fn named_lives(&self) -> Lives {
+        match self.last_session % 8 {
+            7 => Lives::of([Incarnation(1 << 40)]),
+            _ => self.disk.lives,
         }
     }
 
@@ -302,7 +301,8 @@ impl Bench {
         let link = self.new_link();
         self.step(ReplicaEvent::LinkOpened { link });
         let session = SessionNumber(u64::MAX);
-        self.deliver(link, (Message::OpenSession { session, opener }, None));
+        let named_lives = self.disk.lives;
+        self.deliver(link, (Message::OpenSession { session, opener, named_lives }, None));
         for _ in 0..64 {
             self.complete_all();
         }
@@ -318,7 +318,7 @@ fn config(disk: &Disk, id: ReplicaId, life: u64, missing: Vec<FoundPage>) -> Rep
         incarnation: Incarnation(life),
         boot: BootId(1),
         view: disk.saved.clone(),
-        saved_life: Incarnation(disk.saved_life),
+        lives: disk.lives,
         open_regions: disk.tables.values().cloned().collect(),
         missing,
         settings: Settings::default(),
