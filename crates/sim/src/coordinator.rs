@@ -1,8 +1,8 @@
 //! The coordinator: one view, changed by compare-and-swap, kept in the shipped format. Its database may
 //! be lost, or be restored from an old backup; then a volume is put together from its disks.
 
+use evenkeel_core::View;
 use evenkeel_core::primary::CoordinatorAnswer;
-use evenkeel_core::{CoordinatorId, Lineage, View};
 use evenkeel_format::{decode_view, encode_view};
 
 use crate::oracles::{Violation, views};
@@ -81,11 +81,10 @@ impl Coordinator {
         is_known.then(|| decode_view(&self.stored).expect("it was stored whole"))
     }
 
-    /// The last view that was committed in an era.
+    /// The last view that was committed, of those that are meant.
     #[must_use]
-    pub fn last_of(&self, era: (CoordinatorId, Lineage)) -> Option<&View> {
-        let of_era = |view: &&View| (view.coordinator, view.lineage) == era;
-        self.history.iter().rev().find(of_era)
+    pub fn last(&self, is_meant: impl Fn(&View) -> bool) -> Option<&View> {
+        self.history.iter().rev().find(|view| is_meant(view))
     }
 
     /// The view that this one has replaced, if it was committed here.

@@ -422,8 +422,9 @@ impl Cluster {
         let (old, new) = (lines::era(kept), lines::era(view));
         let source = by_force.and_then(|findings| self.taken_from(kept, view, findings));
         let (old, is_other) = (source.unwrap_or(old), source.is_some());
-        // Those found may know less than the line's newest era.
-        let truth = self.coordinator.last_of(self.lines.newest_of(old)).cloned();
+        // Those found may know less than the line's last view, of whatever era.
+        let is_of_line = |view: &View| self.lines.are_one(lines::era(view), old);
+        let truth = self.coordinator.last(is_of_line).cloned();
         // Who was not in-sync in a view that nobody adopted is so again: what it lost counts.
         self.relaxed |= self.coordinator.newest() != kept || choice.keep.is_some();
         let others = sides.iter().map(|side| lines::era(&side.head)).filter(|era| *era != old);

@@ -24,8 +24,7 @@ pub struct Lines {
     lines: Vec<Registers>,
     /// To which line the eras belong.
     eras: HashMap<EraKey, usize>,
-    /// The newest era of each line, and the line that it has parted from.
-    newest: Vec<EraKey>,
+    /// The line that each one has parted from.
     parents: Vec<Option<usize>>,
     /// Which sectors may have lost anything in lines in which nobody has served yet. Until then primaries
     /// of the line before are heard by replicas that have not confirmed the assembly.
@@ -41,7 +40,6 @@ impl Lines {
         Self {
             lines: vec![Registers::new(sectors)],
             eras: HashMap::from([(first, 0)]),
-            newest: vec![first],
             parents: vec![None],
             unserved: HashMap::new(),
             primaries: HashMap::new(),
@@ -107,23 +105,15 @@ impl Lines {
     pub fn goes_on(&mut self, old: EraKey, new: EraKey) {
         let line = self.line(old);
         self.eras.insert(new, line);
-        self.newest[line] = new;
     }
 
     /// A new era begins a line of its own, in which sectors may have lost anything.
     pub fn parts(&mut self, old: EraKey, new: EraKey, lost: Vec<bool>) {
         let (line, parent) = (self.lines.len(), self.line(old));
         self.lines.push(self.lines[parent].clone());
-        self.newest.push(new);
         self.parents.push(Some(parent));
         self.eras.insert(new, line);
         self.unserved.insert(line, lost);
-    }
-
-    /// The newest era of the line of this one.
-    #[must_use]
-    pub fn newest_of(&self, era: EraKey) -> EraKey {
-        self.newest[self.line(era)]
     }
 
     /// Whether the line of an era has parted from that of another one, or is that.
