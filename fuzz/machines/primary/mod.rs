@@ -25,8 +25,10 @@ use super::wire::{self, Arrived};
 /// The longest script that is played.
 const MOST_STEPS: usize = 600;
 /// How often a message is repeated to see whether memory grows, and how much it may.
-const REPEATS: usize = 512;
-const GROWTH: usize = 16 << 10;
+const REPEATS: usize = 1024;
+const GROWTH: usize = 4 << 10;
+/// How often it is said before that: the first ones may well be kept, here and there.
+const FIRST: usize = 80;
 /// Requests that the driver admits at once.
 const MOST_REQUESTS: usize = 64;
 /// How far time goes on in one step, in milliseconds.
@@ -246,14 +248,18 @@ impl Bench {
 
     /// Says the same so often that it would be seen if each time something were kept of it.
     fn repeat(&mut self, link: LinkId, arrived: &Arrived) {
-        let before = memory::in_use();
-        for _ in 0..REPEATS {
+        let mut before = 0;
+        for count in 0..FIRST + REPEATS {
+            if count == FIRST {
+                self.effects = Vec::new();
+                before = memory::in_use();
+            }
             if !self.links.contains_key(&link) {
                 return;
             }
             self.deliver(link, arrived.clone());
         }
-        self.effects.shrink_to(64);
+        self.effects = Vec::new();
         let after = memory::in_use();
         assert!(after < before + GROWTH, "{before} bytes grow to {after} by {:?}", arrived.0);
     }

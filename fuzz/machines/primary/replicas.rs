@@ -23,7 +23,7 @@ pub struct Link {
 impl Link {
     /// A link over which nothing was said.
     pub fn new(replica: ReplicaId) -> Self {
-        Self { replica, session: 0, questions: VecDeque::new() }
+        Self { replica, session: 0, questions: VecDeque::with_capacity(MOST_QUESTIONS) }
     }
 
     /// The primary says something.
