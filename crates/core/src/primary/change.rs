@@ -90,9 +90,7 @@ impl<P: Payload> Primary<P> {
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.failing = Some(cause);
             let (mirror, bit) = (peer.mirror, peer.bit());
-            if self.mirrors[mirror].in_sync & !bit != 0 {
-                self.take_reads_from(mirror, bit);
-            }
+            self.take_reads_from(mirror, bit);
             self.wants_to_leave(replica, cause);
         }
     }

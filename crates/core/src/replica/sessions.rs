@@ -106,8 +106,10 @@ impl<P: Payload> Replica<P> {
     /// asker's view names (see [`crate::lives`]). If not, it is added to them, which the session waits for.
     fn is_life_known_to(&mut self, cx: &mut Context<'_, P>, asked: Asked) -> bool {
         let is_primary = matches!(asked.opener, Opener::Primary(_));
+        // A view whose save has failed is not to be written over: the next adoption lists the life.
         if self.life_record == LifeRecord::Unsaved
             && is_primary
+            && !self.is_unsaved()
             && self.lives.knows(asked.named.newest())
         {
             let ticket = self.next_number();
