@@ -41,12 +41,13 @@ impl Lives {
         named == Incarnation(0) || self.0.contains(&named)
     }
 
-    /// With a new life, and without the oldest ones that are too many: rather those than one that a view
-    /// names, or may.
+    /// With a new life, and without the oldest ones that are too many: rather those than one of these that a
+    /// view names, or may. One of them that is not listed is not this disk's.
     #[must_use]
     pub fn followed_by(&self, life: Incarnation, named: &Self) -> Self {
         let mut lives = vec![life];
-        for known in named.iter().chain(self.iter()) {
+        let own = named.iter().filter(|life| self.0.contains(life));
+        for known in own.chain(self.iter()) {
             if !lives.contains(&known) {
                 lives.push(known);
             }

@@ -22,6 +22,11 @@ fn a_life_is_listed_once() {
 }
 
 #[test]
+fn a_life_that_another_disk_lived_is_not_listed() {
+    assert_eq!(lives(&[5]).followed_by(Incarnation(7), &lives(&[5, 6])), lives(&[7, 5]));
+}
+
+#[test]
 fn none_is_known_to_all() {
     assert!(lives(&[3]).knows(Incarnation(0)));
     assert!(!lives(&[3]).knows(Incarnation(4)));
