@@ -78,6 +78,12 @@ fn seek(
         .find(|line| wanted(document.line_text(*line)))
 }
 
+/// The line with the latencies of a row, before the next table's head.
+fn latency_line(document: &Document, row: usize) -> Option<usize> {
+    let lines = (row + 1..=row + 3).take_while(|line| !document.line_text(*line).contains("%CP"));
+    lines.into_iter().find(|line| document.line_text(*line).trim_start().starts_with("Latency"))
+}
+
 /// A table of the file's tests. Returns its last line.
 fn table(document: &Document, top: usize, reading: &mut Reading) -> usize {
     let at = position(document, top);
@@ -103,7 +109,7 @@ fn table(document: &Document, top: usize, reading: &mut Reading) -> usize {
             Err(()) => complain(&format!("the figures of `{}` cannot be read", TESTS[*index].0)),
         }
     }
-    let last = seek(document, row + 1, 2, |text| text.trim_start().starts_with("Latency"));
+    let last = latency_line(document, row);
     match last.map(|line| latencies(document.line_text(line), indices.len())) {
         Some(Some(found)) => {
             for (index, micros) in indices.iter().zip(found) {
@@ -157,7 +163,7 @@ fn files(document: &Document, top: usize, reading: &mut Reading) -> usize {
             Err(()) => complain(&format!("the figures of `{name}` cannot be read")),
         }
     }
-    let last = seek(document, row + 1, 2, |text| text.trim_start().starts_with("Latency"));
+    let last = latency_line(document, row);
     match last.map(|line| latencies(document.line_text(line), 6)) {
         Some(Some(found)) => {
             for (name, micros) in FILES.iter().zip(found) {

@@ -21,6 +21,8 @@ static RECORDS: LazyLock<Option<Regex>> =
 static COMMAND: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\bdd\s+((?:(?:if|of|bs|count|iflag|oflag|conv)=[^\s;]+\s*)+)").ok()
 });
+static WORDS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\b(?:if|of|bs|count)=\S").ok());
 
 /// Block sizes up to which a run of dd is about latency rather than throughput.
 const SMALL_BLOCK: f64 = 65_536.0;
@@ -93,7 +95,7 @@ fn part(text: &str, at: usize, captures: &Captures<'_>) -> Result<(Part, Command
     {
         return Err(format!("{bytes} bytes are not {short} {}", field(3)));
     }
-    let command = command_before(text, at);
+    let command = command_before(text, at).ok_or("the command above it is damaged")?;
     let operations = records_before(text, at).filter(|(full, partial)| {
         let fits = |block: f64| (full * block..=(full + partial) * block).contains(&bytes);
         command.block().is_none_or(fits)
@@ -115,26 +117,35 @@ fn part(text: &str, at: usize, captures: &Captures<'_>) -> Result<(Part, Command
     Ok((part, command))
 }
 
-/// Full and partial records.
+/// Full and partial records, which stand directly above the outcome: others are another run's.
 fn records_before(text: &str, at: usize) -> Option<(f64, f64)> {
     let mut begin = at.saturating_sub(RECORDS_REACH);
     while !text.is_char_boundary(begin) {
         begin += 1;
     }
-    // Not those of the run before, if this run's are gone.
-    let own = text[begin..at].rfind("copied").map_or(begin, |end| begin + end);
-    let captures = RECORDS.as_ref()?.captures_iter(&text[own..at]).last()?;
+    let above = text[begin..at].trim_end();
+    let captures = RECORDS.as_ref()?.captures_iter(above).last()?;
+    if captures.get(0)?.end() != above.len() {
+        return None;
+    }
     Some((numbers::number(&captures[1])?, numbers::number(&captures[2])?))
 }
 
-/// The last command of dd before a position; empty if there is none.
-fn command_before(text: &str, at: usize) -> Command {
-    let Some(pattern) = COMMAND.as_ref() else { return Command::default() };
+/// The last command of dd before a position; empty if there is none, and `None` if part of it is
+/// gone, or words of another one stand below it.
+fn command_before(text: &str, at: usize) -> Option<Command> {
+    let (pattern, words) = (COMMAND.as_ref()?, WORDS.as_ref()?);
     let found = pattern.find_iter(&text[..at]).last();
-    found.map_or(Command { begin: at, text: String::new() }, |found| Command {
+    let Some(found) = found else {
+        return Some(Command { begin: at, text: String::new() });
+    };
+    let command = Command {
         begin: found.start(),
         text: found.as_str().split_whitespace().collect::<Vec<_>>().join(" "),
-    })
+    };
+    let is_whole = |flags, file| command.value(flags).is_none() || command.value(file).is_some();
+    let is_last = !words.is_match(&text[found.end()..at]);
+    (is_last && is_whole("iflag", "if") && is_whole("oflag", "of")).then_some(command)
 }
 
 fn found(at: usize, part: Part, command: Command) -> Found {

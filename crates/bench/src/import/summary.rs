@@ -54,7 +54,11 @@ pub fn read(document: &Document) -> Reading {
             reading.illegible.push((at, "summary: a figure cannot be read".to_owned()));
             continue;
         };
-        let pattern = pattern_before(text, at);
+        let Some(pattern) = pattern_before(text, at) else {
+            let what = "summary: the command is gone, which says what was done";
+            reading.illegible.push((at, what.to_owned()));
+            continue;
+        };
         let latency = match &captures[3] {
             "lat" => Latency { mean: Some(latency), ..Latency::default() },
             _ => Latency { completion_mean: Some(latency), ..Latency::default() },
@@ -96,7 +100,9 @@ pub fn read(document: &Document) -> Reading {
     reading
 }
 
-fn pattern_before(text: &str, at: usize) -> String {
-    let found = PATTERN.as_ref().and_then(|pattern| pattern.captures_iter(&text[..at]).last());
-    found.map_or_else(|| "unknown".to_owned(), |captures| captures[1].to_owned())
+/// The pattern of the last command before a position, under the same heading.
+fn pattern_before(text: &str, at: usize) -> Option<String> {
+    let begin = text[..at].rfind("\n#").unwrap_or(0);
+    let found = PATTERN.as_ref()?.captures_iter(&text[begin..at]).last()?;
+    Some(found[1].to_owned())
 }

@@ -237,6 +237,20 @@ fn figures(found: &[Found]) -> Vec<String> {
     figures
 }
 
+/// Bandwidths and times that stand in the status of fio 2's runs: read there if a direction's own
+/// lines are gone, and rounded in another way than those.
+fn figures_of_status(text: &str) -> Vec<String> {
+    let pattern = r"(READ|WRITE): io=\S+ aggrb=([\d.]+)KB/s,.*\bmaxt=(\d+)msec";
+    let status = regex::Regex::new(pattern).expect("a pattern");
+    let lines = status.captures_iter(text).flat_map(|captures| {
+        let value = |index: usize| captures[index].parse::<f64>().expect("a number");
+        let name = captures[1].to_lowercase();
+        let bandwidth = format!("{name} bandwidth {:.6e}", value(2) * 1024.0);
+        [bandwidth, format!("{name} time {:.6e}", value(3) / 1000.0)]
+    });
+    lines.collect()
+}
+
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = FRESH.iter().map(|(_, text)| (*text).to_owned()).collect();
     if let Some(folder) = reports() {
@@ -250,15 +264,22 @@ fn texts() -> Vec<String> {
 }
 
 /// What a conversion does to a text: lines lost, joined, wrapped, doubled blanks, strewn signs.
+/// At most two lines are lost, as they were: three can leave the records of one run of dd right above the
+/// outcome of the next, and nobody could tell that they are not its own.
 fn damage(text: &str, what: &[(u8, usize)]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut lost = 0;
     for (kind, place) in what {
         if lines.is_empty() {
             break;
         }
         let at = place % lines.len();
         match kind % 6 {
-            0 => drop(lines.remove(at)),
+            0 if lost < 2 && text.contains(&format!("{}\n", lines[at])) => {
+                lost += 1;
+                lines.remove(at);
+            }
+            0 => {}
             1 if at + 1 < lines.len() => {
                 let next = lines.remove(at + 1);
                 lines[at] = format!("{} {}", lines[at], next.trim_start());
@@ -288,7 +309,8 @@ proptest! {
     ) {
         let texts = texts();
         let text = &texts[which % texts.len()];
-        let known = figures(&all(text).1);
+        let mut known = figures(&all(text).1);
+        known.extend(figures_of_status(text));
         for figure in figures(&all(&damage(text, &what)).1) {
             prop_assert!(known.contains(&figure), "made up: {}", figure);
         }

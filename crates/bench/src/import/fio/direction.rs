@@ -144,7 +144,23 @@ fn times(segment: &str, wanted: &str, missing: &mut Vec<String>) -> Option<Times
     }
 }
 
+/// The segment up to where a kind of latency stands a second time: there begins another
+/// direction, whose first line is gone.
+fn own(segment: &str) -> &str {
+    let Some(pattern) = TIMES.as_ref() else { return segment };
+    let mut known: Vec<&str> = Vec::new();
+    for captures in pattern.captures_iter(segment) {
+        let (Some(all), Some(kind)) = (captures.get(0), captures.get(1)) else { continue };
+        if known.contains(&kind.as_str()) {
+            return &segment[..all.start()];
+        }
+        known.push(kind.as_str());
+    }
+    segment
+}
+
 fn latency(segment: &str, mixed: bool, missing: &mut Vec<String>) -> Option<Latency> {
+    let segment = own(segment);
     let submission = times(segment, "slat", missing);
     let completion = times(segment, "clat", missing);
     let whole = times(segment, "lat", missing);
