@@ -13,8 +13,8 @@ use crate::ids::Incarnation;
 pub struct Lives(pub [Incarnation; Self::MOST]);
 
 impl Lives {
-    /// How many there are at most: the newest one, the one that the view names, and those of which it is
-    /// not known whether a view that was on its way has named them.
+    /// How many there are at most: the newest one, those that the own view and the asker's name, and those
+    /// of which it is not known whether a view that was on its way has named them.
     pub const MOST: usize = 8;
 
     /// The first ones of these.

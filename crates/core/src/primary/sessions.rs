@@ -185,7 +185,7 @@ impl<P: Payload> Primary<P> {
             let is_known = self.named_lives(record.id).0.contains(&record.incarnation);
             if let Some(peer) = self.peers.get_mut(&record.id).filter(|_| !is_known) {
                 peer.doubted_lives.insert(0, record.incarnation);
-                peer.doubted_lives.truncate(Lives::MOST - 2);
+                peer.doubted_lives.truncate(Lives::MOST - 3);
             }
         }
     }

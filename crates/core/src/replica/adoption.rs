@@ -182,10 +182,10 @@ impl<P: Payload> Replica<P> {
         let ticket = self.next_number();
         if let Some(adoption) = &mut self.adoption {
             adoption.phase = Phase::Saving(ticket);
-            let named = adoption.view.replica(self.config.id);
-            let named = named.map_or(Incarnation(0), |(_, record)| record.incarnation);
-            self.lives = self.lives.followed_by(self.config.incarnation, &Lives::of([named]));
-            cx.disk(ticket, DiskAction::SaveView(Box::new(adoption.view.clone()), self.lives));
+            let view = Box::new(adoption.view.clone());
+            let named = Lives::of([self.life_named_by(&view)]);
+            self.lives = self.lives.followed_by(self.config.incarnation, &named);
+            cx.disk(ticket, DiskAction::SaveView(view, self.lives));
         }
     }
 

@@ -1,11 +1,14 @@
 //! Sessions: who is connected, and when each primary was last confirmed.
 
+use core::iter;
+
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
 use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
 use crate::time::Instant;
+use crate::view::View;
 
 /// What is known of the other end of a link.
 #[derive(Debug, Clone, Copy)]
@@ -114,11 +117,18 @@ impl<P: Payload> Replica<P> {
         {
             let ticket = self.next_number();
             self.life_record = LifeRecord::Saving(ticket);
-            self.lives = self.lives.followed_by(self.config.incarnation, &asked.named);
+            // Who asks may be of another era. By the own view a volume can be put together, too.
+            let named = iter::once(self.life_named_by(&self.view)).chain(asked.named.0);
+            self.lives = self.lives.followed_by(self.config.incarnation, &Lives::of(named));
             let view = Box::new(self.view.clone());
             cx.disk(ticket, DiskAction::SaveView(view, self.lives));
         }
         !matches!(self.life_record, LifeRecord::Saving(_))
+    }
+
+    /// The life of this replica that a view names; zero if none.
+    pub(super) fn life_named_by(&self, view: &View) -> Incarnation {
+        view.replica(self.config.id).map_or(Incarnation(0), |(_, record)| record.incarnation)
     }
 
     /// The superblocks list this life, or can't be saved: then who asked has to ask again.
