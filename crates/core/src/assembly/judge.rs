@@ -79,10 +79,9 @@ pub fn next_view(
     take_over(&mut next, start.here);
     for (_, record) in kept.replicas() {
         let was_member = record.state.takes_writes() || promoted.contains(&record.id);
-        // One that has grown on another side can't adopt this, and is as good as one not found.
-        let is_too_large = |found: Present<'_>| found.view.replica_size() > next.replica_size();
-        let can_adopt = !find(present, record.id).is_some_and(is_too_large);
-        if was_member && can_adopt && !absent.iter().any(|(id, _)| *id == record.id) {
+        // One that can't adopt this is as good as one not found.
+        let is_able = find(present, record.id).is_none_or(|found| can_adopt(&found, &next));
+        if was_member && is_able && !absent.iter().any(|(id, _)| *id == record.id) {
             // An old primary that nobody sees may go on with it, until it has adopted this.
             next.mark_unconfirmed(record.id);
         }
@@ -181,7 +180,8 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
         let was_in_sync = |found: &Present<'_>| {
             let view = found.view;
             let own = view.replica(found.replica);
-            is_of(view, kept) && own.is_some_and(|(_, r)| r.state == ReplicaState::InSync)
+            let is_able = is_of(view, kept) && can_adopt(found, kept);
+            is_able && own.is_some_and(|(_, r)| r.state == ReplicaState::InSync)
         };
         let found = mirror.replicas.iter().filter_map(|record| find(present, record.id));
         let best = found.filter(was_in_sync).max_by_key(|found| found.view.generation);
@@ -202,6 +202,12 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
 /// Whether a replica with this view belongs to the side of `head`.
 fn is_of(view: &View, head: &View) -> bool {
     view.generation <= head.generation && head.continues(view)
+}
+
+/// Whether a replica can adopt a view of another era: not if it has grown on another side, for it never
+/// becomes smaller.
+fn can_adopt(found: &Present<'_>, next: &View) -> bool {
+    found.view.replica_size() <= next.replica_size()
 }
 
 /// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it lists the

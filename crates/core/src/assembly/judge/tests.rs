@@ -173,3 +173,12 @@ fn who_has_grown_on_a_side_that_is_not_kept_need_not_confirm() {
     assert_eq!(states(&next), [InSync, Stale, Stale]);
     assert_eq!(next.unconfirmed().collect::<Vec<_>>(), [ReplicaId(1)], "it could not adopt this");
 }
+
+#[test]
+fn who_has_grown_elsewhere_is_not_taken_by_force_either() {
+    let newest = view([InSync, Faulty, Stale]);
+    let mut grown = View { generation: Generation(6), ..view([InSync, InSync, Stale]) };
+    grown.geometry.size *= 2;
+    let refused = next_view(&newest, &present(&[disk(2, &grown)]), &[], start(true)).unwrap_err();
+    assert_eq!(refused, Refusal::NothingOf(0), "it could never adopt this");
+}
