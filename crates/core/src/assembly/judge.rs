@@ -65,6 +65,7 @@ pub fn next_view(
         let _ = next.relocate(found.replica, found.node);
     }
     let promoted = if start.force { promote(&mut next, kept, present) } else { Vec::new() };
+    remember_unclean_end(&mut next, &promoted, present);
     let mut doubts = Doubts::about(kept, present, &promoted, !lost.is_empty());
     take_out(&mut next, &doubts.untrusted, &mut doubts.missing)?;
     for id in doubts.unknown {
@@ -197,6 +198,16 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
         promoted.push(id);
     }
     promoted
+}
+
+/// Who is taken as it was when it left was not detached then, however the others were later: what is open
+/// there may not be durable.
+fn remember_unclean_end(next: &mut View, promoted: &[ReplicaId], present: &[Present<'_>]) {
+    let views = promoted.iter().filter_map(|id| find(present, *id)).map(|found| found.view);
+    let last = views.flat_map(|view| &view.primaries).next().copied();
+    if let (Some(last), true) = (last, next.primaries.is_empty()) {
+        next.primaries = vec![PrimaryRecord { slot: 0, ..last }];
+    }
 }
 
 /// Whether a replica with this view belongs to the side of `head`.

@@ -67,14 +67,16 @@ impl<P: Payload> Primary<P> {
         peer.ready = false;
         peer.ping = None;
         peer.down_since = cx.now;
-        peer.retry_at = cx.now;
         peer.unanswered_sessions += 1;
+        // At once, unless this one was as short as the one before.
+        let again = peer.unanswered_sessions > 1;
+        peer.retry_at = if again { cx.now + peer.retry_pause } else { cx.now };
         let hopeless = peer.unanswered_sessions > MOST_UNANSWERED_SESSIONS;
         self.session_ended(replica);
         if hopeless {
             self.wants_to_leave(replica, Cause::Disconnected);
         }
-        if self.is_member(replica) {
+        if !again && self.is_member(replica) {
             self.connect(cx, replica);
         }
     }

@@ -95,6 +95,17 @@ fn an_unclean_end_is_remembered() {
 }
 
 #[test]
+fn who_is_taken_by_force_as_it_was_when_it_left_ended_uncleanly() {
+    let newest = view([InSync, Stale, Stale]);
+    let mut early = View { generation: Generation(5), ..view([InSync, InSync, InSync]) };
+    let id = PrimaryId { node: NodeId(7), incarnation: Incarnation(8) };
+    early.primaries = vec![PrimaryRecord { id, slot: 3 }];
+    assert!(newest.primaries.is_empty(), "the others were detached cleanly");
+    let next = next_view(&newest, &present(&[disk(2, &early)]), &[], start(true)).unwrap();
+    assert_eq!(next.primaries.iter().map(|last| last.slot).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
 fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
     let base = view([InSync, InSync, Stale]);
     let alone = |id: u128, mark: u128| begun(&base, &[disk(id, &base)], mark);
