@@ -1,10 +1,11 @@
 //! The lives of a replica that its disk knows, by which an old copy of that disk is told.
 //!
 //! A view names one life of each replica. The disk's superblocks list the lives that a view may name:
-//! before anybody hears of a new one, it is added to them, and that is done only for a primary whose view
-//! names one that they list. So a disk that went on with the volume lists the life that the newest view
-//! names, and an old copy of it, made before that life, does not and never will: it is told at its first
-//! session, however often its process restarts. (A copy made since can't be told.)
+//! before anybody hears of a new one, it is added to them, and that is done only for a primary all of whose
+//! lives they list: the one that its view names, and those that it was told since. So a disk that went on
+//! with the volume lists them, and an old copy of it, made before one of these lives, does not and never
+//! will: it is told at its first session, however often its process restarts. (A copy made since can't be
+//! told.)
 
 use crate::ids::Incarnation;
 
@@ -39,6 +40,13 @@ impl Lives {
     #[must_use]
     pub fn knows(&self, named: Incarnation) -> bool {
         named == Incarnation(0) || self.0.contains(&named)
+    }
+
+    /// Whether they are those of a disk that told its lives to whoever names these: of all of them, for each
+    /// was listed before it was told.
+    #[must_use]
+    pub fn know_all(&self, named: &Self) -> bool {
+        named.0.iter().all(|life| self.knows(*life))
     }
 
     /// With a new life, and without the oldest ones that are too many: rather those than one of these that a

@@ -34,8 +34,8 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// Its present life.
     pub incarnation: Incarnation,
-    /// Whether its superblocks do not know the life that the opener's view names: then an old copy of its
-    /// disk was put back.
+    /// Whether its superblocks do not know all lives that the opener names: then an old copy of its disk was
+    /// put back.
     pub is_old_copy: bool,
     /// The boot of its machine.
     pub boot: BootId,

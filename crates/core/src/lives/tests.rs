@@ -31,3 +31,12 @@ fn none_is_known_to_all() {
     assert!(lives(&[3]).knows(Incarnation(0)));
     assert!(!lives(&[3]).knows(Incarnation(4)));
 }
+
+#[test]
+fn whoever_does_not_list_all_that_was_told_is_another_disk() {
+    let copied_then = lives(&[5, 4]);
+    let went_on = copied_then.followed_by(Incarnation(6), &lives(&[5]));
+    let named_and_doubted = lives(&[5, 6]);
+    assert!(went_on.know_all(&named_and_doubted) && !copied_then.know_all(&named_and_doubted));
+    assert!(copied_then.know_all(&lives(&[])));
+}

@@ -97,7 +97,7 @@ impl<P: Payload> Replica<P> {
     fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
         let Asked { session, opener, named } = asked;
         self.sessions.insert(link, Session::Open(session, opener));
-        let report = self.report(named.newest());
+        let report = self.report(&named);
         cx.send(link, Message::SessionOpened { session, report }, None);
         if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
             let (generation, failure) = (self.view.generation, error.into());
@@ -113,7 +113,7 @@ impl<P: Payload> Replica<P> {
         if self.life_record == LifeRecord::Unsaved
             && is_primary
             && !self.is_unsaved()
-            && self.lives.knows(asked.named.newest())
+            && self.lives.know_all(&asked.named)
         {
             let ticket = self.next_number();
             self.life_record = LifeRecord::Saving(ticket);
@@ -148,11 +148,11 @@ impl<P: Payload> Replica<P> {
         self.operations.values().any(|operation| operation.origin.opener() == Some(opener))
     }
 
-    fn report(&self, named_life: Incarnation) -> ReplicaReport {
+    fn report(&self, named: &Lives) -> ReplicaReport {
         ReplicaReport {
             replica: self.config.id,
             incarnation: self.config.incarnation,
-            is_old_copy: !self.lives.knows(named_life),
+            is_old_copy: !self.lives.know_all(named),
             boot: self.config.boot,
             generation: self.adopted_generation(),
             lineage: self.view.lineage,
