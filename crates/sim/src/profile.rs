@@ -61,6 +61,9 @@ pub enum Fault {
     SlowNetwork,
 }
 
+/// Of 1,000 seeds, in how many W7 is judged at every step.
+const EVERY_STEP: u64 = 10;
+
 /// Every kind, with the weight that it has when it is present.
 const FAULTS: [(Fault, u64); 17] = [
     (Fault::CutLink, 10),
@@ -125,6 +128,8 @@ pub struct Profile {
     pub failed_flushes_lose: bool,
     /// Of 1,000 sectors that a power cut takes back, how many it tears: they can't be read.
     pub torn: u64,
+    /// Whether W7 is judged at every step, not only when a fault strikes: that takes far longer.
+    pub judges_every_step: bool,
     /// Kinds of faults with their weights.
     pub faults: Vec<(Fault, u64)>,
     /// Mean time between two faults.
@@ -208,6 +213,7 @@ impl Profile {
             disk_errors: r.pick(&[0, 0, 0, 100, 2000]),
             failed_flushes_lose: losses.chance(400),
             torn: losses.pick(&[0, 0, 30, 300]),
+            judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,
             forces: era.chance(500),
             fault_pause: r.magnitude(lease / 20, lease * 2),

@@ -27,7 +27,18 @@ pub struct Outcome {
 /// Runs one seed.
 #[must_use]
 pub fn run(seed: u64, sabotage: Option<Sabotage>, log: Log) -> Outcome {
-    let mut cluster = Cluster::new(seed, Profile::draw(seed), sabotage, log);
+    outcome(seed, Cluster::new(seed, Profile::draw(seed), sabotage, log))
+}
+
+/// Runs one seed with one canary, judged by one oracle alone.
+#[must_use]
+pub fn run_judged_by(oracle: &'static str, seed: u64, sabotage: Sabotage) -> Outcome {
+    let mut cluster = Cluster::new(seed, Profile::draw(seed), Some(sabotage), Log::Off);
+    cluster.judge_only(oracle);
+    outcome(seed, cluster)
+}
+
+fn outcome(seed: u64, mut cluster: Cluster) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| cluster.run()));
     let failure = match result {
         Ok(result) => result.err(),

@@ -36,13 +36,15 @@ pub enum Sabotage {
     RotUnseen,
     /// The old copy of a disk passes for the newest one.
     PassOldCopies,
+    /// Some blocks are called damaged that are whole.
+    CryDamage,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
     AssembleWithout,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -59,6 +61,7 @@ impl Sabotage {
         Self::CopyLate,
         Self::RotUnseen,
         Self::PassOldCopies,
+        Self::CryDamage,
         Self::AssembleWithout,
     ];
 }

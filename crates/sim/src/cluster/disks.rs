@@ -208,6 +208,7 @@ impl Cluster {
     fn carry_out(&mut self, replica: usize, pending: &mut Pending) {
         let lost = self.sabotage == Some(Sabotage::LoseWrites) && self.random.chance(20);
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
+        let cries = self.sabotage == Some(Sabotage::CryDamage) && self.random.chance(20);
         let forgets_view = self.forgets_view();
         let mut fails = pending.fails;
         let mut taken: Vec<(u32, Cell)> = Vec::new();
@@ -218,7 +219,7 @@ impl Cluster {
             Work::Read { first, count } => {
                 let sectors = *first..*first + *count;
                 let disk = &slot.disk;
-                if disk.is_damaged(sectors.clone()) {
+                if cries || disk.is_damaged(sectors.clone()) {
                     self.marks.reach(Mark::DamageRead);
                     fails = fails.or(Some(DiskError::Damaged));
                 }

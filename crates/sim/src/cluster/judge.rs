@@ -44,16 +44,29 @@ impl Cluster {
 
     /// A replica begins to change its disk.
     pub(super) fn judge_change(&mut self, replica: usize, action: &DiskAction<Sectors>) {
-        if let DiskAction::Write { payload, .. } = action
+        if let DiskAction::Write { offset, payload } = action
             && let Some(sent) = payload.arrived()
         {
             let slot = &self.replicas[replica];
             let verdict = slot.fence.changes(replica, sent, slot.adopted);
             self.judge(verdict);
-            self.judge_intent(replica, action);
+            self.judge_intent(replica, *offset, payload.length());
+        } else if let DiskAction::Zero { offset, length, .. } = action
+            && self.is_in_sync(replica)
+        {
+            // Else it may be a rebuild's, whose source remembers it until it is durable.
+            self.judge_intent(replica, *offset, *length);
         } else {
             self.judge_copy(replica, action);
         }
+    }
+
+    /// Whether a replica is in-sync by the view that it has adopted.
+    fn is_in_sync(&self, replica: usize) -> bool {
+        let slot = &self.replicas[replica];
+        let view = slot.core.as_ref().map(|core| core.status().view);
+        let record = view.as_ref().and_then(|view| view.replica(slot.id)).map(|(_, r)| *r);
+        record.is_some_and(|record| record.state == ReplicaState::InSync)
     }
 
     /// I7: a rebuild copies only what it must, if it is known what that is.
@@ -76,9 +89,8 @@ impl Cluster {
     }
 
     /// I5: a write begins only when all regions that it touches are open on the disk.
-    fn judge_intent(&mut self, replica: usize, action: &DiskAction<Sectors>) {
-        let DiskAction::Write { offset, payload } = action else { return };
-        let end = offset + u64::from(payload.length());
+    fn judge_intent(&mut self, replica: usize, offset: u64, length: u32) {
+        let end = offset + u64::from(length);
         let slot = &self.replicas[replica];
         let is_open = |table: &OpenRegions| {
             let mut regions = offset / table.region..end.div_ceil(table.region);

@@ -165,6 +165,8 @@ pub struct Cluster {
     no_connections_until: Time,
     slow_network_until: Time,
     sabotage: Option<Sabotage>,
+    /// The only oracle that counts, if not all do.
+    only: Option<&'static str>,
     violation: Option<Violation>,
     /// What happened how often.
     pub marks: Marks,
@@ -203,6 +205,7 @@ impl Cluster {
             no_connections_until: 0,
             slow_network_until: 0,
             sabotage,
+            only: None,
             violation: None,
             marks: Marks::default(),
             log,
@@ -218,6 +221,11 @@ impl Cluster {
         cluster.queue.push(1000, Event::Attach);
         cluster.plan_fault();
         cluster
+    }
+
+    /// Has this oracle alone judge: to see that it is able to.
+    pub fn judge_only(&mut self, oracle: &'static str) {
+        self.only = Some(oracle);
     }
 
     /// What the run has done so far.
@@ -254,7 +262,12 @@ impl Cluster {
             } else if let Some(later) = self.postponed(&event) {
                 self.queue.push(later, event);
             } else {
+                // Else no disk has changed, nor the newest view.
+                let is_step = matches!(event, Event::DiskActs { .. } | Event::CallArrives { .. });
                 self.dispatch(event);
+                if is_step && self.profile.judges_every_step {
+                    self.judge_differences();
+                }
             }
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
@@ -319,7 +332,10 @@ impl Cluster {
     }
 
     fn judge(&mut self, verdict: Result<(), Violation>) {
-        if let Err(violation) = verdict {
+        let counts = |violation: &Violation| self.only.is_none_or(|only| violation.oracle == only);
+        if let Err(violation) = verdict
+            && counts(&violation)
+        {
             self.log(|| format!("!! {}: {}", violation.oracle, violation.text));
             self.violation.get_or_insert(violation);
         }
