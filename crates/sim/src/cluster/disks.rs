@@ -208,7 +208,7 @@ impl Cluster {
     fn carry_out(&mut self, replica: usize, pending: &mut Pending) {
         let lost = self.sabotage == Some(Sabotage::LoseWrites) && self.random.chance(20);
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
-        let cries = self.sabotage == Some(Sabotage::CryDamage) && self.random.chance(20);
+        let cries = self.sabotage == Some(Sabotage::CryDamage) && self.random.chance(200);
         let forgets_view = self.forgets_view();
         let mut fails = pending.fails;
         let mut taken: Vec<(u32, Cell)> = Vec::new();
