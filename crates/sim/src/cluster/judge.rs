@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use evenkeel_core::message::CopyContent;
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::*;
 
@@ -118,7 +119,7 @@ impl Cluster {
     }
 
     /// A replica says something.
-    pub(super) fn judge_answer(&mut self, replica: usize, message: &Message) {
+    pub(super) fn judge_answer(&mut self, replica: usize, link: LinkId, message: &Message) {
         let slot = &mut self.replicas[replica];
         match message {
             Message::Adopted { generation } => {
@@ -127,9 +128,17 @@ impl Cluster {
                 let verdict = slot.fence.answers(replica, *generation, under_way);
                 self.judge(verdict);
             }
-            Message::Data { id } => {
+            Message::Data { id } | Message::Digests { id, .. } | Message::Extents { id, .. } => {
                 let verdict = slot.fence.reads(replica, id.generation, slot.adopted);
                 self.judge(verdict);
+            }
+            Message::Copied { token, content } => {
+                let asked = slot.copies_asked.remove(&(link, *token));
+                let tells = !matches!(content, CopyContent::Refused | CopyContent::Failed(_));
+                if let Some(asked) = asked.filter(|_| tells) {
+                    let verdict = slot.fence.reads(replica, asked, slot.adopted);
+                    self.judge(verdict);
+                }
             }
             Message::Refused { sequence, .. } => {
                 let times = slot.refused.entry(*sequence).or_insert(0);
@@ -371,6 +380,13 @@ impl Cluster {
         if !view.continues(&old) {
             let (generation, before) = (view.generation, old.generation);
             self.fail("I3", format!("replica {replica} adopts generation {generation}, which does not go on from its own, {before}"));
+        }
+    }
+
+    /// A replica is asked for a copy: in which generation, to judge its answer by.
+    pub(super) fn note_copy_asked(&mut self, replica: usize, link: LinkId, message: &Message) {
+        if let Message::Copy { generation, token, .. } = message {
+            self.replicas[replica].copies_asked.insert((link, *token), *generation);
         }
     }
 

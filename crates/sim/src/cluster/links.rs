@@ -179,6 +179,7 @@ impl Cluster {
                     self.note_settled(replica, link, generation, (through, earlier_lives));
                 }
                 self.judge_era(replica, link, &message);
+                self.note_copy_asked(replica, link, &message);
                 let payload = self.note_arrival(replica, &message, payload);
                 self.step_replica(replica, ReplicaEvent::Message { link, message, payload });
             }

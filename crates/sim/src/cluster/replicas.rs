@@ -49,6 +49,8 @@ pub(super) struct ReplicaSlot {
     pub received: HashSet<Cell>,
     /// How often each operation was refused in this life.
     pub refused: HashMap<Option<Sequence>, u32>,
+    /// Copies that were asked for in this life and not answered, with the generation of the question.
+    pub copies_asked: HashMap<(LinkId, CopyToken), Generation>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.
     pub lost: BTreeSet<u32>,
     /// A copy of the disk that was made at some time.
@@ -141,6 +143,7 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         joined: BTreeMap::new(),
         received: HashSet::new(),
         refused: HashMap::new(),
+        copies_asked: HashMap::new(),
         lost: BTreeSet::new(),
         copy: None,
         is_old: false,
@@ -237,6 +240,7 @@ impl Cluster {
         slot.tick = None;
         slot.received.clear();
         slot.refused.clear();
+        slot.copies_asked.clear();
         if lived {
             self.log(|| format!("replica {replica} ends"));
             self.drop_links(party, power);
@@ -291,7 +295,7 @@ impl Cluster {
         let party = Party::Replica(replica, slot.life);
         match effect {
             ReplicaEffect::Send { link, message, payload } => {
-                self.judge_answer(replica, &message);
+                self.judge_answer(replica, link, &message);
                 self.log(|| {
                     let message = describe::message(&message, payload.as_ref());
                     format!("replica {replica} → link {link}: {message}")
