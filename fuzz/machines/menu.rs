@@ -229,6 +229,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         }
         13 => Message::LogFilling { generation },
         14 => Message::RebuildProgress { generation, progress: RebuildProgress::default() },
+        15 if script.is_set() => Message::RebuildCopied { generation },
         15 => Message::RebuildDone { generation },
         _ if script.is_rare() => to_replica(script, live),
         _ => Message::Pong { generation, number: 0, open_slots: script.near(3) as u32 },

@@ -358,7 +358,19 @@ pub enum Message {
         /// How far.
         progress: RebuildProgress,
     },
-    /// From a rebuilding replica to its primaries: nothing is left, and all is durable (B4).
+    /// From a rebuilding replica to its primaries: nothing is left, and all is durable. Answer when all
+    /// that you have sent to the mirror before this message is finished.
+    RebuildCopied {
+        /// Its generation.
+        generation: Generation,
+    },
+    /// From a primary to a rebuilding replica: what was sent before [`Message::RebuildCopied`] is finished.
+    WritesFinished {
+        /// The primary's generation.
+        generation: Generation,
+    },
+    /// From a rebuilding replica to its primaries: all of them have finished their writes; it may become
+    /// in-sync (B4).
     RebuildDone {
         /// Its generation.
         generation: Generation,

@@ -65,6 +65,8 @@ mod kind {
     pub const ASK_MISSING: u16 = 70;
     pub const MISSING_BLOCKS: u16 = 71;
     pub const CROSS_OFF: u16 = 72;
+    pub const REBUILD_COPIED: u16 = 73;
+    pub const WRITES_FINISHED: u16 = 74;
     pub const SETTLED: u16 = 80;
     pub const LOG_FILLING: u16 = 81;
 }
@@ -176,6 +178,8 @@ fn rebuild_fields(message: &Message) -> Fields {
         Message::RebuildProgress { generation, .. } => {
             numbered(kind::REBUILD_PROGRESS, generation, 0)
         }
+        Message::RebuildCopied { generation } => numbered(kind::REBUILD_COPIED, generation, 0),
+        Message::WritesFinished { generation } => numbered(kind::WRITES_FINISHED, generation, 0),
         Message::RebuildDone { generation } => numbered(kind::REBUILD_DONE, generation, 0),
         Message::AskMissing { generation, page, .. } => {
             numbered(kind::ASK_MISSING, generation, page.into())

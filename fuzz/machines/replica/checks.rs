@@ -78,7 +78,9 @@ impl Bench {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(progress.done <= progress.total);
             }
-            Message::RebuildDone { generation } | Message::AskMissing { generation, .. } => {
+            Message::RebuildCopied { generation }
+            | Message::RebuildDone { generation }
+            | Message::AskMissing { generation, .. } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert_eq!(self.disk.state_of(self.id), Some(ReplicaState::Rebuilding));
             }

@@ -238,7 +238,7 @@ impl<P: Payload> Primary<P> {
             self.tick(cx);
         }
         self.advance_start(cx);
-        self.complete_rebuilds();
+        self.tell_finished(cx);
         self.advance_change(cx);
         self.place_reads(cx);
         self.dispatch_ready(cx);
@@ -319,6 +319,9 @@ impl<P: Payload> Primary<P> {
             }
             Message::LogFilling { generation } => self.log_filling(cx, replica, generation),
             Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),
+            Message::RebuildCopied { generation } => {
+                self.rebuild_copied(cx, replica, generation);
+            }
             Message::RebuildDone { generation } => self.rebuild_done(replica, generation),
             // Only a primary or a rebuilding replica says these.
             Message::OpenSession { .. }
@@ -337,7 +340,8 @@ impl<P: Payload> Primary<P> {
             | Message::Settled { .. }
             | Message::AskMissing { .. }
             | Message::MissingBlocks { .. }
-            | Message::CrossOff { .. } => self.drop_link(cx, link),
+            | Message::CrossOff { .. }
+            | Message::WritesFinished { .. } => self.drop_link(cx, link),
         }
     }
 

@@ -112,35 +112,53 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A replica has copied everything. What it copied may hold writes that another member has not
-    /// written yet, and of which neither of their logs tells: those have to be finished.
-    pub(super) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
+    /// A replica has copied everything: what was sent by now is to be finished.
+    pub(super) fn rebuild_copied(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+    ) {
         if generation == self.generation() {
             let last = self.last_sequence;
             let (asked_in, through) = self.copied.entry(replica).or_insert((generation, last));
             if *asked_in != generation {
                 (*asked_in, *through) = (generation, last);
             }
+            self.tell_finished(cx);
         }
     }
 
-    /// Lets those become in-sync that have everything.
-    pub(super) fn complete_rebuilds(&mut self) {
+    /// Tells those that have copied everything when what was sent by then is finished.
+    pub(super) fn tell_finished(&mut self, cx: &mut Context<'_, P>) {
         if self.copied.is_empty() {
             return;
         }
-        let copied = core::mem::take(&mut self.copied);
-        for (replica, (generation, through)) in copied {
+        let now = self.generation();
+        for (replica, (generation, through)) in core::mem::take(&mut self.copied) {
             let Some(peer) = self.peers.get(&replica) else { continue };
             let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-            if !is_rebuilding || generation != self.generation() || !peer.ready {
+            let Some(link) = peer.ready_link().filter(|_| is_rebuilding && generation == now)
+            else {
                 continue;
-            }
+            };
             if self.finished_through(peer.mirror) < through {
                 self.copied.insert(replica, (generation, through));
-            } else if let Some((incarnation, _)) = peer.life {
-                self.edit(Edit::Complete { replica, incarnation });
+            } else {
+                cx.send(link, Message::WritesFinished { generation }, None);
             }
+        }
+    }
+
+    /// A replica has everything, and every primary has finished its writes.
+    pub(super) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
+        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let Some(peer) = self.peers.get(&replica).filter(|peer| peer.ready) else { return };
+        if let Some((incarnation, _)) = peer.life
+            && is_rebuilding
+            && generation == self.generation()
+        {
+            self.edit(Edit::Complete { replica, incarnation });
         }
     }
 }

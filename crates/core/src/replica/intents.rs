@@ -274,7 +274,7 @@ impl<P: Payload> Replica<P> {
             if let Some(last) = last_of_earlier_lives {
                 self.intents.note_earlier_lives(primary, last);
                 if last <= through {
-                    self.intents.settle_orphans();
+                    self.intents.settle_earlier_lives(primary, &self.view.primaries);
                 }
             }
             self.intent_work.asked_at.take_if(|_| has_progressed);

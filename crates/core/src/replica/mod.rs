@@ -239,6 +239,7 @@ impl<P: Payload> Replica<P> {
             Message::MissingBlocks { replica, asked, content } => {
                 self.missing_told(cx, link, replica, asked, content);
             }
+            Message::WritesFinished { generation } => self.writes_finished(cx, link, generation),
             Message::CrossOff { generation, offset, length } => {
                 self.cross_off(link, generation, offset, length);
             }
@@ -256,6 +257,7 @@ impl<P: Payload> Replica<P> {
             | Message::Drain { .. }
             | Message::LogFilling { .. }
             | Message::RebuildProgress { .. }
+            | Message::RebuildCopied { .. }
             | Message::RebuildDone { .. } => self.drop_link(cx, link),
         }
     }

@@ -48,6 +48,8 @@ pub(super) struct Rebuild {
     unflushed: BlockSet,
     flushing: BlockSet,
     progress: RebuildProgress,
+    /// The primaries that have finished what they had sent when all was copied, by the adopted view.
+    finished: BTreeSet<PrimaryId>,
     pace: Pace,
     /// Nothing is begun before this moment.
     retry_at: Instant,
@@ -103,6 +105,7 @@ impl Rebuild {
             unflushed: BlockSet::default(),
             flushing: BlockSet::default(),
             progress: RebuildProgress::default(),
+            finished: BTreeSet::new(),
             pace: Pace::new(now),
             retry_at: now,
             report_at: now,
@@ -380,6 +383,7 @@ impl<P: Payload> Replica<P> {
             }
             rebuild.report_at = cx.now;
             rebuild.retry_at = cx.now;
+            rebuild.finished.clear();
             rebuild.pace.reset();
             let source = rebuild.progress.source;
             let is_source =
@@ -417,7 +421,34 @@ impl<P: Payload> Replica<P> {
         let complete = rebuild.phase == Phase::Complete;
         self.tell_primaries(cx, Message::RebuildProgress { generation, progress });
         if complete {
-            self.tell_primaries(cx, Message::RebuildDone { generation });
+            self.tell_complete(cx);
+        }
+    }
+
+    /// What was copied may hold writes that another member has not written yet, and of which neither of
+    /// their logs tells: every primary has to finish those.
+    fn tell_complete(&mut self, cx: &mut Context<'_, P>) {
+        let generation = self.view.generation;
+        let Some(rebuild) = &self.rebuild else { return };
+        let mut primaries = self.view.primaries.iter();
+        match primaries.all(|primary| rebuild.finished.contains(&primary.id)) {
+            true => self.tell_primaries(cx, Message::RebuildDone { generation }),
+            false => self.tell_primaries(cx, Message::RebuildCopied { generation }),
+        }
+    }
+
+    /// A primary has finished its writes.
+    pub(super) fn writes_finished(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        link: LinkId,
+        generation: Generation,
+    ) {
+        let Some(primary) = self.primary_of(link) else { return };
+        let is_current = self.is_current(generation);
+        let Some(rebuild) = &mut self.rebuild else { return };
+        if is_current && rebuild.phase == Phase::Complete && rebuild.finished.insert(primary) {
+            rebuild.report_at = cx.now;
         }
     }
 

@@ -12,7 +12,7 @@ use super::intent_log::{IntentLog, OpenRegions, Reservation};
 use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::time::Instant;
-use crate::view::View;
+use crate::view::{PrimaryRecord, View};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -116,6 +116,17 @@ impl IntentSlots {
     /// Asks all of them, also when one has said yes.
     fn any(&mut self, mut ask: impl FnMut(&mut IntentLog) -> bool) -> bool {
         self.logs.iter_mut().filter_map(|log| ask(log).then_some(())).count() > 0
+    }
+
+    /// A primary says that what it had sent before this life of the replica has settled. With it has what
+    /// others had sent who are none of these primaries any more: the flush covers it.
+    pub fn settle_earlier_lives(&mut self, by: PrimaryId, primaries: &[PrimaryRecord]) {
+        for (slot, log) in self.logs.iter_mut().enumerate() {
+            let holder = primaries.iter().find(|record| usize::from(record.slot) == slot);
+            if holder.is_none_or(|holder| holder.id == by) {
+                log.settle_orphans();
+            }
+        }
     }
 
     /// See [`IntentLog::settle_orphans`].

@@ -121,7 +121,7 @@ fn rebuilds() -> impl Strategy<Value = Message> {
             .prop_map(|(zeroes, data)| CopyContent::Begins { zeroes, data }),
     ];
     let ranges = (0..1u64 << 60, 1..=LONGEST_PAYLOAD);
-    (numbers, contents, progress(), ranges, any::<u128>(), 0..9).prop_map(
+    (numbers, contents, progress(), ranges, any::<u128>(), 0..11).prop_map(
         |((generation, token), content, progress, (offset, length), source, which)| match which {
             0 => {
                 let source = ReplicaId(source);
@@ -137,6 +137,8 @@ fn rebuilds() -> impl Strategy<Value = Message> {
                 let content = missing(token.0);
                 Message::MissingBlocks { replica: ReplicaId(source), asked: length, content }
             }
+            8 => Message::RebuildCopied { generation },
+            9 => Message::WritesFinished { generation },
             _ => Message::RebuildDone { generation },
         },
     )

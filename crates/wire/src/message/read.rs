@@ -68,6 +68,8 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             let content = content_from(fields);
             Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
         }
+        kind::REBUILD_COPIED => Message::RebuildCopied { generation },
+        kind::WRITES_FINISHED => Message::WritesFinished { generation },
         kind::REBUILD_DONE => Message::RebuildDone { generation },
         kind::SETTLED => {
             let last_of_earlier_lives = has(EARLIER_LIVES).then_some(Sequence(offset));

@@ -109,3 +109,18 @@ fn a_write_of_an_earlier_life_does_not_wait_for_what_was_open_then() {
     assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Opening);
     assert!(save(&mut slots).is_all());
 }
+
+#[test]
+fn a_primarys_word_on_earlier_lives_is_about_its_own_slot_and_those_of_nobody() {
+    let found = [0, 1, 2].map(|slot| OpenRegions {
+        slot,
+        region: u64::from(BLOCK),
+        open: vec![slot.into()],
+    });
+    let mut slots = IntentSlots::new(&view(3), &found, NOW);
+    let holders = [(ONE, 0), (TWO, 1)].map(|(id, slot)| PrimaryRecord { id, slot });
+    slots.settle_earlier_lives(ONE, &holders);
+    assert_eq!(slots.orphaned().runs(0..4).collect::<Vec<_>>(), [1..2], "the other one's");
+    slots.settle_earlier_lives(TWO, &holders);
+    assert!(slots.orphaned().is_empty());
+}
