@@ -18,6 +18,9 @@ pub struct Body<T>(pub T);
 /// The query of a request.
 pub struct Query<T>(pub T);
 
+/// The variable parts of a request's path.
+pub struct Path<T>(pub T);
+
 /// Whether the request came through another node already.
 pub struct Forwarded(pub bool);
 
@@ -47,6 +50,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let query = axum::extract::Query::from_request_parts(parts, state).await;
         query.map(|q| Self(q.0)).map_err(|e| unreadable(e.body_text()))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|p| Self(p.0)).map_err(|e| unreadable(e.body_text()))
     }
 }
 

@@ -63,6 +63,7 @@ async fn what_is_no_request_is_refused_with_its_reason() {
     node.refused("POST", "/v1/volumes", json!([1]), "bad-request").await;
     node.refused("POST", "/v1/disks", json!({}), "bad-request").await;
     node.refused("GET", "/v1/disks?al=true", Value::Null, "bad-request").await;
+    node.refused("GET", "/v1/volumes/%ad", Value::Null, "bad-request").await;
     node.refused("DELETE", "/v1/disks/none", Value::Null, "no-such-disk").await;
     node.refused("POST", "/v1/node/join", json!({"address": "b:1"}), "already-joined").await;
     node.refused("POST", "/v1/volumes/x/attach", json!({"node": "y"}), "no-such-node").await;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 
 use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Body, Forwarded, Json, Query};
+use crate::api::extract::{Body, Forwarded, Json, Path, Query};
 use crate::api::types::*;
 use crate::cluster;
 use crate::node::Node;

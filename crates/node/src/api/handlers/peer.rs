@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::api::extract::{Body, Json};
+use crate::api::extract::{Body, Json, Path};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
 use crate::coordinator::{Answer, NodeLife, Request, from_hex};

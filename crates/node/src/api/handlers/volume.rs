@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Body, Forwarded, Json, Query};
+use crate::api::extract::{Body, Forwarded, Json, Path, Query};
 use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
