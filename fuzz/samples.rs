@@ -85,7 +85,7 @@ pub fn tables() -> Vec<(&'static str, Vec<u8>)> {
     let checksums = Box::new([9; CHECKSUMS_PER_PAGE]);
     let journal = JournalBlock { sequence: 263, floor: 7, entries: vec![(1, 2), (1 << 40, 3)] };
     vec![
-        ("intents", IntentTable { sequence: 6, replica, regions }.encode()),
+        ("intents", IntentTable { sequence: 6, cleared: 4, replica, regions }.encode()),
         ("bitmap", encode_page(&page)),
         ("allocation", map.encode(replica)),
         ("checksums", ChecksumPage { sequence: 8, checksums }.encode(replica, 5)),

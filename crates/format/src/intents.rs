@@ -59,6 +59,8 @@ impl TableCopy {
 pub struct IntentTable {
     /// Counts the saves.
     pub sequence: u64,
+    /// The sequence of the last save that closed a region, at most 2^32 - 1 saves before this one.
+    pub cleared: u64,
     /// Whose it is.
     pub replica: ReplicaId,
     /// What it says.
@@ -75,6 +77,16 @@ pub struct NewestTable {
 }
 
 impl IntentTable {
+    /// The table that is saved after this one.
+    #[must_use]
+    pub fn followed_by(&self, regions: OpenRegions) -> Self {
+        let sequence = self.sequence + 1;
+        let is_open = |region: &u64| regions.open.binary_search(region).is_ok();
+        let stays_open = regions.is_all() || self.regions.open.iter().all(is_open);
+        let cleared = if stays_open { self.cleared } else { sequence };
+        Self { sequence, cleared, replica: self.replica, regions }
+    }
+
     /// The bytes of one copy.
     ///
     /// # Panics
@@ -92,6 +104,8 @@ impl IntentTable {
         out.put_u128(self.replica.0);
         out.put_u64(self.regions.region);
         out.put_u8(self.regions.slot);
+        let age = self.sequence.saturating_sub(self.cleared);
+        out.put_u32(u32::try_from(age).unwrap_or(u32::MAX));
         out.put_padded(&[], HEADER - out.len());
         for region in open {
             out.put_u32(u32::try_from(*region).expect("a region beyond the log's reach"));
@@ -112,6 +126,7 @@ impl IntentTable {
         let (sequence, owner) = (reader.u64().ok()?, ReplicaId(reader.u128().ok()?));
         let region = reader.u64().ok().filter(|region| region.is_power_of_two())?;
         let is_here = reader.u8().ok()? == slot;
+        let cleared = sequence.saturating_sub(reader.u32().ok()?.into());
         if !is_table || stored != checksum(bytes) || owner != replica || count > MOST_REGIONS {
             return None;
         }
@@ -120,7 +135,7 @@ impl IntentTable {
         let is_sorted = open.windows(2).all(|pair| pair[0] < pair[1]);
         let is_possible = region >= settings::BLOCK.into() && is_here;
         let regions = OpenRegions { slot, region, open };
-        (is_sorted && is_possible).then_some(Self { sequence, replica: owner, regions })
+        (is_sorted && is_possible).then_some(Self { sequence, cleared, replica: owner, regions })
     }
 }
 

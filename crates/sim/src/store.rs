@@ -135,7 +135,7 @@ impl Store {
         *sequence += 1;
         let place = (regions.slot, usize::from(*copy == TableCopy::B));
         *copy = copy.other();
-        let table = IntentTable { sequence: *sequence, replica: self.replica, regions };
+        let table = IntentTable { sequence: *sequence, cleared: 0, replica: self.replica, regions };
         TableSave { place, bytes: table.encode() }
     }
 

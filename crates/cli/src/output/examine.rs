@@ -177,8 +177,10 @@ fn intents(slot: &ExaminedSlot, replica: &ExaminedReplica) -> String {
         (false, open) => format!("{open} of {places} places open"),
     };
     let mut text = format!(
-        "slot {}{holder}: {open}, {} may differ, {} each; {copies}",
+        "slot {}{holder}: events {}, cleared {}, {open}, {} may differ, {} each; {copies}",
         slot.slot,
+        slot.events,
+        slot.cleared,
         size(slot.bytes),
         size(slot.region_size)
     );

@@ -36,13 +36,14 @@ pub struct Metadata {
 }
 
 /// Where tables of open regions go, slot by slot.
-#[derive(Debug, Clone, Copy)]
-pub struct Tables([NextTable; INTENT_SLOTS as usize]);
+#[derive(Debug, Clone)]
+pub struct Tables(Vec<NextTable>);
 
 /// Where the next table of a slot goes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct NextTable {
-    sequence: u64,
+    /// The one that it follows.
+    last: IntentTable,
     copy: TableCopy,
 }
 
@@ -61,16 +62,18 @@ pub(super) struct Writes {
 /// # Errors
 /// If the disk can't be read.
 pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Metadata> {
-    let mut tables = [NextTable { sequence: 0, copy: TableCopy::A }; INTENT_SLOTS as usize];
+    let mut tables = Vec::new();
     let mut open_regions = Vec::new();
     let length = usize::from(INTENT_SLOTS) * TABLE_LENGTH;
     let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_at(&file, copy.offset(0), length));
     let (a, b) = (a?, b?);
     let copies = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH));
-    for ((slot, (a, b)), next) in (0..INTENT_SLOTS).zip(copies).zip(&mut tables) {
+    for (slot, (a, b)) in (0..INTENT_SLOTS).zip(copies) {
         let found = newest_table(a, b, superblock.replica, slot);
-        next.sequence = found.table.as_ref().map_or(0, |table| table.sequence);
-        next.copy = found.write_next;
+        let regions = OpenRegions::none(superblock.view.intents, slot);
+        let first = IntentTable { sequence: 0, cleared: 0, replica: superblock.replica, regions };
+        let last = found.table.clone().unwrap_or(first);
+        tables.push(NextTable { last, copy: found.write_next });
         let is_new = a.iter().chain(b).all(|byte| *byte == 0);
         match found.table {
             Some(table) if table.regions.open.is_empty() => {}
@@ -156,14 +159,11 @@ pub(super) fn write_at(file: &impl AsFd, bytes: &[u8], offset: u64) -> io::Resul
 impl Disk {
     /// What it takes to save this table of open regions.
     pub(super) fn table_writes(&mut self, regions: OpenRegions) -> Writes {
-        let replica = self.replica();
         let next = &mut self.tables.0[usize::from(regions.slot)];
-        next.sequence += 1;
-        let (sequence, copy) = (next.sequence, next.copy);
+        let (copy, offset) = (next.copy, next.copy.offset(regions.slot));
         next.copy = copy.other();
-        let offset = copy.offset(regions.slot);
-        let table = IntentTable { sequence, replica, regions };
-        Writes::new(vec![(offset, table.encode())])
+        next.last = next.last.followed_by(regions);
+        Writes::new(vec![(offset, next.last.encode())])
     }
 
     /// What it takes to save these pages of bitmaps: pages that lie together are written together.

@@ -1,3 +1,5 @@
+use evenkeel_core::replica::ALL_OPEN;
+
 use super::*;
 
 const ME: ReplicaId = ReplicaId(7);
@@ -7,12 +9,14 @@ fn regions(open: core::ops::Range<u64>) -> OpenRegions {
 }
 
 fn table(sequence: u64) -> IntentTable {
-    IntentTable { sequence, replica: ME, regions: regions(0..sequence * 3) }
+    let cleared = sequence / 2;
+    IntentTable { sequence, cleared, replica: ME, regions: regions(0..sequence * 3) }
 }
 
 #[test]
 fn a_table_survives_the_trip() {
-    let full = IntentTable { sequence: 9, replica: ME, regions: regions(0..MOST_REGIONS as u64) };
+    let regions = regions(0..MOST_REGIONS as u64);
+    let full = IntentTable { sequence: 9, cleared: 0, replica: ME, regions };
     for table in [table(0), table(5), full] {
         assert_eq!(IntentTable::decode(&table.encode(), ME, 3), Some(table));
     }
@@ -22,7 +26,7 @@ fn a_table_survives_the_trip() {
 fn a_table_of_impossible_regions_is_none() {
     for region in [0, 2048, 3 << 20] {
         let regions = OpenRegions { slot: 3, region, open: vec![1] };
-        let table = IntentTable { sequence: 1, replica: ME, regions };
+        let table = IntentTable { sequence: 1, cleared: 0, replica: ME, regions };
         assert_eq!(IntentTable::decode(&table.encode(), ME, 3), None, "{region}");
     }
 }
@@ -65,4 +69,16 @@ fn the_copies_of_all_slots_fit_beside_the_superblocks() {
     assert!(end(TableCopy::A) <= crate::SLOT_B_OFFSET);
     assert!(TableCopy::B.offset(0) >= crate::SLOT_B_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
     assert!(end(TableCopy::B) <= crate::DATA_OFFSET);
+}
+
+#[test]
+fn a_table_remembers_when_a_region_was_last_closed() {
+    let mut table = IntentTable { sequence: 0, cleared: 0, replica: ME, regions: regions(0..0) };
+    for (open, cleared) in [(0..2, 0), (0..4, 0), (1..4, 3), (1..9, 3), (0..0, 5)] {
+        table = table.followed_by(regions(open));
+        assert_eq!(table.cleared, cleared, "{table:?}");
+    }
+    let all = OpenRegions { open: vec![ALL_OPEN], ..regions(0..0) };
+    let table = table.followed_by(all).followed_by(regions(4..5));
+    assert_eq!((table.sequence, table.cleared), (7, 7), "no more than that one is open");
 }

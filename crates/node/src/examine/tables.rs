@@ -76,6 +76,7 @@ fn slot(number: u8, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlot
     let copies = [verdict(&tables[0], a), verdict(&tables[1], b)];
     let sequences = [0, 1].map(|n: usize| tables[n].as_ref().map(|table| table.sequence));
     let newest = tables.into_iter().flatten().max_by_key(|table| table.sequence);
+    let (events, cleared) = newest.as_ref().map_or((0, 0), |table| (table.sequence, table.cleared));
     let says_all = newest.as_ref().is_some_and(|table| table.regions.is_all());
     let all_open = says_all || (newest.is_none() && copies != [CopyVerdict::Empty; 2]);
     // All of them need no list.
@@ -93,6 +94,8 @@ fn slot(number: u8, a: &[u8], b: &[u8], superblock: &Superblock) -> ExaminedSlot
         slot: number,
         holder: holder.map(|primary| primary.id.node.to_string()),
         sequences,
+        events,
+        cleared,
         copies,
         all_open,
         region_size,

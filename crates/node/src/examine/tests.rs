@@ -147,7 +147,7 @@ fn open_regions_and_missing_blocks_are_counted() {
     let region = disk.superblock.view.intents.region;
     let table = |sequence, open| {
         let regions = OpenRegions { slot: 0, region, open };
-        IntentTable { sequence, replica, regions }.encode()
+        IntentTable { sequence, cleared: 0, replica, regions }.encode()
     };
     disk.write(TableCopy::A.offset(0), &table(1, vec![1]));
     disk.write(TableCopy::B.offset(0), &table(2, vec![0, 7]));
@@ -164,6 +164,7 @@ fn open_regions_and_missing_blocks_are_counted() {
     let slot = &replica.intents.slots[0];
     assert_eq!((&slot.open, slot.bytes, slot.all_open), (&vec![0, 7], 2 << 20, false));
     assert_eq!(slot.sequences, [Some(1), Some(2)]);
+    assert_eq!((slot.events, slot.cleared), (2, 0));
     let bitmap = &replica.bitmaps[0];
     assert_eq!((bitmap.blocks, bitmap.bytes, bitmap.counts), (3, 3 * 4096, true));
     assert_eq!(bitmap.replica, ABSENT.to_string());

@@ -31,7 +31,7 @@ fn answer() -> ExamineAnswer {
                     ]]
                 },
                 "intents": {"places": 64, "region_size": 1048576, "slots": [{
-                    "slot": 0, "holder": null, "sequences": [null, 2], "copies": ["damaged", "good"],
+                    "slot": 0, "holder": null, "sequences": [null, 2], "events": 2, "cleared": 1, "copies": ["damaged", "good"],
                     "all_open": false, "region_size": 1048576, "open": [0, 7], "bytes": 2097152
                 }]},
                 "bitmaps": [{"place": 0, "replica": "0badcafe-0000", "since": 6, "counts": true,
@@ -57,7 +57,7 @@ fn a_replica_is_shown_with_all_that_its_disk_says() {
   layout       8M, protocol C, block size 512, chunk 64K, bitmap internal
   attached     nowhere: it was detached in good order
   before       up to generation 5: coordinator old, lineage l
-  intent log   slot 0: 2 of 64 places open, 2M may differ, 1M each; copy A damaged, copy B good with sequence 2
+  intent log   slot 0: events 2, cleared 1, 2 of 64 places open, 2M may differ, 1M each; copy A damaged, copy B good with sequence 2
                regions 0, 7
   bitmap       place 0: replica 0badcafe lacks 3 blocks, 12K, since generation 6
 

@@ -219,6 +219,10 @@ pub struct ExaminedSlot {
     pub holder: Option<String>,
     /// Sequences of its copies A and B; `null`: that copy is damaged or was never written.
     pub sequences: [Option<u64>; 2],
+    /// How often it was saved.
+    pub events: u64,
+    /// By which of these saves a region was last closed.
+    pub cleared: u64,
     /// What each copy is.
     pub copies: [CopyVerdict; 2],
     /// Whether all regions count as open: the table says so (`--bitmap none`), or one was written
