@@ -148,7 +148,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         generation,
         lineage: Lineage(11),
         size: 1 << 30,
-        open_slots: 3,
+        slots: SlotBits { open: 3, heard: 1 },
         state: Some(ReplicaState::InSync),
     };
     let progress = RebuildProgress {

@@ -168,6 +168,11 @@ pub fn failure(script: &mut Script<'_>) -> Failure {
     failures[script.choose(failures.len())]
 }
 
+/// What a replica knows of its slots.
+pub fn slots(script: &mut Script<'_>) -> SlotBits {
+    SlotBits { open: script.near(1) as u32, heard: script.near(3) as u32 }
+}
+
 /// What a replica says of itself: mostly what the view knows.
 pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
     let record = live.view.replica(live.replica).map(|(_, record)| *record);
@@ -180,7 +185,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
         generation: live.view.generation,
         lineage: live.view.lineage,
         size: live.view.replica_size(),
-        open_slots: 0,
+        slots: SlotBits::default(),
         state: record.map(|record| record.state),
     };
     if script.byte() < 160 {
@@ -194,7 +199,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
         generation: Generation(script.near(honest.generation.0)),
         lineage: Lineage(script.near(live.view.lineage.0 as u64).into()),
         size: script.near(honest.size),
-        open_slots: script.near(1) as u32,
+        slots: slots(script),
         ..honest
     }
 }
@@ -220,7 +225,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         7 => Message::Data { id },
         8 => Message::Extents { id, extents: extents(script) },
         9 => Message::Digests { id, digests: digests(script, 1 << 20) },
-        10 => Message::Pong { generation, number: script.near(live.number), open_slots: 1 },
+        10 => Message::Pong { generation, number: script.near(live.number), slots: slots(script) },
         11 => Message::Fenced { generation },
         12 => {
             let (offset, length) = live.range(script);
@@ -232,7 +237,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         15 if script.is_set() => Message::RebuildCopied { generation },
         15 => Message::RebuildDone { generation },
         _ if script.is_rare() => to_replica(script, live),
-        _ => Message::Pong { generation, number: 0, open_slots: script.near(3) as u32 },
+        _ => Message::Pong { generation, number: 0, slots: slots(script) },
     }
 }
 

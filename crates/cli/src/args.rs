@@ -62,6 +62,9 @@ pub enum Command {
     /// Run a node, join it to a cluster, show the nodes
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Rename the cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Give disks to this node, list and remove them
     #[command(subcommand)]
     Disk(DiskCommand),
@@ -80,7 +83,7 @@ Examples:
   evenkeel detach music
 
 A mounted or exported volume is not detached: unmount or unexport it first.")]
-    Detach(VolumeName),
+    Detach(DetachArgs),
     /// Attach a volume if need be, and mount its filesystem
     #[command(after_help = "\
 Examples:
@@ -147,6 +150,23 @@ Examples:
     Man(ManArgs),
     /// Show the version of this command, and of the node if it runs
     Version,
+}
+
+/// `evenkeel cluster …`
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Give the cluster another name, while its nodes run
+    #[command(after_help = "\
+Examples:
+  evenkeel cluster rename music")]
+    Rename(RenameClusterArgs),
+}
+
+/// Arguments of `cluster rename`.
+#[derive(Debug, Args)]
+pub struct RenameClusterArgs {
+    /// The new name
+    pub name: String,
 }
 
 /// `evenkeel node …`
@@ -465,6 +485,16 @@ pub struct AttachArgs {
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,
+}
+
+/// Arguments of `detach`.
+#[derive(Debug, Args)]
+pub struct DetachArgs {
+    /// The volume
+    pub name: String,
+    /// The node to detach it from; if not given, this one, or where it is attached
+    #[arg(long)]
+    pub node: Option<String>,
 }
 
 /// What an attached volume looks like.

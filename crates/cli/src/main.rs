@@ -44,6 +44,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     let context = Context::new(cli.global)?;
     match cli.command {
         Command::Node(NodeCommand::Run(args)) => config::run_node(&args)?,
+        Command::Cluster(command) => node::cluster(&context, &command)?,
         Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
         Command::Node(NodeCommand::Status) => node::status(&context)?,
         Command::Disk(command) => disk::run(&context, &command)?,

@@ -47,8 +47,17 @@ pub struct ReplicaReport {
     pub size: u64,
     /// What the adopted view says of it; `None` if that view does not hold it.
     pub state: Option<ReplicaState>,
-    /// The slots of its intent log in which regions are open, a bit each.
-    pub open_slots: u32,
+    /// What it knows of the slots.
+    pub slots: SlotBits,
+}
+
+/// What a replica knows of the slots of its intent log, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SlotBits {
+    /// In which regions are open.
+    pub open: u32,
+    /// Whose primaries, by the adopted view, it has answered so lately that they may act.
+    pub heard: u32,
 }
 
 /// Why a replica could not do what it was told.
@@ -251,8 +260,8 @@ pub enum Message {
         generation: Generation,
         /// The number of the question.
         number: u64,
-        /// The slots of its intent log in which regions are open, a bit each.
-        open_slots: u32,
+        /// What it knows of the slots.
+        slots: SlotBits,
     },
     /// From a replica to a primary: a newer view has been adopted here in which you are not a
     /// primary.

@@ -91,7 +91,7 @@ impl Default for Settings {
         Self {
             deadline: Duration::from_secs(5),
             lease: Duration::from_secs(6),
-            lease_margin: Duration::from_secs(1),
+            lease_margin: Duration::from_millis(500),
             reconnect_grace: Duration::from_millis(500),
             retry_pause: (Duration::from_millis(250), Duration::from_secs(5)),
             no_data: NoDataPolicy::Suspend(Duration::from_secs(120)),

@@ -15,7 +15,7 @@ pub use layout::{IntentLayout, LayoutError};
 pub use members::{Newcomer, Role};
 
 use crate::ids::*;
-use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_REPLICAS};
+use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
 
 /// When a write is acknowledged, in DRBD's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +56,14 @@ pub enum RebuildLimit {
 pub enum Change {
     /// When a write is acknowledged.
     Protocol(Protocol),
-    /// Where replicas may differ after a crash.
-    Bitmap(Bitmap),
+    /// Where replicas may differ after a crash, and how many slots there are: with one the volume is
+    /// attached on one node at a time, with more on so many at once.
+    Bitmap {
+        /// How closely replicas remember.
+        bitmap: Bitmap,
+        /// 1 to [`crate::settings::MOST_PRIMARIES`].
+        slots: u8,
+    },
     /// The size of the intent logs.
     Intents(IntentLayout),
     /// How fast rebuilds may go.
@@ -235,6 +241,10 @@ pub enum ViewError {
     SlotOpen(u8),
     /// The replica has not adopted an assembly from the disks yet.
     Unconfirmed,
+    /// Several primaries need protocol C: what one of them has acknowledged, the others have to find.
+    NotProtocolC,
+    /// There is no room for so many slots.
+    WrongSlots,
 }
 
 impl ReplicaState {
@@ -278,6 +288,12 @@ impl View {
             .iter()
             .enumerate()
             .flat_map(|(index, mirror)| mirror.replicas.iter().map(move |r| (index, r)))
+    }
+
+    /// Whether several primaries may run it at once: each has an intent slot of its own.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.intents.slots > 1
     }
 
     /// Whether this life of this primary may act.
@@ -328,6 +344,7 @@ impl View {
             && g.chunk <= 1 << 30
             && (1..=MOST_MIRRORS).contains(&self.mirrors.len())
             && self.slots_are_valid()
+            && (!self.is_shared() || self.protocol == Protocol::C)
             && self.generation.0 < 1 << 48
             && self.intents.is_valid(self.replica_size())
             && !matches!(self.rebuild_limit, RebuildLimit::BytesPerSecond(0 | u64::MAX))
@@ -494,19 +511,28 @@ impl View {
     /// Changes something of the volume as a whole.
     ///
     /// # Errors
-    /// [`ViewError::SlotHeld`] if a primary's slot would go.
+    /// [`ViewError::SlotHeld`] if a primary's slot would go; [`ViewError::NotProtocolC`] if there could be
+    /// several primaries by another protocol; [`ViewError::WrongSlots`].
     pub fn change(&mut self, change: Change) -> Result<(), ViewError> {
-        if let Change::Intents(layout) = change
-            && let Some(held) = self.primaries.iter().find(|record| record.slot >= layout.slots)
-        {
+        let mut next = self.clone();
+        match change {
+            Change::Protocol(protocol) => next.protocol = protocol,
+            Change::Bitmap { bitmap, slots } => {
+                (next.bitmap, next.intents.slots) = (bitmap, slots);
+            }
+            Change::Intents(layout) => next.intents = layout,
+            Change::RebuildLimit(limit) => next.rebuild_limit = limit,
+        }
+        if !(1..=MOST_PRIMARIES).contains(&usize::from(next.intents.slots)) {
+            return Err(ViewError::WrongSlots);
+        }
+        if let Some(held) = next.primaries.iter().find(|record| record.slot >= next.intents.slots) {
             return Err(ViewError::SlotHeld(held.slot));
         }
-        match change {
-            Change::Protocol(protocol) => self.protocol = protocol,
-            Change::Bitmap(bitmap) => self.bitmap = bitmap,
-            Change::Intents(layout) => self.intents = layout,
-            Change::RebuildLimit(limit) => self.rebuild_limit = limit,
+        if next.is_shared() && next.protocol != Protocol::C {
+            return Err(ViewError::NotProtocolC);
         }
+        *self = next;
         Ok(())
     }
 

@@ -240,7 +240,7 @@ fn without_a_bitmap_a_crash_leaves_everything_open() {
         (Bitmap::None, SIZE..=SIZE),
     ] {
         let generation = cluster.newest.generation;
-        cluster.command(primary, Command::Change(Change::Bitmap(bitmap)));
+        cluster.command(primary, Command::Change(Change::Bitmap { bitmap, slots: 1 }));
         let changed = u64::from(cluster.newest.generation != generation);
         assert_eq!(cluster.newest.generation.0, generation.0 + changed, "by exactly one");
         cluster.pass(A_WHILE);

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::message::ReplicaReport;
+use evenkeel_core::message::SlotBits;
 use evenkeel_core::primary::{CoordinatorAnswer, PrimaryConfig};
 use evenkeel_core::*;
 
@@ -136,13 +137,13 @@ impl Bench {
                     lineage: Lineage(1),
                     size: 1 << 20,
                     state: Some(ReplicaState::InSync),
-                    open_slots: 0,
+                    slots: SlotBits::default(),
                 };
                 Message::SessionOpened { session, report }
             }
             Message::Adopt { ref view } => Message::Adopted { generation: view.generation },
             Message::Ping { generation, number } => {
-                Message::Pong { generation, number, open_slots: 0 }
+                Message::Pong { generation, number, slots: SlotBits::default() }
             }
             _ => return None,
         })

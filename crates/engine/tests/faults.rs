@@ -47,7 +47,9 @@ fn a_replica_that_is_cut_off_leaves_and_comes_back_whole() {
     cluster.wait_for("leaving", |e| matches!(e, EngineEvent::Note { note: Note::Left(..), .. }));
     cluster.open_replica(2, 0, 2, 2).expect("opens again");
     cluster.cut.lock().unwrap().clear();
-    cluster.wait_for("return", |e| matches!(e, EngineEvent::Note { note: Note::Completed(_), .. }));
+    cluster.wait_for("return", |e| {
+        matches!(e, EngineEvent::Note { note: Note::Completed { .. }, .. })
+    });
     assert_eq!(client.read(0, 4096), pattern(3, 4096));
     assert_eq!(client.read(1 << 20, 1 << 20), pattern(2, 1 << 20));
     cluster.detach();
@@ -81,7 +83,7 @@ fn writes_and_reads_go_on_while_replicas_come_and_go() {
         cluster.open_replica(node, 0, index, round + 2).expect("opens again");
         cluster.cut.lock().unwrap().clear();
         cluster.wait_for("return", |e| {
-            matches!(e, EngineEvent::Note { note: Note::Completed(_), .. })
+            matches!(e, EngineEvent::Note { note: Note::Completed { .. }, .. })
         });
     }
     assert!(client.read(0, 4 << 20) == model);

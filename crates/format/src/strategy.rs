@@ -18,6 +18,10 @@ pub fn views() -> impl Strategy<Value = View> {
     (identities, options, geometries(), vec(mirrors(), 1..=16), members)
         .prop_map(|(ids, options, geometry, mirrors, (primaries, history))| {
             let (protocol, bitmap, intents, rebuild_limit) = options;
+            // Several primaries by protocol C only.
+            let most = if protocol == Protocol::C { 32 } else { 1 };
+            let primaries = primaries.into_iter().take(most).collect();
+            let intents = IntentLayout { slots: most as u8, ..intents };
             View {
                 volume: VolumeId(ids.0),
                 generation: Generation(ids.3[0] >> 16),

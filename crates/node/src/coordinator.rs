@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use evenkeel_core::{NodeId, View};
+use evenkeel_core::{NodeId, PrimaryRecord, View};
 use evenkeel_format::{decode_view, encode_view};
 use serde::{Deserialize, Serialize};
 
@@ -183,6 +183,11 @@ pub enum Request {
         /// Which.
         node: String,
     },
+    /// Give the cluster another name. Answer: `Done`.
+    Rename {
+        /// That.
+        name: String,
+    },
     /// Answer: `Nodes`.
     Nodes,
     /// Answer: `Volumes`.
@@ -309,6 +314,9 @@ pub enum Answer {
     Heard {
         /// Counts the changes of nodes and volumes since the coordinator's start.
         revision: u64,
+        /// The cluster's name.
+        #[serde(default)]
+        cluster: Option<String>,
     },
     /// All nodes.
     Nodes(Vec<NodeLife>),
@@ -339,13 +347,15 @@ pub enum Answer {
 }
 
 /// The nodes whose primaries `next` drops, other than `by` itself: a node may always replace an
-/// earlier life of its own, because the lock of its state directory proves that it is over.
+/// earlier life of its own, because the lock of its state directory proves that it is over. Of a shared volume
+/// none: its primaries are told apart from dead ones by its replicas, which answer them.
 pub fn dropped<'a>(
     next: &'a View,
     newest: &'a View,
     by: NodeId,
 ) -> impl Iterator<Item = NodeId> + 'a {
-    let gone = newest.primaries.iter().filter(|primary| !next.has_primary(primary.id));
+    let is_gone = |primary: &&PrimaryRecord| !next.has_primary(primary.id) && !newest.is_shared();
+    let gone = newest.primaries.iter().filter(is_gone);
     gone.map(|primary| primary.id.node).filter(move |node| *node != by)
 }
 

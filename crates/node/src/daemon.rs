@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::api::server;
 use crate::api::types::NodeRef;
+use crate::cluster_name::ClusterName;
 use crate::config::check::open_nbd_address;
 use crate::config::{Address, Config};
 use crate::coordinator::handle::Membership;
@@ -93,7 +94,7 @@ impl Daemon {
         tls::install_provider();
         let state = Arc::new(StateDirectory::open(&config.state).map_err(failed)?);
         let identity = Identity::load_or_create(&state, config.node_name()).map_err(failed)?;
-        let credentials = credentials(&config, &identity)?;
+        let credentials = credentials(&config, &identity, &state)?;
         let (peer, addresses) = PeerListener::bind(&config).await?;
         let (nbd, nbd_listeners) = NbdServer::bind(&config).await?;
         let metrics = match &config.metrics.listen {
@@ -165,13 +166,17 @@ fn warn_of_open_nbd(node: &Node) {
     }
 }
 
-fn credentials(config: &Config, identity: &Identity) -> Result<Credentials, StartError> {
+fn credentials(
+    config: &Config,
+    identity: &Identity,
+    state: &StateDirectory,
+) -> Result<Credentials, StartError> {
     let key = config.peer.key_file.as_deref().map(SharedKey::load).transpose()?;
     let tls = config.peer.tls.as_ref().map(tls::PeerTls::load).transpose()?;
     Ok(Credentials {
         node: identity.node,
         name: identity.name.clone(),
-        cluster: config.cluster.clone(),
+        cluster: ClusterName::load(state, &config.cluster).map_err(failed)?,
         key,
         tls,
     })
@@ -191,6 +196,10 @@ async fn assemble(
     let peers = Arc::new(Peers::new(credentials.clone()));
     let (coordinator, embedded) =
         coordinator(&config, &state, &identity, &addresses, &peers, remembered).await?;
+    if let Some(embedded) = &embedded {
+        // Its database knows best, should this node have died while the cluster was renamed.
+        credentials.cluster.set(&state, &embedded.cluster()).map_err(failed)?;
+    }
     let (data, events) = DataPath::start(&config).map_err(|e| {
         failed(format!("cannot start the data path: {e}; io_uring is needed (Linux 6.1 or later, and not forbidden by kernel.io_uring_disabled or a container's seccomp profile)"))
     })?;

@@ -15,6 +15,7 @@
 
 pub mod api;
 pub mod cluster;
+pub mod cluster_name;
 pub mod config;
 pub mod coordinator;
 pub mod daemon;

@@ -7,6 +7,7 @@ use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeStatus};
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::config::Address;
+use crate::config::check::{NAME_RULE, is_name};
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, NodeRecord, Request};
 use crate::node::Node;
@@ -89,6 +90,40 @@ fn save(node: &Node) -> Result<(), String> {
     node.state.save(FILE, &node.coordinator.membership()).map_err(|e| e.to_string())
 }
 
+/// The cluster's name is this one.
+fn is_called(node: &Node, name: &str) {
+    match node.credentials.cluster.set(&node.state, name) {
+        Ok(false) => {}
+        Ok(true) => tracing::info!(cluster = name, "the cluster has another name"),
+        Err(error) => node.warn(format!("cannot remember the cluster's new name: {error}")),
+    }
+}
+
+/// Gives the cluster another name; tells what was done.
+///
+/// # Errors
+/// If it is none, or the coordinator does not answer.
+pub async fn rename_cluster(node: &Node, name: String) -> Result<String, ApiError> {
+    let what = "cannot rename the cluster";
+    if !is_name(&name) {
+        let why = format!("{name:?} is not permitted: {NAME_RULE}");
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, "Choose another name"));
+    }
+    let before = node.credentials.cluster.get();
+    if before == name {
+        return Ok(format!("the cluster is called {name} already"));
+    }
+    match node.coordinator.ask(what, Request::Rename { name: name.clone() }).await? {
+        Answer::Done => is_called(node, &name),
+        other => {
+            let why = format!("the coordinator answered {other:?}");
+            let advice = "Compare the nodes' versions by `evenkeel node status`";
+            return Err(ApiError::new(ErrorCode::System, what, why, advice));
+        }
+    }
+    Ok(format!("the cluster is called {name}, and was {before}: its nodes use that within seconds"))
+}
+
 /// Tells the coordinator every second that this node is alive, and keeps what it says of others.
 pub async fn heartbeats(node: Arc<Node>) {
     let mut stopping = node.stopping.subscribe();
@@ -128,7 +163,10 @@ impl Member {
         }
         let request = Request::Heartbeat { node: node.identity.node.to_string() };
         match node.coordinator.call_once(request).await {
-            Ok(Answer::Heard { revision }) => self.heard(node, revision).await,
+            Ok(Answer::Heard { revision, cluster }) => {
+                cluster.iter().for_each(|name| is_called(node, name));
+                self.heard(node, revision).await;
+            }
             Ok(_) | Err(CallError::Refused(_)) => {}
             // Its node may have been restarted from another database: introduce ourselves anew.
             Err(CallError::Unreachable(_)) => self.registered = false,
@@ -137,7 +175,8 @@ impl Member {
 
     async fn register(&mut self, node: &Arc<Node>) {
         match node.coordinator.call_once(Request::Register(record(node))).await {
-            Ok(Answer::Registered { coordinator, .. }) => {
+            Ok(Answer::Registered { coordinator, cluster }) => {
+                is_called(node, &cluster);
                 let known = node.coordinator.membership().coordinator;
                 if known.as_ref().is_some_and(|known| *known != coordinator) {
                     node.warn(format!(
@@ -218,7 +257,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
     NodeStatus {
         id: node.identity.node.to_string(),
         name: node.identity.name.clone(),
-        cluster: node.config.cluster.clone(),
+        cluster: node.credentials.cluster.get(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         started: node.started,

@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
+use crate::cluster_name::ClusterName;
 use crate::config::Address;
 
 pub mod auth;
@@ -50,7 +51,7 @@ pub struct Credentials {
     /// Its name.
     pub name: String,
     /// Its cluster.
-    pub cluster: String,
+    pub cluster: ClusterName,
     /// The key that all nodes share.
     pub key: Option<SharedKey>,
     /// Certificates, for TCP.

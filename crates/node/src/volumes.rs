@@ -298,13 +298,31 @@ impl Volumes {
     /// Something for the log, and for the volume's events.
     pub fn note(&self, node: &Arc<Node>, volume: VolumeId, note: Note) {
         let Some(attached) = self.get(volume) else { return };
+        let is_placed = |id: ReplicaId| {
+            attached.record().replicas.iter().any(|placed| placed.id == id.to_string())
+        };
+        if words::named(&note).is_none_or(is_placed) {
+            return self.tell(node, &attached, note);
+        }
+        // Another primary's node has made it: the coordinator knows where.
+        let node = node.clone();
+        tokio::spawn(async move {
+            if let Ok(found) = lookup::find(&node, "", &volume.to_string()).await {
+                *lock(&attached.record) = Arc::new(found.stored.record);
+            }
+            node.volumes.tell(&node, &attached, note);
+        });
+    }
+
+    fn tell(&self, node: &Arc<Node>, attached: &Arc<Attached>, note: Note) {
+        let volume = attached.id;
         match note {
             // It is tried again and again, and told once.
             Note::OtherLineage(replica) if !lock(&attached.apart).insert(replica) => return,
             Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
             _ => {}
         }
-        let message = words::note(&note, |replica| status::place_of(node, &attached, replica));
+        let message = words::note(&note, |replica| status::place_of(node, attached, replica));
         match note {
             Note::Left(..) | Note::StandsIn(..) | Note::Suspended(_) | Note::OtherLineage(_) => {
                 tracing::warn!(volume = attached.name(), "{message}");
@@ -319,6 +337,11 @@ impl Volumes {
                 }
                 starting
             });
+        }
+        if let Note::Grown(size) = note {
+            // By another primary, perhaps.
+            let (node, attached) = (node.clone(), attached.clone());
+            tokio::spawn(async move { grow::follow(&node, &attached, size).await });
         }
         if let Note::Removed(replica, home) = note {
             let node = node.clone();

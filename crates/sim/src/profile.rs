@@ -98,6 +98,8 @@ pub struct Profile {
     pub geometry: Geometry,
     /// Times and limits of the core.
     pub settings: Settings,
+    /// On how many nodes the volume is to be attached at once.
+    pub primaries: usize,
     /// How many requests each client has under way.
     pub depth: usize,
     /// How many requests all clients make while there are faults.
@@ -186,14 +188,21 @@ impl Profile {
         if slots.chance(250) {
             layout.slots = slots.pick(&[2, 4, 32]);
         }
+        let mut sharing = Random::new(seed ^ 0x7368_6172);
+        let most = usize::from(layout.slots).min(nodes).min(4);
+        let is_shared = most > 1 && sharing.chance(600);
+        let primaries = if is_shared { sharing.between(2, most as u64) as usize } else { 1 };
         let mut short = Random::new(seed ^ 0x7368_6f72);
         if short.chance(100) {
             // Too short for some requests.
             layout.places = short.between(1, 4) as u16;
         }
+        let protocol = r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]);
         Self {
             nodes,
-            protocol: r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]),
+            // Several primaries by no other one.
+            protocol: if layout.slots > 1 { Protocol::C } else { protocol },
+            primaries,
             geometry,
             settings,
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
@@ -291,7 +300,8 @@ fn layout(r: &mut Random, geometry: Geometry, longest: u32) -> IntentLayout {
 
 /// The shipped times, all shrunk by one factor so that a run has many of them, and some changed.
 fn settings(r: &mut Random) -> Settings {
-    let base = Settings::default();
+    // Wide, for clocks that drift.
+    let base = Settings { lease_margin: Duration::from_secs(1), ..Settings::default() };
     let percent = r.magnitude(4, 100) as u32;
     let shrink = |time: Duration| time * percent / 100;
     let no_data = match r.below(4) {

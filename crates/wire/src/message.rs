@@ -104,7 +104,8 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         }
         Message::SessionOpened { session, report } => Fields {
             code: report.state.map_or(0, |state| replica_state_code(state).into()),
-            length: report.open_slots,
+            length: report.slots.open,
+            offset: report.slots.heard.into(),
             ..numbered(kind::SESSION_OPENED, report.generation, session.0)
         },
         Message::Adopt { ref view } => numbered(kind::ADOPT, view.generation, 0),
@@ -117,9 +118,11 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
             Fields { code: failure_code(failure), ..numbered(kind::DISK_FAILED, generation, 0) }
         }
         Message::Ping { generation, number } => numbered(kind::PING, generation, number),
-        Message::Pong { generation, number, open_slots } => {
-            Fields { length: open_slots, ..numbered(kind::PONG, generation, number) }
-        }
+        Message::Pong { generation, number, slots } => Fields {
+            length: slots.open,
+            offset: slots.heard.into(),
+            ..numbered(kind::PONG, generation, number)
+        },
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
         Message::Settled { generation, through, last_of_earlier_lives: last } => Fields {

@@ -155,7 +155,7 @@ impl Bench {
                 Command::Change(
                     [
                         Change::Protocol(view.protocol),
-                        Change::Bitmap(view.bitmap),
+                        Change::Bitmap { bitmap: view.bitmap, slots: 1 + script.byte() % 4 },
                         Change::Intents(view.intents),
                         Change::RebuildLimit(view.rebuild_limit),
                     ][script.choose(4)],

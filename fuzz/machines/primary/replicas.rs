@@ -59,7 +59,7 @@ pub fn answer(script: &mut Script<'_>, live: &Live, question: &Message) -> Optio
         }
         Message::Adopt { ref view } => Message::Adopted { generation: view.generation },
         Message::Ping { generation, number } => {
-            Message::Pong { generation, number, open_slots: script.byte().into() }
+            Message::Pong { generation, number, slots: menu::slots(script) }
         }
         Message::Write { id, .. } | Message::Zero { id, .. } | Message::Flush { id, .. } => {
             done(id, script)

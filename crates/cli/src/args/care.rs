@@ -13,6 +13,8 @@ pub enum BitmapName {
     None,
     /// By regions, in the intent log of each replica.
     Internal,
+    /// The same, with a slot for each of several primaries at once.
+    Clustered,
 }
 
 /// The size of the intent logs.
@@ -24,10 +26,10 @@ pub struct IntentArgs {
     /// Regions that may be open at once, so that writing there costs no metadata I/O: up to 2032
     #[arg(long, value_name = "REGIONS", value_parser = clap::value_parser!(u16).range(1..=2032))]
     pub open_regions: Option<u16>,
-    /// Slots of the intent log: as many as nodes are to use the volume at once, and one more to take over
-    /// in while a dead one's is resynchronised
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
-    pub slots: Option<u8>,
+    /// On how many nodes the volume may be attached at once: each has a slot of the intent logs. More than
+    /// one only by protocol C
+    #[arg(long, value_name = "NODES", value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub primaries: Option<u8>,
 }
 
 /// Arguments of `volume verify`.

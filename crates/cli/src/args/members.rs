@@ -73,7 +73,7 @@ pub struct GrowArgs {
     ArgGroup::new("what")
         .required(true)
         .multiple(true)
-        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "slots"])
+        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries"])
 ))]
 pub struct ChangeArgs {
     /// The volume

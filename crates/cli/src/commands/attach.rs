@@ -7,7 +7,7 @@ use evenkeel_node::api::types::{
 };
 
 use super::Context;
-use crate::args::{AttachArgs, AttachAs, ExportCommand, ExportNbdArgs, VolumeName};
+use crate::args::{AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportNbdArgs, VolumeName};
 use crate::failure::Failure;
 use crate::output::{self, Painted as _};
 
@@ -49,9 +49,9 @@ fn attached(answer: &AttachAnswer) -> String {
 ///
 /// # Errors
 /// If the node refuses, for example because its device is mounted, or cannot be reached.
-pub fn detach(context: &Context, args: &VolumeName) -> Result<(), Failure> {
+pub fn detach(context: &Context, args: &DetachArgs) -> Result<(), Failure> {
     let path = routes::fill(routes::DETACH, &[&args.name]);
-    let answer = context.client.post(&path, &DetachRequest::default())?;
+    let answer = context.client.post(&path, &DetachRequest { node: args.node.clone() })?;
     context.show(&answer, |answer: &DetachAnswer| format!("{}\n", answer.message))
 }
 

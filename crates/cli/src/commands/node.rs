@@ -1,10 +1,12 @@
-//! `evenkeel node join|status`, `evenkeel version`.
+//! `evenkeel node join|status`, `evenkeel cluster rename`, `evenkeel version`.
 
 use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{JoinRequest, NodeAnswer, NodesAnswer};
+use evenkeel_node::api::types::{
+    DoneAnswer, JoinRequest, NodeAnswer, NodesAnswer, RenameClusterRequest,
+};
 
 use super::Context;
-use crate::args::JoinArgs;
+use crate::args::{ClusterCommand, JoinArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
 
@@ -18,6 +20,17 @@ pub fn join(context: &Context, args: &JoinArgs) -> Result<(), Failure> {
     context.show(&answer, |answer: &NodeAnswer| {
         format!("Node {} belongs to cluster {} now\n", answer.node.name, answer.node.cluster)
     })
+}
+
+/// Runs one of `evenkeel cluster …`.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn cluster(context: &Context, command: &ClusterCommand) -> Result<(), Failure> {
+    let ClusterCommand::Rename(args) = command;
+    let request = RenameClusterRequest { name: args.name.clone() };
+    let answer = context.client.post(routes::RENAME_CLUSTER, &request)?;
+    context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
 }
 
 /// Shows this node and the others. The others need the coordinator; without it they are left out

@@ -50,7 +50,7 @@ fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     request.checksums = args.checksums == ChecksumName::Crc32c;
     request.region_size = args.intents.region_size;
     request.open_regions = args.intents.open_regions;
-    request.slots = args.intents.slots;
+    request.primaries = args.intents.primaries;
     request.block_size = args.block_size.as_deref().and_then(|text| text.parse().ok());
     request.allow_same_node = args.same_node;
     request.dry_run = args.dry_run;
@@ -72,6 +72,7 @@ const fn bitmap(name: BitmapName) -> VolumeBitmap {
     match name {
         BitmapName::None => VolumeBitmap::None,
         BitmapName::Internal => VolumeBitmap::Internal,
+        BitmapName::Clustered => VolumeBitmap::Clustered,
     }
 }
 
@@ -180,7 +181,7 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         bitmap: args.bitmap.map(bitmap),
         region_size: args.intents.region_size,
         open_regions: args.intents.open_regions,
-        slots: args.intents.slots,
+        primaries: args.intents.primaries,
         replicas: copies,
         same_node: args.same_node,
         rebuild: None,

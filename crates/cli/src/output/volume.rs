@@ -182,18 +182,18 @@ fn layout(volume: &VolumeStatus) -> String {
         volume.protocol,
         match volume.bitmap {
             VolumeBitmap::None => "none".to_owned(),
-            VolumeBitmap::Internal => {
-                let (open, region) = (volume.open_regions, size(volume.region_size));
-                let slots = match volume.slots {
-                    1 => String::new(),
-                    many => format!(" in each of {many} slots"),
-                };
-                format!("internal ({open} regions of {region}{slots})")
+            VolumeBitmap::Internal => format!("internal ({})", regions(volume)),
+            VolumeBitmap::Clustered => {
+                format!("clustered ({} in each of {} slots)", regions(volume), volume.slots)
             }
         },
         volume.block_size,
         volume.generation,
     )
+}
+
+fn regions(volume: &VolumeStatus) -> String {
+    format!("{} regions of {}", volume.open_regions, size(volume.region_size))
 }
 
 /// `1 replica`, `3 replicas`.

@@ -2,11 +2,13 @@
 //! (rule V2).
 
 use super::change::Edit;
+use super::peers::PeerLink;
 use super::verify::Verify;
 use super::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 
 impl<P: Payload> Primary<P> {
@@ -16,10 +18,16 @@ impl<P: Payload> Primary<P> {
         self.end_doubt_of_lives();
         let Some(view) = self.view.clone() else { return };
         self.update_peers(cx.now);
+        old.iter().for_each(|old| self.note_primaries(old, &view));
+        let size = view.geometry.size;
+        if old.as_ref().is_some_and(|old| old.geometry.size < size) {
+            cx.note(Note::Grown(size));
+        }
         if old.iter().any(|old| brings_anybody(old, &view)) {
             self.tick_at = cx.now;
         }
         self.note_absences(cx.now);
+        self.expect_members(cx.now, old.as_ref());
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
@@ -32,7 +40,11 @@ impl<P: Payload> Primary<P> {
                     cx.note(Note::StandsIn(record.id, absent));
                 }
                 (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
-                (ReplicaState::InSync, _) => cx.note(Note::Completed(record.id)),
+                (ReplicaState::InSync, _) => {
+                    let progress = self.peers.get(&record.id).and_then(|peer| peer.progress);
+                    let copied = progress.map_or(0, |progress| progress.copied);
+                    cx.note(Note::Completed { replica: record.id, copied });
+                }
                 _ => {}
             }
         }
@@ -50,6 +62,25 @@ impl<P: Payload> Primary<P> {
             return self.end(cx, EndReason::LostWrites);
         }
         self.make_ready(cx, &view);
+    }
+
+    /// Others have admitted replicas with which this primary has no session: they have the time to be
+    /// reached from here, too.
+    fn expect_members(&mut self, now: Instant, old: Option<&View>) {
+        let was_member = |id| {
+            let record = old.and_then(|old| old.replica(id));
+            record.is_some_and(|(_, record)| record.state.takes_writes())
+        };
+        let members = self.view.iter().flat_map(View::replicas);
+        let joined = members.filter(|(_, r)| r.state.takes_writes() && !was_member(r.id));
+        for (_, record) in joined {
+            if let Some(peer) = self.peers.get_mut(&record.id)
+                && peer.link == PeerLink::Down
+            {
+                (peer.down_since, peer.retry_at) = (now, now);
+                self.tick_at = now;
+            }
+        }
     }
 
     /// A replica has become in-sync although its source had failed a write meanwhile that it has. From
@@ -79,6 +110,8 @@ impl<P: Payload> Primary<P> {
             }
             // A ping of the old generation won't be answered as asked.
             peer.ping = None;
+            peer.has_refused = false;
+            peer.heard = None;
             if record.state == ReplicaState::InSync && record.since == view.generation {
                 peer.retry_pause = self.config.settings.retry_pause.0;
             }
@@ -186,7 +219,7 @@ impl<P: Payload> Primary<P> {
             self.part_refused(replica, sequence);
         }
         if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.ping = None;
+            (peer.ping, peer.has_refused) = (None, true);
         }
         self.must_read = true;
     }

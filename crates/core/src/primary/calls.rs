@@ -7,7 +7,7 @@ use super::{CommandError, Context, CoordinatorAnswer, EndReason, Phase, Primary,
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::View;
+use crate::view::{PrimaryRecord, View};
 
 /// Pause before the coordinator is asked again.
 const CALL_PAUSE: Duration = Duration::from_millis(250);
@@ -23,6 +23,8 @@ pub(super) struct Call {
 #[derive(Debug)]
 enum CallKind {
     Read,
+    /// Nothing depends on it: whether others have changed the view.
+    Glance,
     Swap(Box<View>, Vec<PendingEdit>),
 }
 
@@ -43,6 +45,19 @@ impl<P: Payload> Primary<P> {
         self.must_read = false;
         self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
         cx.effects.push(PrimaryEffect::ReadView { call: number });
+    }
+
+    /// Looks whether others have changed the view. A replica tells that when it has adopted theirs; of one
+    /// whose primary has died before that nobody would.
+    pub(super) fn glance(&mut self, cx: &mut Context<'_, P>) {
+        let is_shared = self.view.as_ref().is_some_and(View::is_shared);
+        let is_due = cx.now.since(self.glanced_at) >= self.config.settings.lease;
+        if is_shared && is_due && matches!(self.phase, Phase::Serving) {
+            let number = CoordinatorCall(self.next_number());
+            self.glanced_at = cx.now;
+            self.call = Some(Call { number, kind: CallKind::Glance, since: cx.now });
+            cx.effects.push(PrimaryEffect::ReadView { call: number });
+        }
     }
 
     pub(super) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
@@ -69,6 +84,10 @@ impl<P: Payload> Primary<P> {
         answer: CoordinatorAnswer,
     ) {
         let Some(call) = self.call.take_if(|call| call.number == number) else { return };
+        let is_glance = matches!(call.kind, CallKind::Glance);
+        if is_glance && !self.tells_news(&answer) {
+            return;
+        }
         let mut edits = Vec::new();
         let mut proposed = None;
         if let CallKind::Swap(view, applied) = call.kind {
@@ -110,6 +129,15 @@ impl<P: Payload> Primary<P> {
                 self.must_read |= proposed.is_none() || is_starting;
                 self.is_in_doubt |= proposed.is_some();
             }
+        }
+    }
+
+    /// Whether an answer tells of another view.
+    fn tells_news(&self, answer: &CoordinatorAnswer) -> bool {
+        match answer {
+            CoordinatorAnswer::Newest(newest) => self.view.as_ref() != Some(&**newest),
+            CoordinatorAnswer::NoVolume => true,
+            _ => false,
         }
     }
 
@@ -165,15 +193,15 @@ impl<P: Payload> Primary<P> {
             return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
         }
         let Some(view) = &self.view else { return };
-        let own_detach = self.is_giving_up() && newest.primaries.is_empty();
+        // Who took over from it would not be known here.
+        let is_known = |other: &PrimaryRecord| view.has_primary(other.id);
+        let own_detach = self.is_giving_up() && newest.primaries.iter().all(is_known);
         match newest.generation.cmp(&view.generation) {
-            _ if !is_primary && !own_detach => {
-                if view.has_primary(self.config.id) {
-                    self.end(cx, EndReason::Fenced);
-                }
-            }
+            _ if !is_primary && self.has_given_up() => self.end(cx, EndReason::Detached),
+            _ if !is_primary && !own_detach => self.end(cx, EndReason::Fenced),
             core::cmp::Ordering::Greater => {
                 self.is_in_doubt = false;
+                self.forget_outdated_edits();
                 self.install(cx, newest);
             }
             core::cmp::Ordering::Equal if newest == *view => self.still_newest(cx),
@@ -189,6 +217,7 @@ impl<P: Payload> Primary<P> {
     /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
     fn still_newest(&mut self, cx: &mut Context<'_, P>) {
         self.retry_call_at = cx.now + CALL_PAUSE;
+        self.peers.values_mut().for_each(|peer| peer.has_refused = false);
         let ready: Vec<_> =
             self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();
         for replica in ready {
@@ -206,7 +235,7 @@ impl Call {
     pub(super) fn commands(&self) -> impl Iterator<Item = CommandId> {
         let edits = match &self.kind {
             CallKind::Swap(_, edits) => edits.as_slice(),
-            CallKind::Read => &[],
+            CallKind::Read | CallKind::Glance => &[],
         };
         edits.iter().filter_map(PendingEdit::command)
     }
@@ -215,6 +244,7 @@ impl Call {
     pub(super) fn is_wanted(&self) -> bool {
         match &self.kind {
             CallKind::Read => true,
+            CallKind::Glance => false,
             CallKind::Swap(_, edits) => !edits.is_empty(),
         }
     }

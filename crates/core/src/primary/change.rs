@@ -36,6 +36,8 @@ pub(super) enum Edit {
     Grow(u64),
     /// This primary leaves.
     Detach,
+    /// Another primary is dead.
+    Bury(PrimaryId),
 }
 
 /// An edit, and the operator's command that it carries out.
@@ -53,6 +55,19 @@ impl Edit {
             Self::Leave { replica, .. } | Self::Renew { replica, .. } | Self::Retire(replica) => {
                 waits_for.contains(replica)
             }
+            _ => false,
+        }
+    }
+
+    /// Whether it is right only as long as nobody else has changed the view.
+    pub(super) fn rests_on_the_view(&self) -> bool {
+        match self {
+            Self::Complete { .. }
+            | Self::Renew { .. }
+            | Self::Admit { .. }
+            | Self::StandIn { .. }
+            | Self::Bury(_) => true,
+            Self::Leave { cause, .. } => *cause != Cause::SourceFailed,
             _ => false,
         }
     }
@@ -109,6 +124,10 @@ impl<P: Payload> Primary<P> {
             Command::Remove(replica) => Edit::Remove(replica),
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),
+            Command::Verify { .. } if self.view.as_ref().is_some_and(View::is_shared) => {
+                let result = Err(CommandError::Shared);
+                return cx.effects.push(PrimaryEffect::CommandDone { id, result });
+            }
             Command::Verify { repair } => {
                 self.begin_verify(cx.now, repair);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
@@ -134,6 +153,11 @@ impl<P: Payload> Primary<P> {
         if self.must_read {
             return self.call_read(cx);
         }
+        // Those that it leaves see to the replicas.
+        let has_others = self.view.as_ref().is_some_and(|view| !view.primaries.is_empty());
+        if self.has_given_up() && has_others {
+            return;
+        }
         let may_edit = self.unadopted.is_empty()
             || self.edits.iter().any(|pending| pending.edit.unblocks(&self.unadopted));
         if may_edit && !self.edits.is_empty() {
@@ -141,6 +165,9 @@ impl<P: Payload> Primary<P> {
         }
         if self.call.is_none() && self.unadopted.is_empty() {
             self.end_doubt(cx);
+        }
+        if self.call.is_none() && self.unadopted.is_empty() {
+            self.glance(cx);
         }
     }
 
@@ -201,10 +228,11 @@ impl<P: Payload> Primary<P> {
                 next.stand_in(replica, incarnation, absent)
             }
             Edit::Change(change) => {
-                if let Change::Intents(layout) = change {
-                    self.check_slots(layout.slots)?;
-                }
-                next.change(change)
+                let mut changed = next.clone();
+                changed.change(change)?;
+                self.check_slots(changed.intents.slots)?;
+                *next = changed;
+                Ok(())
             }
             // Everybody is to know first that all are in-sync.
             Edit::Grow(_) if !self.unadopted.is_empty() => Err(ViewError::NotAllInSync),
@@ -212,6 +240,10 @@ impl<P: Payload> Primary<P> {
             Edit::Detach => {
                 let me = self.config.id;
                 next.primaries.retain(|record| record.id != me);
+                Ok(())
+            }
+            Edit::Bury(dead) => {
+                self.apply_burial(next, dead);
                 Ok(())
             }
         }

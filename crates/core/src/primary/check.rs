@@ -71,7 +71,8 @@ impl<P: Payload> Primary<P> {
     pub(super) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
         let Some(view) = &self.view else { return };
         let (block, size) = (u64::from(BLOCK), view.replica_size());
-        if bytes.start >= size {
+        // The lock on a range keeps only this primary's writes out.
+        if bytes.start >= size || view.is_shared() {
             return;
         }
         let end = bytes.end.min(size).next_multiple_of(block).min(size);

@@ -60,9 +60,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn advance_detach(&mut self, cx: &mut Context<'_, P>) {
         let Phase::Detaching(detaching) = &self.phase else { return };
         let late = cx.now.since(detaching.since) >= self.config.settings.deadline * PATIENCE;
-        let me = self.config.id;
-        let given_up = self.view.as_ref().is_some_and(|view| !view.has_primary(me));
-        if given_up && (self.unadopted.is_empty() || late) {
+        if self.has_given_up() && (self.unadopted.is_empty() || late) {
             return self.end(cx, EndReason::Detached);
         }
         if late {
@@ -106,6 +104,8 @@ impl<P: Payload> Primary<P> {
             | EndReason::DetachedUnclean
             | EndReason::NoVolume
             | EndReason::Unconfirmed(_)
+            | EndReason::NotReached(_)
+            | EndReason::TooManyPrimaries
             | EndReason::CoordinatorBehind => RequestError::Detached,
         };
         self.fail_requests(cx, error);

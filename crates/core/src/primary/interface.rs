@@ -177,6 +177,8 @@ pub enum CommandError {
     NoCoordinator,
     /// The coordinator has given up the replica that was to be added.
     GivenUp,
+    /// Not while several primaries may write.
+    Shared,
     /// The primary ended before.
     Ended,
 }
@@ -206,6 +208,10 @@ pub enum EndReason {
     /// It could not start: the volume was put together from its disks, and this replica, which counted,
     /// has not adopted that in time. It may have gone on in the era before (V7).
     Unconfirmed(ReplicaId),
+    /// It could not start: others run the volume, and it does not reach this in-sync replica as they do.
+    NotReached(ReplicaId),
+    /// It could not start: as many primaries run the volume as it has slots.
+    TooManyPrimaries,
     /// See [`RequestError::LostWrites`].
     LostWrites,
 }
@@ -224,7 +230,14 @@ pub enum Note {
     /// A replica began to rebuild.
     Admitted(ReplicaId),
     /// A replica is in-sync again.
-    Completed(ReplicaId),
+    Completed {
+        /// Which.
+        replica: ReplicaId,
+        /// Bytes that its source has sent for that, as far as it has told.
+        copied: u64,
+    },
+    /// The volume has become larger: so many bytes.
+    Grown(u64),
     /// Requests wait: see [`Waiting`].
     Suspended(Waiting),
     /// Requests go on.

@@ -5,7 +5,8 @@
 //! [`crate::policy`] decides when the client is answered. The life of a failure: [`sessions`]
 //! notices that a replica is gone or late; [`change`] makes a view without it, which [`calls`] has the
 //! coordinator commit and [`adoption`] the others adopt; the parts that waited for it go on. While that is not possible,
-//! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach.
+//! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach; [`sharing`] is what
+//! several primaries of one volume have to do with each other.
 
 mod adoption;
 mod calls;
@@ -21,6 +22,7 @@ mod rebuilds;
 mod requests;
 mod sessions;
 mod settling;
+mod sharing;
 mod start;
 mod suspension;
 mod verify;
@@ -74,6 +76,8 @@ pub struct Primary<P> {
     is_in_doubt: bool,
     /// When the coordinator may be asked again after it did not answer.
     retry_call_at: Instant,
+    /// When the coordinator was last asked whether others have changed the view.
+    glanced_at: Instant,
     /// Since when the coordinator has not answered.
     coordinator_silent_since: Option<Instant>,
     /// Links over which a replica said that a newer view excludes this primary.
@@ -160,6 +164,7 @@ impl<P: Payload> Primary<P> {
             must_read: false,
             is_in_doubt: false,
             retry_call_at: now,
+            glanced_at: now,
             coordinator_silent_since: None,
             fence_notices: Vec::new(),
             early: Vec::new(),
@@ -255,6 +260,7 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
+        self.watch_primaries();
         self.watch_obstacle(cx);
         self.give_up_commands(cx);
         self.watch_settling(cx);
@@ -309,8 +315,8 @@ impl<P: Payload> Primary<P> {
                 self.digests(cx, replica, id.sequence, digests);
             }
             Message::Extents { id, extents } => self.extents(cx, replica, id.sequence, extents),
-            Message::Pong { generation, number, open_slots } => {
-                self.pong(cx, replica, (generation, number), open_slots);
+            Message::Pong { generation, number, slots } => {
+                self.pong(cx, replica, (generation, number), slots);
             }
             Message::Fenced { generation } => self.fenced(link, generation),
             Message::Drain { generation, token, offset, length, source } => {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::ids::*;
-use crate::message::RebuildProgress;
+use crate::message::{RebuildProgress, SlotBits};
 use crate::policy::ReplicaSet;
 use crate::time::Instant;
 use crate::view::{Cause, MirrorView, ReplicaState};
@@ -28,14 +28,18 @@ pub(super) struct Peer {
     pub doubted_lives: Vec<Incarnation>,
     /// An old copy of its disk was put back, as it said in the last session.
     pub is_old_copy: bool,
-    /// The slots of its intent log in which it last said that regions are open, a bit each.
-    pub open_slots: u32,
+    /// What it last said of the slots of its intent log.
+    pub slots: SlotBits,
+    /// Which primaries of the present generation it last said that it has heard, and when that was asked.
+    pub heard: Option<(u32, Instant)>,
     /// The boot of its machine when operations could last be sent to it.
     pub relied_on_boot: Option<BootId>,
     /// The latest moment of asking for which it has confirmed the generation.
     pub confirmed: Option<Instant>,
     /// A ping that is not answered.
     pub ping: Option<(u64, Instant)>,
+    /// It has refused something: it is not asked again before the coordinator has told the newest view.
+    pub has_refused: bool,
     /// It came back with a new boot and may lack acknowledged writes (W5).
     pub lost: bool,
     /// It stays although it has restarted: the last write before that. When it has settled, so has all
@@ -189,10 +193,12 @@ impl<P: Payload> Primary<P> {
                     life: None,
                     doubted_lives: Vec::new(),
                     is_old_copy: false,
-                    open_slots: 0,
+                    slots: SlotBits::default(),
+                    heard: None,
                     relied_on_boot: None,
                     confirmed: None,
                     ping: None,
+                    has_refused: false,
                     lost: false,
                     renewed_at: None,
                     late: false,

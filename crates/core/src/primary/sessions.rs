@@ -6,7 +6,7 @@ use super::peers::{Peer, PeerLink};
 use super::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::lives::Lives;
-use crate::message::{Message, Opener, ReplicaReport};
+use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaState, View};
@@ -27,6 +27,7 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = wanted else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
+        peer.has_refused = false;
         peer.last_session = peer.last_session.next();
         peer.link = PeerLink::Opening(link, cx.now);
         self.links.insert(link, replica);
@@ -113,7 +114,7 @@ impl<P: Payload> Primary<P> {
         }
         peer.life = Some((report.incarnation, report.boot));
         peer.is_old_copy = report.is_old_copy;
-        peer.open_slots = report.open_slots;
+        peer.slots = report.slots;
         peer.link = PeerLink::Open(link);
         peer.opened_at = cx.now;
         peer.late = false;
@@ -222,7 +223,10 @@ impl<P: Payload> Primary<P> {
         let Some((incarnation, boot)) = peer.life else { return };
         // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
         let has_rebooted = peer.relied_on_boot != Some(boot) || peer.has_failed_flush;
-        let may_have_lost = is_old_copy || has_rebooted && self.acknowledged > self.flushed;
+        // What other primaries have had acknowledged is not known here.
+        let is_shared = self.view.as_ref().is_some_and(|view| view.primaries.len() > 1);
+        let is_unflushed = is_shared || self.acknowledged > self.flushed;
+        let may_have_lost = is_old_copy || has_rebooted && is_unflushed;
         if !may_have_lost {
             self.forget_life(replica, has_rebooted);
             if has_rebooted {
@@ -330,13 +334,16 @@ impl<P: Payload> Primary<P> {
         let generation = self.generation();
         let number = self.next_number();
         let adopting = self.unadopted.contains(&replica);
+        let is_unsure =
+            self.peers.get(&replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let is_down = peer.open_link().is_none();
         peer.late = is_late && !is_down;
         let silent = peer.confirmed.is_none_or(|at| cx.now.since(at) >= settings.lease / 4);
         if let Some(link) = peer.ready_link()
-            && silent
+            && (silent || is_unsure)
             && peer.ping.is_none()
+            && !peer.has_refused
             && !adopting
         {
             peer.ping = Some((number, cx.now));
@@ -376,7 +383,9 @@ impl<P: Payload> Primary<P> {
     /// lease of the primary before.
     pub(super) fn adoption_deadline(&self) -> core::time::Duration {
         let settings = &self.config.settings;
-        let patience = if self.is_takeover {
+        // With several primaries, for that of one of the others.
+        let has_others = self.view.as_ref().is_some_and(|view| view.primaries.len() > 1);
+        let patience = if self.is_takeover || has_others {
             settings.lease + settings.lease_margin
         } else {
             core::time::Duration::ZERO
@@ -389,15 +398,16 @@ impl<P: Payload> Primary<P> {
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
         (generation, number): (Generation, u64),
-        open_slots: u32,
+        slots: SlotBits,
     ) {
         let is_current = generation == self.generation();
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.open_slots = open_slots;
+        peer.slots = slots;
         if let Some((_, asked)) = peer.ping.filter(|(expected, _)| *expected == number) {
             peer.ping = None;
             if is_current {
                 peer.confirm(asked);
+                peer.heard = Some((slots.heard, asked));
                 self.confirmations_changed(cx);
             }
         }

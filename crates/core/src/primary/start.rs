@@ -16,12 +16,14 @@ use crate::view::{Cause, PrimaryRecord, Protocol, ReplicaRecord, ReplicaState, V
 /// What an attach has found so far.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    since: Instant,
+    pub since: Instant,
     /// When the present view was read.
     read_at: Option<Instant>,
-    reports: BTreeMap<ReplicaId, ReplicaReport>,
+    pub reports: BTreeMap<ReplicaId, ReplicaReport>,
     /// How often a replica turned out to have adopted a newer view than the one read.
     surprises: u32,
+    /// Whether the view is the first one of an era: of the primaries that it names none acts any more.
+    pub is_first_of_era: bool,
 }
 
 impl Gathering {
@@ -40,6 +42,7 @@ impl<P: Payload> Primary<P> {
             read_at: None,
             reports: BTreeMap::new(),
             surprises: 0,
+            is_first_of_era: false,
         });
         self.call_read(cx);
     }
@@ -53,6 +56,11 @@ impl<P: Payload> Primary<P> {
         if self.view.as_ref() != Some(&view) {
             self.end_doubt_of_lives();
             self.unadopted = view.unconfirmed().collect();
+            if let Phase::Starting(gathering) = &mut self.phase {
+                gathering.is_first_of_era = !self.unadopted.is_empty();
+                // A coordinator that goes on has forgotten nothing.
+                gathering.surprises = 0;
+            }
         }
         self.view = Some(view);
         self.update_peers(cx.now);
@@ -135,7 +143,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether an in-sync replica answers, and is the one that the view knows.
-    fn is_usable(&self, replica: ReplicaId) -> bool {
+    pub(super) fn is_usable(&self, replica: ReplicaId) -> bool {
         self.is_open(replica) && !self.is_old_copy(replica)
     }
 
@@ -163,6 +171,9 @@ impl<P: Payload> Primary<P> {
             let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync));
             let old = in_sync.into_iter().find(|id| self.is_old_copy(*id));
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::OldCopy));
+        }
+        if self.must_join(cx.now) {
+            return self.join(cx);
         }
         let Some(next) = self.inaugural_view() else { return };
         self.call_swap(cx, next);
@@ -199,21 +210,15 @@ impl<P: Payload> Primary<P> {
                 }
             }
         }
-        let slot = self.free_slot(next.intents.slots);
+        next.primaries.clear();
+        let slot = self.free_slot(&next);
         next.primaries = vec![PrimaryRecord { id: self.config.id, slot }];
         Some(next)
     }
 
-    /// The lowest slot in which no replica says that regions are open. If there is none, the lowest of
-    /// all: what a dead primary has left open there is resolved as it would be elsewhere.
-    fn free_slot(&self, slots: u8) -> u8 {
-        let open = self.peers.values().fold(0, |open, peer| open | peer.open_slots);
-        (0..slots).find(|slot| open & 1 << slot == 0).unwrap_or(0)
-    }
-
     /// Whether these slots are all that hold anything, as far as the replicas have told.
     pub(super) fn check_slots(&self, slots: u8) -> Result<(), ViewError> {
-        let open = self.peers.values().fold(0, |open, peer| open | peer.open_slots);
+        let open = self.peers.values().fold(0, |open, peer| open | peer.slots.open);
         match (slots..MOST_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
             Some(slot) => Err(ViewError::SlotOpen(slot)),
             None => Ok(()),

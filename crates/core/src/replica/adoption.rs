@@ -5,7 +5,7 @@
 //! either said that they know, or their lease is over; the view is durable in both superblocks;
 //! the answer.
 
-use super::sessions::LifeRecord;
+use super::sessions::{Confirmation, LifeRecord};
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
 use crate::lives::Lives;
@@ -134,25 +134,44 @@ impl<P: Payload> Replica<P> {
             }
             self.fence(cx);
         }
-        let Some(Adoption { phase: Phase::Fencing(until), .. }) = self.adoption else { return };
-        if cx.now >= until || self.unaware().next().is_none() {
+        if !matches!(self.adoption, Some(Adoption { phase: Phase::Fencing(_), .. })) {
+            return;
+        }
+        let until = self.fenced_until(cx.now);
+        if let Some(adoption) = &mut self.adoption {
+            adoption.phase = Phase::Fencing(until);
+        }
+        if cx.now >= until {
             self.save_view(cx);
         }
     }
 
+    /// When the last of those primaries may be heard no more that do not know of the pending view.
+    fn fenced_until(&self, now: Instant) -> Instant {
+        let settings = &self.config.settings;
+        let patience = settings.lease + settings.lease_margin;
+        self.unaware().map(|(_, at)| at + patience).max().unwrap_or(now)
+    }
+
     /// Tells primaries that the new view may contradict, and computes how long they may be heard.
     fn fence(&mut self, cx: &mut Context<'_, P>) {
-        let settings = self.config.settings;
-        let patience = settings.lease + settings.lease_margin;
         let unaware: Vec<_> = self.unaware().collect();
-        let until = unaware.iter().map(|(_, at)| *at + patience).max().unwrap_or(cx.now);
+        let until = self.fenced_until(cx.now);
         let Some(adoption) = &mut self.adoption else { return };
         adoption.phase = Phase::Fencing(until);
         let generation = adoption.view.generation;
-        let links: Vec<_> = self
-            .open_primaries()
-            .filter(|(_, primary)| unaware.iter().any(|(other, _)| other == primary))
-            .collect();
+        // Of a shared volume the others go on: they are to hear of it as soon as may be.
+        let is_shared = adoption.view.is_shared();
+        let (adopter, confirmations) = (adoption.adopter, &self.confirmations);
+        let knows = |primary| {
+            let confirmation = confirmations.get(&primary);
+            primary == adopter || confirmation.is_some_and(|c| c.knows >= generation)
+        };
+        let is_told = |primary| {
+            unaware.iter().any(|(other, _)| *other == primary) || (is_shared && !knows(primary))
+        };
+        let links: Vec<_> =
+            self.open_primaries().filter(|(_, primary)| is_told(*primary)).collect();
         for (link, _) in links {
             cx.send(link, Message::Fenced { generation }, None);
         }
@@ -210,6 +229,12 @@ impl<P: Payload> Replica<P> {
         self.intents_follow(cx, &old);
         let view = &self.view;
         self.confirmations.retain(|primary, _| view.has_primary(*primary));
+        if view.is_shared() {
+            // Each of them is given the time to be heard.
+            for primary in &view.primaries {
+                self.confirmations.entry(primary.id).or_insert(Confirmation::at(cx.now));
+            }
+        }
         for link in adoption.reply_to {
             self.confirm(cx, link, Message::Adopted { generation }, None);
         }

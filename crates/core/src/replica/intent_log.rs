@@ -418,6 +418,13 @@ impl IntentLog {
         }
     }
 
+    /// These primaries have detached: every member has their writes, durably.
+    pub fn settle_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
+        self.settle(|pending| {
+            pending.up_to.take_if(|(primary, _)| is_gone(*primary));
+        });
+    }
+
     /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have lost, and
     /// what it has others may lack.
     pub fn begin_anew(&mut self) {

@@ -297,9 +297,18 @@ impl<P: Payload> Replica<P> {
         let before = old.replica(me).map(|(_, record)| *record);
         let begins_anew = record.state != ReplicaState::InSync
             && before.is_none_or(|before| before.since != record.since);
+        let became_in_sync = record.state == ReplicaState::InSync
+            && before.is_some_and(|before| before.state != ReplicaState::InSync);
+        let was_in_sync = record.state == ReplicaState::InSync && !became_in_sync;
         let view = &self.view;
-        self.intents.orphan(|primary| !view.has_primary(primary));
-        if begins_anew {
+        let is_gone = |primary| !view.has_primary(primary);
+        let others_go_on =
+            view.is_of_era(old) && old.primaries.iter().any(|primary| view.has_primary(primary.id));
+        let has_detached = was_in_sync && others_go_on && self.is_beside_in_sync();
+        if !has_detached {
+            self.intents.orphan(is_gone);
+        }
+        if begins_anew && !stays_member(old, view, &record) {
             self.intents.begin_anew();
         }
         // One that begins anew gets its own unsettled blocks from its source, which knows who else
@@ -309,16 +318,17 @@ impl<P: Payload> Replica<P> {
             .iter()
             .filter(|_| !begins_anew)
             .filter(|after| after.id != me && after.state != ReplicaState::InSync)
-            .filter(|after| left_between(old, after))
+            .filter(|after| left_between(old, after) && !stays_member(old, view, after))
             .map(|after| after.id)
             .collect();
         let touched = if left.is_empty() { BlockSet::default() } else { self.intents.touched() };
         for replica in left {
             self.missing.add(replica, &touched);
         }
-        let became_in_sync = record.state == ReplicaState::InSync
-            && before.is_some_and(|before| before.state != ReplicaState::InSync);
-        let was_in_sync = record.state == ReplicaState::InSync && !became_in_sync;
+        if has_detached {
+            // Else only one would be in-sync. Before it detached all was written, and flushed.
+            self.intents.settle_gone(is_gone);
+        }
         if was_in_sync && self.view.primaries.is_empty() {
             self.intents.settle_all();
         } else if became_in_sync && self.has_rebuilt() && self.is_beside_in_sync() {
@@ -384,6 +394,18 @@ impl<P: Payload> Replica<P> {
         let block = u64::from(BLOCK);
         blocks.start * block..(blocks.end * block).min(self.size())
     }
+}
+
+/// Whether a replica rebuilds because one of several primaries has died, and has got all writes of the others
+/// without a break: it lacks only what is open in the slot of the dead one.
+fn stays_member(old: &View, new: &View, after: &ReplicaRecord) -> bool {
+    let Some((_, before)) = old.replica(after.id) else { return false };
+    let ceased_here =
+        after.missing_since == Some(after.since) && before.incarnation == after.incarnation;
+    before.state == ReplicaState::InSync
+        && after.state == ReplicaState::Rebuilding
+        && ceased_here
+        && old.primaries.iter().any(|primary| new.has_primary(primary.id))
 }
 
 /// Whether a replica that is not in-sync now was a member in an older view, and not without a break.

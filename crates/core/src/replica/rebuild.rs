@@ -23,7 +23,7 @@ use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::settings::BLOCK;
 use crate::time::Instant;
-use crate::view::{RebuildLimit, ReplicaState, View};
+use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState, View};
 use core::time::Duration;
 
 /// Pause before a region or a source is tried again.
@@ -87,8 +87,12 @@ enum Phase {
 fn misses_more(id: ReplicaId, old: &View, new: &View) -> bool {
     let Some((mirror, _)) = new.replica(id) else { return false };
     new.mirrors[mirror].replicas.iter().any(|record| {
-        let before = old.replica(record.id).and_then(|(_, record)| record.missing_since);
-        record.missing_since.is_some() && record.missing_since != before
+        let before = old.replica(record.id).map(|(_, record)| *record);
+        let has_left = |before: ReplicaRecord| {
+            let was_member = before.state.takes_writes() && before.since != record.since;
+            was_member || before.missing_since != record.missing_since
+        };
+        record.missing_since.is_some() && before.is_none_or(has_left)
     })
 }
 

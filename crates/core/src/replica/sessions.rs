@@ -5,7 +5,7 @@ use core::iter;
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
 use crate::lives::Lives;
-use crate::message::{Message, Opener, ReplicaReport};
+use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::View;
@@ -97,7 +97,7 @@ impl<P: Payload> Replica<P> {
     fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
         let Asked { session, opener, named } = asked;
         self.sessions.insert(link, Session::Open(session, opener));
-        let report = self.report(&named);
+        let report = self.report(&named, cx.now);
         cx.send(link, Message::SessionOpened { session, report }, None);
         if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
             let (generation, failure) = (self.view.generation, error.into());
@@ -148,7 +148,7 @@ impl<P: Payload> Replica<P> {
         self.operations.values().any(|operation| operation.origin.opener() == Some(opener))
     }
 
-    fn report(&self, named: &Lives) -> ReplicaReport {
+    fn report(&self, named: &Lives, now: Instant) -> ReplicaReport {
         ReplicaReport {
             replica: self.config.id,
             incarnation: self.config.incarnation,
@@ -158,8 +158,20 @@ impl<P: Payload> Replica<P> {
             lineage: self.view.lineage,
             size: self.size(),
             state: self.state(),
-            open_slots: self.intents.open_slots(),
+            slots: self.slot_bits(now),
         }
+    }
+
+    fn slot_bits(&self, now: Instant) -> SlotBits {
+        let settings = &self.config.settings;
+        let patience = settings.lease + settings.lease_margin;
+        let is_heard = |id| {
+            let confirmation = self.confirmations.get(&id);
+            confirmation.is_some_and(|confirmation| now.since(confirmation.at) < patience)
+        };
+        let heard = self.view.primaries.iter().filter(|primary| is_heard(primary.id));
+        let heard = heard.fold(0, |bits, primary| bits | 1 << primary.slot);
+        SlotBits { open: self.intents.open_slots(), heard }
     }
 
     /// The opener of the open session on a link.
@@ -213,7 +225,9 @@ impl<P: Payload> Replica<P> {
         payload: Option<P>,
     ) {
         let Some(opener) = self.opener(link) else { return };
-        if let Opener::Primary(primary) = opener {
+        if let Opener::Primary(primary) = opener
+            && self.view.has_primary(primary)
+        {
             self.confirmations.entry(primary).or_insert(Confirmation::at(cx.now)).at = cx.now;
         }
         cx.send(link, message, payload);
@@ -245,8 +259,8 @@ impl<P: Payload> Replica<P> {
     ) {
         let in_view = self.primary_of(link).is_some_and(|p| self.view.has_primary(p));
         if in_view && self.is_current(generation) {
-            let open_slots = self.intents.open_slots();
-            self.confirm(cx, link, Message::Pong { generation, number, open_slots }, None);
+            let slots = self.slot_bits(cx.now);
+            self.confirm(cx, link, Message::Pong { generation, number, slots }, None);
         } else {
             self.refuse(cx, link, None);
         }

@@ -155,6 +155,12 @@ impl IntentSlots {
         self.last_of_earlier_lives.retain(|primary, _| !is_gone(*primary));
     }
 
+    /// See [`IntentLog::settle_gone`].
+    pub fn settle_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
+        self.logs.iter_mut().for_each(|log| log.settle_gone(&is_gone));
+        self.last_of_earlier_lives.retain(|primary, _| !is_gone(*primary));
+    }
+
     /// See [`IntentLog::begin_anew`].
     pub fn begin_anew(&mut self) {
         self.logs.iter_mut().for_each(IntentLog::begin_anew);

@@ -14,9 +14,11 @@ impl fmt::Display for ViewError {
             ),
             Self::WrongState(state) => write!(f, "the replica is {state}"),
             Self::WrongIncarnation => f.write_str("the replica restarted meanwhile"),
-            Self::TooManyPrimaries => {
-                write!(f, "the volume has {MOST_PRIMARIES} primaries, the most it may have")
-            }
+            Self::TooManyPrimaries => f.write_str("all slots of the volume are primaries'"),
+            Self::NotProtocolC => f.write_str(
+                "with more than one slot, for several primaries at once, a volume needs protocol C",
+            ),
+            Self::WrongSlots => write!(f, "a volume has 1 to {MOST_PRIMARIES} slots"),
             Self::UnknownMirror => f.write_str("the volume has no such mirror"),
             Self::TooManyReplicas => {
                 write!(f, "the mirror has {MOST_REPLICAS} replicas, the most it may have")

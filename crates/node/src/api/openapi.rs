@@ -17,6 +17,7 @@ use super::handlers::{disk, node, volume};
     paths(
         node::status,
         node::join,
+        node::rename_cluster,
         node::list,
         disk::list,
         disk::add,

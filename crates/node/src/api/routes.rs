@@ -6,6 +6,7 @@
 //! | GET | [`METRICS`] | | | Prometheus text |
 //! | GET | [`NODE`] | | | `NodeAnswer` |
 //! | POST | [`JOIN`] | `JoinRequest` | | `NodeAnswer` |
+//! | POST | [`RENAME_CLUSTER`] | `RenameClusterRequest` | | `DoneAnswer` |
 //! | GET | [`NODES`] | | | `NodesAnswer` |
 //! | GET | [`DISKS`] | | `DisksQuery` | `DisksAnswer` |
 //! | POST | [`DISKS`] | `AddDiskRequest` | | `DiskAnswer` |
@@ -33,6 +34,8 @@ pub const METRICS: &str = "/metrics";
 pub const NODE: &str = "/v1/node";
 /// Makes this node a member of a cluster.
 pub const JOIN: &str = "/v1/node/join";
+/// Gives the cluster another name.
+pub const RENAME_CLUSTER: &str = "/v1/cluster/rename";
 /// All nodes of the cluster.
 pub const NODES: &str = "/v1/nodes";
 /// Disks of this node or of all nodes.

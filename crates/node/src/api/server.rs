@@ -59,6 +59,7 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::METRICS, get(metrics::text))
         .route(routes::NODE, get(handlers::node::status))
         .route(routes::JOIN, post(handlers::node::join))
+        .route(routes::RENAME_CLUSTER, post(handlers::node::rename_cluster))
         .route(routes::NODES, get(handlers::node::list))
         .route(routes::DISKS, get(handlers::disk::list).post(handlers::disk::add))
         .route(routes::DISK, delete(handlers::disk::remove))

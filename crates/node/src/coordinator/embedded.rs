@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{CoordinatorId, NodeId, View, VolumeId};
@@ -37,7 +37,7 @@ pub struct Embedded {
 struct Inner {
     database: Database,
     id: CoordinatorId,
-    cluster: String,
+    cluster: RwLock<String>,
     here: NodeId,
     expiry: Duration,
     started: Instant,
@@ -88,10 +88,10 @@ impl Embedded {
     ///
     /// # Errors
     /// If it cannot be used, or belongs to another cluster.
-    pub fn open(path: &Path, cluster: &str, here: NodeId, expiry: Duration) -> Stored<Self> {
+    pub fn open(path: &Path, configured: &str, here: NodeId, expiry: Duration) -> Stored<Self> {
         let database = db(Database::create(path))?;
         let transaction = db(database.begin_write())?;
-        let id = {
+        let (id, cluster) = {
             let mut table = db(transaction.open_table(CLUSTER))?;
             for empty in [NODES, VOLUMES, VIEWS, drafts::DRAFTS] {
                 db(transaction.open_table(empty))?;
@@ -100,24 +100,31 @@ impl Embedded {
             for times in [DELETED, drafts::GIVEN_UP] {
                 db(transaction.open_table(times))?;
             }
-            let stored = db(table.get("id"))?.map(|v| v.value().to_owned());
-            let name = db(table.get("name"))?.map(|v| v.value().to_owned());
-            if let Some(stored) = name.filter(|name| name != cluster) {
-                return Err(EmbeddedError::OtherCluster { stored, configured: cluster.into() });
+            let get = |key| Stored::Ok(db(table.get(key))?.map(|v| v.value().to_owned()));
+            let (stored, name) = (get("id")?, get("name")?);
+            // Renamed since it was configured so; else it is another cluster's.
+            let is_renamed = get("configured")?.is_some_and(|before| before == configured);
+            let name = name.unwrap_or_else(|| configured.into());
+            if name != configured && !is_renamed {
+                return Err(EmbeddedError::OtherCluster {
+                    stored: name,
+                    configured: configured.into(),
+                });
             }
             let id = match stored {
                 Some(id) => id.parse().map_err(|_| EmbeddedError::Content(id))?,
                 None => CoordinatorId(random_u128()),
             };
             db(table.insert("id", id.to_string().as_str()))?;
-            db(table.insert("name", cluster))?;
-            id
+            db(table.insert("name", name.as_str()))?;
+            db(table.insert("configured", configured))?;
+            (id, name)
         };
         db(transaction.commit())?;
         let inner = Inner {
             database,
             id,
-            cluster: cluster.to_owned(),
+            cluster: RwLock::new(cluster),
             here,
             expiry,
             started: Instant::now(),
@@ -125,6 +132,12 @@ impl Embedded {
             revision: AtomicU64::new(1),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn cluster(&self) -> String {
+        self.inner.cluster()
     }
 
     /// Its identity.
@@ -142,6 +155,7 @@ impl Embedded {
         match request {
             Request::Register(node) => inner.register(&node),
             Request::Heartbeat { node } => Ok(inner.heartbeat(node)),
+            Request::Rename { name } => inner.rename(&name),
             Request::Nodes => inner.nodes(),
             Request::Volumes => inner.volumes(),
             Request::Read { volume } => inner.read(&volume),
@@ -179,10 +193,24 @@ impl Coordinator for Embedded {
 }
 
 impl Inner {
+    fn cluster(&self) -> String {
+        self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn rename(&self, name: &str) -> Stored<Answer> {
+        let answer = self.change(|transaction| {
+            db(db(transaction.open_table(CLUSTER))?.insert("name", name))?;
+            Ok(Answer::Done)
+        })?;
+        name.clone_into(&mut self.cluster.write().unwrap_or_else(PoisonError::into_inner));
+        Ok(answer)
+    }
+
     fn heartbeat(&self, node: String) -> Answer {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.insert(node, (Instant::now(), unix_seconds()));
-        Answer::Heard { revision: self.revision.load(Ordering::Relaxed) }
+        let cluster = Some(self.cluster());
+        Answer::Heard { revision: self.revision.load(Ordering::Relaxed), cluster }
     }
 
     /// Whether a node may still be alive: heard of, or the coordinator started, within the expiry
@@ -217,7 +245,7 @@ impl Inner {
                 }
             }
             db(nodes.insert(node.id.as_str(), text(node)?.as_slice()))?;
-            let (coordinator, cluster) = (self.id.to_string(), self.cluster.clone());
+            let (coordinator, cluster) = (self.id.to_string(), self.cluster());
             Ok(Answer::Registered { coordinator, cluster })
         })?;
         if matches!(answer, Answer::Registered { .. }) {

@@ -24,7 +24,7 @@ pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
         protocol: status::protocol(view.protocol),
-        bitmap: view.bitmap.to_string(),
+        bitmap: if view.is_shared() { "clustered".into() } else { view.bitmap.to_string() },
         primaries: view.primaries.iter().map(|primary| primary.id.node.to_string()).collect(),
         mirrors: view.mirrors.iter().map(|mirror| members(&mirror.replicas)).collect(),
     }

@@ -87,7 +87,7 @@ pub async fn connect(
         authentication,
         node: credentials.node,
         node_name: credentials.name.clone(),
-        cluster: credentials.cluster.clone(),
+        cluster: credentials.cluster.get(),
         nonce: nonce(),
         software: String::new(),
     }
@@ -129,18 +129,20 @@ pub async fn connect(
     Ok(answer.node)
 }
 
-/// The listening side. `admit` says whether the purpose can be served.
+/// The listening side. `is_member` says whether a node belongs to the cluster, which may have been renamed
+/// since one of the two last heard of it; `admit`, whether the purpose can be served.
 ///
 /// # Errors
 /// If the guest is refused (it has been told why), or speaks something else.
 pub async fn accept(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     credentials: &Credentials,
+    is_member: impl FnOnce(NodeId) -> bool,
     admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
 ) -> Result<Guest, HelloError> {
     let hello_bytes = read_part(stream).await?;
     let hello = Hello::decode(&hello_bytes).map_err(broken)?;
-    let outcome = judge(&hello, credentials).and_then(|version| {
+    let outcome = judge(&hello, credentials, is_member).and_then(|version| {
         // Without a key there is nothing left to prove; with one, the purpose is looked at only
         // after the proof, so that strangers learn nothing.
         if credentials.key.is_none() {
@@ -196,12 +198,17 @@ fn admit_version<F: FnOnce(&Hello) -> Result<(), Refusal>>(
     admit(hello).map(|()| (version, None))
 }
 
-fn judge(hello: &Hello, credentials: &Credentials) -> Result<u16, Refusal> {
+fn judge(
+    hello: &Hello,
+    credentials: &Credentials,
+    is_member: impl FnOnce(NodeId) -> bool,
+) -> Result<u16, Refusal> {
     let refuse = |reason, text| Err(Refusal { reason, text });
-    if hello.cluster != credentials.cluster {
+    let cluster = credentials.cluster.get();
+    if hello.cluster != cluster && !is_member(hello.node) {
         let text = format!(
             "node {} belongs to cluster {:?}, and you to {:?}: check the address, or the key `cluster`",
-            credentials.name, credentials.cluster, hello.cluster
+            credentials.name, cluster, hello.cluster
         );
         return refuse(Reason::Cluster, text);
     }

@@ -122,7 +122,8 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest),
         other => other,
     };
     let admit = |hello: &Hello| admit(hello, node);
-    let guest = hello::accept(&mut stream, &node.credentials, admit).await;
+    let is_member = |other| node.coordinator.node(other).is_some();
+    let guest = hello::accept(&mut stream, &node.credentials, is_member, admit).await;
     guest.map(|guest| (stream, guest)).map_err(|e| e.to_string())
 }
 

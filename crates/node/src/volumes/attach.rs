@@ -8,7 +8,7 @@ use evenkeel_core::primary::{Command, EndReason, PrimaryConfig};
 use evenkeel_core::{Incarnation, NoDataPolicy, PrimaryId};
 use hyper::Method;
 
-use super::lookup::{Found, find, life, moved, named, primary_elsewhere};
+use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
 use super::{Attached, Device, FILE, Phase, Wanted, WantedNbd, export, lock, status, words};
 use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
@@ -187,10 +187,11 @@ pub(super) fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> 
     }
 }
 
-/// A volume has one primary. One on a dead node is taken over, one that may be alive is not.
+/// A volume that is not shared has one primary. One on a dead node is taken over, one that may be alive is
+/// not. Of a shared one the replicas tell whether others run it: then this one joins them.
 fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
     let elsewhere = found.view.primaries.iter().filter(|p| p.id.node != node.identity.node);
-    for primary in elsewhere {
+    for primary in elsewhere.filter(|_| !found.view.is_shared()) {
         let alive = node.coordinator.node(primary.id.node).is_none_or(|life| life.may_live);
         let name = node.coordinator.node_ref(primary.id.node).name;
         if alive {
@@ -358,6 +359,13 @@ async fn detach_there(
     };
     if let Some(wanted) = wanted {
         return Ok(wanted);
+    }
+    let nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
+    if nodes.len() > 1 && !forwarded {
+        let names: Vec<_> = nodes.iter().map(|id| node.coordinator.node_ref(*id).name).collect();
+        let why = format!("it is attached on {}", names.join(", "));
+        let advice = "Say where to detach it: `evenkeel detach NAME --node NODE`";
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     }
     match primary_elsewhere(node, &found.view) {
         Some(_) if forwarded => Err(moved(what)),

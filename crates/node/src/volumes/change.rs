@@ -85,18 +85,22 @@ fn wanted(
     found: &Found,
     what: &str,
 ) -> Result<Vec<(Change, String)>, ApiError> {
-    let sizes =
-        Layout { region: request.region_size, places: request.open_regions, slots: request.slots };
-    let layout = match sizes == Layout::default() {
-        true => None,
-        false => Some(layout(found.view.intents, sizes, found.view.replica_size(), what)?),
+    let present = found.view.intents;
+    let (bitmap, slots) = sharing(request.bitmap, request.primaries, present.slots, what)?;
+    let sizes = Layout { region: request.region_size, places: request.open_regions, slots };
+    let layout = match request.region_size.is_some() || request.open_regions.is_some() {
+        true => Some(layout(present, sizes, found.view.replica_size(), what)?),
+        false => None,
     };
-    let changes = [
-        request.protocol.map(protocol),
-        request.bitmap.map(bitmap),
-        layout.map(intents),
-        request.rebuild.map(rebuild_rate),
-    ];
+    let bitmap = bitmap.unwrap_or(found.view.bitmap);
+    let shares = bitmap != found.view.bitmap || slots != present.slots;
+    let shared = || (Change::Bitmap { bitmap, slots }, shared(bitmap, slots));
+    // Protocols A and B are for one primary.
+    let (before, after) = match slots {
+        1 => (shares.then(shared), request.protocol.map(protocol)),
+        _ => (request.protocol.map(protocol), shares.then(shared)),
+    };
+    let changes = [before, after, layout.map(intents), request.rebuild.map(rebuild_rate)];
     Ok(changes.into_iter().flatten().collect())
 }
 
@@ -116,12 +120,51 @@ fn protocol(protocol: VolumeProtocol) -> (Change, String) {
     (Change::Protocol(wanted), told)
 }
 
-fn bitmap(bitmap: VolumeBitmap) -> (Change, String) {
-    let wanted = match bitmap {
-        VolumeBitmap::None => Bitmap::None,
-        VolumeBitmap::Internal => Bitmap::Internal,
-    };
-    (Change::Bitmap(wanted), format!("its bitmap is {wanted} from now on"))
+/// Slots of a clustered bitmap, if nobody says how many.
+const CLUSTERED: u8 = 4;
+
+/// The bitmap and the number of slots that somebody wants who says so much of both, where there are
+/// `present` slots now: several with a clustered bitmap, and only with that.
+///
+/// # Errors
+/// If the two contradict each other.
+pub(super) fn sharing(
+    bitmap: Option<VolumeBitmap>,
+    primaries: Option<u8>,
+    present: u8,
+    what: &str,
+) -> Result<(Option<Bitmap>, u8), ApiError> {
+    let refused =
+        |why: &str, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    match (bitmap, primaries) {
+        (None, None) => Ok((None, present)),
+        (None, Some(1)) => Ok((None, 1)),
+        (Some(VolumeBitmap::Clustered), Some(1)) => refused(
+            "a clustered bitmap is for several primaries",
+            "Choose a bitmap of internal, or more primaries",
+        ),
+        (Some(VolumeBitmap::None), Some(2..)) => refused(
+            "several primaries need a clustered bitmap, by which each tells what its writes left undone",
+            "Choose a bitmap of clustered, or one primary",
+        ),
+        (Some(VolumeBitmap::None), _) => Ok((Some(Bitmap::None), 1)),
+        (Some(VolumeBitmap::Internal), None) => Ok((Some(Bitmap::Internal), 1)),
+        (Some(VolumeBitmap::Clustered), None) => {
+            Ok((Some(Bitmap::Internal), if present > 1 { present } else { CLUSTERED }))
+        }
+        (_, Some(slots)) => Ok((Some(Bitmap::Internal), slots)),
+    }
+}
+
+fn shared(bitmap: Bitmap, slots: u8) -> String {
+    match slots {
+        1 => {
+            format!("its bitmap is {bitmap}, and it is attached on one node at a time from now on")
+        }
+        _ => format!(
+            "its bitmap is clustered, and it may be attached on {slots} nodes at once from now on"
+        ),
+    }
 }
 
 fn intents(layout: IntentLayout) -> (Change, String) {
@@ -144,11 +187,11 @@ fn rebuild_rate(rate: RebuildRate) -> (Change, String) {
 }
 
 /// What of the intent logs is to be otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub region: Option<u64>,
     pub places: Option<u16>,
-    pub slots: Option<u8>,
+    pub slots: u8,
 }
 
 /// A layout that differs from the present one as is wanted.
@@ -164,9 +207,9 @@ pub(super) fn layout(
     let layout = IntentLayout {
         region: wanted.region.unwrap_or(present.region),
         places: wanted.places.unwrap_or(present.places),
-        slots: wanted.slots.unwrap_or(present.slots),
+        slots: wanted.slots,
     };
-    let advice = "Choose other values for --region-size, --open-regions and --slots";
+    let advice = "Choose other values for --region-size, --open-regions and --primaries";
     let refused =
         |error: LayoutError| ApiError::new(ErrorCode::BadRequest, what, error.to_string(), advice);
     layout.check(size).map_err(refused)?;

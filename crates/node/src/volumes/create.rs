@@ -161,8 +161,12 @@ fn intents(
 ) -> Result<IntentLayout, ApiError> {
     let size = stripe::replica_size(geometry, request.stripe);
     let present = IntentLayout::for_size(size);
-    let wanted =
-        Layout { region: request.region_size, places: request.open_regions, slots: request.slots };
+    let (_, slots) = super::change::sharing(Some(request.bitmap), request.primaries, 1, what)?;
+    if slots > 1 && request.protocol != VolumeProtocol::C {
+        let why = "with more than one primary at once a volume needs protocol C";
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, "Leave --protocol away"));
+    }
+    let wanted = Layout { region: request.region_size, places: request.open_regions, slots };
     super::change::layout(present, wanted, size, what)
 }
 
@@ -208,7 +212,7 @@ fn first_view(
         },
         bitmap: match request.bitmap {
             VolumeBitmap::None => Bitmap::None,
-            VolumeBitmap::Internal => Bitmap::Internal,
+            VolumeBitmap::Internal | VolumeBitmap::Clustered => Bitmap::Internal,
         },
         intents: intents(request, geometry, what)?,
         rebuild_limit: RebuildLimit::default(),

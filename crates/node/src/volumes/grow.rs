@@ -58,11 +58,22 @@ pub(super) async fn grow(
     if size > old.size {
         view_change::carry_out(node, found, Command::Grow(size), what).await?;
     }
+    let _changing = node.volumes.change(volume).await;
     match node.volumes.get(volume) {
         Some(attached) if attached.size() < size => {
             show(node, &attached, size, what).await.map(Some)
         }
         _ => Ok((size > old.size).then(|| format!("it has {size} bytes now"))),
+    }
+}
+
+/// An attached volume has become larger, by whomever: shows that to those who use it here.
+pub(super) async fn follow(node: &Arc<Node>, attached: &Attached, size: u64) {
+    let _changing = node.volumes.change(attached.id).await;
+    if attached.size() < size
+        && let Err(error) = show(node, attached, size, "cannot show the new size").await
+    {
+        node.warn(error.to_string());
     }
 }
 

@@ -58,9 +58,18 @@ pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
     )
 }
 
-/// Another node on which the volume is attached, if it is: the first primary of its view.
+/// Another node on which the volume is attached, if it is: the first primary of its view whose node may
+/// be alive, or the first of all.
 pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
-    view.primaries.iter().map(|p| p.id.node).find(|id| *id != node.identity.node)
+    let elsewhere = || primaries_elsewhere(node, view);
+    let may_live = |id: &NodeId| node.coordinator.node(*id).is_some_and(|life| life.may_live);
+    elsewhere().find(may_live).or_else(|| elsewhere().next())
+}
+
+/// The other nodes on which the volume is attached.
+pub(super) fn primaries_elsewhere(node: &Node, view: &View) -> impl Iterator<Item = NodeId> {
+    let here = node.identity.node;
+    view.primaries.iter().map(|primary| primary.id.node).filter(move |id| *id != here)
 }
 
 /// The node that has to carry out what is asked of a volume: where it is attached, if that is not

@@ -18,7 +18,7 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
+use crate::coordinator::{Answer, NodeLife, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
 
 /// The longest that a question for the status waits.
@@ -34,8 +34,9 @@ pub(crate) const fn protocol(protocol: Protocol) -> VolumeProtocol {
     }
 }
 
-const fn bitmap(bitmap: Bitmap) -> VolumeBitmap {
-    match bitmap {
+const fn bitmap(view: &View) -> VolumeBitmap {
+    match view.bitmap {
+        _ if view.is_shared() => VolumeBitmap::Clustered,
         Bitmap::None => VolumeBitmap::None,
         Bitmap::Internal => VolumeBitmap::Internal,
     }
@@ -146,19 +147,30 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
         return status;
     }
     let elsewhere = primary_elsewhere(node, &found.view).filter(|_| !forwarded);
-    if let Some(life) = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|l| l.may_live) {
-        let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
-        let deadline = cluster::QUESTION;
-        let answer =
-            cluster::forward::<(), VolumeAnswer>(node, &life, Method::GET, &path, None, deadline);
-        if let Ok(mut answer) = answer.await {
-            for primary in &mut answer.volume.primaries {
-                primary.here = false;
-            }
-            return answer.volume;
-        }
+    let life = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|life| life.may_live);
+    if let Some(life) = life
+        && let Some(status) = told_by(node, &life, &found.stored.record.id).await
+    {
+        return status;
     }
     of_view(node, &found.stored, &found.view)
+}
+
+/// From the primary on another node, if it answers.
+pub(super) async fn told_by(
+    node: &Arc<Node>,
+    life: &NodeLife,
+    volume: &str,
+) -> Option<VolumeStatus> {
+    let path = routes::fill(routes::VOLUME, &[volume]);
+    let deadline = cluster::QUESTION;
+    let answer =
+        cluster::forward::<(), VolumeAnswer>(node, life, Method::GET, &path, None, deadline);
+    let mut status = answer.await.ok()?.volume;
+    for primary in &mut status.primaries {
+        primary.here = false;
+    }
+    Some(status)
 }
 
 /// From the coordinator's view alone.
@@ -222,7 +234,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
         protocol: protocol(view.protocol),
-        bitmap: bitmap(view.bitmap),
+        bitmap: bitmap(view),
         region_size: view.intents.region,
         open_regions: view.intents.places,
         slots: view.intents.slots,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use evenkeel_core::{NodeId, View, VolumeId};
 use hyper::Method;
 
-use super::lookup::{find, moved, unexpected};
+use super::lookup::{self, Found, find, moved, unexpected};
 use super::{attach, status, sweep};
 use crate::api::handlers::peer::SWEEP;
-use crate::api::types::{DetachRequest, StopAnswer, VERSION, VolumeState};
+use crate::api::types::{DetachRequest, StopAnswer, VERSION};
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
@@ -26,7 +26,7 @@ pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError
     let mut warnings = Vec::new();
     let mut message = format!("volume {name} is stopped already");
     if !found.stored.record.stopped {
-        detach(node, &id.to_string(), &what, &mut warnings).await?;
+        detach(node, &found, &what, &mut warnings).await?;
         let _changing = node.volumes.change(id).await;
         set(node, id, true, &what).await?;
         message =
@@ -43,26 +43,32 @@ pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError
 /// Detaches it wherever it is attached, unless somebody uses it.
 async fn detach(
     node: &Arc<Node>,
-    volume: &str,
+    found: &Found,
     what: &str,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    let status = status::one(node, volume, false).await?;
-    let clients: usize = status.exports.iter().map(|export| export.clients).sum();
+    let volume = found.view.volume.to_string();
+    let mut attached = vec![status::one(node, &volume, false).await?];
+    for other in lookup::primaries_elsewhere(node, &found.view) {
+        if let Some(life) = node.coordinator.node(other).filter(|life| life.may_live) {
+            attached.extend(status::told_by(node, &life, &volume).await);
+        }
+    }
+    let exports = attached.iter().flat_map(|status| &status.exports);
+    let clients: usize = exports.map(|export| export.clients).sum();
     if clients > 0 {
         let why = format!("{clients} client(s) use its export");
         let advice = "Disconnect them, or end the export by `evenkeel unexport`; then stop it";
         return Err(ApiError::new(ErrorCode::DeviceBusy, what, why, advice));
     }
-    if status.state == VolumeState::Detached || status.state == VolumeState::Stopped {
-        return Ok(());
-    }
-    let detached = attach::detach(node, volume, DetachRequest::default(), false).await;
-    match detached {
-        Ok(answer) if !answer.clean => warnings.push(answer.message),
-        Ok(_) => {}
-        Err(e) if e.code == ErrorCode::NotAttached && status.primaries.is_empty() => {}
-        Err(e) => return Err(ApiError { what: what.to_owned(), ..e }),
+    for primary in found.view.primaries.iter().map(|primary| primary.id.node) {
+        let name = node.coordinator.node_ref(primary).name;
+        let request = DetachRequest { node: Some(name) };
+        match attach::detach(node, &volume, request, false).await {
+            Ok(answer) if !answer.clean => warnings.push(answer.message),
+            Ok(_) => {}
+            Err(e) => return Err(ApiError { what: what.to_owned(), ..e }),
+        }
     }
     Ok(())
 }

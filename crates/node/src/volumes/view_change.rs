@@ -48,6 +48,12 @@ async fn by_primary(
             "Start the coordinator's node, or repair the network to it",
         )),
         Ok(Err(CommandError::GivenUp)) => Err(given_up(what)),
+        Ok(Err(CommandError::Shared)) => Err(ApiError::new(
+            ErrorCode::WrongState,
+            what,
+            "the volume has slots for several primaries, whose writes one of them can't hold back",
+            "Detach it everywhere but here, and give it one slot: `evenkeel volume change NAME --primaries 1`",
+        )),
         Ok(Err(CommandError::Ended)) => Err(moved(what)),
         Err(_) => Err(ApiError::new(
             ErrorCode::TimedOut,
@@ -95,6 +101,11 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
             ErrorCode::WrongState,
             "Keep more slots, or wait until what is open there is resynchronised; a primary gives its slot back by `evenkeel detach`",
         ),
+        ViewError::NotProtocolC => (
+            ErrorCode::WrongState,
+            "Use protocol C (`evenkeel volume change NAME --protocol C`), or one slot",
+        ),
+        ViewError::WrongSlots => (ErrorCode::BadRequest, "Choose another number of primaries"),
         _ => (ErrorCode::WrongState, "See `evenkeel volume status`"),
     };
     ApiError::new(code, what, error.to_string(), action)

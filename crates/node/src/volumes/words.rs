@@ -23,7 +23,10 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
             place(*absent)
         ),
         Note::Admitted(replica) => format!("the replica on {} rebuilds", place(*replica)),
-        Note::Completed(replica) => format!("the replica on {} is in-sync again", place(*replica)),
+        Note::Completed { replica, copied } => {
+            let place = place(*replica);
+            format!("the replica on {place} is in-sync again: {} KiB were copied", copied >> 10)
+        }
         Note::Suspended(Waiting::Start) => "requests wait for the attach to finish".into(),
         Note::Suspended(Waiting::Replica(mirror)) => {
             format!("requests wait for an in-sync replica of mirror {mirror}: none answers")
@@ -46,11 +49,31 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
         Note::Verified { different, damaged, unreadable } => format!(
             "a verify found {different} bytes that differ between replicas, {damaged} that contradict their checksums, and {unreadable} that could not be read"
         ),
+        Note::Grown(size) => format!("it has {size} bytes now"),
         Note::Resumed => "requests go on".into(),
         Note::OtherLineage(replica) => format!(
             "the replica on {} holds data of another lineage and is left alone",
             place(*replica)
         ),
+    }
+}
+
+/// The replica of the volume that a note is about.
+pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
+    match note {
+        Note::Left(replica, _)
+        | Note::StandsIn(replica, _)
+        | Note::Admitted(replica)
+        | Note::Completed { replica, .. }
+        | Note::OtherLineage(replica)
+        | Note::Lagging { replica, .. } => Some(*replica),
+        Note::Serving(_)
+        | Note::Removed(..)
+        | Note::Grown(_)
+        | Note::Suspended(_)
+        | Note::Resumed
+        | Note::Rewritten { .. }
+        | Note::Verified { .. } => None,
     }
 }
 
@@ -80,6 +103,13 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
                 place(replica)
             );
         }
+        EndReason::NotReached(replica) => {
+            return format!(
+                "the volume is attached elsewhere, and the replica on {}, which is in-sync, does not answer here",
+                place(replica)
+            );
+        }
+        EndReason::TooManyPrimaries => "the volume is attached on as many nodes as it may be",
         EndReason::LostWrites => {
             "the last in-sync replica's machine restarted and lost writes that were not flushed"
         }
@@ -112,6 +142,14 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         EndReason::Unconfirmed(_) => (
             ErrorCode::Incomplete,
             "Start its node and attach again; if it has gone on elsewhere, or its disk is lost: `evenkeel volume assemble`, with `--keep` or `--force`",
+        ),
+        EndReason::NotReached(_) => (
+            ErrorCode::NoData,
+            "Repair the network between that node and this one, or have the replica leave: `evenkeel replica fail`",
+        ),
+        EndReason::TooManyPrimaries => (
+            ErrorCode::AttachedElsewhere,
+            "Detach it on another node, or permit more: `evenkeel volume change NAME --primaries 8`",
         ),
         EndReason::LostWrites => {
             (ErrorCode::WrongState, "Attach it again, and check the filesystem on it")

@@ -12,6 +12,7 @@ use evenkeel_format::Superblock;
 use super::{Cluster, Event};
 use crate::coordinator::Database;
 use crate::marks::Mark;
+use crate::oracles::minimal::Primaries;
 use crate::oracles::{lines, views};
 use crate::payload::SECTOR;
 use crate::queue::Time;
@@ -367,7 +368,7 @@ impl Cluster {
         }
         let in_sync = states.iter().map(|state| *state == Some(ReplicaState::InSync));
         let all: Vec<_> = mirrors.into_iter().zip(in_sync).collect();
-        self.minimal.committed(&all, true);
+        self.minimal.committed(&all, Primaries { present: &[], are_others: true });
         self.sectors = (view.geometry.size / u64::from(SECTOR)) as u32;
         self.coordinator.assembled(view.clone());
         self.open_replicas();

@@ -71,6 +71,7 @@ impl Cluster {
         };
         let committed = matches!(answer, CoordinatorAnswer::Committed);
         if committed {
+            self.judge_primaries(primary, &before);
             self.committed(primary, &before);
         } else if matches!(question, Question::Swap(_)) {
             self.marks.reach(Mark::SwapLost);
@@ -105,15 +106,12 @@ impl Cluster {
         if self.primaries[primary].served {
             self.marks.reach(Mark::ViewChanged);
         }
-        if !before.primaries.is_empty() && before.primaries != view.primaries {
-            self.marks.reach(Mark::TakenOver);
-        }
         let is_in_sync = |slot: &ReplicaSlot| {
             let record = view.replica(slot.id);
             record.is_some_and(|(_, record)| record.state == ReplicaState::InSync)
         };
         let states: Vec<_> = self.replicas.iter().map(|r| (r.mirror, is_in_sync(r))).collect();
-        self.minimal.committed(&states, before.primaries != view.primaries);
+        self.note_primaries(&states, before);
         for (_, record) in view.replicas() {
             let old = before.replica(record.id).map(|(_, old)| old.state);
             self.mark_change(old, record);

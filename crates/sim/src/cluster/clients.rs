@@ -83,7 +83,11 @@ impl Cluster {
     }
 
     fn issue_write(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
+        if self.is_locked(primary, first, count) {
+            return self.issue_read(primary, first, count);
+        }
         let write = self.lines.next_number();
+        self.begins_to_change(primary, (write, first, count));
         let (offset, _) = bytes(first, count);
         let payload = Sectors::new((first..first + count).map(|sector| stamp(write, sector)));
         self.lines.begin(first, count, false, primary, self.moment + 1);
@@ -92,9 +96,13 @@ impl Cluster {
     }
 
     fn issue_zero(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
-        let write = self.lines.next_number();
         let all = self.random.chance(50);
         let (first, count) = if all { (0, self.sectors) } else { (first, count) };
+        if self.is_locked(primary, first, count) {
+            return self.request(primary, Kind::Flush, Operation::Flush);
+        }
+        let write = self.lines.next_number();
+        self.begins_to_change(primary, (write, first, count));
         let (offset, length) = bytes(first, count);
         self.lines.begin(first, count, true, primary, self.moment + 1);
         let unmap = self.random.chance(500);
@@ -180,7 +188,11 @@ impl Cluster {
                 // One that was replaced does not know how large the volume has become.
                 let is_newest = self.serving_primary() == Some(primary)
                     && self.era_of(primary) == Some(lines::era(self.coordinator.newest()));
-                if error == RequestError::Invalid && (is_newest || !self.has_grown()) {
+                let knows_newest =
+                    !self.coordinator.newest().is_shared() || self.knows_newest(primary);
+                if error == RequestError::Invalid
+                    && ((is_newest && knows_newest) || !self.has_grown())
+                {
                     self.fail(
                         "internal",
                         format!("primary {primary} calls request {request} invalid"),
@@ -203,6 +215,7 @@ impl Cluster {
         let read = Read { primary, invoked: asked.invoked, answered };
         match (asked.kind, reply) {
             (Kind::Change { write, durable }, Reply::Done) => {
+                self.primaries[primary].unsure.retain(|(unsure, ..)| *unsure != write);
                 self.lines.of_mut(primary).acknowledge(write, durable, answered);
                 self.judge_acknowledgement(primary, write, durable);
             }

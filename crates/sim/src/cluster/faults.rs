@@ -195,7 +195,8 @@ impl Cluster {
             11 => self.command_somewhere(Command::StopVerify),
             8 => {
                 let bitmap = self.random.pick(&[Bitmap::None, Bitmap::Internal]);
-                self.command_somewhere(Command::Change(Change::Bitmap(bitmap)));
+                let slots = self.coordinator.newest().intents.slots;
+                self.command_somewhere(Command::Change(Change::Bitmap { bitmap, slots }));
             }
             9 => {
                 let rate = self.random.magnitude(1 << 12, 1 << 26);

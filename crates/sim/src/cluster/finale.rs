@@ -32,6 +32,7 @@ impl Cluster {
         if self.random.chance(400) {
             self.bury_some();
         }
+        self.profile.primaries = 1;
         self.budget = LAST_REQUESTS;
         for primary in self.living_primaries().collect::<Vec<_>>() {
             self.queue.push(self.now + 1, super::Event::Issue { primary });
@@ -122,7 +123,7 @@ impl Cluster {
         if !self.assemble_at_last() {
             return;
         }
-        self.attach_if_needed();
+        self.attach_if_wanted();
         let view = self.coordinator.newest().clone();
         let Some(primary) = self.serving_primary() else { return };
         if !self.primaries[primary].commands.is_empty() {
@@ -131,6 +132,10 @@ impl Cluster {
         if !view.has_primary(self.primaries[primary].id) {
             // Another one had itself committed and died unheard; this one serves, rightly, until
             // it needs another view. An operator who sees that attaches anew.
+            return self.command(primary, Command::Detach);
+        }
+        if self.living_primaries().count() > 1 {
+            // One is to be left.
             return self.command(primary, Command::Detach);
         }
         if view.rebuild_limit != RebuildLimit::None {

@@ -287,7 +287,10 @@ impl Cluster {
         let change = self.lines.change(write)?;
         // It answered the view that made it a member after the write began: the copy brings it.
         let joined = slot.joined.range(record.since..).next().map_or(self.moment, |(_, at)| *at);
-        let came_later = record.state == ReplicaState::Rebuilding && change.invoked <= joined;
+        // One of several primaries may not have known yet of who had joined by another's view.
+        let knew = self.asked_in.get(&write).is_none_or(|generation| *generation >= record.since);
+        let came_later = record.state == ReplicaState::Rebuilding
+            && (change.invoked <= joined || (self.coordinator.newest().is_shared() && !knew));
         // It answered before it went over to another era, which need not have the write.
         let era = slot.core.as_ref().map(|core| lines::era(&core.status().view));
         let is_elsewhere = era.is_some_and(|era| Some(era) != self.era_of(primary));

@@ -17,6 +17,9 @@ mod members;
 mod nodes;
 mod primaries;
 mod replicas;
+mod sharing;
+
+use std::collections::HashMap;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::CoordinatorAnswer;
@@ -160,6 +163,8 @@ pub struct Cluster {
     /// Whether, since a primary began to serve last, any view acknowledged by A or B: the next one
     /// may find writes gone that no flush covers.
     relaxed: bool,
+    /// In which view of its primary each change was asked for.
+    asked_in: HashMap<u32, Generation>,
     /// Whether the size of the intent logs has changed.
     is_relaid: bool,
     no_connections_until: Time,
@@ -200,6 +205,7 @@ impl Cluster {
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
+            asked_in: HashMap::new(),
             is_relaid: false,
             relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,
@@ -215,6 +221,9 @@ impl Cluster {
             random,
             profile,
         };
+        if cluster.coordinator.newest().is_shared() {
+            cluster.lines.share();
+        }
         for node in 0..cluster.nodes.len() {
             cluster.queue.push(0, Event::NodeStarts { node, life: 0 });
         }
@@ -315,7 +324,7 @@ impl Cluster {
             Event::CallAnswered { primary, call, answer } => {
                 self.call_answered(primary, call, answer);
             }
-            Event::Attach => self.attach_if_needed(),
+            Event::Attach => self.attach_if_wanted(),
             Event::Trouble(trouble) => self.trouble(trouble),
             Event::Assemble => self.assemble_planned(),
             Event::NodeStarts { node, life } => self.node_starts(node, life),

@@ -29,6 +29,8 @@ pub(super) struct PrimarySlot {
     /// Unanswered requests of its client.
     pub requests: BTreeMap<u64, Request>,
     pub last_request: u64,
+    /// Changes of the volume of which nobody knows whether they are over: which, first sector, sectors.
+    pub unsure: Vec<(u32, u32, u32)>,
     /// Unanswered commands, with the time of each.
     pub commands: BTreeMap<u64, (Command, Time)>,
     pub last_command: u64,
@@ -51,19 +53,26 @@ impl Cluster {
         self.living_primaries().filter(|p| self.primaries[*p].served).last()
     }
 
-    /// Attaches the volume somewhere if it is attached nowhere.
-    pub(super) fn attach_if_needed(&mut self) {
-        if self.living_primaries().next().is_some() {
+    /// Attaches the volume to one more node if it is attached to fewer than it is to be.
+    pub(super) fn attach_if_wanted(&mut self) {
+        let living = self.living_primaries().count();
+        if living >= self.profile.primaries {
             return;
         }
         if !self.coordinator.is_usable() || self.operators.is_held {
             return self.plan_attach();
         }
-        let up: Vec<_> = (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect();
+        // A node runs one primary of a volume at a time.
+        let is_taken = |node| self.living_primaries().any(|p| self.primaries[p].node == node);
+        let up: Vec<_> =
+            (0..self.nodes.len()).filter(|n| self.nodes[*n].up && !is_taken(*n)).collect();
         if up.is_empty() {
             return self.plan_attach();
         }
         let node = self.random.pick(&up);
+        if living + 1 < self.profile.primaries {
+            self.plan_attach();
+        }
         self.attach(node);
     }
 
@@ -88,6 +97,7 @@ impl Cluster {
             served: false,
             requests: BTreeMap::new(),
             last_request: 0,
+            unsure: Vec::new(),
             commands: BTreeMap::new(),
             last_command: 0,
             calls: BTreeSet::new(),
@@ -271,6 +281,9 @@ impl Cluster {
                 self.marks.reach(Mark::OldCopyRefused);
                 self.put_newest_back(replica);
             }
+            EndReason::NotReached(_) | EndReason::TooManyPrimaries => {
+                self.marks.reach(Mark::JoinRefused);
+            }
             EndReason::NoCoordinator | EndReason::NoData => {}
         }
         self.tick_moment();
@@ -311,7 +324,8 @@ impl Cluster {
             | Note::Removed(..)
             | Note::StandsIn(..)
             | Note::Admitted(_)
-            | Note::Completed(_) => {}
+            | Note::Completed { .. }
+            | Note::Grown(_) => {}
         }
     }
     /// A verify tells of the blocks that are damaged on a replica, and of no others.

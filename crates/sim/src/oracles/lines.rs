@@ -58,6 +58,11 @@ impl Lines {
         self.lines[0].next_number()
     }
 
+    /// From now on there may be several primaries at once.
+    pub fn share(&mut self) {
+        self.lines.iter_mut().for_each(Registers::share);
+    }
+
     /// A write or a zeroing begins. In a line in which its primary does not serve nobody may see it.
     pub fn begin(&mut self, first: u32, count: u32, zero: bool, primary: usize, now: Moment) {
         self.lines.iter_mut().for_each(|line| line.begin(first, count, zero, primary, now));

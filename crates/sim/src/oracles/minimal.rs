@@ -8,7 +8,7 @@
 //!
 //! Whether what is told to have settled is really everywhere, I1 and I6 see.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use evenkeel_core::Sequence;
@@ -18,14 +18,43 @@ use super::Violation;
 /// Which mirror, and which of its regions.
 type Place = (usize, u64);
 
-/// The last write to a region, and the replicas that were told that it has settled.
+/// That of a write of which nobody can be told that it has settled.
+const NEVER: Sequence = Sequence(u64::MAX);
+
+/// The last write of each primary to a region.
 #[derive(Debug, Default)]
 struct Region {
-    last: Option<(usize, Sequence)>,
-    told: HashSet<usize>,
+    writes: BTreeMap<usize, LastWrite>,
     /// Whether older writes there are of a primary that tells nothing any more, or of an earlier life:
     /// then what is told of newer ones does not help until all replicas are in-sync again.
     is_orphaned: bool,
+}
+
+/// A write, and the replicas that were told that it has settled.
+#[derive(Debug, Default)]
+struct LastWrite {
+    sequence: Sequence,
+    told: HashSet<usize>,
+    /// Its primary is gone, and all replicas have been in-sync since.
+    is_over: bool,
+}
+
+impl Region {
+    /// What is told of the writes so far does not help: only of later ones.
+    fn forget_told(&mut self) {
+        for write in self.writes.values_mut() {
+            *write = LastWrite { sequence: NEVER, ..LastWrite::default() };
+        }
+    }
+}
+
+/// What a view says of primaries.
+#[derive(Debug, Clone, Copy)]
+pub struct Primaries<'a> {
+    /// Those that it names.
+    pub present: &'a [usize],
+    /// Whether they are others than before, and the volume is not shared: what is open is nobody's.
+    pub are_others: bool,
 }
 
 /// What is dirty, and what replicas that left need not get.
@@ -43,17 +72,22 @@ pub struct Minimal {
 impl Minimal {
     /// A primary sends an operation that changes these regions of a mirror, perhaps again.
     pub fn sends(&mut self, operation: (usize, Sequence), mirror: usize, regions: Range<u64>) {
+        let (primary, sequence) = operation;
         for region in regions {
-            let last = self.regions.get(&(mirror, region)).and_then(|region| region.last);
-            let newer = last.filter(|(by, last)| *by == operation.0 && *last > operation.1);
-            self.becomes_dirty((mirror, region), newer.or(Some(operation)), false);
+            let place = (mirror, region);
+            let writes = &mut self.regions.entry(place).or_default().writes;
+            writes.retain(|_, write| !write.is_over);
+            let write = writes.entry(primary).or_default();
+            let last = Some(write.sequence).filter(|last| *last != NEVER);
+            *write = LastWrite {
+                sequence: last.max(Some(sequence)).unwrap_or(sequence),
+                ..LastWrite::default()
+            };
+            self.becomes_dirty(place);
         }
     }
 
-    fn becomes_dirty(&mut self, place: Place, last: Option<(usize, Sequence)>, is_orphaned: bool) {
-        let region = self.regions.entry(place).or_default();
-        let is_orphaned = region.is_orphaned || is_orphaned;
-        *region = Region { last, told: HashSet::new(), is_orphaned };
+    fn becomes_dirty(&mut self, place: Place) {
         self.has.values_mut().for_each(|clean| {
             clean.remove(&place);
         });
@@ -63,7 +97,13 @@ impl Minimal {
     pub fn found_open(&mut self, (mirror, replica): (usize, usize), region: Option<u64>) {
         self.earlier.insert((mirror, replica, region));
         match region {
-            Some(region) => self.becomes_dirty((mirror, region), None, true),
+            Some(region) => {
+                let place = (mirror, region);
+                let found = self.regions.entry(place).or_default();
+                found.forget_told();
+                found.is_orphaned = true;
+                self.becomes_dirty(place);
+            }
             None => self.lose_track(mirror),
         }
     }
@@ -71,7 +111,8 @@ impl Minimal {
     /// Any region of a mirror may be dirty.
     pub fn lose_track(&mut self, mirror: usize) {
         self.all_dirty.insert(mirror);
-        self.regions.retain(|place, _| place.0 != mirror);
+        let regions = self.regions.iter_mut().filter(|(place, _)| place.0 == mirror);
+        regions.for_each(|(_, region)| region.forget_told());
         self.has.values_mut().for_each(|clean| clean.retain(|place| place.0 != mirror));
     }
 
@@ -83,19 +124,31 @@ impl Minimal {
     /// A replica of a mirror is told that this primary's writes have settled up to `through`.
     pub fn told(&mut self, (mirror, replica): (usize, usize), by: usize, through: Sequence) {
         for (_, region) in self.regions.iter_mut().filter(|(place, _)| place.0 == mirror) {
-            if region.last.is_some_and(|(primary, last)| primary == by && last <= through) {
-                region.told.insert(replica);
+            if let Some(write) = region.writes.get_mut(&by).filter(|w| w.sequence <= through) {
+                write.told.insert(replica);
             }
         }
     }
 
-    /// A view was committed. Tells of each replica its mirror and whether it is in-sync, and whether
-    /// the view has other primaries than the one before.
-    pub fn committed(&mut self, replicas: &[(usize, bool)], by_others: bool) {
+    /// A view was committed. Tells of each replica its mirror and whether it is in-sync.
+    pub fn committed(&mut self, replicas: &[(usize, bool)], primaries: Primaries<'_>) {
         for (place, region) in &mut self.regions {
-            let mut others = replicas.iter().filter(|(mirror, _)| *mirror == place.0);
-            let all_in_sync = others.all(|(_, is_in_sync)| *is_in_sync);
-            region.is_orphaned = if by_others { true } else { region.is_orphaned && !all_in_sync };
+            let of_mirror = || replicas.iter().enumerate().filter(|(_, r)| r.0 == place.0);
+            let all_in_sync = of_mirror().all(|(_, (_, is_in_sync))| *is_in_sync);
+            let is_told = |write: &LastWrite| {
+                of_mirror().all(|(id, (_, is_in_sync))| !is_in_sync || write.told.contains(&id))
+            };
+            let is_gone = |by: &usize| !primaries.present.contains(by);
+            let mut writes = region.writes.iter();
+            let is_left =
+                writes.any(|(by, write)| is_gone(by) && !write.is_over && !is_told(write));
+            region.is_orphaned |= primaries.are_others || is_left;
+            if all_in_sync && !primaries.are_others {
+                region.is_orphaned = false;
+                // What of them has settled will not be told any more.
+                let gone = region.writes.iter_mut().filter(|(by, _)| is_gone(by));
+                gone.for_each(|(_, write)| write.is_over = true);
+            }
         }
         for (replica, (mirror, is_in_sync)) in replicas.iter().enumerate() {
             if *is_in_sync {
@@ -122,8 +175,11 @@ impl Minimal {
         let is_clean = |place: Place, region: &Region| {
             !is_open(place)
                 && !region.is_orphaned
-                && region.told.contains(&leaving)
-                && in_sync().all(|(id, _)| region.told.contains(&id))
+                && !region.writes.is_empty()
+                && region.writes.values().all(|write| {
+                    let told = &write.told;
+                    told.contains(&leaving) && in_sync().all(|(id, _)| told.contains(&id))
+                })
         };
         let all = self
             .regions

@@ -17,6 +17,10 @@
 //! - What the new primary finds is settled by its first read of a sector: another content that is
 //!   older than it may not appear later. What was sent to an ended primary after that, never.
 //!
+//! With several primaries at once (see [`Registers::share`]) clients see to it that no two of them change
+//! a sector at once. Then only what is acknowledged counts: a change under way may be seen or not, by one
+//! primary before and by another after, until it is acknowledged, or its primary is gone.
+//!
 //! Times are counts of client events: two requests are concurrent just if they overlap there.
 
 use super::Violation;
@@ -85,6 +89,8 @@ pub struct Registers {
     /// For each primary, when in the order of primaries it began to serve, and at which moment.
     serving: Vec<Option<(usize, Moment)>>,
     served: usize,
+    /// Whether there may be several primaries at once.
+    is_shared: bool,
 }
 
 impl Registers {
@@ -107,7 +113,13 @@ impl Registers {
             unflushed: Vec::new(),
             serving: Vec::new(),
             served: 0,
+            is_shared: false,
         }
+    }
+
+    /// From now on there may be several primaries at once.
+    pub fn share(&mut self) {
+        self.is_shared = true;
     }
 
     /// A change by its number.
@@ -190,7 +202,11 @@ impl Registers {
         let order = self.order_of(primary);
         for write in std::mem::take(&mut self.unflushed) {
             let change = &self.changes[write as usize];
-            let is_earlier = self.order_of(change.primary) <= order;
+            let is_earlier = match self.is_shared {
+                // Others go on.
+                true => change.primary == primary,
+                false => self.order_of(change.primary) <= order,
+            };
             if is_earlier && change.acknowledged.is_some() {
                 self.make_durable(write);
             } else {
@@ -251,12 +267,16 @@ impl Registers {
                 )),
             };
         }
-        self.check_settled(sector, cell, read)?;
+        if !self.is_shared {
+            self.check_settled(sector, cell, read)?;
+        }
         if cell == ZERO {
             return self.read_zero(sector, read);
         }
         self.check_origin(sector, cell, read)?;
         let (write, _) = stamped(cell);
+        let is_own = self.change(write).is_some_and(|change| change.primary == read.primary);
+        let counts_as_done = is_own || !self.is_shared;
         let Some(cluster) = self.cluster(sector, write) else {
             return Err(Violation::new(
                 "I2",
@@ -264,7 +284,9 @@ impl Registers {
             ));
         };
         cluster.last_begin = cluster.last_begin.max(read.invoked);
-        cluster.first_end = cluster.first_end.min(read.answered);
+        if counts_as_done {
+            cluster.first_end = cluster.first_end.min(read.answered);
+        }
         cluster.may_be_lost = false;
         let cluster = *cluster;
         match self.contradiction(sector, cluster) {
@@ -280,7 +302,8 @@ impl Registers {
         let Some(wanted) = self.change(write) else { return false };
         let is_later = |other: u32| {
             let Some(change) = self.change(other) else { return false };
-            let is_newest_primary = self.order_of(change.primary) >= self.order_of(wanted.primary);
+            let is_newest_primary =
+                self.is_shared || self.order_of(change.primary) >= self.order_of(wanted.primary);
             let ended_before = change.acknowledged.is_some_and(|at| at < wanted.invoked);
             other == write || (other != 0 && is_newest_primary && !ended_before)
         };
@@ -384,7 +407,7 @@ impl Registers {
                 ),
             ));
         };
-        if change.primary == read.primary {
+        if change.primary == read.primary || self.is_shared {
             return Ok(());
         }
         let (reader, writer) = (self.order_of(read.primary), self.order_of(change.primary));

@@ -1,6 +1,6 @@
 //! The chain of views: what the coordinator may be asked to commit.
 
-use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, View};
+use evenkeel_core::{PrimaryId, ReplicaId, ReplicaRecord, ReplicaState, View};
 
 use super::Violation;
 
@@ -35,14 +35,22 @@ pub fn check(old: &View, new: &View) -> Result<(), Violation> {
             );
         }
     }
-    let takes_over = !old.primaries.is_empty()
-        && new.primaries.iter().any(|primary| !old.primaries.contains(primary));
-    if takes_over && new.mirrors.iter().any(|mirror| mirror.in_sync().count() > 1) {
-        let text =
-            format!("generation {generation} takes over with several in-sync replicas: {new:?}");
-        return fault("I8", text);
-    }
     Ok(())
+}
+
+/// Judges what a view says of primaries, which one of them proposed.
+///
+/// # Errors
+/// If another one is gone, which has not detached, and several replicas of a mirror stay in-sync.
+pub fn check_primaries(old: &View, new: &View, by: PrimaryId) -> Result<(), Violation> {
+    let mut gone = old.primaries.iter().filter(|primary| !new.has_primary(primary.id));
+    let is_unclean = gone.any(|primary| primary.id != by);
+    if !is_unclean || new.mirrors.iter().all(|mirror| mirror.in_sync().count() == 1) {
+        return Ok(());
+    }
+    let generation = new.generation;
+    let text = format!("generation {generation} takes over with several in-sync replicas: {new:?}");
+    Err(Violation::new("I8", text))
 }
 
 /// Judges the first view of an era against the newest view of those found that it goes on from.

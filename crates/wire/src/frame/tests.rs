@@ -88,7 +88,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     lineage: Lineage(ids[2]),
                     size: !numbers[2],
                     state,
-                    open_slots: numbers[1] as u32,
+                    slots: SlotBits { open: numbers[1] as u32, heard: numbers[0] as u32 },
                 },
             }
         ),
@@ -98,7 +98,11 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 0 => Message::Adopted { generation },
                 1 => Message::DiskFailed { generation, failure },
                 2 => Message::Ping { generation, number },
-                3 => Message::Pong { generation, number, open_slots: number as u32 },
+                3 => Message::Pong {
+                    generation,
+                    number,
+                    slots: SlotBits { open: number as u32, heard: number as u32 }
+                },
                 4 => Message::Fenced { generation },
                 5 => Message::Settled {
                     generation,

@@ -56,7 +56,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         }
         kind::DISK_FAILED => Message::DiskFailed { generation, failure: failure(fields)? },
         kind::PING => Message::Ping { generation, number },
-        kind::PONG => Message::Pong { generation, number, open_slots: fields.length },
+        kind::PONG => Message::Pong { generation, number, slots: read_slots(fields)? },
         kind::FENCED => Message::Fenced { generation },
         kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
         kind::DRAINED => Message::Drained { generation, token, is_busy: has(BUSY) },
@@ -215,8 +215,13 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
         lineage: Lineage(body.u128()?),
         size: body.u64()?,
         state,
-        open_slots: fields.length,
+        slots: read_slots(fields)?,
     })
+}
+
+fn read_slots(fields: &Fields) -> Result<SlotBits, FrameError> {
+    let heard = u32::try_from(fields.offset).map_err(|_| FrameError::Field(fields.kind))?;
+    Ok(SlotBits { open: fields.length, heard })
 }
 
 fn read_extents(body: &mut Reader<'_>) -> Result<Vec<Extent>, FrameError> {

@@ -30,10 +30,23 @@ pub async fn join(
     Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
 }
 
+/// Gives the cluster another name. Its nodes use it from their next heartbeat on, also those that are away now
+/// and whose configuration has the old one.
+#[utoipa::path(post, path = "/v1/cluster/rename", tag = "nodes", operation_id = "cluster-rename",
+    request_body = RenameClusterRequest,
+    responses((status = 200, body = DoneAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn rename_cluster(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<RenameClusterRequest>,
+) -> Result<Json<DoneAnswer>, ApiError> {
+    let message = membership::rename_cluster(&node, request.name).await?;
+    Ok(Json(DoneAnswer { version: VERSION, message }))
+}
+
 /// All nodes of the cluster.
 #[utoipa::path(get, path = "/v1/nodes", tag = "nodes", operation_id = "node-list",
     responses((status = 200, body = NodesAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<NodesAnswer>, ApiError> {
     let nodes = membership::list(&node).await?;
-    Ok(Json(NodesAnswer { version: VERSION, cluster: node.config.cluster.clone(), nodes }))
+    Ok(Json(NodesAnswer { version: VERSION, cluster: node.credentials.cluster.get(), nodes }))
 }

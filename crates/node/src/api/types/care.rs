@@ -12,6 +12,8 @@ pub enum VolumeBitmap {
     /// By regions, in the intent log of each replica.
     #[default]
     Internal,
+    /// The same, in a slot of its own for each of several primaries at once.
+    Clustered,
 }
 
 /// How fast rebuilds, and a verify, may go.

@@ -40,9 +40,10 @@ pub struct ChangeVolumeRequest {
     pub region_size: Option<u64>,
     /// Regions that may be open at once, as for a new volume.
     pub open_regions: Option<u16>,
-    /// Slots of the intent logs, 1 to 32. Fewer only while no primary holds one that would go, and no
-    /// region is open in it.
-    pub slots: Option<u8>,
+    /// On how many nodes it may be attached at once, 1 to 32: as many slots its intent logs have. Fewer
+    /// only while no primary holds one that would go, and no region is open in it. More than one makes the
+    /// bitmap clustered, one makes it internal.
+    pub primaries: Option<u8>,
     /// How fast rebuilds may go.
     pub rebuild: Option<RebuildRate>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).

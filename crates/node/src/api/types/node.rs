@@ -106,6 +106,14 @@ pub struct JoinRequest {
     pub address: String,
 }
 
+/// Gives the cluster another name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenameClusterRequest {
+    /// The new name: letters, digits, `-`, `_` and `.`, at most 63.
+    pub name: String,
+}
+
 /// Answer to `GET /v1/nodes`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct NodesAnswer {

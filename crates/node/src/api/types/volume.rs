@@ -71,9 +71,10 @@ pub struct CreateVolumeRequest {
     /// 128 MiB, touches. `null`: 1024.
     #[serde(default)]
     pub open_regions: Option<u16>,
-    /// Slots of the intent logs, of which each primary has one, 1 to 32. `null`: 1.
+    /// On how many nodes it may be attached at once, 1 to 32: as many slots its intent logs have. More than
+    /// one only by protocol C. `null`: 4 if the bitmap is clustered, else 1.
     #[serde(default)]
-    pub slots: Option<u8>,
+    pub primaries: Option<u8>,
     /// Logical block size, 512 or 4096; `null`: 512 where every disk allows it, else 4096.
     #[serde(default)]
     pub block_size: Option<u32>,
@@ -126,7 +127,7 @@ impl CreateVolumeRequest {
             checksums: default_checksums(),
             region_size: None,
             open_regions: None,
-            slots: None,
+            primaries: None,
             block_size: None,
             chunk: default_chunk(),
             no_data: NoData::default(),
@@ -167,7 +168,7 @@ pub struct VolumePlan {
     pub region_size: u64,
     /// Regions that may be open at once.
     pub open_regions: u16,
-    /// Slots of the intent logs.
+    /// Slots of the intent logs: on so many nodes it may be attached at once.
     pub slots: u8,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,
@@ -290,7 +291,7 @@ pub struct VolumeStatus {
     pub region_size: u64,
     /// Regions that may be open at once.
     pub open_regions: u16,
-    /// Slots of the intent logs, of which each primary has one.
+    /// Slots of the intent logs, of which each primary has one: on so many nodes it may be attached at once.
     pub slots: u8,
     /// How fast rebuilds may go.
     pub rebuild: RebuildRate,

@@ -1,13 +1,14 @@
 use super::*;
 
 const REPLICA: usize = 1;
+const SAME: Primaries<'_> = Primaries { present: &[0], are_others: false };
 
 /// A write to region 3, and replica 1 of three that leaves.
 fn story(told: &[(usize, u64)]) -> Minimal {
     let mut minimal = Minimal::default();
     minimal.sends((0, Sequence(5)), 0, 3..4);
     told.iter().for_each(|(replica, through)| minimal.told((0, *replica), 0, Sequence(*through)));
-    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     minimal
 }
 
@@ -28,9 +29,9 @@ fn what_changes_afterwards_is_copied() {
     let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
     minimal.sends((0, Sequence(6)), 0, 3..4);
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok());
-    minimal.committed(&[(0, true), (0, true), (0, true)], false);
+    minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
     (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(6)));
-    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     assert!(minimal.copies(REPLICA, (0, 3)).is_err(), "it has been in-sync since");
 }
 
@@ -39,21 +40,33 @@ fn a_resend_of_an_older_write_does_not_hide_a_newer_one() {
     let mut minimal = story(&[]);
     minimal.sends((0, Sequence(4)), 0, 3..4);
     (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(4)));
-    minimal.committed(&[(0, true), (0, true), (0, true)], false);
-    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
+    minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok(), "write 5 has not settled");
 }
 
 #[test]
 fn after_a_takeover_nothing_is_clean_until_all_are_in_sync() {
     let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
-    minimal.committed(&[(0, true), (0, true), (0, false)], true);
+    minimal.committed(
+        &[(0, true), (0, true), (0, false)],
+        Primaries { present: &[1], are_others: true },
+    );
     minimal.sends((1, Sequence(1)), 0, 3..4);
     (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(1)));
-    minimal.committed(&[(0, true), (0, false), (0, false)], false);
+    minimal.committed(
+        &[(0, true), (0, false), (0, false)],
+        Primaries { present: &[1], are_others: false },
+    );
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok());
-    minimal.committed(&[(0, true), (0, true), (0, true)], false);
-    minimal.committed(&[(0, true), (0, false), (0, true)], false);
+    minimal.committed(
+        &[(0, true), (0, true), (0, true)],
+        Primaries { present: &[1], are_others: false },
+    );
+    minimal.committed(
+        &[(0, true), (0, false), (0, true)],
+        Primaries { present: &[1], are_others: false },
+    );
     assert!(minimal.copies(REPLICA, (0, 3)).is_err());
 }
 
@@ -73,16 +86,36 @@ fn what_was_found_open_stays_so_until_that_is_told_or_the_finder_begins_anew() {
         let mut minimal = Minimal::default();
         minimal.found_open((0, 2), found);
         minimal.sends((0, Sequence(5)), 0, 3..4);
-        minimal.committed(&all, false);
+        minimal.committed(&all, SAME);
         (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
         if is_told {
             minimal.told_of_earlier_lives((0, 2));
         }
-        minimal.committed(&[(0, true), (0, false), (0, true)], false);
+        minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
         minimal.copies(REPLICA, (0, 3))
     };
     for found in [Some(3), None] {
         assert!(story(false, found).is_ok());
         assert!(story(true, found).is_err());
     }
+}
+
+#[test]
+fn of_several_primaries_each_has_to_tell() {
+    let all = [(0, true), (0, true), (0, true)];
+    let left = [(0, true), (0, false), (0, true)];
+    let story = |second: bool, present: &[usize]| {
+        let mut minimal = Minimal::default();
+        minimal.sends((0, Sequence(5)), 0, 3..4);
+        minimal.sends((1, Sequence(7)), 0, 3..4);
+        (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
+        if second {
+            (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(7)));
+        }
+        minimal.committed(&all, Primaries { present: &[0, 1], are_others: false });
+        minimal.committed(&left, Primaries { present, are_others: false });
+        minimal.copies(REPLICA, (0, 3))
+    };
+    assert!(story(true, &[0, 1]).is_err() && story(true, &[0]).is_err());
+    assert!(story(false, &[0, 1]).is_ok() && story(false, &[0]).is_ok());
 }
