@@ -30,9 +30,13 @@ free_port() {
 
 # prepare_node N: its configuration. PEERS=unix: peers over unix sockets instead of TCP.
 prepare_node() {
-    local n=$1 role
+    local n=$1 role key=
     mkdir -p "$work/n$n/disk"
-    if [ "${PEERS:-tcp}" = unix ]; then
+    if [ -n "${netns:-}" ]; then
+        ports[$n]="10.77.0.$n:7700"
+        [ -s "$work/key" ] || (umask 077; head -c 32 /dev/urandom | base64 > "$work/key")
+        key="key_file = \"$work/key\""
+    elif [ "${PEERS:-tcp}" = unix ]; then
         ports[$n]="unix:$work/n$n/peer.sock"
     else
         ports[$n]="127.0.0.1:$(free_port)"
@@ -45,6 +49,7 @@ state = "$work/n$n/state"
 runtime = "$work/n$n/run"
 [peer]
 listen = ["${ports[$n]}"]
+$key
 [coordinator]
 $role
 TOML
@@ -52,10 +57,29 @@ TOML
     [ -z "${TIMES:-}" ] || printf '[times]\n%s\n' "$TIMES" >> "$work/n$n/evenkeel.toml"
 }
 
+# namespaces COUNT: a network namespace for each node, all of them on one bridge. Nodes that are started
+# afterwards live there; they reach each other through nothing else.
+namespaces() {
+    local n
+    netns=ek$$
+    ip netns add "$netns"
+    ip -n "$netns" link add bridge type bridge
+    ip -n "$netns" link set bridge up
+    for n in $(seq "$1"); do
+        ip netns add "$netns-$n"
+        ip -n "$netns" link add "port$n" type veth peer name node netns "$netns-$n"
+        ip -n "$netns" link set "port$n" master bridge up
+        ip -n "$netns-$n" addr add "10.77.0.$n/24" dev node
+        ip -n "$netns-$n" link set lo up
+        ip -n "$netns-$n" link set node up
+    done
+}
+
 # start_node N: its process; returns when it answers.
 start_node() {
-    local n=$1
-    setsid "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
+    local n=$1 inside=()
+    [ -z "${netns:-}" ] || inside=(ip netns exec "$netns-$n")
+    setsid "${inside[@]}" "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
     pids[$n]=$!
     until ek "$n" node status > /dev/null 2>&1; do
         kill -0 "${pids[$n]}" 2> /dev/null || die "node $n ended at its start"
@@ -148,6 +172,7 @@ cleanup() {
         kill -KILL "${pids[$n]}" 2>/dev/null || true
         wait "${pids[$n]}" 2>/dev/null || true
     done
+    [ -z "${netns:-}" ] || for n in $(ip netns list | awk -v name="$netns" '$1 == name || index($1, name "-") == 1 {print $1}'); do ip netns del "$n"; done
     for loop in $(losetup -nO NAME,BACK-FILE 2>/dev/null | awk -v d="$work/" 'index($2, d) == 1 {print $1}'); do losetup -d "$loop" || true; done
     grep -oE "^[^ ]+ $work/[^ ]+" /proc/mounts | cut -d' ' -f2 | tac | while read -r point; do umount -l "$point" || true; done
     rm -rf "$work"
