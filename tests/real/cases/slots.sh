@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Slots of the intent log: the next primary takes one apart from that of a dead one, which closes.
+# Slots of the intent log: the next primary of a shared volume takes one apart from that of a dead one, which closes.
 source "$(dirname "$0")/../lib.sh"
 start_nodes 3
 
@@ -15,7 +15,7 @@ fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 
 fio=$!
 sleep 2
 [ "$(status '.volume.primaries[0].slot')" = 0 ] || die "the first primary holds slot $(status '.volume.primaries[0].slot')"
-refused 2 "slots 1..=32" ek 1 volume change $vol --primaries 33
+refused 2 "primaries 1..=32" ek 1 volume change $vol --primaries 33
 before=$(status .volume.generation)
 ek 3 volume change $vol --primaries 4 --quiet
 ek 3 volume change $vol --primaries 4 | grep -q "it was so already" || die "the second change does not say so"
@@ -25,13 +25,17 @@ wait $fio || say "fio lost its server, as it must"
 is_closed 0 && die "the dead primary left nothing open"
 say "slot 0 holds $(slot 0 '.open | length') open regions of a dead primary"
 
-await "n2 counts as dead" ek 1 attach $vol --as nbd
+await "no replica hears of n2" ek 1 attach $vol --as nbd
 [ "$(status '.volume.primaries[0].slot')" = 1 ] || die "the next primary holds slot $(status '.volume.primaries[0].slot')"
 refused 1 "holds slot 1" ek 1 volume change $vol --primaries 1
 start_node 2
+# Its daemon attaches again what it had: beside the one that has taken over.
+attached() { [ "$(status '[.volume.primaries[].node.name] | sort | join(" ")')" = "$1" ]; }
+await "it is attached on both" attached "n1 n2"
 wait_in_sync $vol
 await "the dead primary's slot closes" is_closed 0
 [ "$(slot 1 .holder)" != null ] || die "examine does not say who holds slot 1"
+ek 1 detach $vol --node n2 --quiet
 ek 1 detach $vol --quiet
 ek 1 volume change $vol --primaries 1 --quiet
 [ "$(status .volume.slots)" = 1 ] || die "there are $(status .volume.slots) slots"
