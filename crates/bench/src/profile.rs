@@ -48,7 +48,7 @@ pub struct Choice {
 }
 
 /// Every configuration that can be asked for by name.
-pub const KNOWN: [Recipe; 23] = [
+pub const KNOWN: [Recipe; 24] = [
     Recipe::Local(1),
     Recipe::Local(2),
     Recipe::Local(3),
@@ -58,6 +58,7 @@ pub const KNOWN: [Recipe; 23] = [
     Recipe::Replicas(3, Protocol::C),
     Recipe::Replicas(3, Protocol::B),
     Recipe::Replicas(3, Protocol::A),
+    Recipe::Shared(2),
     Recipe::Remote,
     Recipe::Stripe,
     Recipe::RemoteStripe,

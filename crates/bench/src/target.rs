@@ -35,6 +35,8 @@ pub enum Recipe {
     Limit(u32),
     /// evenkeel, N copies on one node.
     Local(u32),
+    /// evenkeel, N copies on one node, attached on three at once.
+    Shared(u32),
     /// evenkeel, N copies on N nodes, with this protocol.
     Replicas(u32, Protocol),
     /// evenkeel, one copy on another node.
@@ -158,6 +160,7 @@ impl Recipe {
                 format!("replica-{copies}-{}", protocol.letter().to_lowercase())
             }
             Self::Remote => "remote-1".to_owned(),
+            Self::Shared(copies) => format!("shared-{copies}"),
             Self::Stripe => "stripe-2x2".to_owned(),
             Self::RemoteStripe => "remote-stripe-2x2".to_owned(),
             Self::QemuNbd => "qemu-nbd".to_owned(),
@@ -188,7 +191,10 @@ impl Recipe {
     /// How many copies of each block it keeps.
     pub const fn copies(self) -> u32 {
         match self {
-            Self::Limit(copies) | Self::Local(copies) | Self::Replicas(copies, _) => copies,
+            Self::Limit(copies)
+            | Self::Local(copies)
+            | Self::Shared(copies)
+            | Self::Replicas(copies, _) => copies,
             Self::Stripe | Self::RemoteStripe | Self::MdRaid1 | Self::Drbd(_) => 2,
             Self::QuorumFiles | Self::QuorumNbd | Self::GlusterMount | Self::GlusterApi => 3,
             Self::Raw | Self::RawLoop | Self::Remote | Self::QemuNbd | Self::Nbdkit | Self::Tgt => {
@@ -230,6 +236,7 @@ impl Recipe {
             Self::Replicas(copies, protocol) => {
                 evenkeel::nodes(lab, &self.id(), copies as usize, protocol)
             }
+            Self::Shared(copies) => evenkeel::shared(lab, &self.id(), copies as usize),
             Self::Remote => evenkeel::remote(lab, &self.id()),
             Self::Stripe => evenkeel::local_stripe(lab, &self.id()),
             Self::RemoteStripe => evenkeel::remote_stripe(lab, &self.id()),

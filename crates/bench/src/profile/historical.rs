@@ -94,7 +94,13 @@ pub fn cluster_md(choice: &Choice) -> Plan {
         );
     }
     tasks.push(Task::iozone(scaled(8 * G, scale, 2 * M)));
-    let recipes = vec![Recipe::RawLoop, Recipe::Limit(2), Recipe::Local(2), Recipe::MdRaid1];
+    let recipes = vec![
+        Recipe::RawLoop,
+        Recipe::Limit(2),
+        Recipe::Local(2),
+        Recipe::Shared(2),
+        Recipe::MdRaid1,
+    ];
     base(scale, recipes, tasks, total.max(each).max(64 * M))
 }
 

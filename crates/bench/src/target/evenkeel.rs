@@ -21,6 +21,8 @@ struct Shape {
     replicas: Vec<usize>,
     mirrors: usize,
     protocol: Protocol,
+    /// On how many nodes it is attached at once: on node 0, by which it is measured, and the next ones.
+    primaries: usize,
     name: String,
     note: String,
 }
@@ -32,8 +34,26 @@ pub fn local(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failu
         replicas: vec![0; copies],
         mirrors: 1,
         protocol: Protocol::C,
+        primaries: 1,
         name: format!("evenkeel mirror({copies})"),
         note: "One node with all copies on its own disks.".to_owned(),
+    };
+    shape.set_up(lab, id)
+}
+
+/// The same attached on three nodes at once, as cluster-md is for: what it costs that others might write.
+pub fn shared(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: 3,
+        replicas: vec![0; copies],
+        mirrors: 1,
+        protocol: Protocol::C,
+        primaries: 3,
+        name: format!("evenkeel mirror({copies}), attached on 3 nodes"),
+        note:
+            "One node with all copies on its own disks, by which it is measured; two more have the \
+               volume attached and are idle."
+                .to_owned(),
     };
     shape.set_up(lab, id)
 }
@@ -50,6 +70,7 @@ pub fn nodes(
         replicas: (0..copies).collect(),
         mirrors: 1,
         protocol,
+        primaries: 1,
         name: format!("evenkeel replica {copies}, protocol {}", protocol.letter()),
         note: format!("{copies} nodes as processes of this machine, a copy on each, over TCP."),
     };
@@ -63,6 +84,7 @@ pub fn remote(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
         replicas: vec![1],
         mirrors: 1,
         protocol: Protocol::C,
+        primaries: 1,
         name: "evenkeel, one remote copy".to_owned(),
         note:
             "Two nodes as processes of this machine: one has the disk, the other uses it over TCP."
@@ -78,6 +100,7 @@ pub fn remote_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
         replicas: vec![1, 2, 1, 2],
         mirrors: 2,
         protocol: Protocol::C,
+        primaries: 1,
         name: "evenkeel stripe(2) of remote mirror(2)".to_owned(),
         note: "Three nodes as processes of this machine: two have two disks each, the third uses \
                them over TCP."
@@ -93,6 +116,7 @@ pub fn local_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
         replicas: vec![0; 4],
         mirrors: 2,
         protocol: Protocol::C,
+        primaries: 1,
         name: "evenkeel stripe(2) of mirror(2)".to_owned(),
         note: "One node with all copies on its own disks.".to_owned(),
     };
@@ -136,6 +160,8 @@ fn finish(
     let mut create = vec!["volume", "create", &volume, "--size", &size, "--same-node"];
     create.extend(["--replicas", &copies, "--stripe", &mirrors]);
     create.extend(["--protocol", shape.protocol.letter()]);
+    let primaries = shape.primaries.to_string();
+    create.extend(["--primaries", &primaries]);
     create.extend(on.iter().flat_map(|place| ["--on", place.as_str()]));
     node.ask(lab, &create)?;
     let how = if lab.devices { "device" } else { "nbd" };
@@ -158,6 +184,10 @@ fn finish(
             (Reach::Nbd { socket, export: volume.clone() }, None)
         }
     };
+    for other in &nodes[1..shape.primaries] {
+        lab.scratch.note(Undo::Run { words: other.words(&lab.evenkeel, &["detach", &volume]) })?;
+        other.ask(lab, &["attach", &volume, "--as", "none"])?;
+    }
     lab.fill(&reach, lab.size, None)?;
     configuration.note.clone_from(&shape.note);
     let servers = Servers::Processes(nodes.iter().map(|node| node.pid).collect());
