@@ -60,7 +60,8 @@ pub(super) async fn grow(
     }
     let _changing = node.volumes.change(volume).await;
     match node.volumes.get(volume) {
-        Some(attached) if attached.size() < size => {
+        // Also if `follow` was quicker: the answer tells who sees it, and what failed.
+        Some(attached) if size > old.size || attached.size() < size => {
             show(node, &attached, size, what).await.map(Some)
         }
         _ => Ok((size > old.size).then(|| format!("it has {size} bytes now"))),
