@@ -1,6 +1,6 @@
 //! Old copies of disks: made at some time, as a backup or a snapshot is, and put back later.
 
-use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
+use evenkeel_core::{Incarnation, ReplicaId, ReplicaRecord, ReplicaState};
 
 use super::replicas::ReplicaSlot;
 use super::{Cluster, Event};
@@ -75,6 +75,8 @@ impl Cluster {
             slot.newest_disk = Some(newest);
         }
         slot.is_old = true;
+        // Until it starts it has no life: the one that rebuilt may be about to become in-sync.
+        slot.incarnation = Incarnation(0);
         // What it promised, its disk has forgotten.
         slot.fence = Fence::default();
         slot.joined.clear();
@@ -112,7 +114,7 @@ impl Cluster {
     pub(super) fn note_distrust(&mut self) {
         for replica in 0..self.replicas.len() {
             let record = self.record(replica);
-            // One that rebuilt before with another disk may be about to become in-sync.
+            // One that rebuilt before with another disk may be about to become in-sync, see `put_back`.
             let life = self.replicas[replica].incarnation;
             let is_out = |r: ReplicaRecord| !r.state.takes_writes() || r.incarnation == life;
             let lacks_all = |r: ReplicaRecord| {
