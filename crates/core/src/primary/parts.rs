@@ -188,6 +188,10 @@ impl<P: Payload> Part<P> {
         self.targets & !self.written & !self.failed
     }
 
+    fn is_flush(&self) -> bool {
+        matches!(self.action, PartAction::Flush { .. } | PartAction::Settle { .. })
+    }
+
     /// Whether it changes bytes of this range that this replica has not written.
     pub fn may_differ(&self, bit: ReplicaSet, range: &core::ops::Range<u64>) -> bool {
         self.written & bit == 0
