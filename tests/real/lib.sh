@@ -109,9 +109,9 @@ stop_node() { kill -TERM "${pids[$1]}"; wait "${pids[$1]}" 2>/dev/null || true; 
 
 wait_in_sync() { ek 1 volume status "$1" --wait in-sync --timeout 5m --quiet; }
 
-# device_of VOLUME, uri_of VOLUME: how to reach an attached volume.
+# device_of VOLUME, uri_of VOLUME [NODE]: how to reach an attached volume.
 device_of() { ek 1 volume status "$1" --json | jq -re '.volume.primaries[] | select(.here) | .device'; }
-uri_of() { ek 1 volume status "$1" --json | jq -re '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]'; }
+uri_of() { ek "${2:-1}" volume status "$1" --json | jq -re '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]'; }
 
 # attach VOLUME nbd|device: prints the URI or the device.
 attach() {

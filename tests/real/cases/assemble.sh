@@ -15,7 +15,7 @@ examined() { "$evenkeel" examine --json "$@" || true; }
 # io VOLUME NODE COMMAND…: qemu-io on an attached volume.
 io() {
     local n=$1 out; shift
-    out=$(qemu-io -f raw "$(ek "$n" volume status $vol --json | jq -re '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]')" "$@" -c flush 2>&1)
+    out=$(qemu-io -f raw "$(uri_of $vol "$n")" "$@" -c flush 2>&1)
     ! grep -qiE 'failed|error' <<< "$out" || die "$* : $out"
 }
 # alone N: a machine that is a cluster of its own.

@@ -16,7 +16,7 @@ say "4 nodes run, each in its own network namespace"
 
 # status N FILTER: what node N says of the volume.
 status() { ek "$1" volume status $vol --json | jq -r "$2"; }
-uri() { status "$1" '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]'; }
+uri() { uri_of $vol "$1"; }
 # at_each_node COMMAND…: runs it for each node, whose number comes first.
 at_each_node() { local n; for n in $users; do "$@" "$n" || return 1; done; }
 attach_at() { ek "$1" attach $vol --as nbd --quiet; }

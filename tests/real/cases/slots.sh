@@ -10,7 +10,7 @@ is_closed() { [ "$(slot "$1" '"\(.all_open) \(.open | length)"')" = "false 0" ];
 
 ek 1 volume create $vol --size 256M --replicas 3 --primaries 2 --quiet
 ek 2 attach $vol --as nbd --quiet
-uri=$(ek 2 volume status $vol --json | jq -re '[.volume.exports[].uris[] | select(startswith("nbd+unix"))][0]')
+uri=$(uri_of $vol 2)
 fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=128M --time_based --runtime=60 > "$work/fio.out" 2>&1 &
 fio=$!
 sleep 2
