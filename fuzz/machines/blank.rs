@@ -25,6 +25,10 @@ impl Payload for Blank {
         u64::from(self.slice(from, length).value)
     }
 
+    fn first_difference(&self, other: &Self) -> Option<u32> {
+        (self.value != other.value).then_some(0)
+    }
+
     fn is_zero(&self) -> bool {
         self.value == 0
     }

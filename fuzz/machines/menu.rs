@@ -81,7 +81,8 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
             last_of_earlier_lives: script.is_set().then(|| Sequence(script.near(live.number))),
         },
         14 => from_source(script, live),
-        _ => match script.choose(3) {
+        _ => match script.choose(4) {
+            3 => claim(script, live),
             0 => Message::AskMissing {
                 generation,
                 replica: live.replica(script),
@@ -110,6 +111,22 @@ fn operation(script: &mut Script<'_>, live: &Live, kind: usize) -> Message {
         4 => Message::Flush { id, covers: Sequence(script.near(live.number)) },
         _ => Message::Map { id, offset, length },
     }
+}
+
+/// What is said of claims, in both directions.
+fn claim(script: &mut Script<'_>, live: &Live) -> Message {
+    let (generation, number) = (live.generation(script), ClaimNumber(script.near(1)));
+    let primaries = &live.view.primaries;
+    let claimant = match primaries.get(script.choose(primaries.len() + 1)) {
+        Some(primary) => primary.id,
+        None => PrimaryId { node: NodeId(9), incarnation: Incarnation(9) },
+    };
+    if script.is_set() {
+        return Message::Granted { generation, claimant, number };
+    }
+    let start = script.offset(live.view.geometry.size);
+    let range = script.is_set().then(|| start..start + 1 + u64::from(script.length()));
+    Message::Claim { generation, claimant, number, range }
 }
 
 /// What the source of a rebuild says.
@@ -232,6 +249,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
             let (token, source) = (CopyToken(script.near(1)), live.replica(script));
             Message::Drain { generation, token, offset, length, source }
         }
+        13 if script.is_set() => claim(script, live),
         13 => Message::LogFilling { generation },
         14 => Message::RebuildProgress { generation, progress: RebuildProgress::default() },
         15 if script.is_set() => Message::RebuildCopied { generation },

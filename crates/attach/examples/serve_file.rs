@@ -189,6 +189,10 @@ impl Driver {
                 let entry = entry.offset(offset).rw_flags(flags).build();
                 self.push(entry, Operating::Write(token, payload));
             }
+            Operation::CompareAndWrite { .. } => {
+                let result = Err(RequestError::Invalid);
+                return Some(FrontendEvent::Reply { token, result });
+            }
             Operation::Flush => {
                 let entry = opcode::Fsync::new(file).flags(io_uring::types::FsyncFlags::DATASYNC);
                 self.push(entry.build(), Operating::Other(token));

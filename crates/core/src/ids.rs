@@ -151,6 +151,10 @@ number!(
     CopyToken
 );
 number!(
+    /// The claims of one primary, numbered by it: a higher one takes the place of those before.
+    ClaimNumber
+);
+number!(
     /// A call to the coordinator, numbered by the primary.
     CoordinatorCall
 );

@@ -3,6 +3,8 @@
 //! Every message that acts on data names the generation in which it was sent; a replica runs it
 //! only if it has adopted just that one (rule W3).
 
+use core::ops::Range;
+
 use crate::block_set::PageBits;
 use crate::ids::*;
 use crate::lives::Lives;
@@ -273,6 +275,29 @@ pub enum Message {
     FenceConfirmed {
         /// The generation of the `Fenced` message.
         generation: Generation,
+    },
+    /// From a primary to the replica that keeps the order of claims ([`View::keeper`]): it wants all
+    /// other primaries to stand aside from this range, or from none any more. From that replica to every
+    /// primary of the view, the claimant too: stand aside, or do so no more.
+    Claim {
+        /// The sender's generation.
+        generation: Generation,
+        /// Which primary claims.
+        claimant: PrimaryId,
+        /// Which of its claims. Those before are over, and this one too if there is no range.
+        number: ClaimNumber,
+        /// The bytes of the volume.
+        range: Option<Range<u64>>,
+    },
+    /// From a primary to the replica that keeps the order of claims: it has nothing under way in the range,
+    /// and begins nothing. From that replica to the claimant: none of them has.
+    Granted {
+        /// The sender's generation.
+        generation: Generation,
+        /// Whose claim.
+        claimant: PrimaryId,
+        /// Which one.
+        number: ClaimNumber,
     },
     /// From a rebuilding replica to a primary: I hold this range. Answer when `source` has
     /// answered every write that you sent to it there before this message (B1).

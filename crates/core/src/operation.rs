@@ -1,6 +1,9 @@
 //! What a client asks of a volume, and what it is told.
 
 use core::fmt;
+use core::ops::Range;
+
+use crate::payload::Payload;
 
 /// One request of a client. Offsets and lengths are bytes, multiples of the logical block size.
 #[derive(Debug, Clone)]
@@ -32,6 +35,19 @@ pub enum Operation<P> {
         /// Acknowledge only when durable on every in-sync replica (FUA).
         durable: bool,
     },
+    /// Write the payload if the range holds just what is expected: nothing else comes between, whichever
+    /// primaries run the volume. Answered by [`Reply::Done`] or [`Reply::Miscompare`] (SCSI's COMPARE AND
+    /// WRITE, NVMe's fused Compare and Write).
+    CompareAndWrite {
+        /// First byte.
+        offset: u64,
+        /// What the range has to hold; at most [`crate::settings::LONGEST_COMPARE`] bytes.
+        expected: P,
+        /// The data; as long as what is expected.
+        payload: P,
+        /// Acknowledge only when the data is durable on every in-sync replica (FUA).
+        durable: bool,
+    },
     /// Make every write that was acknowledged before this request durable on every in-sync replica.
     Flush,
     /// Tell which parts of a range hold data.
@@ -43,11 +59,39 @@ pub enum Operation<P> {
     },
 }
 
+impl<P: Payload> Operation<P> {
+    /// The bytes of the volume that it is about. For requests that are inside the volume.
+    pub(crate) fn range(&self) -> Option<Range<u64>> {
+        let (offset, length) = match self {
+            Self::Read { offset, length } => (*offset, u64::from(*length)),
+            Self::Write { offset, payload, .. } | Self::CompareAndWrite { offset, payload, .. } => {
+                (*offset, u64::from(payload.length()))
+            }
+            Self::Zero { offset, length, .. } | Self::Map { offset, length } => (*offset, *length),
+            Self::Flush => return None,
+        };
+        Some(offset..offset + length)
+    }
+
+    /// Whether it may change what is there.
+    pub(crate) const fn changes_data(&self) -> bool {
+        match self {
+            Self::Write { .. } | Self::CompareAndWrite { .. } | Self::Zero { .. } => true,
+            Self::Read { .. } | Self::Map { .. } | Self::Flush => false,
+        }
+    }
+}
+
 /// The answer to a request that succeeded.
 #[derive(Debug, Clone)]
 pub enum Reply<P> {
     /// A write, zero or flush is acknowledged.
     Done,
+    /// The range does not hold what was expected; nothing is written.
+    Miscompare {
+        /// The first byte that differs, from the start of the request.
+        at: u32,
+    },
     /// What was read: pieces with their offset from the start of the request, in ascending order
     /// and without gaps.
     Data(Vec<(u32, P)>),

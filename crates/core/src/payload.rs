@@ -21,6 +21,9 @@ pub trait Payload: Clone + Debug {
     /// If the part is not inside the payload.
     fn digest(&self, from: u32, length: u32) -> u64;
 
+    /// The first byte in which another payload of the same length differs.
+    fn first_difference(&self, other: &Self) -> Option<u32>;
+
     /// Whether every byte is zero.
     fn is_zero(&self) -> bool;
 }

@@ -18,6 +18,8 @@ pub const MOST_ERAS: usize = 8;
 pub const LONGEST_REQUEST: u32 = 32 << 20;
 /// Longest payload of one message, in bytes. Longer requests are sent in pieces.
 pub const LONGEST_PAYLOAD: u32 = 1 << 20;
+/// Longest range of one compare-and-write, in bytes.
+pub const LONGEST_COMPARE: u32 = LONGEST_PAYLOAD;
 /// Longest run that one message may zero or map, in bytes.
 pub const LONGEST_ZERO: u32 = 128 << 20;
 /// Most extents in one answer to a map request.

@@ -296,6 +296,19 @@ impl View {
         self.intents.slots > 1
     }
 
+    /// Whether several primaries run it at present.
+    #[must_use]
+    pub const fn has_several_primaries(&self) -> bool {
+        self.primaries.len() > 1
+    }
+
+    /// The replica that keeps the order in which primaries claim ranges: as long as the view is the
+    /// newest it is in-sync, so that none of them can go on without it.
+    #[must_use]
+    pub fn keeper(&self) -> Option<ReplicaId> {
+        self.mirrors.first()?.in_sync().map(|record| record.id).min()
+    }
+
     /// Whether this life of this primary may act.
     #[must_use]
     pub fn has_primary(&self, primary: PrimaryId) -> bool {

@@ -25,6 +25,10 @@ impl Payload for Data {
         length.into()
     }
 
+    fn first_difference(&self, _other: &Self) -> Option<u32> {
+        None
+    }
+
     fn is_zero(&self) -> bool {
         false
     }

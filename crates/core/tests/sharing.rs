@@ -188,7 +188,6 @@ fn what_needs_one_primary_is_refused() {
         cluster.commands[&id]
     };
     let change = |change| Command::Change(change);
-    assert_eq!(refusal(Command::Verify { repair: false }), Err(CommandError::Shared));
     let refused = |error| Err(CommandError::View(error));
     assert_eq!(refusal(change(Change::Protocol(Protocol::A))), refused(ViewError::NotProtocolC));
     let bitmap = Bitmap::Internal;

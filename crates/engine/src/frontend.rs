@@ -26,7 +26,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-use evenkeel_core::{Instant, Operation, Reply, RequestError};
+use evenkeel_core::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
+use evenkeel_core::{Instant, Operation, Payload, Reply, RequestError};
 
 use crate::pool::{Budget, Pool, Reservation};
 use crate::slot::{Slot, SlotMut};
@@ -294,24 +295,23 @@ impl FrontendContext {
     ///
     /// # Errors
     /// Gives the operation back if there is no room for a read's answer: wait for
-    /// [`FrontendEvent::MemoryAvailable`] and submit it again. Only reads are given back.
+    /// [`FrontendEvent::MemoryAvailable`] and submit it again. Only what reads is given back: reads, and
+    /// compare-and-writes.
     pub fn submit(
         &mut self,
         token: u64,
         operation: Operation<Slot>,
     ) -> Result<(), Operation<Slot>> {
-        let room = match &operation {
-            Operation::Read { length, .. }
-                if *length <= evenkeel_core::settings::LONGEST_REQUEST =>
-            {
-                let room = self.budget.reserve(*length as usize);
+        let room = match read_by(&operation) {
+            0 => None,
+            length => {
+                let room = self.budget.reserve(length as usize);
                 if room.is_none() {
                     self.wants_memory = true;
                     return Err(operation);
                 }
                 room
             }
-            _ => None,
         };
         self.actions.push(FrontendAction::Submit { token, operation, room });
         Ok(())
@@ -322,6 +322,16 @@ impl FrontendContext {
     pub fn end(&mut self, reason: impl Into<String>) {
         self.actions.push(FrontendAction::End { reason: reason.into() });
     }
+}
+
+/// Bytes that an operation reads; 0 if it will be refused because it is too long.
+fn read_by(operation: &Operation<Slot>) -> u32 {
+    let (length, longest) = match operation {
+        Operation::Read { length, .. } => (*length, LONGEST_REQUEST),
+        Operation::CompareAndWrite { expected, .. } => (expected.length(), LONGEST_COMPARE),
+        _ => (0, 0),
+    };
+    if length <= longest { length } else { 0 }
 }
 
 /// A descriptor that stays open while anything of it is under way.

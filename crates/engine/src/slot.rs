@@ -148,6 +148,11 @@ impl Payload for Slot {
         XxHash3_64::oneshot(&self[from as usize..(from + length) as usize])
     }
 
+    fn first_difference(&self, other: &Self) -> Option<u32> {
+        let mut pairs = self.iter().zip(other.iter());
+        pairs.position(|(own, other)| own != other).map(|byte| byte as u32)
+    }
+
     fn is_zero(&self) -> bool {
         let mut chunks = self.chunks_exact(128);
         chunks.by_ref().all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)

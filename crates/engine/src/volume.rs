@@ -294,6 +294,7 @@ fn kind_of(operation: &Operation<Slot>) -> (Kind, u64) {
     match operation {
         Operation::Read { length, .. } => (Kind::Read, u64::from(*length)),
         Operation::Write { payload, .. } => (Kind::Write, u64::from(payload.length())),
+        Operation::CompareAndWrite { payload, .. } => (Kind::Write, u64::from(payload.length())),
         Operation::Zero { length, .. } => (Kind::Zero, *length),
         Operation::Flush => (Kind::Flush, 0),
         Operation::Map { length, .. } => (Kind::Map, *length),

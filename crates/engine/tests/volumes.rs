@@ -60,6 +60,32 @@ fn three_replicas_on_three_nodes_are_identical() {
     assert!(cluster.data(0, 0) == cluster.data(0, 2));
 }
 
+/// A counter that is raised by compare-and-writes alone: of those that expect the same, one is done.
+#[test]
+fn compare_and_writes_are_one_step_each() {
+    let shape = Shape { mirrors: vec![vec![0, 1], vec![0, 1]], nodes: 2, ..Shape::default() };
+    let mut cluster = Cluster::start(shape);
+    cluster.attach();
+    let client = cluster.client();
+    // Over the border between two mirrors.
+    let offset = (1 << 20) - 4096;
+    let block = |value: u8| vec![value; 8192];
+    for round in 0..20 {
+        let compare = || Request::Compare(offset, block(round), block(round + 1));
+        let answers: Vec<_> = (0..8).map(|_| client.begin(compare())).collect();
+        let answers: Vec<_> = answers.iter().map(|answer| answer.recv().unwrap()).collect();
+        let done = answers.iter().filter(|answer| **answer == Ok(Answer::Done)).count();
+        let others = answers.iter().filter(|answer| **answer == Ok(Answer::Miscompare(0))).count();
+        assert_eq!((done, others), (1, 7));
+    }
+    assert_eq!(client.read(offset, 8192), block(20));
+    let mut almost = block(20);
+    almost[5000] = 0;
+    let refused = client.call(Request::Compare(offset, almost, block(21)));
+    assert_eq!(refused, Ok(Answer::Miscompare(5000)));
+    cluster.detach();
+}
+
 #[test]
 fn every_protocol_ends_with_identical_replicas() {
     for protocol in [Protocol::A, Protocol::B, Protocol::C] {

@@ -32,6 +32,9 @@ struct Arguments {
     /// Stop after this many seconds, whatever --seeds says
     #[arg(long)]
     seconds: Option<u64>,
+    /// Of the seeds, run only those in which several primaries run the volume
+    #[arg(long)]
+    shared: bool,
     /// Print every event
     #[arg(long)]
     log: bool,
@@ -60,6 +63,9 @@ fn run_all(arguments: &Arguments) -> Totals {
     for seed in (first..).take(if time.is_some() { usize::MAX } else { seeds as usize }) {
         if time.is_some_and(|time| start.elapsed() >= time) {
             break;
+        }
+        if arguments.shared && Profile::draw(seed).primaries == 1 {
+            continue;
         }
         run_one(seed, arguments, &mut totals);
     }

@@ -111,6 +111,11 @@ impl Payload for Sectors {
         hasher.finish()
     }
 
+    fn first_difference(&self, other: &Self) -> Option<u32> {
+        let mut pairs = self.cells().iter().zip(other.cells());
+        pairs.position(|(own, other)| own != other).map(|sector| sector as u32 * SECTOR)
+    }
+
     fn is_zero(&self) -> bool {
         self.cells().iter().all(|cell| *cell == ZERO)
     }

@@ -53,6 +53,8 @@ pub enum Fault {
     /// The volume is stopped, or the coordinator's database is lost or restored from an old backup;
     /// then it is put together from its disks.
     Assembly,
+    /// An operator has everything compared at one of the primaries, and perhaps repaired.
+    Verify,
     /// An operator detaches the volume.
     Detach,
     /// Connections can't be made for a while.
@@ -108,6 +110,8 @@ pub struct Profile {
     pub think: Time,
     /// Weights of reads, writes, zeroings, flushes and map requests.
     pub mix: [u64; 5],
+    /// How many of a thousand requests compare and write instead.
+    pub compares: u64,
     /// Of 1,000 writes and zeroings, how many must be durable when acknowledged (FUA).
     pub durable: u64,
     /// Longest request, in blocks.
@@ -192,6 +196,10 @@ impl Profile {
         let most = usize::from(layout.slots).min(nodes).min(4);
         let is_shared = most > 1 && sharing.chance(600);
         let primaries = if is_shared { sharing.between(2, most as u64) as usize } else { 1 };
+        if is_shared && !faults.is_empty() && sharing.chance(500) {
+            faults.push((Fault::Verify, sharing.between(5, 40)));
+        }
+        let mut compares = Random::new(seed ^ 0x636f_6d70);
         let mut short = Random::new(seed ^ 0x7368_6f72);
         if short.chance(100) {
             // Too short for some requests.
@@ -208,6 +216,7 @@ impl Profile {
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
             operations: r.between(200, 1200) * 3 / 2,
             think,
+            compares: if compares.chance(400) { compares.magnitude(10, 400) } else { 0 },
             mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
             durable: r.pick(&[0, 0, 30, 300]),
             longest,

@@ -38,13 +38,15 @@ pub enum Sabotage {
     PassOldCopies,
     /// Some blocks are called damaged that are whole.
     CryDamage,
+    /// Who is to stand aside from a range is told another one.
+    ClaimElsewhere,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
     AssembleWithout,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -62,6 +64,7 @@ impl Sabotage {
         Self::RotUnseen,
         Self::PassOldCopies,
         Self::CryDamage,
+        Self::ClaimElsewhere,
         Self::AssembleWithout,
     ];
 }

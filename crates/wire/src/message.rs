@@ -32,6 +32,7 @@ const UNMAP: u16 = 4;
 const HAS_NUMBER: u16 = 8;
 const BUSY: u16 = 16;
 const EARLIER_LIVES: u16 = 64;
+const HAS_RANGE: u16 = 128;
 
 /// The numbers of the message types; a number once given is never given to another message.
 mod kind {
@@ -69,6 +70,8 @@ mod kind {
     pub const WRITES_FINISHED: u16 = 74;
     pub const SETTLED: u16 = 80;
     pub const LOG_FILLING: u16 = 81;
+    pub const CLAIM: u16 = 96;
+    pub const GRANTED: u16 = 97;
 }
 
 /// Bit of an extent's length that says that it is allocated.
@@ -131,6 +134,14 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
             ..numbered(kind::SETTLED, generation, through.0)
         },
         Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),
+        Message::Claim { generation, number, ref range, .. } => Fields {
+            offset: range.as_ref().map_or(0, |range| range.start),
+            flags: flag(HAS_RANGE, range.is_some()),
+            ..numbered(kind::CLAIM, generation, number.0)
+        },
+        Message::Granted { generation, number, .. } => {
+            numbered(kind::GRANTED, generation, number.0)
+        }
         ref message => operation_fields(message).unwrap_or_else(|| rebuild_fields(message)),
     }
 }
@@ -274,8 +285,7 @@ fn content_from(fields: &Fields) -> Option<CopyContent> {
 pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
     match message {
         Message::OpenSession { opener: Opener::Primary(primary), named_lives, .. } => {
-            out.put_u128(primary.node.0);
-            out.put_u64(primary.incarnation.0);
+            put_primary(*primary, out);
             named_lives.0.iter().for_each(|life| out.put_u64(life.0));
         }
         Message::OpenSession { opener: Opener::Copier(replica), .. } => out.put_u128(replica.0),
@@ -296,6 +306,11 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         Message::Drain { source, .. } => out.put_u128(source.0),
         Message::RebuildProgress { progress, .. } => put_progress(progress, out),
         Message::AskMissing { replica, .. } => out.put_u128(replica.0),
+        Message::Claim { claimant, range, .. } => {
+            put_primary(*claimant, out);
+            out.put_u64(range.as_ref().map_or(0, |range| range.end));
+        }
+        Message::Granted { claimant, .. } => put_primary(*claimant, out),
         Message::MissingBlocks { replica, content, .. } => {
             out.put_u128(replica.0);
             if let MissingContent::Page(_, bits) = content {
@@ -305,6 +320,11 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         _ => {}
     }
     Ok(())
+}
+
+fn put_primary(primary: PrimaryId, out: &mut Vec<u8>) {
+    out.put_u128(primary.node.0);
+    out.put_u64(primary.incarnation.0);
 }
 
 fn put_extents(extents: &[Extent], out: &mut Vec<u8>) -> Result<(), FrameError> {

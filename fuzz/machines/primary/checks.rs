@@ -14,6 +14,8 @@ pub enum Asked {
     Data(u64),
     /// A map of so many bytes.
     Map(u64),
+    /// To be done if there is what is expected.
+    DoneIf,
     /// To be done.
     Done,
 }
@@ -24,6 +26,7 @@ impl Asked {
         match operation {
             Operation::Read { length, .. } => Self::Data((*length).into()),
             Operation::Map { length, .. } => Self::Map(*length),
+            Operation::CompareAndWrite { .. } => Self::DoneIf,
             _ => Self::Done,
         }
     }
@@ -42,7 +45,7 @@ impl Asked {
                 let covered: u64 = extents.iter().map(|extent| extent.length).sum();
                 assert!((1..=*length).contains(&covered), "{covered} of {length}");
             }
-            (Self::Done, Reply::Done) => {}
+            (Self::Done | Self::DoneIf, Reply::Done) | (Self::DoneIf, Reply::Miscompare { .. }) => {}
             (asked, reply) => panic!("{reply:?} to {asked:?}"),
         }
     }

@@ -123,7 +123,7 @@ impl Bench {
         let size = self.coordinator.newest.geometry.size;
         let (offset, length, flags) = (script.offset(size), script.length(), script.byte());
         let durable = flags & 1 != 0;
-        let operation = match script.choose(8) {
+        let operation = match script.choose(9) {
             0 | 1 => Operation::Read { offset, length },
             2..=4 => {
                 let payload = Blank { length, value: 1 };
@@ -134,6 +134,11 @@ impl Bench {
                 Operation::Zero { offset, length, unmap: flags & 2 != 0, durable }
             }
             6 => Operation::Flush,
+            7 => {
+                let (expected, payload) =
+                    (Blank { length, value: flags & 2 }, Blank { length, value: 1 });
+                Operation::CompareAndWrite { offset, expected, payload, durable }
+            }
             _ => Operation::Map { offset, length: script.near(length.into()) },
         };
         self.last_request += 1;

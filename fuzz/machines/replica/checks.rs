@@ -74,6 +74,11 @@ impl Bench {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(is_inside(offset, length), "{message:?} of {size}");
             }
+            Message::Claim { generation, claimant, .. }
+            | Message::Granted { generation, claimant, .. } => {
+                assert_eq!(generation, adopted, "not the adopted one: {message:?}");
+                assert!(self.disk.saved.has_primary(claimant), "{message:?} of nobody");
+            }
             Message::RebuildProgress { generation, progress } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(progress.done <= progress.total);

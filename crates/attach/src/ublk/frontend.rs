@@ -145,7 +145,7 @@ impl UblkFrontend {
         let result = match result {
             Err(error) => -errno::of(error),
             Ok(Reply::Data(pieces)) => self.give(tag, &pieces),
-            Ok(Reply::Done | Reply::Extents(_)) => {
+            Ok(Reply::Done | Reply::Extents(_) | Reply::Miscompare { .. }) => {
                 let description = self.description(tag);
                 let written = description.filter(|d| matches!(d.kind(), Kind::Write { .. }));
                 let range = written.and_then(|description| description.range(self.size));

@@ -33,6 +33,7 @@ impl<P: Payload> Primary<P> {
             self.replica_left(cx, replica, cause);
         }
         self.retarget_parts();
+        self.claims_follow(&view);
         self.forget_removed(cx, &view);
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
             match (record.state, record.role) {
@@ -198,8 +199,9 @@ impl<P: Payload> Primary<P> {
         }
         self.resend(cx, replica);
         self.tell_settled_to(cx, replica);
+        self.restate_claim(replica);
         if self.unadopted.is_empty() {
-            if core::mem::take(&mut self.is_takeover) {
+            if core::mem::take(&mut self.is_takeover) && self.joining.is_none() {
                 cx.note(Note::Serving(generation));
             }
             self.unconfirmed.clear();

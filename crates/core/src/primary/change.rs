@@ -124,10 +124,6 @@ impl<P: Payload> Primary<P> {
             Command::Remove(replica) => Edit::Remove(replica),
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),
-            Command::Verify { .. } if self.view.as_ref().is_some_and(View::is_shared) => {
-                let result = Err(CommandError::Shared);
-                return cx.effects.push(PrimaryEffect::CommandDone { id, result });
-            }
             Command::Verify { repair } => {
                 self.begin_verify(cx.now, repair);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });

@@ -71,8 +71,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
         let Some(view) = &self.view else { return };
         let (block, size) = (u64::from(BLOCK), view.replica_size());
-        // The lock on a range keeps only this primary's writes out.
-        if bytes.start >= size || view.is_shared() {
+        if bytes.start >= size {
             return;
         }
         let end = bytes.end.min(size).next_multiple_of(block).min(size);
@@ -139,7 +138,7 @@ impl<P: Payload> Primary<P> {
 
     /// Locks a range of the volume, to be compared then.
     fn begin_check(&mut self, cx: &mut Context<'_, P>, range: Range<u64>, bad: Option<BadRange>) {
-        let number = self.accept_check(range.clone());
+        let number = self.keep_out(range.clone());
         self.check = Some(Check {
             number,
             range,
@@ -189,7 +188,7 @@ impl<P: Payload> Primary<P> {
     fn put_off(&mut self) {
         let Some(check) = self.check.take() else { return };
         self.bad_ranges.extend(check.bad);
-        self.end_check(check.number);
+        self.end_kept(check.number);
     }
 
     /// A replica says what it holds.
@@ -281,7 +280,7 @@ impl<P: Payload> Primary<P> {
     fn check_over(&mut self, cx: &mut Context<'_, P>) {
         let Some(mut check) = self.check.take() else { return };
         let has_failed = self.requests.get(&check.number).is_some_and(|r| r.error.is_some());
-        self.end_check(check.number);
+        self.end_kept(check.number);
         if has_failed {
             check.differences.iter_mut().for_each(|difference| difference.is_repaired = false);
         }

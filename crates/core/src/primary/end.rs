@@ -1,7 +1,7 @@
 //! The detach, and every other end of a primary.
 
 use super::{
-    CommandError, Context, EndReason, Phase, Primary, PrimaryEffect, change::Edit,
+    CommandError, Context, EndReason, Phase, Primary, PrimaryEffect, change::Edit, claims::Claims,
     requests::RequestNumber,
 };
 use crate::ids::*;
@@ -37,6 +37,7 @@ impl<P: Payload> Primary<P> {
             Phase::Serving => {
                 self.stop_verify(cx.now);
                 self.bad_ranges.clear();
+                self.fail_early(cx, RequestError::Detached);
                 self.phase =
                     Phase::Detaching(Detaching { command, since: cx.now, step: Step::Draining });
             }
@@ -148,6 +149,8 @@ impl<P: Payload> Primary<P> {
         self.unadopted.clear();
         self.peers.clear();
         self.bad_ranges.clear();
+        self.claims = Claims::default();
+        self.joining = None;
         self.check = None;
         self.call = None;
     }

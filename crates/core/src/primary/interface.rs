@@ -177,8 +177,6 @@ pub enum CommandError {
     NoCoordinator,
     /// The coordinator has given up the replica that was to be added.
     GivenUp,
-    /// Not while several primaries may write.
-    Shared,
     /// The primary ended before.
     Ended,
 }

@@ -12,6 +12,8 @@ mod adoption;
 mod calls;
 mod change;
 mod check;
+mod claims;
+mod compare;
 mod end;
 mod interface;
 mod lag;
@@ -35,6 +37,7 @@ pub use verify::{VerifyState, VerifyStatus, Wrong, WrongRange};
 use self::calls::Call;
 use self::change::PendingEdit;
 use self::check::{BadRange, Check};
+use self::claims::Claims;
 use self::parts::Part;
 use self::peers::{MirrorPeers, Peer};
 use self::rebuilds::DrainWait;
@@ -82,7 +85,7 @@ pub struct Primary<P> {
     coordinator_silent_since: Option<Instant>,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
-    /// Requests that came before the view was known.
+    /// Requests that came before any may be served.
     early: Vec<(RequestId, Operation<P>)>,
     requests: BTreeMap<RequestNumber, Request<P>>,
     /// When a client last asked for anything.
@@ -90,6 +93,9 @@ pub struct Primary<P> {
     /// Requests that have their lock and are not sent yet.
     ready: VecDeque<RequestNumber>,
     locks: RangeLock,
+    claims: Claims,
+    /// The claim to the whole volume by which this primary joins others: it serves nothing before.
+    joining: Option<RequestNumber>,
     parts: BTreeMap<Sequence, Part<P>>,
     /// Reads and maps for which no replica could be chosen yet.
     unplaced: VecDeque<Sequence>,
@@ -172,6 +178,8 @@ impl<P: Payload> Primary<P> {
             requested_at: None,
             ready: VecDeque::new(),
             locks: RangeLock::default(),
+            claims: Claims::default(),
+            joining: None,
             parts: BTreeMap::new(),
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
@@ -248,6 +256,7 @@ impl<P: Payload> Primary<P> {
         self.place_reads(cx);
         self.dispatch_ready(cx);
         self.advance_check(cx);
+        self.advance_claims(cx);
         self.advance_detach(cx);
         if matches!(self.phase, Phase::Ended) {
             self.release_everything();
@@ -322,6 +331,12 @@ impl<P: Payload> Primary<P> {
             Message::Drain { generation, token, offset, length, source } => {
                 let range = offset..offset.saturating_add(u64::from(length));
                 self.drain(cx, link, replica, generation, token, range, source);
+            }
+            Message::Claim { generation, claimant, number, range } => {
+                self.claim_heard(generation, claimant, number, range);
+            }
+            Message::Granted { generation, claimant, number } => {
+                self.claim_granted(generation, claimant, number);
             }
             Message::LogFilling { generation } => self.log_filling(cx, replica, generation),
             Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),

@@ -230,7 +230,7 @@ impl<P: Payload> Primary<P> {
         let ids = self.view.iter().flat_map(|view| view.replicas().map(|(_, record)| record.id));
         PrimaryStatus {
             view: self.view.clone(),
-            serving: matches!(self.phase, Phase::Serving),
+            serving: matches!(self.phase, Phase::Serving) && self.joining.is_none(),
             waiting: self.suspension.as_ref().map(|s| (s.why, s.since)),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
             requests: self.requests.values().filter(|r| r.client.is_some()).count(),

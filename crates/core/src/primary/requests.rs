@@ -2,16 +2,27 @@
 
 use core::ops::Range;
 
+use super::compare::Comparison;
 use super::{Context, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::operation::{Extent, Operation, Reply, RequestError};
 use crate::payload::Payload;
-use crate::range_lock::LockMode;
-use crate::settings::LONGEST_REQUEST;
+use crate::range_lock::{LockMode, LockNumber};
+use crate::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
 use crate::view::Geometry;
 
 /// Numbers requests inside the primary; also the number of a request's lock.
 pub(super) type RequestNumber = u64;
+
+/// What keeps others out of a request's range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestLock {
+    None,
+    /// A lock on the range here.
+    Local,
+    /// A claim to the range, which all primaries honour.
+    Claim,
+}
 
 /// A request under way.
 #[derive(Debug)]
@@ -20,7 +31,7 @@ pub(super) struct Request<P> {
     pub client: Option<RequestId>,
     /// What is asked; taken when it is sent.
     pub operation: Option<Operation<P>>,
-    is_locked: bool,
+    lock: RequestLock,
     /// Whether its owner ends it, and not its last part: a check has several rounds of parts.
     is_kept: bool,
     /// Parts that do not permit the answer yet.
@@ -28,6 +39,10 @@ pub(super) struct Request<P> {
     /// Parts that some replica has not carried out yet.
     pub unfinished: usize,
     pub error: Option<RequestError>,
+    /// What a compare-and-write is to do when it has been read what there is.
+    pub comparison: Option<Comparison<P>>,
+    /// Where it holds something else.
+    pub differs_at: Option<u32>,
     pub data: Vec<(u32, P)>,
     pub extents: Vec<(u64, Vec<Extent>)>,
 }
@@ -39,8 +54,10 @@ impl<P: Payload> Primary<P> {
         client: RequestId,
         operation: Operation<P>,
     ) {
-        if matches!(self.phase, Phase::Idle | Phase::Starting(_)) && self.view.is_none() {
-            // It is checked when the view, and with it the volume's size, is known.
+        let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
+            || self.joining.is_some() && self.failing().is_none();
+        if is_early {
+            // It is checked, and its range locked, when it may be served.
             return self.early.push((client, operation));
         }
         if let Some(error) = self.refusal(&operation) {
@@ -56,7 +73,7 @@ impl<P: Payload> Primary<P> {
             Phase::Detaching(_) | Phase::Ended => return Some(RequestError::Detached),
             Phase::Idle | Phase::Starting(_) | Phase::Serving => {}
         }
-        if let Some(error) = self.suspension.as_ref().and_then(|s| s.failing) {
+        if let Some(error) = self.failing() {
             return Some(error);
         }
         let geometry = self.view.as_ref().map(|view| view.geometry);
@@ -66,7 +83,12 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// The view is known: takes in the requests that came before it.
+    /// What requests fail with at present: they would have to wait for too long.
+    fn failing(&self) -> Option<RequestError> {
+        self.suspension.as_ref().and_then(|suspension| suspension.failing)
+    }
+
+    /// Requests may be served: takes in those that came before.
     pub(super) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
         for (client, operation) in core::mem::take(&mut self.early) {
             self.request(cx, client, operation);
@@ -76,25 +98,24 @@ impl<P: Payload> Primary<P> {
     /// Takes a request in and asks for its lock.
     pub(super) fn accept(&mut self, client: Option<RequestId>, operation: Operation<P>) {
         let number = self.next_number();
-        let lock = match &operation {
-            Operation::Read { offset, length } => {
-                Some((*offset, u64::from(*length), LockMode::Shared))
-            }
-            Operation::Map { offset, length } => Some((*offset, *length, LockMode::Shared)),
-            Operation::Write { offset, payload, .. } => {
-                Some((*offset, u64::from(payload.length()), LockMode::Exclusive))
-            }
-            Operation::Zero { offset, length, .. } => Some((*offset, *length, LockMode::Exclusive)),
-            Operation::Flush => None,
+        let claims = matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
+        let range = operation.range();
+        let mode = if operation.changes_data() { LockMode::Exclusive } else { LockMode::Shared };
+        let lock = match &range {
+            None => RequestLock::None,
+            Some(_) if claims => RequestLock::Claim,
+            Some(_) => RequestLock::Local,
         };
-        let is_locked = lock.is_some();
-        let request = Request { client, operation: Some(operation), is_locked, ..Request::new() };
+        let request = Request { client, operation: Some(operation), lock, ..Request::new() };
         self.requests.insert(number, request);
-        let granted = lock.is_none_or(|(offset, length, mode)| {
-            self.locks.acquire(number, offset..offset + length, mode)
-        });
-        if granted {
-            self.ready.push_back(number);
+        match range {
+            Some(range) if claims => self.claims.want(number, range),
+            Some(range) => {
+                if self.locks.acquire(number, range, mode) {
+                    self.ready.push_back(number);
+                }
+            }
+            None => self.ready.push_back(number),
         }
     }
 
@@ -106,15 +127,27 @@ impl<P: Payload> Primary<P> {
         number
     }
 
-    /// A request of the primary itself that holds a range for several rounds of parts, until
-    /// [`Self::end_check`].
-    pub(super) fn accept_check(&mut self, range: Range<u64>) -> RequestNumber {
+    /// A request of the primary itself that keeps everybody out of a range for several rounds of parts,
+    /// until [`Self::end_kept`].
+    pub(super) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
+        if self.has_others() {
+            return self.claim_for_itself(range);
+        }
         let number = self.next_number();
-        let request = Request { is_locked: true, is_kept: true, ..Request::new() };
+        let request = Request { lock: RequestLock::Local, is_kept: true, ..Request::new() };
         self.requests.insert(number, request);
         if self.locks.acquire(number, range, LockMode::Exclusive) {
             self.ready.push_back(number);
         }
+        number
+    }
+
+    /// A request of the primary itself that claims a range until [`Self::end_kept`].
+    pub(super) fn claim_for_itself(&mut self, range: Range<u64>) -> RequestNumber {
+        let number = self.next_number();
+        let request = Request { lock: RequestLock::Claim, is_kept: true, ..Request::new() };
+        self.requests.insert(number, request);
+        self.claims.want(number, range);
         number
     }
 
@@ -126,8 +159,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A check is over: gives its range back.
-    pub(super) fn end_check(&mut self, number: RequestNumber) {
+    /// What a range was kept for is over: gives it back.
+    pub(super) fn end_kept(&mut self, number: RequestNumber) {
         if let Some(request) = self.requests.get_mut(&number) {
             request.is_kept = false;
         }
@@ -142,8 +175,17 @@ impl<P: Payload> Primary<P> {
                 self.check_locked(cx);
                 continue;
             }
-            let operation = self.requests.get_mut(&number).and_then(|r| r.operation.take());
-            if let Some(operation) = operation {
+            if self.joining == Some(number) {
+                self.joined(cx);
+                continue;
+            }
+            if self.stands_aside(cx, number) {
+                continue;
+            }
+            let Some(request) = self.requests.get_mut(&number) else { continue };
+            if let Some(comparison) = request.comparison.take() {
+                self.compare(cx, number, comparison);
+            } else if let Some(operation) = request.operation.take() {
                 self.dispatch(cx, number, operation);
             }
         }
@@ -168,14 +210,20 @@ impl<P: Payload> Primary<P> {
     pub(super) fn part_finished(&mut self, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
         request.unfinished -= 1;
+        if request.unfinished == 0 && request.comparison.is_some() {
+            return self.ready.push_back(number);
+        }
         self.forget_if_over(number);
     }
 
     /// Answers the client. Overlapping writes wait until every member has carried out this request or
     /// has left, so that a resend never meets a later write (W2). Overlapping reads may pass once a
     /// write has succeeded; one that failed must not be seen to come and go.
-    fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
+    pub(super) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
+        if request.comparison.is_some() {
+            return; // Only what there is has been read.
+        }
         let succeeded = request.error.is_none();
         if let Some(client) = request.client.take() {
             self.unanswered_since = None;
@@ -189,9 +237,8 @@ impl<P: Payload> Primary<P> {
     }
 
     fn let_readers_pass(&mut self, number: RequestNumber) {
-        let unfinished =
-            self.requests.get(&number).is_some_and(|r| r.is_locked && r.unfinished > 0);
-        if unfinished {
+        let is_unfinished = |r: &Request<P>| r.lock == RequestLock::Local && r.unfinished > 0;
+        if self.requests.get(&number).is_some_and(is_unfinished) {
             let mut granted = Vec::new();
             self.locks.downgrade(number, &mut granted);
             self.ready.extend(granted);
@@ -200,17 +247,25 @@ impl<P: Payload> Primary<P> {
 
     fn unlock(&mut self, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
-        if core::mem::take(&mut request.is_locked) {
-            let mut granted = Vec::new();
-            self.locks.release(number, &mut granted);
-            self.ready.extend(granted);
+        match core::mem::replace(&mut request.lock, RequestLock::None) {
+            RequestLock::None => {}
+            RequestLock::Local => self.release(number),
+            RequestLock::Claim => self.claims.end(number),
         }
+    }
+
+    /// Gives a lock back; who waited for it gets it.
+    pub(super) fn release(&mut self, lock: LockNumber) {
+        let mut granted = Vec::new();
+        self.locks.release(lock, &mut granted);
+        self.ready.extend(granted);
     }
 
     fn forget_if_over(&mut self, number: RequestNumber) {
         let is_over = self.requests.get(&number).is_some_and(|request| {
             let has_parts = request.unanswered > 0 || request.unfinished > 0;
-            !has_parts && !request.is_kept && request.operation.is_none()
+            let has_steps = request.operation.is_some() || request.comparison.is_some();
+            !has_parts && !request.is_kept && !has_steps
         });
         if is_over {
             self.unlock(number);
@@ -221,9 +276,7 @@ impl<P: Payload> Primary<P> {
     /// Fails every request of a client. Parts that were sent stay until every member has them or
     /// has left (W2).
     pub(super) fn fail_requests(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
-        for (request, _) in core::mem::take(&mut self.early) {
-            cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
-        }
+        self.fail_early(cx, error);
         let waiting: Vec<_> = self
             .requests
             .iter()
@@ -234,6 +287,7 @@ impl<P: Payload> Primary<P> {
             let Some(request) = self.requests.get_mut(&number) else { continue };
             let Some(client) = request.client.take() else { continue };
             let never_sent = request.operation.take().is_some();
+            request.comparison = None;
             request.error = Some(error);
             cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
             if never_sent {
@@ -242,7 +296,17 @@ impl<P: Payload> Primary<P> {
                 self.forget_reads_of(number);
             }
         }
-        self.ready.retain(|number| self.requests.contains_key(number));
+        let is_wanted = |number: &u64| {
+            self.requests.contains_key(number) || self.claims.is_honoured_by(*number)
+        };
+        self.ready.retain(is_wanted);
+    }
+
+    /// Fails the requests that came before any may be served.
+    pub(super) fn fail_early(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
+        for (request, _) in core::mem::take(&mut self.early) {
+            cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
+        }
     }
 }
 
@@ -251,11 +315,13 @@ impl<P> Request<P> {
         Self {
             client: None,
             operation: None,
-            is_locked: false,
+            lock: RequestLock::None,
             is_kept: false,
             unanswered: 0,
             unfinished: 0,
             error: None,
+            comparison: None,
+            differs_at: None,
             data: Vec::new(),
             extents: Vec::new(),
         }
@@ -264,6 +330,9 @@ impl<P> Request<P> {
     fn outcome(&mut self) -> Result<Reply<P>, RequestError> {
         if let Some(error) = self.error {
             return Err(error);
+        }
+        if let Some(at) = self.differs_at {
+            return Ok(Reply::Miscompare { at });
         }
         if !self.data.is_empty() {
             self.data.sort_by_key(|(from, _)| *from);
@@ -303,6 +372,12 @@ fn is_valid<P: Payload>(geometry: Geometry, operation: &Operation<P>) -> bool {
         Operation::Read { offset, length } => (*offset, u64::from(*length), LONGEST_REQUEST.into()),
         Operation::Write { offset, payload, .. } => {
             (*offset, u64::from(payload.length()), LONGEST_REQUEST.into())
+        }
+        Operation::CompareAndWrite { offset, expected, payload, .. } => {
+            if expected.length() != payload.length() {
+                return false;
+            }
+            (*offset, u64::from(payload.length()), LONGEST_COMPARE.into())
         }
         Operation::Zero { offset, length, .. } | Operation::Map { offset, length } => {
             (*offset, *length, u64::MAX)

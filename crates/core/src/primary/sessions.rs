@@ -208,6 +208,7 @@ impl<P: Payload> Primary<P> {
         } else {
             self.resend(cx, replica);
             self.tell_settled_to(cx, replica);
+            self.restate_claim(replica);
         }
     }
 
@@ -224,7 +225,7 @@ impl<P: Payload> Primary<P> {
         // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
         let has_rebooted = peer.relied_on_boot != Some(boot) || peer.has_failed_flush;
         // What other primaries have had acknowledged is not known here.
-        let is_shared = self.view.as_ref().is_some_and(|view| view.primaries.len() > 1);
+        let is_shared = self.has_others();
         let is_unflushed = is_shared || self.acknowledged > self.flushed;
         let may_have_lost = is_old_copy || has_rebooted && is_unflushed;
         if !may_have_lost {
@@ -384,8 +385,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn adoption_deadline(&self) -> core::time::Duration {
         let settings = &self.config.settings;
         // With several primaries, for that of one of the others.
-        let has_others = self.view.as_ref().is_some_and(|view| view.primaries.len() > 1);
-        let patience = if self.is_takeover || has_others {
+        let patience = if self.is_takeover || self.has_others() {
             settings.lease + settings.lease_margin
         } else {
             core::time::Duration::ZERO

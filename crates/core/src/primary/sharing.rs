@@ -27,17 +27,28 @@ impl<P: Payload> Primary<P> {
         let (Phase::Starting(gathering), Some(view)) = (&self.phase, &self.view) else {
             return false;
         };
-        let others = view.primaries.iter().filter(|other| other.id.node != self.config.id.node);
-        let slots = others.fold(0, |slots, other| slots | 1u32 << other.slot);
         // A replica that has not heard of the view can't tell of its primaries; if they live, it soon will.
         let settings = &self.config.settings;
         let is_soon = now.since(gathering.since) < settings.lease + settings.lease_margin;
-        let tells = |report: &ReplicaReport| {
-            let is_behind = report.generation < view.generation;
-            (is_behind && is_soon) || report.slots.heard & slots != 0
+        let is_behind = |report: &ReplicaReport| report.generation < view.generation;
+        let may_hear = is_soon && gathering.reports.values().any(is_behind);
+        let are_others = view.is_shared() && self.slots_of_others(view) != 0;
+        are_others && !gathering.is_first_of_era && (may_hear || self.hears_others())
+    }
+
+    /// The slots of the primaries on other nodes, a bit each.
+    fn slots_of_others(&self, view: &View) -> u32 {
+        let others = view.primaries.iter().filter(|other| other.id.node != self.config.id.node);
+        others.fold(0, |slots, other| slots | 1u32 << other.slot)
+    }
+
+    /// Whether some replica has lately answered one of the primaries on other nodes.
+    fn hears_others(&self) -> bool {
+        let (Phase::Starting(gathering), Some(view)) = (&self.phase, &self.view) else {
+            return false;
         };
-        let may_join = view.is_shared() && slots != 0 && !gathering.is_first_of_era;
-        may_join && gathering.reports.values().any(tells)
+        let slots = self.slots_of_others(view);
+        gathering.reports.values().any(|report| report.slots.heard & slots != 0)
     }
 
     /// Has a view committed that names this primary beside the others. It has to reach every in-sync
@@ -56,6 +67,8 @@ impl<P: Payload> Primary<P> {
         }
         match self.joining_view() {
             Ok(next) => self.call_swap(cx, next),
+            // Perhaps they are all dead: no replica knows of the view yet.
+            Err(_) if !self.hears_others() => self.ask_again(cx),
             Err(_) => self.end(cx, EndReason::TooManyPrimaries),
         }
     }
@@ -116,9 +129,16 @@ impl<P: Payload> Primary<P> {
         closed.or(free.first()).copied().unwrap_or(0)
     }
 
+    /// Whether others run the volume, too, by the present view.
+    pub(super) fn has_others(&self) -> bool {
+        self.view.as_ref().is_some_and(View::has_several_primaries)
+    }
+
     /// Notices primaries that no replica has heard of for longer than their lease.
     pub(super) fn watch_primaries(&mut self) {
-        let Some(view) = self.view.as_ref().filter(|view| view.primaries.len() > 1) else { return };
+        let Some(view) = self.view.as_ref().filter(|view| view.has_several_primaries()) else {
+            return;
+        };
         if !matches!(self.phase, Phase::Serving) || !self.can_send() {
             return;
         }
@@ -137,9 +157,8 @@ impl<P: Payload> Primary<P> {
 
     /// Whether a replica is to be asked which primaries it has heard.
     pub(super) fn is_unsure_of_primaries(&self, peer: &Peer, now: Instant) -> bool {
-        let has_others = self.view.as_ref().is_some_and(|view| view.primaries.len() > 1);
         let period: Duration = self.config.settings.lease / 4;
-        has_others && peer.heard.is_none_or(|(_, at)| now.since(at) >= period)
+        self.has_others() && peer.heard.is_none_or(|(_, at)| now.since(at) >= period)
     }
 
     pub(super) fn apply_burial(&self, next: &mut View, dead: PrimaryId) {

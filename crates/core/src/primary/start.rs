@@ -64,7 +64,6 @@ impl<P: Payload> Primary<P> {
         }
         self.view = Some(view);
         self.update_peers(cx.now);
-        self.accept_early(cx);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.read_at = Some(cx.now);
         }
@@ -251,6 +250,11 @@ impl<P: Payload> Primary<P> {
         }
         self.phase = Phase::Serving;
         self.is_takeover = true;
+        let is_joining = view.has_several_primaries();
         self.install(cx, view);
+        if is_joining && matches!(self.phase, Phase::Serving) {
+            self.joining = Some(self.claim_for_itself(0..u64::MAX));
+        }
+        self.accept_early(cx);
     }
 }

@@ -39,7 +39,10 @@ impl<P: Payload> Primary<P> {
         let call = self.call.as_ref().filter(|call| call.is_wanted());
         let slow = call.is_some_and(|call| now.since(call.since()) >= patience);
         let change_wanted = !self.edits.is_empty() || self.must_read || call.is_some();
-        ((silent || slow) && change_wanted).then_some(Waiting::Coordinator)
+        if (silent || slow) && change_wanted {
+            return Some(Waiting::Coordinator);
+        }
+        self.joining.map(|_| Waiting::Start)
     }
 
     /// Follows the obstacle, and ends waits that took too long.

@@ -194,8 +194,12 @@ impl<P: Payload> Primary<P> {
     /// The next range of the volume to check, if it is time for one.
     pub(super) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
         let is_busy = self.is_busy(now);
-        let limit = self.view.as_ref().map(|view| view.rebuild_limit)?;
+        let (limit, size) = self.view.as_ref().map(|v| (v.rebuild_limit, v.geometry.size))?;
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
+        if verify.status.checked == 0 {
+            // It may have been asked for before the view was known.
+            verify.status.total = size;
+        }
         verify.pace.clients_are(now, is_busy);
         if limit == RebuildLimit::Paused || !verify.pace.may_begin(now) {
             return None;

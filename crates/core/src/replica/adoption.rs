@@ -5,6 +5,7 @@
 //! either said that they know, or their lease is over; the view is durable in both superblocks;
 //! the answer.
 
+use super::claims::Claims;
 use super::sessions::{Confirmation, LifeRecord};
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
@@ -83,7 +84,8 @@ impl<P: Payload> Replica<P> {
             _ => self.knows(adopter, generation),
         }
         if generation == self.view.generation && !self.is_unsaved() {
-            return self.confirm(cx, link, Message::Adopted { generation }, None);
+            self.confirm(cx, link, Message::Adopted { generation }, None);
+            return self.tell_claims_to(cx, link);
         }
         let reply_to = vec![link];
         self.adoption =
@@ -226,6 +228,7 @@ impl<P: Payload> Replica<P> {
         self.unsaved_over = None;
         self.life_record = LifeRecord::Saved;
         let old = core::mem::replace(&mut self.view, adoption.view);
+        self.claims = Claims::default();
         self.intents_follow(cx, &old);
         let view = &self.view;
         self.confirmations.retain(|primary, _| view.has_primary(*primary));

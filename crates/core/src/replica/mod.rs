@@ -6,6 +6,7 @@
 //! ([`rebuild`]).
 
 mod adoption;
+mod claims;
 mod flush;
 mod intent_log;
 mod intents;
@@ -23,6 +24,7 @@ pub use interface::*;
 pub use missing::{FoundPage, MissingPage};
 
 use self::adoption::Adoption;
+use self::claims::Claims;
 use self::flush::FlushQueue;
 use self::intents::IntentWork;
 use self::missing::Missing;
@@ -57,6 +59,7 @@ pub struct Replica<P> {
     intent_work: IntentWork,
     /// What other replicas lack, and this one while it is not in-sync.
     missing: Missing,
+    claims: Claims,
     /// Those that the superblocks list, or will when they are saved next.
     lives: Lives,
     life_record: LifeRecord,
@@ -122,6 +125,7 @@ impl<P: Payload> Replica<P> {
             intents,
             intent_work: IntentWork::default(),
             missing,
+            claims: Claims::default(),
             lives,
             life_record,
             adoption: None,
@@ -230,6 +234,12 @@ impl<P: Payload> Replica<P> {
             }
             Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
             Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
+            Message::Claim { generation, claimant, number, range } => {
+                self.claim_asked(cx, link, generation, (claimant, number), range);
+            }
+            Message::Granted { generation, claimant, number } => {
+                self.stands_aside(cx, link, generation, (claimant, number));
+            }
             Message::Settled { generation, through, last_of_earlier_lives } => {
                 self.settled(link, generation, through, last_of_earlier_lives);
             }

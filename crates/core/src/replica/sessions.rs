@@ -103,6 +103,7 @@ impl<P: Payload> Replica<P> {
             let (generation, failure) = (self.view.generation, error.into());
             cx.send(link, Message::DiskFailed { generation, failure }, None);
         }
+        self.tell_claims_to(cx, link);
     }
 
     /// Whether this life may be told to who asks: the superblocks list it, or do not list the one that the

@@ -42,6 +42,11 @@ impl Payload for Bytes {
         hasher.finish()
     }
 
+    fn first_difference(&self, other: &Self) -> Option<u32> {
+        let mut pairs = self.0.iter().zip(other.0.iter());
+        pairs.position(|(own, other)| own != other).map(|byte| byte as u32)
+    }
+
     fn is_zero(&self) -> bool {
         self.0.iter().all(|byte| *byte == 0)
     }
@@ -226,6 +231,19 @@ impl Cluster {
     pub fn write(&mut self, primary: usize, offset: u64, value: u8, length: usize) -> RequestId {
         let payload = Bytes::of(value, length);
         self.request(primary, Operation::Write { offset, payload, durable: false })
+    }
+
+    /// Writes `value` if there is nothing but `expected`.
+    pub fn compare_and_write(
+        &mut self,
+        primary: usize,
+        offset: u64,
+        (expected, value): (u8, u8),
+        length: usize,
+    ) -> RequestId {
+        let (expected, payload) = (Bytes::of(expected, length), Bytes::of(value, length));
+        let durable = false;
+        self.request(primary, Operation::CompareAndWrite { offset, expected, payload, durable })
     }
 
     /// Reads, and returns the bytes if that succeeded at once.

@@ -20,12 +20,15 @@ pub enum Request {
     Zero(u64, u64, bool),
     Flush,
     Map(u64, u64),
+    /// Where, what is expected, what is written instead.
+    Compare(u64, Vec<u8>, Vec<u8>),
 }
 
 /// What a test is answered.
 #[derive(Debug, PartialEq)]
 pub enum Answer {
     Done,
+    Miscompare(u32),
     Data(Vec<u8>),
     Extents(Vec<(u64, bool)>),
 }
@@ -164,6 +167,14 @@ fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operati
         Request::Zero(offset, length, unmap) => {
             Operation::Zero { offset: *offset, length: *length, unmap: *unmap, durable: false }
         }
+        Request::Compare(offset, expected, data) => {
+            let (mut old, mut new) =
+                (context.allocate(expected.len())?, context.allocate(data.len())?);
+            old.copy_from_slice(expected);
+            new.copy_from_slice(data);
+            let (expected, payload) = (old.freeze(), new.freeze());
+            Operation::CompareAndWrite { offset: *offset, expected, payload, durable: false }
+        }
         Request::Flush => Operation::Flush,
         Request::Map(offset, length) => Operation::Map { offset: *offset, length: *length },
     })
@@ -172,6 +183,7 @@ fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operati
 fn answer(reply: Reply<Slot>) -> Answer {
     match reply {
         Reply::Done => Answer::Done,
+        Reply::Miscompare { at } => Answer::Miscompare(at),
         Reply::Data(pieces) => {
             let mut data = Vec::new();
             for (offset, piece) in pieces {

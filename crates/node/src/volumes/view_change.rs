@@ -48,12 +48,6 @@ async fn by_primary(
             "Start the coordinator's node, or repair the network to it",
         )),
         Ok(Err(CommandError::GivenUp)) => Err(given_up(what)),
-        Ok(Err(CommandError::Shared)) => Err(ApiError::new(
-            ErrorCode::WrongState,
-            what,
-            "the volume has slots for several primaries, whose writes one of them can't hold back",
-            "Detach it everywhere but here, and give it one slot: `evenkeel volume change NAME --primaries 1`",
-        )),
         Ok(Err(CommandError::Ended)) => Err(moved(what)),
         Err(_) => Err(ApiError::new(
             ErrorCode::TimedOut,

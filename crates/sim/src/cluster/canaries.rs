@@ -11,7 +11,7 @@ use crate::sabotage::Sabotage;
 use crate::store::Store;
 
 impl Cluster {
-    /// What a rebuild copies arrives as zeroes, what it is told is too much.
+    /// What a rebuild copies arrives as zeroes, what it is told is too much, what is claimed is behind it.
     pub(super) fn tamper(
         &self,
         message: Message,
@@ -31,6 +31,12 @@ impl Cluster {
                 let bits = Box::new(bits.map(|_| u64::MAX));
                 let content = MissingContent::Page(page, bits);
                 (Message::MissingBlocks { replica, asked, content }, None)
+            }
+            Message::Claim { generation, claimant, number, range: Some(range) }
+                if self.sabotage == Some(Sabotage::ClaimElsewhere) && range.end < u64::MAX =>
+            {
+                let range = Some(range.end..range.end + 1);
+                (Message::Claim { generation, claimant, number, range }, None)
             }
             message => (message, payload),
         }

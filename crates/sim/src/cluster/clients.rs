@@ -14,7 +14,7 @@ use crate::queue::{MILLISECOND, Time};
 use crate::sabotage::Sabotage;
 
 /// An unanswered request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Request {
     kind: Kind,
     invoked: Moment,
@@ -22,10 +22,11 @@ pub(super) struct Request {
     pub at: Time,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Kind {
     Read { first: u32, count: u32 },
     Change { write: u32, durable: bool },
+    Compare { write: u32, first: u32, expected: Sectors, durable: bool },
     Flush,
     Map { first: u32, count: u32 },
 }
@@ -39,6 +40,9 @@ impl Cluster {
         }
         self.budget -= 1;
         self.counters.operations += 1;
+        if self.profile.compares > 0 && self.random.chance(self.profile.compares) {
+            return self.issue_compare(primary);
+        }
         let mix = self.profile.mix;
         let mut draw = self.random.below(mix.iter().sum());
         let choice = mix.iter().position(|weight| {
@@ -110,6 +114,25 @@ impl Cluster {
         self.request(primary, Kind::Change { write, durable }, operation);
     }
 
+    /// Takes no lock: to keep two of them apart is what it is for. What is expected is what somebody has
+    /// seen there; several clients expect the same.
+    fn issue_compare(&mut self, primary: usize) {
+        let (first, count) = self.range();
+        let seen: Option<Vec<_>> =
+            (first..first + count).map(|sector| self.seen.get(&sector).copied()).collect();
+        let Some(seen) = seen else { return self.issue_read(primary, first, count) };
+        let write = self.lines.next_number();
+        let (offset, _) = bytes(first, count);
+        let expected = Sectors::new(seen.into_iter());
+        let payload = Sectors::new((first..first + count).map(|sector| stamp(write, sector)));
+        let durable = self.random.chance(self.profile.durable);
+        self.note_view_of(primary, write);
+        self.lines.begin(first, count, false, primary, self.moment + 1);
+        let kind = Kind::Compare { write, first, expected: expected.clone(), durable };
+        let operation = Operation::CompareAndWrite { offset, expected, payload, durable };
+        self.request(primary, kind, operation);
+    }
+
     pub(super) fn issue_flush(&mut self, primary: usize) {
         if self.sabotage == Some(Sabotage::AnswerFlushes) {
             let invoked = self.tick_moment();
@@ -127,9 +150,10 @@ impl Cluster {
         let slot = &mut self.primaries[primary];
         slot.last_request += 1;
         let request = slot.last_request;
+        let text = format!("client of primary {primary} asks r{request}: {kind:?}");
         slot.requests.insert(request, Request { kind, invoked, at: self.now });
         self.queue.push(bound, Event::Bound { primary, request, command: false });
-        self.log(|| format!("client of primary {primary} asks r{request}: {kind:?}"));
+        self.log(|| text);
         let request = RequestId(request);
         self.step_primary(primary, PrimaryEvent::Request { request, operation });
     }
@@ -198,7 +222,7 @@ impl Cluster {
                         format!("primary {primary} calls request {request} invalid"),
                     );
                 }
-                if let Kind::Change { write, .. } = asked.kind {
+                if let Kind::Change { write, .. } | Kind::Compare { write, .. } = asked.kind {
                     self.lines.fail(write);
                 }
             }
@@ -219,6 +243,18 @@ impl Cluster {
                 self.lines.of_mut(primary).acknowledge(write, durable, answered);
                 self.judge_acknowledgement(primary, write, durable);
             }
+            (Kind::Compare { write, first, expected, durable }, Reply::Done) => {
+                self.wrote_over(first, &expected, write, read);
+                self.lines.of_mut(primary).acknowledge(write, durable, answered);
+                self.judge_acknowledgement(primary, write, durable);
+            }
+            (Kind::Compare { write, first, expected, .. }, Reply::Miscompare { at }) => {
+                self.marks.reach(Mark::Miscompared);
+                let sector = at / SECTOR;
+                let expected = expected.cells().get(sector as usize).copied().unwrap_or(ZERO);
+                let verdict = self.lines.refuted(write, primary, (first + sector, expected), read);
+                self.judge(verdict);
+            }
             (Kind::Flush, Reply::Done) => {
                 let covered = self.lines.of_mut(primary).flushed(primary, asked.invoked);
                 self.judge_flush(primary, &covered);
@@ -235,6 +271,18 @@ impl Cluster {
         }
     }
 
+    /// A compare-and-write found what it expected, and has replaced it.
+    fn wrote_over(&mut self, first: u32, expected: &Sectors, write: u32, read: Read) {
+        self.marks.reach(Mark::ComparedAndWrote);
+        for (sector, cell) in (first..).zip(expected.cells()) {
+            let line = self.lines.of_mut(read.primary);
+            let verdict =
+                line.read(sector, *cell, read).and_then(|()| line.replaced(sector, *cell, write));
+            self.judge(verdict);
+            self.seen.insert(sector, stamp(write, sector));
+        }
+    }
+
     fn check_read(&mut self, first: u32, count: u32, pieces: &[(u32, Sectors)], read: Read) {
         let mut sector = first;
         for (from, piece) in pieces {
@@ -245,6 +293,7 @@ impl Cluster {
                 self.mark_dirty_read(*cell, read.primary);
                 let verdict = self.lines.of_mut(read.primary).read(sector, *cell, read);
                 self.judge(verdict);
+                self.seen.insert(sector, *cell);
                 sector += 1;
             }
         }

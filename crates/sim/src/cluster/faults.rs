@@ -58,6 +58,7 @@ impl Cluster {
                 self.block(node, other, until);
             }
             Fault::Isolate => self.isolate(node, until),
+            Fault::Verify => self.verify_somewhere(),
             Fault::KillNode => self.stop_for(node, false, duration),
             Fault::RestartReplica => self.restart_replica(replica, duration),
             Fault::PowerCut => self.stop_for(node, true, duration),
@@ -182,16 +183,22 @@ impl Cluster {
         }
     }
 
+    fn verify_somewhere(&mut self) {
+        let repair = self.random.chance(700);
+        let living: Vec<_> = self.living_primaries().collect();
+        if !living.is_empty() {
+            let primary = living[self.random.index(living.len())];
+            self.command(primary, Command::Verify { repair });
+        }
+    }
+
     /// An operator does something to a replica, and brings it back later.
     fn operate(&mut self, replica: usize, until: Time) {
         let id = self.replicas[replica].id;
         let mirror = self.replicas[replica].mirror;
         let left = self.coordinator.newest().mirrors[mirror].replicas.len();
         match self.random.below(12) {
-            10 => {
-                let repair = self.random.chance(700);
-                self.command_somewhere(Command::Verify { repair });
-            }
+            10 => self.verify_somewhere(),
             11 => self.command_somewhere(Command::StopVerify),
             8 => {
                 let bitmap = self.random.pick(&[Bitmap::None, Bitmap::Internal]);

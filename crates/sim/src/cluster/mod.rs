@@ -34,7 +34,7 @@ use crate::oracles::lines::{self, Lines};
 use crate::oracles::minimal::Minimal;
 use crate::oracles::order::Order;
 use crate::oracles::registers::Moment;
-use crate::payload::Sectors;
+use crate::payload::{Cell, Sectors};
 use crate::profile::Profile;
 use crate::queue::{Queue, Time};
 use crate::random::Random;
@@ -165,6 +165,8 @@ pub struct Cluster {
     relaxed: bool,
     /// In which view of its primary each change was asked for.
     asked_in: HashMap<u32, Generation>,
+    /// What clients last saw in a sector.
+    seen: HashMap<u32, Cell>,
     /// Whether the size of the intent logs has changed.
     is_relaid: bool,
     no_connections_until: Time,
@@ -206,6 +208,7 @@ impl Cluster {
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
             asked_in: HashMap::new(),
+            seen: HashMap::new(),
             is_relaid: false,
             relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,

@@ -313,6 +313,9 @@ impl Cluster {
             }
             Note::Verified { different, .. } => {
                 self.marks.reach(Mark::Verified);
+                if self.coordinator.newest().has_several_primaries() {
+                    self.marks.reach(Mark::VerifiedShared);
+                }
                 if different > 0 {
                     self.fail("I6", format!("a verify found {different} bytes that differ"));
                 }

@@ -38,11 +38,16 @@ impl Cluster {
 
     /// A client asks for a change of these sectors.
     pub(super) fn begins_to_change(&mut self, primary: usize, change: (u32, u32, u32)) {
-        let slot = &mut self.primaries[primary];
-        slot.unsure.push(change);
+        self.primaries[primary].unsure.push(change);
+        self.note_view_of(primary, change.0);
+    }
+
+    /// Notes by which view a primary works when it is asked for a change.
+    pub(super) fn note_view_of(&mut self, primary: usize, write: u32) {
+        let slot = &self.primaries[primary];
         let view = slot.core.status(self.nodes[slot.node].clock(self.now)).view;
         let generation = view.map_or(Generation(0), |view| view.generation);
-        self.asked_in.insert(change.0, generation);
+        self.asked_in.insert(write, generation);
     }
 
     /// I8, and what has become of whom.

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use evenkeel_core::{CoordinatorId, Lineage, View};
 
-use super::registers::{Change, Moment, Registers};
+use super::Violation;
+use super::registers::{Change, Moment, Read, Registers};
+use crate::payload::Cell;
 
 /// What names an era.
 pub type EraKey = (CoordinatorId, Lineage);
@@ -71,6 +73,24 @@ impl Lines {
     /// A write or a zeroing was answered with an error.
     pub fn fail(&mut self, write: u32) {
         self.lines.iter_mut().for_each(|line| line.fail(write));
+    }
+
+    /// A compare-and-write wrote nothing, because it found something else than `expected` (a sector and
+    /// its content).
+    ///
+    /// # Errors
+    /// See [`Registers::refuted`].
+    pub fn refuted(
+        &mut self,
+        write: u32,
+        primary: usize,
+        expected: (u32, Cell),
+        read: Read,
+    ) -> Result<(), Violation> {
+        for line in &mut self.lines {
+            line.never(write)?;
+        }
+        self.of(primary).refuted(expected, read)
     }
 
     /// A primary begins to serve in this era.

@@ -23,6 +23,8 @@
 //!
 //! Times are counts of client events: two requests are concurrent just if they overlap there.
 
+use std::collections::HashMap;
+
 use super::Violation;
 use crate::payload::{Cell, ZERO, stamped};
 
@@ -91,6 +93,8 @@ pub struct Registers {
     served: usize,
     /// Whether there may be several primaries at once.
     is_shared: bool,
+    /// Which compare-and-write has replaced a content: there can be one at most.
+    replaced: HashMap<(u32, Cell), u32>,
 }
 
 impl Registers {
@@ -114,6 +118,7 @@ impl Registers {
             serving: Vec::new(),
             served: 0,
             is_shared: false,
+            replaced: HashMap::new(),
         }
     }
 
@@ -293,6 +298,77 @@ impl Registers {
             Some(newer) => Err(self.stale(sector, cell, newer, read)),
             None => Ok(()),
         }
+    }
+
+    /// A compare-and-write has found `cell` in a sector and put its own content there.
+    ///
+    /// # Errors
+    /// If another one has replaced the same content, which nobody can have written again.
+    pub fn replaced(&mut self, sector: u32, cell: Cell, write: u32) -> Result<(), Violation> {
+        if cell == ZERO {
+            return Ok(());
+        }
+        match self.replaced.insert((sector, cell), write) {
+            Some(other) if self.cluster(sector, other).is_some_and(|c| !c.may_be_lost) => {
+                let text = format!(
+                    "two compare-and-writes, #{other} and #{write}, both replaced {} in sector {sector}",
+                    self.name(cell)
+                );
+                Err(Violation::new("I12", text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A compare-and-write has written nothing.
+    ///
+    /// # Errors
+    /// If somebody has read what it would have written.
+    pub fn never(&mut self, write: u32) -> Result<(), Violation> {
+        let (first, count, invoked) = {
+            let change = &self.changes[write as usize];
+            (change.first, change.count, change.invoked)
+        };
+        self.fail(write);
+        self.unflushed.retain(|other| *other != write);
+        for sector in first..first + count {
+            let was_read = self.cluster(sector, write).is_some_and(|c| c.last_begin != invoked);
+            self.sectors[sector as usize].clusters.retain(|cluster| cluster.write != write);
+            if was_read {
+                let text = format!(
+                    "#{write} was told that it miscompares, but was read in sector {sector}"
+                );
+                return Err(Violation::new("I12", text));
+            }
+        }
+        Ok(())
+    }
+
+    /// A compare-and-write found something else than `expected`, a sector and its content.
+    ///
+    /// # Errors
+    /// If nothing else can have been there.
+    pub fn refuted(&self, expected: (u32, Cell), read: Read) -> Result<(), Violation> {
+        let (sector, cell) = expected;
+        let Some(writer) = self.change(stamped(cell).0).filter(|_| cell != ZERO) else {
+            return Ok(());
+        };
+        let is_before = |change: &Change, moment| change.acknowledged.is_some_and(|at| at < moment);
+        let is_older = |cluster: &Cluster| {
+            let is_itself = cluster.write == stamped(cell).0;
+            let is_whole = is_itself && !cluster.may_be_lost;
+            is_whole || is_before(&self.changes[cluster.write as usize], writer.invoked)
+        };
+        let are_older = self.sectors[sector as usize].clusters.iter().all(is_older);
+        if is_before(writer, read.invoked) && are_older {
+            let text = format!(
+                "a compare-and-write by primary {} did not find {} in sector {sector}, where nothing else can be",
+                read.primary,
+                self.name(cell)
+            );
+            return Err(Violation::new("I12", text));
+        }
+        Ok(())
     }
 
     /// Whether a sector that holds `cell` has had this write: it is the write's own content, or that

@@ -76,6 +76,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I9", Sabotage::CryDamage),
         ("I10", Sabotage::CopyLate),
         ("I11", Sabotage::DropReplies),
+        ("I12", Sabotage::ClaimElsewhere),
         ("W7", Sabotage::ForgetBits),
     ];
     for (oracle, sabotage) in canaries {

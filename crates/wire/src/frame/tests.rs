@@ -93,7 +93,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
             }
         ),
         views().prop_map(|view| Message::Adopt { view: Box::new(view) }),
-        (generation, failures(), any::<u64>(), 0..8).prop_map(
+        (generation, failures(), any::<u64>(), 0..10).prop_map(
             |(generation, failure, number, which)| match which {
                 0 => Message::Adopted { generation },
                 1 => Message::DiskFailed { generation, failure },
@@ -110,10 +110,25 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     last_of_earlier_lives: (number % 2 == 1).then_some(Sequence(number)),
                 },
                 6 => Message::LogFilling { generation },
+                7 => Message::Claim {
+                    generation,
+                    claimant: claimant(number),
+                    number: ClaimNumber(number),
+                    range: (number % 2 == 1).then_some(number / 2..u64::MAX),
+                },
+                8 => Message::Granted {
+                    generation,
+                    claimant: claimant(number),
+                    number: ClaimNumber(number),
+                },
                 _ => Message::FenceConfirmed { generation },
             }
         ),
     ]
+}
+
+fn claimant(number: u64) -> PrimaryId {
+    PrimaryId { node: NodeId(u128::from(number) << 64 | 1), incarnation: Incarnation(number) }
 }
 
 fn rebuilds() -> impl Strategy<Value = Message> {

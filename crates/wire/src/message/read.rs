@@ -1,5 +1,7 @@
 //! Messages out of fields and bodies.
 
+use std::ops::Range;
+
 use evenkeel_core::block_set::PAGE_WORDS;
 use evenkeel_core::message::*;
 use evenkeel_core::settings::{LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
@@ -144,6 +146,17 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         kind::REBUILD_PROGRESS => {
             Message::RebuildProgress { generation, progress: read_progress(body)? }
         }
+        kind::CLAIM => Message::Claim {
+            generation,
+            claimant: read_primary(body)?,
+            number: ClaimNumber(fields.number),
+            range: read_range(fields, body)?,
+        },
+        kind::GRANTED => Message::Granted {
+            generation,
+            claimant: read_primary(body)?,
+            number: ClaimNumber(fields.number),
+        },
         kind::ASK_MISSING => Message::AskMissing {
             generation,
             replica: ReplicaId(body.u128()?),
@@ -181,11 +194,22 @@ fn read_missing(fields: &Fields, body: &mut Reader<'_>) -> Result<MissingContent
 
 fn read_opener(fields: &Fields, body: &mut Reader<'_>) -> Result<Opener, FrameError> {
     match fields.code {
-        OPENER_PRIMARY => {
-            let (node, incarnation) = (NodeId(body.u128()?), Incarnation(body.u64()?));
-            Ok(Opener::Primary(PrimaryId { node, incarnation }))
-        }
+        OPENER_PRIMARY => Ok(Opener::Primary(read_primary(body)?)),
         OPENER_COPIER => Ok(Opener::Copier(ReplicaId(body.u128()?))),
+        _ => Err(FrameError::Field(fields.kind)),
+    }
+}
+
+fn read_primary(body: &mut Reader<'_>) -> Result<PrimaryId, FrameError> {
+    Ok(PrimaryId { node: NodeId(body.u128()?), incarnation: Incarnation(body.u64()?) })
+}
+
+/// A range of the volume, if there is one; it is not empty.
+fn read_range(fields: &Fields, body: &mut Reader<'_>) -> Result<Option<Range<u64>>, FrameError> {
+    let (start, end) = (fields.offset, body.u64()?);
+    match fields.flags & HAS_RANGE {
+        0 if (start, end) == (0, 0) => Ok(None),
+        HAS_RANGE if start < end => Ok(Some(start..end)),
         _ => Err(FrameError::Field(fields.kind)),
     }
 }

@@ -7,6 +7,7 @@ use crate::message::OperationId;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
+use crate::primary::compare::Comparison;
 use crate::primary::requests::RequestNumber;
 use crate::primary::{Context, Primary};
 use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
@@ -46,6 +47,13 @@ impl<P: Payload> Primary<P> {
                         (p.mirror, p.from, action)
                     })
                     .collect()
+            }
+            Operation::CompareAndWrite { offset, expected, payload, durable } => {
+                return self.read_to_compare(
+                    cx,
+                    number,
+                    Comparison { offset, expected, payload, durable },
+                );
             }
             Operation::Zero { offset, length, unmap, durable } => {
                 stripe::shares(geometry, mirrors, offset, length)

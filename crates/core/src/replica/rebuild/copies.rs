@@ -199,7 +199,8 @@ impl<P: Payload> Replica<P> {
         let Source::Open(source, _) = rebuild.source else { return };
         let Some(copy) = rebuild.copies.get_mut(&token) else { return };
         copy.since = cx.now;
-        copy.step = Step::Draining(links.iter().map(|(_, primary)| *primary).collect());
+        // Those that are not connected at present, too: what they sent before may not have reached the source.
+        copy.step = Step::Draining(self.view.primaries.iter().map(|primary| primary.id).collect());
         let blocks = copy.blocks.clone();
         let bytes = self.bytes_of(&blocks);
         let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);

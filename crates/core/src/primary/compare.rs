@@ -1,0 +1,54 @@
+//! Compare-and-write: reads what there is, and writes if it is what was expected. All the while the
+//! request has its range for itself: by the lock here, or, if others run the volume, by a claim.
+
+use super::requests::RequestNumber;
+use super::{Context, Primary};
+use crate::operation::Operation;
+use crate::payload::Payload;
+
+/// What is to be written, and over what.
+#[derive(Debug)]
+pub(super) struct Comparison<P> {
+    pub offset: u64,
+    pub expected: P,
+    pub payload: P,
+    pub durable: bool,
+}
+
+impl<P: Payload> Primary<P> {
+    /// The range is locked: reads it.
+    pub(super) fn read_to_compare(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: RequestNumber,
+        comparison: Comparison<P>,
+    ) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        let (offset, length) = (comparison.offset, comparison.expected.length());
+        request.comparison = Some(comparison);
+        self.dispatch(cx, number, Operation::Read { offset, length });
+    }
+
+    /// It was read what there is, or could not be.
+    pub(super) fn compare(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: RequestNumber,
+        comparison: Comparison<P>,
+    ) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        let Comparison { offset, expected, payload, durable } = comparison;
+        let found = core::mem::take(&mut request.data);
+        request.differs_at = found
+            .iter()
+            .filter_map(|(from, piece)| {
+                let wanted = expected.slice(*from, piece.length());
+                piece.first_difference(&wanted).map(|at| from + at)
+            })
+            .min();
+        if request.error.is_some() || request.differs_at.is_some() {
+            return self.reply(cx, number);
+        }
+        self.dispatch(cx, number, Operation::Write { offset, payload, durable });
+    }
+}
