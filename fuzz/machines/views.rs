@@ -1,7 +1,7 @@
 //! Views: the one that a script begins with, and what may follow one.
 
 use evenkeel_core::settings::{MOST_OPEN_REGIONS, MOST_REPLICAS};
-use evenkeel_core::view::Cause;
+use evenkeel_core::view::{Cause, Change, ReservationChange, ReservationKind};
 use evenkeel_core::*;
 
 use super::script::Script;
@@ -62,6 +62,7 @@ pub fn first(script: &mut Script<'_>) -> View {
         bitmap: Bitmap::Internal,
         intents: IntentLayout { region: 64 << 10, places: 4, slots: 2 },
         rebuild_limit: RebuildLimit::None,
+        reservations: Default::default(),
         mirrors,
         primaries: Vec::new(),
     };
@@ -107,7 +108,10 @@ pub fn next(script: &mut Script<'_>, base: &View) -> View {
 
 /// Changes one thing of a view.
 pub fn edit(script: &mut Script<'_>, view: &mut View) {
-    match script.choose(12) {
+    match script.choose(13) {
+        12 => {
+            let _ = view.change(Change::Reservation(reservation(script)));
+        }
         0..=3 => change_replica(script, view),
         4 | 5 => change_primaries(script, view),
         6 => view.protocol = [Protocol::A, Protocol::B, Protocol::C][script.choose(3)],
@@ -128,6 +132,30 @@ pub fn edit(script: &mut Script<'_>, view: &mut View) {
                 view.generation = Generation(script.near(view.generation.0));
             }
         }
+    }
+}
+
+/// A change of reservations by one of three hosts.
+pub fn reservation(script: &mut Script<'_>) -> ReservationChange {
+    let host = HostId(101 + script.choose(3) as u128);
+    let key = script.near(1) % 3;
+    let kinds = [
+        ReservationKind::WriteExclusive,
+        ReservationKind::ExclusiveAccess,
+        ReservationKind::WriteExclusiveRegistrants,
+        ReservationKind::ExclusiveAccessAll,
+    ];
+    let kind = kinds[script.choose(kinds.len())];
+    match script.choose(7) {
+        0 | 1 => {
+            let is_persistent = Some(script.is_set());
+            ReservationChange::Register { host, expected: None, key, is_persistent }
+        }
+        2 => ReservationChange::Reserve { host, key, kind },
+        3 => ReservationChange::Release { host, key, kind },
+        4 => ReservationChange::Preempt { host, key, victim: script.near(1) % 3, kind },
+        5 => ReservationChange::Clear { host, key },
+        _ => ReservationChange::Drop,
     }
 }
 

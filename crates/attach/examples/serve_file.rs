@@ -166,7 +166,7 @@ impl Driver {
                 let entry = opcode::UringCmd16::new(file, operation).cmd(argument).build();
                 self.push(entry, Operating::Command(token));
             }
-            FrontendAction::Submit { token, operation, room: _ } => {
+            FrontendAction::Submit { token, operation, .. } => {
                 return self.submit(token, operation);
             }
             FrontendAction::End { reason } => self.ended = Some(reason),

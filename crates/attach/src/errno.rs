@@ -8,6 +8,8 @@ pub fn of(error: RequestError) -> i32 {
     match error {
         RequestError::Invalid => libc::EINVAL,
         RequestError::NoSpace => libc::ENOSPC,
+        // What the kernel's block layer calls a reservation conflict.
+        RequestError::Reserved => libc::EBADE,
         // All of these mean to a filesystem that its device is broken; the reason is in the
         // volume's status and in the log.
         RequestError::Medium

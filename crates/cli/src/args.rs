@@ -8,10 +8,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod care;
 mod members;
 mod replica;
+mod reservation;
 
 pub use care::{BitmapName, IntentArgs, RebuildArgs, VerifyArgs};
 pub use members::{ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaReplaceArgs, WaitArgs};
 pub use replica::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs};
+pub use reservation::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 
 use crate::output::{parse_size, parse_span};
 
@@ -109,6 +111,9 @@ Examples:
     /// Fail, remove and re-add replicas
     #[command(subcommand)]
     Replica(ReplicaCommand),
+    /// Choose which hosts may read and write a volume (SCSI's persistent reservations)
+    #[command(subcommand)]
+    Reservation(ReservationCommand),
     /// Show what superblocks, intent logs and bitmaps on disks say, without a running node
     #[command(after_help = "\
 Examples:

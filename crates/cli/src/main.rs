@@ -16,7 +16,7 @@ use clap::Parser as _;
 
 use crate::args::{Cli, Command, NodeCommand};
 use crate::commands::{
-    Context, attach, bench, config, disk, examine, mount, node, pages, replica, volume,
+    Context, attach, bench, config, disk, examine, mount, node, pages, replica, reservation, volume,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -56,6 +56,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Export(command) => attach::export(&context, &command)?,
         Command::Unexport(args) => attach::unexport(&context, &args)?,
         Command::Replica(command) => replica::run(&context, &command)?,
+        Command::Reservation(command) => reservation::run(&context, &command)?,
         Command::Examine(args) => return examine::run(&context, &args),
         Command::Config(command) => config::run(&context, &command)?,
         Command::Quickstart(args) => return quickstart::run(&args),

@@ -85,6 +85,10 @@ identity!(
     Lineage
 );
 identity!(
+    /// A host that asks for reads and writes: a SCSI initiator port, an NVMe host, a node of the cluster.
+    HostId
+);
+identity!(
     /// The coordinator that committed a view.
     CoordinatorId
 );

@@ -45,5 +45,5 @@ pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
 pub use view::{
     Bitmap, Era, Geometry, IntentLayout, MirrorView, Newcomer, PrimaryRecord, Protocol,
-    RebuildLimit, ReplicaRecord, ReplicaState, Role, View,
+    RebuildLimit, ReplicaRecord, ReplicaState, Reservations, Role, View,
 };

@@ -129,6 +129,8 @@ pub enum RequestError {
     LostWrites,
     /// The volume is being detached.
     Detached,
+    /// Another host has reserved the volume.
+    Reserved,
 }
 
 impl fmt::Display for RequestError {
@@ -152,6 +154,9 @@ impl fmt::Display for RequestError {
                 "the last in-sync replica lost writes that were acknowledged but not flushed: detach, check the filesystem, attach anew"
             }
             Self::Detached => "the volume is being detached",
+            Self::Reserved => {
+                "another host has reserved the volume: register this one, or see `evenkeel reservation show`"
+            }
         })
     }
 }

@@ -9,6 +9,11 @@ pub const MOST_MIRRORS: usize = 16;
 /// Most primaries that a volume may have at once.
 pub const MOST_PRIMARIES: usize = 32;
 
+/// Most replicas of a volume, of all its mirrors.
+pub const MOST_REPLICAS_IN_ALL: usize = 192;
+/// Most hosts that may be registered with a volume.
+pub const MOST_REGISTRANTS: usize = 64;
+
 /// Most regions that one table of an intent log names.
 pub const MOST_OPEN_REGIONS: usize = 2032;
 

@@ -8,14 +8,16 @@
 mod eras;
 mod layout;
 mod members;
+mod reservations;
 mod words;
 
 pub use eras::Era;
 pub use layout::{IntentLayout, LayoutError};
 pub use members::{Newcomer, Role};
+pub use reservations::{Registrant, Reservation, ReservationChange, ReservationKind, Reservations};
 
 use crate::ids::*;
-use crate::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+use crate::settings::*;
 
 /// When a write is acknowledged, in DRBD's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub enum Change {
     Intents(IntentLayout),
     /// How fast rebuilds may go.
     RebuildLimit(RebuildLimit),
+    /// Which hosts may read and write. Done when nothing is under way that was permitted before.
+    Reservation(ReservationChange),
 }
 
 impl Geometry {
@@ -208,6 +212,8 @@ pub struct View {
     pub mirrors: Vec<MirrorView>,
     /// The primaries. None: detached cleanly, and all in-sync replicas of a mirror are identical.
     pub primaries: Vec<PrimaryRecord>,
+    /// Which hosts may read and write.
+    pub reservations: Reservations,
 }
 
 /// Why a change of a view is not permitted.
@@ -245,6 +251,12 @@ pub enum ViewError {
     NotProtocolC,
     /// There is no room for so many slots.
     WrongSlots,
+    /// Another host has reserved the volume, or this one is not registered with that key.
+    ReservationConflict,
+    /// The reservation is of another kind.
+    WrongReservation,
+    /// There is no room for so many registered hosts.
+    TooManyRegistrants,
 }
 
 impl ReplicaState {
@@ -364,6 +376,8 @@ impl View {
             && self.history.len() <= MOST_ERAS
             && self.replicas().all(|(_, record)| record.has_valid_generations())
             && mirrors_are_valid
+            && self.replicas().count() <= MOST_REPLICAS_IN_ALL
+            && self.reservations.are_valid()
             && self.replicas_are_distinct()
     }
 
@@ -525,7 +539,8 @@ impl View {
     ///
     /// # Errors
     /// [`ViewError::SlotHeld`] if a primary's slot would go; [`ViewError::NotProtocolC`] if there could be
-    /// several primaries by another protocol; [`ViewError::WrongSlots`].
+    /// several primaries by another protocol; [`ViewError::WrongSlots`]; those of
+    /// [`ReservationChange`].
     pub fn change(&mut self, change: Change) -> Result<(), ViewError> {
         let mut next = self.clone();
         match change {
@@ -535,6 +550,7 @@ impl View {
             }
             Change::Intents(layout) => next.intents = layout,
             Change::RebuildLimit(limit) => next.rebuild_limit = limit,
+            Change::Reservation(change) => next.change_reservations(change)?,
         }
         if !(1..=MOST_PRIMARIES).contains(&usize::from(next.intents.slots)) {
             return Err(ViewError::WrongSlots);

@@ -65,6 +65,7 @@ fn view() -> View {
         bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
+        reservations: Default::default(),
         mirrors: vec![MirrorView { replicas }],
         primaries: Vec::new(),
     }
@@ -160,7 +161,11 @@ impl Bench {
 
     /// A client asks for something; what replicas are told.
     fn request(&mut self, operation: Operation<Data>) -> Vec<Message> {
-        said(&self.step(PrimaryEvent::Request { request: RequestId(1), operation }))
+        said(&self.step(PrimaryEvent::Request {
+            request: RequestId(1),
+            host: HostId(1),
+            operation,
+        }))
     }
 }
 

@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use evenkeel_core::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
-use evenkeel_core::{Instant, Operation, Payload, Reply, RequestError};
+use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 
 use crate::pool::{Budget, Pool, Reservation};
 use crate::slot::{Slot, SlotMut};
@@ -120,17 +120,57 @@ pub enum FrontendEvent {
 #[derive(Debug)]
 #[expect(missing_docs, reason = "each is one method of the context, described there")]
 pub enum FrontendAction {
-    Open { descriptor: Descriptor, file: OwnedFd },
-    Receive { descriptor: Descriptor, memory: SlotMut, range: Range<usize>, all: bool },
-    Send { descriptor: Descriptor, bytes: Vec<u8> },
-    SendSlot { descriptor: Descriptor, slot: Slot },
-    Read { descriptor: Descriptor, token: u64, memory: SlotMut, offset: u64 },
-    Write { descriptor: Descriptor, token: u64, parts: Vec<Part>, offset: u64 },
-    WaitReadable { descriptor: Descriptor },
-    Command { descriptor: Descriptor, token: u64, operation: u32, argument: [u8; 16] },
-    Close { descriptor: Descriptor },
-    Submit { token: u64, operation: Operation<Slot>, room: Option<Reservation> },
-    End { reason: String },
+    Open {
+        descriptor: Descriptor,
+        file: OwnedFd,
+    },
+    Receive {
+        descriptor: Descriptor,
+        memory: SlotMut,
+        range: Range<usize>,
+        all: bool,
+    },
+    Send {
+        descriptor: Descriptor,
+        bytes: Vec<u8>,
+    },
+    SendSlot {
+        descriptor: Descriptor,
+        slot: Slot,
+    },
+    Read {
+        descriptor: Descriptor,
+        token: u64,
+        memory: SlotMut,
+        offset: u64,
+    },
+    Write {
+        descriptor: Descriptor,
+        token: u64,
+        parts: Vec<Part>,
+        offset: u64,
+    },
+    WaitReadable {
+        descriptor: Descriptor,
+    },
+    Command {
+        descriptor: Descriptor,
+        token: u64,
+        operation: u32,
+        argument: [u8; 16],
+    },
+    Close {
+        descriptor: Descriptor,
+    },
+    Submit {
+        token: u64,
+        host: Option<HostId>,
+        operation: Operation<Slot>,
+        room: Option<Reservation>,
+    },
+    End {
+        reason: String,
+    },
 }
 
 /// A part of what is written at once.
@@ -160,12 +200,21 @@ pub struct FrontendContext {
     actions: Vec<FrontendAction>,
     opened: u32,
     wants_memory: bool,
+    /// For whom it asks.
+    host: Option<HostId>,
     pub(crate) now: Instant,
 }
 
 impl FrontendContext {
     pub(crate) fn new(budget: Budget) -> Self {
-        Self { budget, actions: Vec::new(), opened: 0, wants_memory: false, now: Instant(0) }
+        Self {
+            budget,
+            actions: Vec::new(),
+            opened: 0,
+            wants_memory: false,
+            host: None,
+            now: Instant(0),
+        }
     }
 
     /// A context without an engine, for tests of front ends, with this much memory in bytes.
@@ -313,8 +362,15 @@ impl FrontendContext {
                 room
             }
         };
-        self.actions.push(FrontendAction::Submit { token, operation, room });
+        let host = self.host;
+        self.actions.push(FrontendAction::Submit { token, host, operation, room });
         Ok(())
+    }
+
+    /// What is submitted from now on is asked by this host, which may have reserved the volume, or be kept
+    /// out. Before, it is asked by the node.
+    pub fn speak_for(&mut self, host: HostId) {
+        self.host = Some(host);
     }
 
     /// This front end is at its end (its client has gone, or sent what can't be understood). All

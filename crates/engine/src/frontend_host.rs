@@ -135,9 +135,9 @@ impl Worker {
                     self.close_channel(&channel);
                 }
             }
-            FrontendAction::Submit { token, operation, room } => {
+            FrontendAction::Submit { token, host: asking, operation, room } => {
                 let volume = host.volume;
-                self.request(volume, key, token, operation, room);
+                self.request(volume, key, (token, asking), operation, room);
             }
             FrontendAction::End { reason } => self.frontend_ended(key, reason),
             FrontendAction::Send { descriptor, bytes } => {

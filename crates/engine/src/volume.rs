@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use evenkeel_core::primary::{Command, CommandError, EndReason, PrimaryConfig};
 use evenkeel_core::{
-    CommandId, Instant, LinkId, NodeId, Operation, Payload, Primary, PrimaryEffect, PrimaryEvent,
-    ReplicaId, Reply, RequestError, RequestId, VolumeId,
+    CommandId, HostId, Instant, LinkId, NodeId, Operation, Payload, Primary, PrimaryEffect,
+    PrimaryEvent, ReplicaId, Reply, RequestError, RequestId, VolumeId,
 };
 
 use crate::api::{Caller, ConnectRequest, EngineEvent};
@@ -229,7 +229,7 @@ impl Worker {
         &mut self,
         key: Key,
         frontend: Key,
-        token: u64,
+        (token, host): (u64, Option<HostId>),
         operation: Operation<Slot>,
         room: Option<Reservation>,
     ) {
@@ -238,7 +238,9 @@ impl Worker {
         let began = self.now;
         let request = OpenRequest { frontend, token, room, kind, bytes, began };
         let request = RequestId(volume.requests.insert(request).number());
-        let event = PrimaryEvent::Request { request, operation };
+        let node = volume.primary.as_ref().map_or(NodeId(0), |primary| primary.node);
+        let host = host.unwrap_or(HostId(node.0));
+        let event = PrimaryEvent::Request { request, host, operation };
         self.work.push_back(Work::Primary(key, event));
     }
 

@@ -1,7 +1,7 @@
 //! The numbers that stand for states, causes and protocols on disk and on the network. A number
 //! once given is never given to something else.
 
-use evenkeel_core::view::Cause;
+use evenkeel_core::view::{Cause, ReservationKind};
 use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, Role};
 
 /// Defines both directions of a table of codes, so that they cannot disagree; a value without a
@@ -30,6 +30,16 @@ macro_rules! codes {
 codes!(Protocol, protocol_code, protocol_from_code, { A = 1, B = 2, C = 3 });
 
 codes!(Bitmap, bitmap_code, bitmap_from_code, { None = 1, Internal = 2 });
+
+// Those of SCSI's PERSISTENT RESERVE commands (SPC-4, table 63).
+codes!(ReservationKind, reservation_kind_code, reservation_kind_from_code, {
+    WriteExclusive = 1,
+    ExclusiveAccess = 3,
+    WriteExclusiveRegistrants = 5,
+    ExclusiveAccessRegistrants = 6,
+    WriteExclusiveAll = 7,
+    ExclusiveAccessAll = 8,
+});
 
 /// A limit as bytes per second; zero is none, and the greatest number a pause.
 #[must_use]

@@ -1,8 +1,9 @@
 //! Arbitrary valid views, for property tests.
 
-use evenkeel_core::view::Cause;
+use evenkeel_core::settings::MOST_REPLICAS_IN_ALL;
+use evenkeel_core::view::{Cause, Registrant, Reservation, ReservationKind, Reservations};
 use evenkeel_core::*;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -15,8 +16,13 @@ pub fn views() -> impl Strategy<Value = View> {
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
     let bitmaps = select(vec![Bitmap::None, Bitmap::Internal]);
     let options = (protocols, bitmaps, layouts(), rebuild_limits());
-    (identities, options, geometries(), vec(mirrors(), 1..=16), members)
-        .prop_map(|(ids, options, geometry, mirrors, (primaries, history))| {
+    let parts = (vec(mirrors(), 1..=16), reservations());
+    (identities, options, geometries(), parts, members)
+        .prop_map(|(ids, options, geometry, parts, (primaries, history))| {
+            let (mut mirrors, reservations) = parts;
+            while mirrors.iter().map(|m| m.replicas.len()).sum::<usize>() > MOST_REPLICAS_IN_ALL {
+                mirrors.pop();
+            }
             let (protocol, bitmap, intents, rebuild_limit) = options;
             // Several primaries by protocol C only.
             let most = if protocol == Protocol::C { 32 } else { 1 };
@@ -36,9 +42,26 @@ pub fn views() -> impl Strategy<Value = View> {
                 rebuild_limit,
                 mirrors,
                 primaries,
+                reservations,
             }
         })
         .prop_filter("replica identities must differ", View::is_valid)
+}
+
+/// Any reservations.
+fn reservations() -> impl Strategy<Value = Reservations> {
+    use ReservationKind::*;
+    let kinds = select(vec![WriteExclusive, ExclusiveAccess, ExclusiveAccessAll]);
+    let hosts = btree_map(any::<u128>(), 1..=u64::MAX, 0..=64);
+    (any::<(u32, bool)>(), hosts, prop::option::of(kinds)).prop_map(
+        |((generation, is_persistent), hosts, kind)| {
+            let registrant = |(host, key)| Registrant { host: HostId(host), key };
+            let registrants: Vec<_> = hosts.into_iter().map(registrant).collect();
+            let holder = registrants.last().map(|last| last.host);
+            let held = kind.zip(holder).map(|(kind, holder)| Reservation { kind, holder });
+            Reservations { generation, is_persistent, registrants, held }
+        },
+    )
 }
 
 /// Any state of a replica.

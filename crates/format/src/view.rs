@@ -1,9 +1,13 @@
 //! A view as bytes: in superblocks, in the coordinator's database, in the message `Adopt`.
 
-use evenkeel_core::settings::{MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS};
+mod reservations;
+
+use evenkeel_core::settings::{
+    MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REGISTRANTS, MOST_REPLICAS_IN_ALL,
+};
 use evenkeel_core::{
     CoordinatorId, Era, Generation, Geometry, Incarnation, IntentLayout, Lineage, MirrorView,
-    NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord, Role, View, VolumeId,
+    NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord, Reservations, Role, View, VolumeId,
 };
 use thiserror::Error;
 
@@ -27,8 +31,11 @@ const GENERATION: usize = 6;
 /// Most bytes that an encoded view has.
 pub const LONGEST_VIEW: usize = HEADER
     + MOST_PRIMARIES * PRIMARY
-    + MOST_MIRRORS * (MIRROR + MOST_REPLICAS * RECORD)
-    + MOST_ERAS * ERA;
+    + MOST_MIRRORS * MIRROR
+    + MOST_REPLICAS_IN_ALL * RECORD
+    + MOST_ERAS * ERA
+    + LONGEST_RESERVATIONS;
+const LONGEST_RESERVATIONS: usize = reservations::HEADER + MOST_REGISTRANTS * reservations::RECORD;
 
 /// Why bytes are not a view that can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -92,6 +99,7 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
         put_records(mirror, &mut out);
     }
     view.history.iter().for_each(|era| put_era(era, &mut out));
+    reservations::put(&view.reservations, &mut out);
     let length = (out.len() as u32).to_le_bytes();
     out[8..CRC_OFFSET].copy_from_slice(&length);
     let crc = checksum(&out).to_le_bytes();
@@ -107,7 +115,9 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u8(view.primaries.len() as u8);
     out.put_u8(bitmap_code(view.bitmap));
     out.put_u8(view.history.len() as u8);
-    out.put_padded(&[], 1 + 4 + 4);
+    let has_reservations = view.reservations != Reservations::default();
+    out.put_u8(u8::from(has_reservations));
+    out.put_padded(&[], 4 + 4);
     out.put_u128(view.volume.0);
     out.put_u128(view.lineage.0);
     out.put_u128(view.coordinator.0);
@@ -197,7 +207,7 @@ struct Counts {
     primaries: u8,
     bitmap: u8,
     eras: u8,
-    reserved: [u8; 1],
+    has_reservations: u8,
 }
 
 impl Counts {
@@ -208,13 +218,12 @@ impl Counts {
             primaries: reader.u8()?,
             bitmap: reader.u8()?,
             eras: reader.u8()?,
-            reserved: reader.array()?,
+            has_reservations: reader.u8()?,
         })
     }
 }
 
 fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewFormatError> {
-    expect_zeroes(&counts.reserved)?;
     Ok(View {
         protocol: protocol_from_code(counts.protocol)
             .ok_or_else(|| unknown("protocol", counts.protocol))?,
@@ -234,6 +243,11 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
             .map(|_| read_mirror(reader))
             .collect::<Result<_, ViewFormatError>>()?,
         history: (0..counts.eras).map(|_| read_era(reader)).collect::<Result<_, Short>>()?,
+        reservations: match counts.has_reservations {
+            0 => Reservations::default(),
+            1 => reservations::read(reader)?,
+            other => return Err(unknown("reservations", other)),
+        },
     })
 }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::{Generation, ReplicaId, VolumeId};
+use evenkeel_core::{BootId, Generation, ReplicaId, VolumeId};
 use evenkeel_format::{Newest, Slot, Superblock};
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,15 @@ impl OpenReplica {
         let (superblock, slot) = (first.clone(), Slot::A);
         let newest = Newest { superblock, slot, damaged: None, write_first: slot };
         Self { file, path, device, block_size, newest }
+    }
+
+    /// Since when what was written there and not flushed is safe from all but a power cut: the machine's boot,
+    /// and, of a device, that time of its being in the machine. Who pulls a disk out cuts its power.
+    #[must_use]
+    pub fn boot(&self, machine: BootId) -> BootId {
+        let number = probe::device_number(&self.path).ok().flatten().filter(|_| self.device);
+        let sequence = number.and_then(probe::disk_sequence).unwrap_or(0);
+        BootId(machine.0 ^ u128::from(sequence))
     }
 }
 

@@ -64,7 +64,7 @@ impl DataPath {
         identity: &Identity,
         settings: evenkeel_core::Settings,
     ) -> Result<(), EngineError> {
-        let life = (crate::identity::random_incarnation(), identity.boot);
+        let life = (crate::identity::random_incarnation(), replica.boot(identity.boot));
         let read = move || {
             evenkeel_engine::OpenReplica::read(replica.file.into(), replica.newest, life, settings)
         };

@@ -29,6 +29,7 @@ pub mod members;
 mod place;
 mod rate;
 pub mod replica;
+pub mod reservation;
 pub mod status;
 pub mod stop;
 pub mod sweep;

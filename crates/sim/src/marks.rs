@@ -58,6 +58,8 @@ marks! {
     VerifiedShared => "so did one while several primaries ran it",
     ComparedAndWrote => "a compare-and-write found what it expected, and wrote",
     Miscompared => "a compare-and-write found something else",
+    Reserved => "a request was refused because another host had reserved the volume",
+    Preempted => "a host took another one's registration away",
     Claimed => "all primaries but one stood aside from a range",
     Rewritten => "a range that a replica could not read was rewritten there",
     Added => "a copy was added to a mirror",

@@ -53,6 +53,8 @@ pub enum Fault {
     /// The volume is stopped, or the coordinator's database is lost or restored from an old backup;
     /// then it is put together from its disks.
     Assembly,
+    /// Hosts register with the volume, reserve it, and take that from each other.
+    Reserve,
     /// An operator has everything compared at one of the primaries, and perhaps repaired.
     Verify,
     /// An operator detaches the volume.
@@ -183,6 +185,10 @@ impl Profile {
         } else if !faults.is_empty() && copies.chance(500) {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
             faults.push((Fault::OldCopy, copies.between(5, 20)));
+        }
+        let mut reserving = Random::new(seed ^ 0x7265_7376);
+        if !faults.is_empty() && reserving.chance(300) {
+            faults.push((Fault::Reserve, reserving.between(20, 150)));
         }
         let mut losses = Random::new(seed ^ 0x6c6f_7373);
         let think = r.magnitude(MICROSECOND, lease / 50);

@@ -40,13 +40,15 @@ pub enum Sabotage {
     CryDamage,
     /// Who is to stand aside from a range is told another one.
     ClaimElsewhere,
+    /// Requests are taken for those of whoever holds the reservation.
+    MistakeHosts,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
     AssembleWithout,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -65,6 +67,7 @@ impl Sabotage {
         Self::PassOldCopies,
         Self::CryDamage,
         Self::ClaimElsewhere,
+        Self::MistakeHosts,
         Self::AssembleWithout,
     ];
 }

@@ -144,7 +144,8 @@ impl Bench {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         self.requests.insert(request, Asked::new(&operation));
-        self.step(PrimaryEvent::Request { request, operation });
+        let host = HostId(101 + script.choose(3) as u128);
+        self.step(PrimaryEvent::Request { request, host, operation });
     }
 
     /// An operator wants something.
@@ -163,7 +164,8 @@ impl Bench {
                         Change::Bitmap { bitmap: view.bitmap, slots: 1 + script.byte() % 4 },
                         Change::Intents(view.intents),
                         Change::RebuildLimit(view.rebuild_limit),
-                    ][script.choose(4)],
+                        Change::Reservation(views::reservation(script)),
+                    ][script.choose(5)],
                 )
             }
             4 | 5 => Command::Verify { repair: script.is_set() },

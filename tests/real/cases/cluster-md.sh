@@ -4,6 +4,7 @@
 # cases/cluster-md.sh [report]       2.1 to 2.10
 # cases/cluster-md.sh add [ROUNDS]   2.10 alone, so often, each node in turn giving the commands, under load
 # cases/cluster-md.sh stress         3: writers on all nodes at once, one of which is killed
+# cases/cluster-md.sh care           a scrub that repairs while all nodes write; reservations, a fenced node
 source "$(dirname "$0")/../lib.sh"
 what=${1:-report} rounds=${2:-1}
 [ "$(id -u)" = 0 ] || skip "network namespaces are made by root"
@@ -246,12 +247,66 @@ stress() {
 }
 buried() { [ "$(attached_on 2)" = "n2 n3" ]; }
 
+# scrub: a block that one replica's disk has changed is found and repaired while all nodes write.
+scrub() {
+    local by file offset told
+    qio 2 -c "write -P 85 100M 4M" -c "flush"
+    file=$(echo "$work/n3/disk"/*.replica)
+    offset=$("$evenkeel" examine "$file" --json | jq '.replicas[0].replica.data_offset // .replicas[0].replica.data.offset')
+    load 2000
+    for by in $users; do
+        printf 'rot' | dd of="$file" bs=1 seek=$((offset + (100 + by) * 1048576 - 1048576)) conv=notrunc status=none
+        ek "$by" volume verify $vol --repair --wait --json > "$work/verified" || { cat "$work/verified"; die "n$by: verify"; }
+        told=$(status "$by" '.volume.verify | "\(.state) \(.damaged) \(.different) \(.repaired) \(.checked == .total)"')
+        [ "$told" = "done 4096 0 4096 true" ] || die "n$by: $told"
+    done
+    at_each_node all_attached_at || die "somebody is not attached any more"
+    end_load
+    ek 2 volume verify $vol --wait > "$work/verified" || { cat "$work/verified"; die "not all is repaired"; }
+    qio 4 -c "read -P 85 100M 4M" || die "not what was written"
+    pass "scrub while all nodes write"
+}
+
+may_write() { qio "$1" -c "write -P $1 1M 64k" > "$work/may"; }
+fenced() { ! may_write "$1" && grep -q "Operation not permitted" "$work/may"; }
+
+reservations() {
+    local n
+    for n in 2 3; do ek $n reservation register $vol --key $n --quiet; done
+    ek 2 reservation reserve $vol --key 2 --quiet
+    may_write 2 && may_write 3 || die "who is registered cannot write"
+    fenced 4 || die "who is not registered writes"
+    qio 4 -c "read -P 3 1M 64k" || die "it cannot read"
+    refused 1 "another host has reserved" ek 4 reservation reserve $vol --key 4
+    # n3 is fenced by n2, as a cluster's resource manager does it; also when the command is given elsewhere.
+    ek 4 reservation preempt $vol --host n2 --key 2 --victim 3 --quiet
+    fenced 3 || die "who was preempted writes"
+    refused 1 "another host has reserved" ek 3 reservation release $vol --key 3
+    may_write 2 || die "who has preempted cannot write"
+    ek 3 reservation show $vol
+    ek 2 reservation register $vol --key 2 --persistent yes --quiet
+    at_each_node detach_at
+    attach_at 4
+    await "it is served" uri 4
+    fenced 4 || die "a persistent reservation is gone"
+    ek 4 reservation drop $vol --quiet
+    may_write 4 || die "dropped, and yet refused"
+    ek 4 reservation register $vol --key 4 --persistent no --quiet
+    ek 4 reservation reserve $vol --key 4 --quiet
+    detach_at 4
+    at_each_node attach_at
+    at_each_node await "all nodes see all primaries" all_attached_at
+    may_write 3 || die "a reservation that is not persistent is still there"
+    pass "reservations, valid on every node"
+}
+
 case $what in
 report)
     for part in ${MD_SECTIONS:-create assemble resync_status filesystem read_write nodes_update cluster_name_update examine grow_and_switch add}; do $part 1; done
     ;;
 add) create; at_each_node attach_at; add "$rounds" ;;
 stress) create; at_each_node attach_at; stress ;;
+care) create; at_each_node attach_at; scrub; reservations ;;
 *) die "there is no $what" ;;
 esac
 at_each_node detach_at

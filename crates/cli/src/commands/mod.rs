@@ -10,6 +10,7 @@ pub mod mount;
 pub mod node;
 pub mod pages;
 pub mod replica;
+pub mod reservation;
 mod verify;
 pub mod volume;
 pub mod wait;

@@ -4,6 +4,7 @@ pub mod assemble;
 mod colour;
 pub mod examine;
 pub mod node;
+pub mod reservation;
 mod size;
 mod table;
 pub mod verify;

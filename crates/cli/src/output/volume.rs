@@ -69,6 +69,9 @@ pub fn status(volume: &VolumeStatus) -> String {
     if let Some(verified) = &volume.verify {
         text.push_str(&format!("  verify    {}\n", verdict(verified)));
     }
+    if let Some(reservation) = &volume.reservation {
+        text.push_str(&format!("  reserved  {}\n", super::reservation::line(reservation)));
+    }
     for export in &volume.exports {
         text.push_str(&format!("  export    {}\n", export_line(export)));
     }

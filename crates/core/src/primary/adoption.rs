@@ -214,7 +214,7 @@ impl<P: Payload> Primary<P> {
         &mut self,
         _cx: &mut Context<'_, P>,
         replica: ReplicaId,
-        _adopted: Generation,
+        adopted: Generation,
         sequence: Option<Sequence>,
     ) {
         if let Some(sequence) = sequence {
@@ -223,14 +223,18 @@ impl<P: Payload> Primary<P> {
         if let Some(peer) = self.peers.get_mut(&replica) {
             (peer.ping, peer.has_refused) = (None, true);
         }
-        self.must_read = true;
+        if adopted > self.generation() {
+            self.hears_of(adopted);
+        } else {
+            self.must_read = true;
+        }
     }
 
     pub(super) fn fenced(&mut self, link: LinkId, generation: Generation) {
         if generation > self.generation() {
             self.fence_notices.retain(|(other, _)| *other != link);
             self.fence_notices.push((link, generation));
-            self.must_read = true;
+            self.hears_of(generation);
         }
     }
 }

@@ -40,9 +40,26 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// A replica tells of a view of this generation.
+    pub(super) fn hears_of(&mut self, generation: Generation) {
+        self.told_of = self.told_of.max(generation);
+    }
+
+    /// Whether there is a newer view, as far as is known here, or there may be.
+    pub(super) fn wants_newest(&self) -> bool {
+        self.must_read || self.told_of > self.generation()
+    }
+
+    /// The coordinator is not asked again at once.
+    fn pause_calls(&mut self, now: Instant) {
+        self.retry_call_at = now + CALL_PAUSE;
+        self.tick_at = self.tick_at.min(self.retry_call_at);
+    }
+
     pub(super) fn call_read(&mut self, cx: &mut Context<'_, P>) {
         let number = CoordinatorCall(self.next_number());
         self.must_read = false;
+        self.told_of = Generation(0);
         self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
         cx.effects.push(PrimaryEffect::ReadView { call: number });
     }
@@ -99,7 +116,7 @@ impl<P: Payload> Primary<P> {
         match answer {
             CoordinatorAnswer::Committed => {
                 self.is_in_doubt = false;
-                edits.into_iter().for_each(|pending| finish_command(cx, pending, Ok(())));
+                edits.into_iter().for_each(|pending| self.edit_done(cx, pending));
                 if let Some(view) = proposed {
                     self.committed(cx, view);
                 }
@@ -124,7 +141,7 @@ impl<P: Payload> Primary<P> {
             CoordinatorAnswer::Unknown => {
                 self.edits.splice(0..0, edits);
                 self.coordinator_silent_since.get_or_insert(call.since);
-                self.retry_call_at = cx.now + CALL_PAUSE;
+                self.pause_calls(cx.now);
                 let is_starting = matches!(self.phase, Phase::Starting(_));
                 self.must_read |= proposed.is_none() || is_starting;
                 self.is_in_doubt |= proposed.is_some();
@@ -209,14 +226,14 @@ impl<P: Payload> Primary<P> {
             core::cmp::Ordering::Less => {
                 self.coordinator_silent_since.get_or_insert(cx.now);
                 self.must_read = true;
-                self.retry_call_at = cx.now + CALL_PAUSE;
+                self.pause_calls(cx.now);
             }
         }
     }
 
     /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
     fn still_newest(&mut self, cx: &mut Context<'_, P>) {
-        self.retry_call_at = cx.now + CALL_PAUSE;
+        self.pause_calls(cx.now);
         self.peers.values_mut().for_each(|peer| peer.has_refused = false);
         let ready: Vec<_> =
             self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();

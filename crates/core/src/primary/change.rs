@@ -146,7 +146,7 @@ impl<P: Payload> Primary<P> {
         if !is_acting || self.call.is_some() || cx.now < self.retry_call_at {
             return;
         }
-        if self.must_read {
+        if self.wants_newest() {
             return self.call_read(cx);
         }
         // Those that it leaves see to the replicas.
@@ -180,7 +180,7 @@ impl<P: Payload> Primary<P> {
             }
         }
         if next == unchanged {
-            return applied.into_iter().for_each(|pending| finish_command(cx, pending, Ok(())));
+            return applied.into_iter().for_each(|pending| self.edit_done(cx, pending));
         }
         self.call_swap_for(cx, next, applied);
     }

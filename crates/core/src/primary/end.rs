@@ -69,7 +69,7 @@ impl<P: Payload> Primary<P> {
         }
         match detaching.step {
             Step::Draining if self.requests.is_empty() && self.parts.is_empty() => {
-                self.accept(None, Operation::Flush);
+                self.accept(None, HostId(0), Operation::Flush);
                 self.detach_step(Step::Flushing(self.last_number));
                 self.dispatch_ready(cx);
             }
@@ -115,6 +115,7 @@ impl<P: Payload> Primary<P> {
             .iter()
             .filter_map(|pending| pending.command())
             .chain(self.call.iter().flat_map(|call| call.commands()))
+            .chain(self.clearing.iter().map(|clearing| clearing.command))
             .collect();
         for id in unfinished {
             let result = Err(CommandError::Ended);
@@ -151,6 +152,7 @@ impl<P: Payload> Primary<P> {
         self.bad_ranges.clear();
         self.claims = Claims::default();
         self.joining = None;
+        self.clearing.clear();
         self.check = None;
         self.call = None;
     }

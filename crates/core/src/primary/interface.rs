@@ -19,6 +19,8 @@ pub enum PrimaryEvent<P> {
     Request {
         /// Numbered by the driver; not used again before the reply.
         request: RequestId,
+        /// Who asks, by the name under which it may reserve the volume.
+        host: HostId,
         /// What is asked.
         operation: Operation<P>,
     },
@@ -177,6 +179,9 @@ pub enum CommandError {
     NoCoordinator,
     /// The coordinator has given up the replica that was to be added.
     GivenUp,
+    /// The change is made, and what was permitted before it may still be under way: some primary or
+    /// replica has not answered for the time that it is given.
+    Unfinished,
     /// The primary ended before.
     Ended,
 }

@@ -22,6 +22,7 @@ mod parts;
 mod peers;
 mod rebuilds;
 mod requests;
+mod reservations;
 mod sessions;
 mod settling;
 mod sharing;
@@ -41,13 +42,14 @@ use self::claims::Claims;
 use self::parts::Part;
 use self::peers::{MirrorPeers, Peer};
 use self::rebuilds::DrainWait;
-use self::requests::{Request, RequestNumber};
+use self::requests::{Asked, Request, RequestNumber};
+use self::reservations::Clearing;
 use self::start::Gathering;
 use self::suspension::Suspension;
 use self::verify::Verify;
 use crate::ids::*;
 use crate::message::Message;
-use crate::operation::{Operation, RequestError};
+use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::range_lock::RangeLock;
 use crate::time::Instant;
@@ -75,6 +77,8 @@ pub struct Primary<P> {
     call: Option<Call>,
     /// A newer view is known to exist: read it as soon as no call is under way.
     must_read: bool,
+    /// The highest generation that a replica has told of since the coordinator was last asked.
+    told_of: Generation,
     /// A swap was not answered: it may still be carried out.
     is_in_doubt: bool,
     /// When the coordinator may be asked again after it did not answer.
@@ -86,7 +90,7 @@ pub struct Primary<P> {
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
     /// Requests that came before any may be served.
-    early: Vec<(RequestId, Operation<P>)>,
+    early: Vec<Asked<P>>,
     requests: BTreeMap<RequestNumber, Request<P>>,
     /// When a client last asked for anything.
     requested_at: Option<Instant>,
@@ -96,6 +100,9 @@ pub struct Primary<P> {
     claims: Claims,
     /// The claim to the whole volume by which this primary joins others: it serves nothing before.
     joining: Option<RequestNumber>,
+    /// Changes of reservations that are made, and their claims to the whole volume: when one is granted,
+    /// nothing is under way that was permitted before.
+    clearing: Vec<Clearing>,
     parts: BTreeMap<Sequence, Part<P>>,
     /// Reads and maps for which no replica could be chosen yet.
     unplaced: VecDeque<Sequence>,
@@ -168,6 +175,7 @@ impl<P: Payload> Primary<P> {
             edits: Vec::new(),
             call: None,
             must_read: false,
+            told_of: Generation(0),
             is_in_doubt: false,
             retry_call_at: now,
             glanced_at: now,
@@ -180,6 +188,7 @@ impl<P: Payload> Primary<P> {
             locks: RangeLock::default(),
             claims: Claims::default(),
             joining: None,
+            clearing: Vec::new(),
             parts: BTreeMap::new(),
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
@@ -214,7 +223,9 @@ impl<P: Payload> Primary<P> {
         }
         match event {
             PrimaryEvent::Start => self.start(cx),
-            PrimaryEvent::Request { request, operation } => self.request(cx, request, operation),
+            PrimaryEvent::Request { request, host, operation } => {
+                self.request(cx, Asked { request, host, operation });
+            }
             PrimaryEvent::LinkUp { replica, link } => self.link_up(cx, replica, link),
             PrimaryEvent::LinkDown { replica, link } => self.link_down(cx, replica, link),
             PrimaryEvent::Message { link, message, payload } => {
@@ -272,6 +283,7 @@ impl<P: Payload> Primary<P> {
         self.watch_primaries();
         self.watch_obstacle(cx);
         self.give_up_commands(cx);
+        self.give_up_clearing(cx);
         self.watch_settling(cx);
         self.watch_speed(cx);
         let settings = &self.config.settings;

@@ -14,6 +14,14 @@ use crate::view::Geometry;
 /// Numbers requests inside the primary; also the number of a request's lock.
 pub(super) type RequestNumber = u64;
 
+/// What a client asks.
+#[derive(Debug)]
+pub(super) struct Asked<P> {
+    pub request: RequestId,
+    pub host: HostId,
+    pub operation: Operation<P>,
+}
+
 /// What keeps others out of a request's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestLock {
@@ -29,6 +37,8 @@ enum RequestLock {
 pub(super) struct Request<P> {
     /// Whom to answer; `None` once answered, and for the flush of a detach.
     pub client: Option<RequestId>,
+    /// Who asks.
+    pub host: HostId,
     /// What is asked; taken when it is sent.
     pub operation: Option<Operation<P>>,
     lock: RequestLock,
@@ -48,23 +58,19 @@ pub(super) struct Request<P> {
 }
 
 impl<P: Payload> Primary<P> {
-    pub(super) fn request(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        client: RequestId,
-        operation: Operation<P>,
-    ) {
+    pub(super) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
             || self.joining.is_some() && self.failing().is_none();
         if is_early {
             // It is checked, and its range locked, when it may be served.
-            return self.early.push((client, operation));
+            return self.early.push(asked);
         }
+        let Asked { request, host, operation } = asked;
         if let Some(error) = self.refusal(&operation) {
-            return cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
+            return cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
         }
         self.requested_at = Some(cx.now);
-        self.accept(Some(client), operation);
+        self.accept(Some(request), host, operation);
     }
 
     /// Why a request can't even be accepted.
@@ -90,13 +96,18 @@ impl<P: Payload> Primary<P> {
 
     /// Requests may be served: takes in those that came before.
     pub(super) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
-        for (client, operation) in core::mem::take(&mut self.early) {
-            self.request(cx, client, operation);
+        for asked in core::mem::take(&mut self.early) {
+            self.request(cx, asked);
         }
     }
 
     /// Takes a request in and asks for its lock.
-    pub(super) fn accept(&mut self, client: Option<RequestId>, operation: Operation<P>) {
+    pub(super) fn accept(
+        &mut self,
+        client: Option<RequestId>,
+        host: HostId,
+        operation: Operation<P>,
+    ) {
         let number = self.next_number();
         let claims = matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
         let range = operation.range();
@@ -106,7 +117,8 @@ impl<P: Payload> Primary<P> {
             Some(_) if claims => RequestLock::Claim,
             Some(_) => RequestLock::Local,
         };
-        let request = Request { client, operation: Some(operation), lock, ..Request::new() };
+        let operation = Some(operation);
+        let request = Request { client, host, operation, lock, ..Request::new() };
         self.requests.insert(number, request);
         match range {
             Some(range) if claims => self.claims.want(number, range),
@@ -171,24 +183,28 @@ impl<P: Payload> Primary<P> {
     pub(super) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
         while self.can_send() {
             let Some(number) = self.ready.pop_front() else { return };
-            if self.is_check(number) {
-                self.check_locked(cx);
-                continue;
-            }
-            if self.joining == Some(number) {
-                self.joined(cx);
-                continue;
-            }
-            if self.stands_aside(cx, number) {
+            if self.begin_kept(cx, number) || self.stands_aside(cx, number) {
                 continue;
             }
             let Some(request) = self.requests.get_mut(&number) else { continue };
             if let Some(comparison) = request.comparison.take() {
                 self.compare(cx, number, comparison);
             } else if let Some(operation) = request.operation.take() {
-                self.dispatch(cx, number, operation);
+                self.dispatch_permitted(cx, number, operation);
             }
         }
+    }
+
+    /// Goes on with what a range is kept for, if it is that.
+    fn begin_kept(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) -> bool {
+        if self.is_check(number) {
+            self.check_locked(cx);
+        } else if self.joining == Some(number) {
+            self.joined(cx);
+        } else {
+            return self.cleared(cx, number);
+        }
+        true
     }
 
     /// A part permits the answer now, or has failed.
@@ -304,7 +320,7 @@ impl<P: Payload> Primary<P> {
 
     /// Fails the requests that came before any may be served.
     pub(super) fn fail_early(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
-        for (request, _) in core::mem::take(&mut self.early) {
+        for Asked { request, .. } in core::mem::take(&mut self.early) {
             cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
         }
     }
@@ -314,6 +330,7 @@ impl<P> Request<P> {
     fn new() -> Self {
         Self {
             client: None,
+            host: HostId(0),
             operation: None,
             lock: RequestLock::None,
             is_kept: false,

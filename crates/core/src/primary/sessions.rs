@@ -122,7 +122,7 @@ impl<P: Payload> Primary<P> {
             gathering.reported(replica, report);
             return self.ask_to_confirm(cx, replica);
         }
-        self.must_read |= report.generation > self.generation();
+        self.hears_of(report.generation);
         if is_too_large {
             // It can't adopt a view by which it would become smaller, nor take part without.
             let (state, cause) = (ReplicaState::Faulty, Cause::TooLarge);

@@ -209,6 +209,7 @@ impl<P: Payload> Primary<P> {
                 }
             }
         }
+        next.reservations.begin_anew();
         next.primaries.clear();
         let slot = self.free_slot(&next);
         next.primaries = vec![PrimaryRecord { id: self.config.id, slot }];

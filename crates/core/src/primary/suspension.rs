@@ -38,7 +38,7 @@ impl<P: Payload> Primary<P> {
         let silent = self.coordinator_silent_since.is_some_and(|at| now.since(at) >= patience);
         let call = self.call.as_ref().filter(|call| call.is_wanted());
         let slow = call.is_some_and(|call| now.since(call.since()) >= patience);
-        let change_wanted = !self.edits.is_empty() || self.must_read || call.is_some();
+        let change_wanted = !self.edits.is_empty() || self.wants_newest() || call.is_some();
         if (silent || slow) && change_wanted {
             return Some(Waiting::Coordinator);
         }

@@ -6,7 +6,7 @@
 
 use super::{Cause, Geometry, MirrorView, ReplicaRecord, ReplicaState, View, ViewError};
 use crate::ids::*;
-use crate::settings::MOST_REPLICAS;
+use crate::settings::{MOST_REPLICAS, MOST_REPLICAS_IN_ALL};
 
 /// Why a replica is in its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,8 +97,9 @@ impl View {
             Some((_, record)) => return Err(ViewError::WrongState(record.state)),
             None => {}
         }
+        let in_all = self.replicas().count();
         let mirror = self.mirrors.get_mut(new.mirror).ok_or(ViewError::UnknownMirror)?;
-        if mirror.replicas.len() >= MOST_REPLICAS {
+        if mirror.replicas.len() >= MOST_REPLICAS || in_all >= MOST_REPLICAS_IN_ALL {
             return Err(ViewError::TooManyReplicas);
         }
         if let Some(old) = new.role.instead_of() {

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::{Bitmap, Cause, Protocol, ReplicaState, ViewError};
-use crate::settings::{MOST_PRIMARIES, MOST_REPLICAS};
+use super::{Bitmap, Cause, Protocol, ReplicaState, ReservationKind, ViewError};
+use crate::settings::*;
 
 impl fmt::Display for ViewError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,7 +21,10 @@ impl fmt::Display for ViewError {
             Self::WrongSlots => write!(f, "a volume has 1 to {MOST_PRIMARIES} slots"),
             Self::UnknownMirror => f.write_str("the volume has no such mirror"),
             Self::TooManyReplicas => {
-                write!(f, "the mirror has {MOST_REPLICAS} replicas, the most it may have")
+                write!(
+                    f,
+                    "a mirror may have {MOST_REPLICAS} replicas, a volume {MOST_REPLICAS_IN_ALL} in all"
+                )
             }
             Self::NoCopy => {
                 f.write_str("the replica is a spare, or is itself to replace another one")
@@ -37,6 +40,15 @@ impl fmt::Display for ViewError {
             Self::Unconfirmed => f.write_str(
                 "the replica has not confirmed yet that the volume was put together from its disks: without it, what it may have written meanwhile would be lost",
             ),
+            Self::ReservationConflict => f.write_str(
+                "another host has reserved the volume, or this one is not registered with that key",
+            ),
+            Self::WrongReservation => f.write_str(
+                "the reservation is of another kind, or nobody has registered that key",
+            ),
+            Self::TooManyRegistrants => {
+                write!(f, "{MOST_REGISTRANTS} hosts are registered, the most that may be")
+            }
             Self::ReplacedAlready => f.write_str("another replica takes its place already"),
         }
     }
@@ -97,6 +109,19 @@ impl fmt::Display for Protocol {
             Self::A => "A",
             Self::B => "B",
             Self::C => "C",
+        })
+    }
+}
+
+impl fmt::Display for ReservationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WriteExclusive => "write-exclusive",
+            Self::ExclusiveAccess => "exclusive-access",
+            Self::WriteExclusiveRegistrants => "write-exclusive-registrants",
+            Self::ExclusiveAccessRegistrants => "exclusive-access-registrants",
+            Self::WriteExclusiveAll => "write-exclusive-all",
+            Self::ExclusiveAccessAll => "exclusive-access-all",
         })
     }
 }

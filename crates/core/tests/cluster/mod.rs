@@ -118,6 +118,11 @@ pub struct Cluster {
 pub const SIZE: u64 = 8 << 20;
 
 /// Replica number `r` of mirror `m`; it lives on node `r`.
+/// The host for which the client of a primary asks.
+pub fn host(primary: usize) -> HostId {
+    HostId(primary as u128 + 1)
+}
+
 pub fn replica(m: usize, r: usize) -> ReplicaId {
     ReplicaId((m * 16 + r) as u128)
 }
@@ -146,6 +151,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
+        reservations: Default::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),
     }
@@ -222,8 +228,9 @@ impl Cluster {
     }
 
     pub fn request(&mut self, primary: usize, operation: Operation<Bytes>) -> RequestId {
-        let request = RequestId(self.number());
-        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Request { request, operation }));
+        let (request, host) = (RequestId(self.number()), host(primary));
+        let event = PrimaryEvent::Request { request, host, operation };
+        self.queue.push_back(Event::Primary(primary, event));
         self.run();
         request
     }

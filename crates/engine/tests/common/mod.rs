@@ -101,6 +101,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         bitmap: Bitmap::default(),
         intents: IntentLayout { region: 1 << 20, places: 200, slots: 1 },
         rebuild_limit: RebuildLimit::default(),
+        reservations: Default::default(),
         mirrors: mirrors.collect(),
         primaries: Vec::new(),
     }

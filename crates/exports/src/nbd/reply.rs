@@ -97,6 +97,7 @@ pub(super) const fn error_number(error: RequestError) -> ErrorNumber {
     match error {
         RequestError::Invalid => ErrorNumber::Invalid,
         RequestError::NoSpace => ErrorNumber::NoSpace,
+        RequestError::Reserved => ErrorNumber::NotPermitted,
         RequestError::Fenced | RequestError::Detached => ErrorNumber::Shutdown,
         RequestError::Medium
         | RequestError::NoData

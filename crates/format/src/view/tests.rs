@@ -2,11 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::strategy::views;
+use evenkeel_core::HostId;
+use evenkeel_core::view::{Registrant, Reservation, ReservationKind};
 
 /// A view of the largest size.
 pub(crate) fn largest() -> View {
     let mirror = |m: u128| MirrorView {
-        replicas: (0..MOST_REPLICAS as u128)
+        replicas: (0..(MOST_REPLICAS_IN_ALL / MOST_MIRRORS) as u128)
             .map(|r| ReplicaRecord {
                 id: ReplicaId(m * 100 + r),
                 node: NodeId(r),
@@ -21,6 +23,7 @@ pub(crate) fn largest() -> View {
     };
     let id = PrimaryId { node: NodeId(9), incarnation: Incarnation(8) };
     let primary = |slot| PrimaryRecord { id, slot };
+    let registrant = |host| Registrant { host: HostId(host), key: u64::MAX };
     View {
         volume: VolumeId(7),
         generation: Generation(2),
@@ -43,6 +46,15 @@ pub(crate) fn largest() -> View {
         rebuild_limit: evenkeel_core::RebuildLimit::Paused,
         mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
         primaries: (0..MOST_PRIMARIES as u8).map(primary).collect(),
+        reservations: Reservations {
+            generation: u32::MAX,
+            is_persistent: true,
+            registrants: (0..MOST_REGISTRANTS as u128).map(registrant).collect(),
+            held: Some(Reservation {
+                kind: ReservationKind::ExclusiveAccessAll,
+                holder: HostId(MOST_REGISTRANTS as u128 - 1),
+            }),
+        },
     }
 }
 
@@ -75,11 +87,13 @@ fn an_invalid_view_is_neither_written_nor_read() {
 fn unknown_values_are_refused_by_name() {
     let good = encode_view(&largest()).unwrap();
     let first_record = HEADER + MOST_PRIMARIES * PRIMARY + MIRROR;
+    let reservations = LONGEST_VIEW - LONGEST_RESERVATIONS + 4;
     for (offset, name) in [
         (0, "version 255"),
         (2, "\"protocol\""),
         (5, "\"bitmap\""),
-        (7, "\"reserved\""),
+        (7, "\"reservations\""),
+        (reservations, "\"reservation\""),
         (first_record + 46, "\"place\""),
         (first_record + 47, "\"role\""),
         (first_record + 48, "\"replica state\""),
@@ -96,7 +110,7 @@ fn unknown_values_are_refused_by_name() {
 #[test]
 fn counts_that_do_not_fit_the_length_are_refused() {
     let good = encode_view(&largest()).unwrap();
-    for (offset, count) in [(3, 15), (3, 17), (4, 31), (4, 255), (6, 7), (6, 9)] {
+    for (offset, count) in [(3, 15), (3, 17), (7, 0), (4, 31), (4, 255), (6, 7), (6, 9)] {
         let mut bytes = good.clone();
         bytes[offset] = count;
         seal(&mut bytes);

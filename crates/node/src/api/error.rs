@@ -46,6 +46,8 @@ pub enum ErrorCode {
     DeviceBusy,
     /// 409: the present state of the volume or replica does not permit it.
     WrongState,
+    /// 409: another host has reserved the volume, or the key is another one.
+    Reserved,
     /// 409: it is the last in-sync replica of its mirror.
     LastInSync,
     /// 409: not all replicas were found that the newest view calls in-sync.

@@ -30,6 +30,7 @@ use super::handlers::{disk, node, volume};
         volume::assemble,
         volume::change,
         volume::verify,
+        volume::reservation,
         volume::attach,
         volume::detach,
         volume::export_nbd,

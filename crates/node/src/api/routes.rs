@@ -52,6 +52,8 @@ pub const STOP: &str = "/v1/volumes/{volume}/stop";
 pub const ASSEMBLE: &str = "/v1/assemble";
 /// Begins or ends a comparison of a volume's replicas.
 pub const VERIFY: &str = "/v1/volumes/{volume}/verify";
+/// Changes which hosts may read and write a volume.
+pub const RESERVATION: &str = "/v1/volumes/{volume}/reservation";
 /// Begins to use a volume on a node.
 pub const ATTACH: &str = "/v1/volumes/{volume}/attach";
 /// Ends the use of a volume.

@@ -73,6 +73,7 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::STOP, post(handlers::volume::stop))
         .route(routes::ASSEMBLE, post(handlers::volume::assemble))
         .route(routes::VERIFY, post(handlers::volume::verify))
+        .route(routes::RESERVATION, post(handlers::volume::reservation))
         .route(routes::ATTACH, post(handlers::volume::attach))
         .route(routes::DETACH, post(handlers::volume::detach))
         .route(

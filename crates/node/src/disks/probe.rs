@@ -52,6 +52,15 @@ pub fn is_read_only(device: (u32, u32)) -> bool {
     fs::read_to_string(sys(device).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
+/// The number that the kernel gave to a disk, or that of a partition, when it appeared; no other disk has
+/// had it since the boot. `None`: a kernel before 5.15.
+pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
+    let of_disk = fs::read_to_string(sys(device).join("diskseq"));
+    // What /sys names by its number is a link to the partition in its disk's directory.
+    let of_parent = || fs::read_to_string(sys(device).canonicalize()?.join("../diskseq"));
+    of_disk.or_else(|_| of_parent()).ok()?.trim().parse().ok()
+}
+
 fn partitions(device: (u32, u32)) -> Vec<(u32, u32)> {
     let entries = fs::read_dir(sys(device)).into_iter().flatten().flatten();
     let partitions = entries.filter(|entry| entry.path().join("partition").exists());

@@ -216,6 +216,7 @@ fn first_view(
         },
         intents: intents(request, geometry, what)?,
         rebuild_limit: RebuildLimit::default(),
+        reservations: Default::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),
     })

@@ -10,7 +10,7 @@ use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, Vie
 use hyper::Method;
 
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, lock, verify, words};
+use super::{Attached, Phase, export, lock, reservation, verify, words};
 use crate::api::types::{
     MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaStatus, StatusSource,
     Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth, VolumeProtocol,
@@ -250,6 +250,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         primaries: Vec::new(),
         mirrors,
         verify: None,
+        reservation: reservation::told(node, &view.reservations),
         rewritten: None,
         exports: Vec::new(),
         events: Vec::new(),

@@ -47,6 +47,12 @@ async fn by_primary(
             "the view has to change, and the coordinator does not answer",
             "Start the coordinator's node, or repair the network to it",
         )),
+        Ok(Err(CommandError::Unfinished)) => Err(ApiError::new(
+            ErrorCode::TimedOut,
+            what,
+            "the change is made, but requests from before it may still be under way: a node or a replica does not answer",
+            "See `evenkeel volume status`; ask again, which waits again",
+        )),
         Ok(Err(CommandError::GivenUp)) => Err(given_up(what)),
         Ok(Err(CommandError::Ended)) => Err(moved(what)),
         Err(_) => Err(ApiError::new(
@@ -99,6 +105,13 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
             ErrorCode::WrongState,
             "Use protocol C (`evenkeel volume change NAME --protocol C`), or one slot",
         ),
+        ViewError::ReservationConflict | ViewError::WrongReservation => (
+            ErrorCode::Reserved,
+            "See `evenkeel reservation show`; an administrator ends all of it by `evenkeel reservation drop`",
+        ),
+        ViewError::TooManyRegistrants => {
+            (ErrorCode::WrongState, "Unregister one, or `evenkeel reservation clear`")
+        }
         ViewError::WrongSlots => (ErrorCode::BadRequest, "Choose another number of primaries"),
         _ => (ErrorCode::WrongState, "See `evenkeel volume status`"),
     };

@@ -3,6 +3,7 @@
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::CommandError;
+use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
@@ -23,7 +24,7 @@ pub(super) struct Request {
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+pub(super) enum Kind {
     Read { first: u32, count: u32 },
     Change { write: u32, durable: bool },
     Compare { write: u32, first: u32, expected: Sectors, durable: bool },
@@ -154,8 +155,8 @@ impl Cluster {
         slot.requests.insert(request, Request { kind, invoked, at: self.now });
         self.queue.push(bound, Event::Bound { primary, request, command: false });
         self.log(|| text);
-        let request = RequestId(request);
-        self.step_primary(primary, PrimaryEvent::Request { request, operation });
+        let (request, host) = (RequestId(request), self.host_told(primary));
+        self.step_primary(primary, PrimaryEvent::Request { request, host, operation });
     }
 
     /// A request or a command had its time.
@@ -223,7 +224,7 @@ impl Cluster {
                     );
                 }
                 if let Kind::Change { write, .. } | Kind::Compare { write, .. } = asked.kind {
-                    self.lines.fail(write);
+                    self.refused(primary, write, error);
                 }
             }
         }
@@ -237,6 +238,7 @@ impl Cluster {
         answered: Moment,
     ) {
         let read = Read { primary, invoked: asked.invoked, answered };
+        self.judge_permission(primary, &asked.kind);
         match (asked.kind, reply) {
             (Kind::Change { write, durable }, Reply::Done) => {
                 self.primaries[primary].unsure.retain(|(unsure, ..)| *unsure != write);
@@ -342,6 +344,9 @@ impl Cluster {
         let number = slot.last_command;
         slot.commands.insert(number, (command, self.now));
         self.queue.push(bound, Event::Bound { primary, request: number, command: true });
+        if let Command::Change(Change::Reservation(_)) = command {
+            self.reserved = None;
+        }
         self.log(|| format!("operator tells primary {primary}: {command:?}"));
         self.step_primary(primary, PrimaryEvent::Command { id: CommandId(number), command });
     }
@@ -358,6 +363,7 @@ impl Cluster {
                 self.fail("internal", format!("primary {primary} answers command {id} twice"));
             }
             Some((Command::Grow(size), _)) if result.is_ok() => self.grown(size),
+            Some((Command::Change(Change::Reservation(_)), _)) => self.reservation_changed(result),
             Some(_) => {}
         }
     }

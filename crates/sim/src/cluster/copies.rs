@@ -106,6 +106,8 @@ impl Cluster {
         for sector in 0..self.replicas[replica].disk.sectors() {
             self.order.forget(replica, sector);
         }
+        // As the kernel counts disks that appear.
+        self.replicas[replica].swaps += 1;
         let life = self.replicas[replica].life;
         self.queue.push(self.now + pause, Event::ReplicaStarts { replica, life });
     }

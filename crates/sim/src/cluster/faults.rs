@@ -59,6 +59,7 @@ impl Cluster {
             }
             Fault::Isolate => self.isolate(node, until),
             Fault::Verify => self.verify_somewhere(),
+            Fault::Reserve => self.change_reservation(),
             Fault::KillNode => self.stop_for(node, false, duration),
             Fault::RestartReplica => self.restart_replica(replica, duration),
             Fault::PowerCut => self.stop_for(node, true, duration),

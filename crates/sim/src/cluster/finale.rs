@@ -7,7 +7,7 @@
 //! was decided who dies), the volume can't serve: then only the answers are demanded.
 
 use evenkeel_core::primary::{Command, PeerStatus};
-use evenkeel_core::view::{Cause, Change};
+use evenkeel_core::view::{Cause, Change, ReservationChange};
 use evenkeel_core::*;
 
 use super::Cluster;
@@ -142,6 +142,10 @@ impl Cluster {
             let change = Change::RebuildLimit(RebuildLimit::None);
             return self.command(primary, Command::Change(change));
         }
+        if view.reservations.held.is_some() {
+            let change = Change::Reservation(ReservationChange::Drop);
+            return self.command(primary, Command::Change(change));
+        }
         let faulty =
             view.replicas().find(|(_, r)| r.state == ReplicaState::Faulty && !self.is_dead(r.id));
         if let Some((_, record)) = faulty.filter(|(_, r)| r.cause == Cause::TooLarge) {
@@ -175,6 +179,9 @@ impl Cluster {
         let view = self.coordinator.newest();
         if view.primaries.len() != 1 || !view.has_primary(self.primaries[primary].id) {
             return Err(format!("the newest view does not name primary {primary} alone"));
+        }
+        if view.reservations.held.is_some() {
+            return Err("the volume is reserved".into());
         }
         for other in self.living_primaries() {
             let slot = &self.primaries[other];

@@ -17,6 +17,7 @@ mod members;
 mod nodes;
 mod primaries;
 mod replicas;
+mod reservations;
 mod sharing;
 
 use std::collections::HashMap;
@@ -165,6 +166,8 @@ pub struct Cluster {
     relaxed: bool,
     /// In which view of its primary each change was asked for.
     asked_in: HashMap<u32, Generation>,
+    /// Who may read and write, while that is certain.
+    reserved: Option<Reservations>,
     /// What clients last saw in a sector.
     seen: HashMap<u32, Cell>,
     /// Whether the size of the intent logs has changed.
@@ -208,6 +211,7 @@ impl Cluster {
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
             asked_in: HashMap::new(),
+            reserved: None,
             seen: HashMap::new(),
             is_relaid: false,
             relaxed: profile.protocol != Protocol::C,

@@ -59,6 +59,8 @@ pub(super) struct ReplicaSlot {
     pub is_old: bool,
     /// What was in its place before, with what that had lost.
     pub newest_disk: Option<(Disk, BTreeSet<u32>)>,
+    /// How often its disk was taken out for another one.
+    pub swaps: u64,
     /// In which life, and since when a member, it last failed to change its disk.
     pub failed_change: Option<(Incarnation, Generation)>,
     tick: Option<Time>,
@@ -95,6 +97,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         bitmap: profile.bitmap,
         intents: profile.layout,
         rebuild_limit: RebuildLimit::None,
+        reservations: Default::default(),
         mirrors: mirrors
             .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
             .collect(),
@@ -148,6 +151,7 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         copy: None,
         is_old: false,
         newest_disk: None,
+        swaps: 0,
         failed_change: None,
         tick: None,
         source: None,
@@ -186,7 +190,7 @@ impl Cluster {
         let config = ReplicaConfig {
             id: slot.id,
             incarnation: life,
-            boot: self.nodes[node].boot,
+            boot: BootId(self.nodes[node].boot.0 ^ u128::from(slot.swaps)),
             view: found.view,
             lives: found.lives,
             open_regions: found.open_regions,

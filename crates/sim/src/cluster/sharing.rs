@@ -56,6 +56,7 @@ impl Cluster {
         let by = self.primaries[proposer].id;
         let verdict = views::check_primaries(before, &view, by);
         self.judge(verdict);
+        self.note_reservations(before, &view);
         if view.is_shared() {
             self.lines.share();
         }

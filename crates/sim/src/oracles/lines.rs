@@ -87,10 +87,16 @@ impl Lines {
         expected: (u32, Cell),
         read: Read,
     ) -> Result<(), Violation> {
-        for line in &mut self.lines {
-            line.never(write)?;
-        }
+        self.never(write)?;
         self.of(primary).refuted(expected, read)
+    }
+
+    /// A change was refused before anything was done.
+    ///
+    /// # Errors
+    /// See [`Registers::never`].
+    pub fn never(&mut self, write: u32) -> Result<(), Violation> {
+        self.lines.iter_mut().try_for_each(|line| line.never(write))
     }
 
     /// A primary begins to serve in this era.

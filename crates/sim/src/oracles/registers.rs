@@ -320,7 +320,7 @@ impl Registers {
         }
     }
 
-    /// A compare-and-write has written nothing.
+    /// A change was answered so that it has written nothing: it miscompared, or was refused.
     ///
     /// # Errors
     /// If somebody has read what it would have written.
@@ -336,7 +336,7 @@ impl Registers {
             self.sectors[sector as usize].clusters.retain(|cluster| cluster.write != write);
             if was_read {
                 let text = format!(
-                    "#{write} was told that it miscompares, but was read in sector {sector}"
+                    "#{write} is said to have written nothing, but was read in sector {sector}"
                 );
                 return Err(Violation::new("I12", text));
             }

@@ -77,6 +77,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I10", Sabotage::CopyLate),
         ("I11", Sabotage::DropReplies),
         ("I12", Sabotage::ClaimElsewhere),
+        ("I13", Sabotage::MistakeHosts),
         ("W7", Sabotage::ForgetBits),
     ];
     for (oracle, sabotage) in canaries {

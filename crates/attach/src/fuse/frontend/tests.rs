@@ -44,7 +44,7 @@ impl Kernel {
         let mut submitted = Vec::new();
         for action in self.context.take_actions() {
             match action {
-                FrontendAction::Submit { token, operation, room: _ } => {
+                FrontendAction::Submit { token, operation, .. } => {
                     submitted.push((token, operation));
                 }
                 FrontendAction::WaitReadable { .. } => self.waits += 1,

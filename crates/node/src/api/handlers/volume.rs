@@ -10,7 +10,8 @@ use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 use crate::volumes::{
-    assemble, attach, change, create, delete, export, members, replica, status, stop, verify,
+    assemble, attach, change, create, delete, export, members, replica, reservation, status, stop,
+    verify,
 };
 
 /// Carries something out to its end, though whoever asked may go away meanwhile.
@@ -166,6 +167,21 @@ pub async fn verify(
     Body(request): Body<VerifyRequest>,
 ) -> Result<Json<VolumeAnswer>, ApiError> {
     verify::verify(&node, &volume, request, forwarded).await.map(Json)
+}
+
+/// Changes which hosts may read and write a volume: registers one, reserves, preempts.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/reservation", tag = "volumes",
+    operation_id = "volume-reservation",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = ReservationRequest,
+    responses((status = 200, body = VolumeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn reservation(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<ReservationRequest>,
+) -> Result<Json<VolumeAnswer>, ApiError> {
+    reservation::change(&node, &volume, request, forwarded).await.map(Json)
 }
 
 /// Changes the protocol of a volume, or how many replicas its mirrors have.

@@ -9,6 +9,7 @@ mod change;
 mod disk;
 mod examine;
 mod node;
+mod reservation;
 mod volume;
 
 pub use assemble::*;
@@ -17,6 +18,7 @@ pub use change::*;
 pub use disk::*;
 pub use examine::*;
 pub use node::*;
+pub use reservation::*;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 pub use volume::*;

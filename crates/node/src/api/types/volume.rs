@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{NodeRef, RebuildRate, ReplicaRole, Verify, VolumeBitmap};
+use super::{NodeRef, RebuildRate, ReplicaRole, ReservationStatus, Verify, VolumeBitmap};
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -317,6 +317,9 @@ pub struct VolumeStatus {
     pub mirrors: Vec<MirrorStatus>,
     /// The last verify since it was attached.
     pub verify: Option<Verify>,
+    /// Which hosts are registered with it, and who has reserved it; `null` if nobody is.
+    #[serde(default)]
+    pub reservation: Option<ReservationStatus>,
     /// Ranges that a replica could not read since it was attached, and that were rewritten there.
     pub rewritten: Option<u64>,
     /// How it is served to clients.

@@ -18,3 +18,17 @@ fn a_directory_is_no_block_device() {
 fn nobody_uses_a_device_that_does_not_exist() {
     assert_eq!(user_of((4095, 1)).unwrap(), None);
 }
+
+/// Where there are block devices at all: each disk has a number, and its partitions have it, too.
+#[test]
+fn partitions_have_the_number_of_their_disk() {
+    let entries = fs::read_dir("/sys/dev/block").into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.path().join("diskseq").exists()) {
+        let disk = read_number(&entry.path().join("dev")).expect("major and minor number");
+        let sequence = disk_sequence(disk).expect("a number");
+        for partition in partitions(disk) {
+            assert_eq!(disk_sequence(partition), Some(sequence));
+        }
+    }
+    assert_eq!(disk_sequence((4095, 1)), None);
+}

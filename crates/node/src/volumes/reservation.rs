@@ -1,0 +1,147 @@
+//! Reservations of a volume: asked for here, made by its primary, told in its status.
+
+use std::sync::Arc;
+
+use evenkeel_core::primary::Command;
+use evenkeel_core::view::{Change, Registrant as CoreRegistrant, ReservationChange};
+use evenkeel_core::view::{ReservationKind as CoreKind, Reservations};
+use evenkeel_core::{HostId, NodeId};
+use hyper::Method;
+
+use super::lookup::{carried_out_elsewhere, find, named};
+use super::{status, view_change};
+use crate::api::types::{
+    Registrant, ReservationAction, ReservationKind, ReservationRequest, ReservationStatus, VERSION,
+    VolumeAnswer,
+};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::node::Node;
+
+/// Changes the reservations of a volume, wherever it is attached.
+///
+/// # Errors
+/// If there is no such volume or host, a key is missing, or the reservations do not permit it.
+pub async fn change(
+    node: &Arc<Node>,
+    volume: &str,
+    mut request: ReservationRequest,
+    forwarded: bool,
+) -> Result<VolumeAnswer, ApiError> {
+    let what = format!("cannot change the reservation of volume {volume}");
+    let host = host_of(node, &what, request.host.as_deref()).await?;
+    let wanted = wanted(&request, host, &what)?;
+    let found = find(node, &what, volume).await?;
+    if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
+        request.host = Some(host.to_string());
+        let path = routes::fill(routes::RESERVATION, &[&found.stored.record.id]);
+        let (body, deadline) = (Some(&request), cluster::COMMAND);
+        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    }
+    let command = Command::Change(Change::Reservation(wanted));
+    view_change::carry_out(node, &found, command, &what).await?;
+    let volume = status::one(node, &found.stored.record.id, forwarded).await?;
+    Ok(VolumeAnswer { version: VERSION, volume })
+}
+
+/// The host of this name or identity.
+async fn host_of(node: &Node, what: &str, name: Option<&str>) -> Result<HostId, ApiError> {
+    let Some(name) = name else { return Ok(HostId(node.identity.node.0)) };
+    if let Ok(host) = name.parse() {
+        return Ok(host);
+    }
+    let id = match named(node, what, name).await? {
+        Some(life) => life.node.id.parse().unwrap_or(node.identity.node),
+        None => node.identity.node,
+    };
+    Ok(HostId(id.0))
+}
+
+fn wanted(
+    request: &ReservationRequest,
+    host: HostId,
+    what: &str,
+) -> Result<ReservationChange, ApiError> {
+    let number = |text: &Option<String>, name: &str| {
+        let text = text.as_deref().ok_or_else(|| bad(what, format!("{name} is missing")))?;
+        number(text).ok_or_else(|| bad(what, format!("{name} is {text}, which is no number")))
+    };
+    let key = || match number(&request.key, "the host's key")? {
+        0 => Err(bad(what, "the key is 0, which stands for none".to_owned())),
+        key => Ok(key),
+    };
+    let expected = || request.old_key.as_ref().map(|_| number(&request.old_key, "the old key"));
+    let (kind, is_persistent) = (core_kind(request.kind), request.persistent);
+    Ok(match request.action {
+        ReservationAction::Register => {
+            let (expected, key) = (expected().transpose()?, key()?);
+            ReservationChange::Register { host, expected, key, is_persistent }
+        }
+        ReservationAction::Unregister => {
+            let expected = expected().transpose()?;
+            ReservationChange::Register { host, expected, key: 0, is_persistent }
+        }
+        ReservationAction::Reserve => ReservationChange::Reserve { host, key: key()?, kind },
+        ReservationAction::Release => ReservationChange::Release { host, key: key()?, kind },
+        ReservationAction::Preempt => {
+            let victim = number(&request.victim, "the victim's key")?;
+            ReservationChange::Preempt { host, key: key()?, victim, kind }
+        }
+        ReservationAction::Clear => ReservationChange::Clear { host, key: key()? },
+        ReservationAction::Drop => ReservationChange::Drop,
+    })
+}
+
+/// A number, decimal, or hexadecimal with 0x.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn bad(what: &str, why: String) -> ApiError {
+    let advice = "A key is a number from 1 to 2^64 - 1, as in 17 or 0x11";
+    ApiError::new(ErrorCode::BadRequest, what, why, advice)
+}
+
+/// Reservations as the API tells them; `None` if there are none.
+pub(super) fn told(node: &Node, reservations: &Reservations) -> Option<ReservationStatus> {
+    if reservations.registrants.is_empty() {
+        return None;
+    }
+    let registrant = |registrant: &CoreRegistrant| Registrant {
+        host: registrant.host.to_string(),
+        node: node.coordinator.node(NodeId(registrant.host.0)).map(|life| life.node.name),
+        key: format!("{:#x}", registrant.key),
+        holder: reservations.is_held_by(registrant.host),
+    };
+    Some(ReservationStatus {
+        kind: reservations.held.map(|held| kind(held.kind)),
+        persistent: reservations.is_persistent,
+        generation: reservations.generation,
+        registrants: reservations.registrants.iter().map(registrant).collect(),
+    })
+}
+
+const fn kind(kind: CoreKind) -> ReservationKind {
+    match kind {
+        CoreKind::WriteExclusive => ReservationKind::WriteExclusive,
+        CoreKind::ExclusiveAccess => ReservationKind::ExclusiveAccess,
+        CoreKind::WriteExclusiveRegistrants => ReservationKind::WriteExclusiveRegistrants,
+        CoreKind::ExclusiveAccessRegistrants => ReservationKind::ExclusiveAccessRegistrants,
+        CoreKind::WriteExclusiveAll => ReservationKind::WriteExclusiveAll,
+        CoreKind::ExclusiveAccessAll => ReservationKind::ExclusiveAccessAll,
+    }
+}
+
+const fn core_kind(kind: ReservationKind) -> CoreKind {
+    match kind {
+        ReservationKind::WriteExclusive => CoreKind::WriteExclusive,
+        ReservationKind::ExclusiveAccess => CoreKind::ExclusiveAccess,
+        ReservationKind::WriteExclusiveRegistrants => CoreKind::WriteExclusiveRegistrants,
+        ReservationKind::ExclusiveAccessRegistrants => CoreKind::ExclusiveAccessRegistrants,
+        ReservationKind::WriteExclusiveAll => CoreKind::WriteExclusiveAll,
+        ReservationKind::ExclusiveAccessAll => CoreKind::ExclusiveAccessAll,
+    }
+}
