@@ -11,6 +11,9 @@ use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 
+/// So often a replica may refuse the newest view: it may have been asked for another one just then.
+const MOST_REFUSED_VIEWS: u32 = 3;
+
 impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
     pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
@@ -147,6 +150,7 @@ impl<P: Payload> Primary<P> {
         peer.failing = None;
         peer.has_failed_flush = false;
         peer.failed_reads = 0;
+        peer.refused_views = 0;
         peer.lacks_writes = false;
         peer.late = false;
         peer.lost = false;
@@ -196,6 +200,7 @@ impl<P: Payload> Primary<P> {
         let asked = self.adopting_since;
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.confirm(asked);
+            peer.refused_views = 0;
         }
         self.resend(cx, replica);
         self.tell_settled_to(cx, replica);
@@ -227,6 +232,23 @@ impl<P: Payload> Primary<P> {
             self.hears_of(adopted);
         } else {
             self.must_read = true;
+        }
+    }
+
+    /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it does not go on
+    /// from their era, which it has forgotten if there were many since. They count as written apart.
+    pub(super) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
+        let mut hopeless = Vec::new();
+        for peer in self.peers.values_mut().filter(|peer| peer.has_refused) {
+            peer.refused_views += u32::from(self.unadopted.contains(&peer.id));
+            if peer.refused_views > MOST_REFUSED_VIEWS {
+                hopeless.extend(peer.open_link().map(|link| (peer.id, link)));
+            }
+        }
+        for (replica, link) in hopeless {
+            self.other_lineage(cx, replica, link);
+            // It leaves before it can be asked, and refuse, again.
+            self.retry_call_at = cx.now;
         }
     }
 

@@ -234,6 +234,7 @@ impl<P: Payload> Primary<P> {
     /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
     fn still_newest(&mut self, cx: &mut Context<'_, P>) {
         self.pause_calls(cx.now);
+        self.give_up_refusing(cx);
         self.peers.values_mut().for_each(|peer| peer.has_refused = false);
         let ready: Vec<_> =
             self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();

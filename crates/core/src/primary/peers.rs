@@ -40,6 +40,8 @@ pub(super) struct Peer {
     pub ping: Option<(u64, Instant)>,
     /// It has refused something: it is not asked again before the coordinator has told the newest view.
     pub has_refused: bool,
+    /// How often it has refused to adopt what turned out to be the newest view.
+    pub refused_views: u32,
     /// It came back with a new boot and may lack acknowledged writes (W5).
     pub lost: bool,
     /// It stays although it has restarted: the last write before that. When it has settled, so has all
@@ -199,6 +201,7 @@ impl<P: Payload> Primary<P> {
                     confirmed: None,
                     ping: None,
                     has_refused: false,
+                    refused_views: 0,
                     lost: false,
                     renewed_at: None,
                     late: false,

@@ -132,7 +132,12 @@ impl<P: Payload> Primary<P> {
         self.receive(cx, replica);
     }
 
-    fn other_lineage(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
+    pub(super) fn other_lineage(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        link: LinkId,
+    ) {
         cx.note(Note::OtherLineage(replica));
         self.wants_to_leave(replica, Cause::OtherLineage);
         self.drop_link(cx, link);
