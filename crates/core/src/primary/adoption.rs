@@ -36,6 +36,9 @@ impl<P: Payload> Primary<P> {
             self.replica_left(cx, replica, cause);
         }
         self.retarget_parts();
+        if view.is_shared() {
+            self.read_again();
+        }
         self.claims_follow(&view);
         self.forget_removed(cx, &view);
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {

@@ -210,6 +210,20 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// What was read by an older view and not told yet, because the lease was not confirmed, is read anew:
+    /// other primaries may have changed it since, and the new view's members confirm only that one.
+    pub(in crate::primary) fn read_again(&mut self) {
+        let is_held = |part: &Part<P>| part.action.is_read() && part.written != 0 && !part.answered;
+        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| is_held(part)) {
+            if let Some(request) = self.requests.get_mut(&part.request) {
+                request.data.retain(|(from, _)| u64::from(*from) != part.from);
+                request.extents.retain(|(from, _)| *from != part.from);
+            }
+            (part.written, part.targets, part.sent) = (0, 0, 0);
+            self.unplaced.push_back(*sequence);
+        }
+    }
+
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written: it gets all that is not finished again.
     pub(in crate::primary) fn forget_life(&mut self, replica: ReplicaId, has_rebooted: bool) {
