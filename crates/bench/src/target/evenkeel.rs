@@ -27,16 +27,27 @@ struct Shape {
     note: String,
 }
 
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            replicas: vec![0],
+            mirrors: 1,
+            protocol: Protocol::C,
+            primaries: 1,
+            name: String::new(),
+            note: String::new(),
+        }
+    }
+}
+
 /// One node with copies on its own disks: what md RAID1 is for.
 pub fn local(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
     let shape = Shape {
-        nodes: 1,
         replicas: vec![0; copies],
-        mirrors: 1,
-        protocol: Protocol::C,
-        primaries: 1,
         name: format!("evenkeel mirror({copies})"),
         note: "One node with all copies on its own disks.".to_owned(),
+        ..Shape::default()
     };
     shape.set_up(lab, id)
 }
@@ -46,14 +57,13 @@ pub fn shared(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Fail
     let shape = Shape {
         nodes: 3,
         replicas: vec![0; copies],
-        mirrors: 1,
-        protocol: Protocol::C,
         primaries: 3,
         name: format!("evenkeel mirror({copies}), attached on 3 nodes"),
         note:
             "One node with all copies on its own disks, by which it is measured; two more have the \
                volume attached and are idle."
                 .to_owned(),
+        ..Shape::default()
     };
     shape.set_up(lab, id)
 }
@@ -68,11 +78,10 @@ pub fn nodes(
     let shape = Shape {
         nodes: copies,
         replicas: (0..copies).collect(),
-        mirrors: 1,
         protocol,
-        primaries: 1,
         name: format!("evenkeel replica {copies}, protocol {}", protocol.letter()),
         note: format!("{copies} nodes as processes of this machine, a copy on each, over TCP."),
+        ..Shape::default()
     };
     shape.set_up(lab, id)
 }
@@ -82,13 +91,11 @@ pub fn remote(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
     let shape = Shape {
         nodes: 2,
         replicas: vec![1],
-        mirrors: 1,
-        protocol: Protocol::C,
-        primaries: 1,
         name: "evenkeel, one remote copy".to_owned(),
         note:
             "Two nodes as processes of this machine: one has the disk, the other uses it over TCP."
                 .to_owned(),
+        ..Shape::default()
     };
     shape.set_up(lab, id)
 }
@@ -99,12 +106,11 @@ pub fn remote_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
         nodes: 3,
         replicas: vec![1, 2, 1, 2],
         mirrors: 2,
-        protocol: Protocol::C,
-        primaries: 1,
         name: "evenkeel stripe(2) of remote mirror(2)".to_owned(),
         note: "Three nodes as processes of this machine: two have two disks each, the third uses \
                them over TCP."
             .to_owned(),
+        ..Shape::default()
     };
     shape.set_up(lab, id)
 }
@@ -112,13 +118,11 @@ pub fn remote_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
 /// The same on one node.
 pub fn local_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
     let shape = Shape {
-        nodes: 1,
         replicas: vec![0; 4],
         mirrors: 2,
-        protocol: Protocol::C,
-        primaries: 1,
         name: "evenkeel stripe(2) of mirror(2)".to_owned(),
         note: "One node with all copies on its own disks.".to_owned(),
+        ..Shape::default()
     };
     shape.set_up(lab, id)
 }

@@ -6,7 +6,8 @@
 //! notices that a replica is gone or late; [`change`] makes a view without it, which [`calls`] has the
 //! coordinator commit and [`adoption`] the others adopt; the parts that waited for it go on. While that is not possible,
 //! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach; [`sharing`] is what
-//! several primaries of one volume have to do with each other.
+//! several primaries of one volume have to do with each other, [`claims`] how one of them has a range for itself: to
+//! compare and rewrite it ([`check`]), to compare and write ([`compare`]), to keep hosts out ([`reservations`]).
 
 mod adoption;
 mod calls;

@@ -1,0 +1,105 @@
+//! Arguments of what makes a volume usable: attach, mount, export.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// The volume
+    pub name: String,
+    /// What to make of it
+    #[arg(long = "as", value_name = "WHAT", value_enum, default_value_t = AttachAs::Auto)]
+    pub kind: AttachAs,
+    /// The node to attach it to; this one if not given
+    #[arg(long)]
+    pub node: Option<String>,
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+}
+
+/// Arguments of `detach`.
+#[derive(Debug, Args)]
+pub struct DetachArgs {
+    /// The volume
+    pub name: String,
+    /// The node to detach it from; if not given, this one, or where it is attached
+    #[arg(long)]
+    pub node: Option<String>,
+}
+
+/// What an attached volume looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AttachAs {
+    /// A block device where the machine can make one, else NBD.
+    Auto,
+    /// A block device, /dev/evenkeel/NAME (needs root).
+    Device,
+    /// An NBD server on a unix socket.
+    Nbd,
+    /// Nothing yet; export it later.
+    None,
+}
+
+/// Arguments of `mount`.
+#[derive(Debug, Args)]
+pub struct MountArgs {
+    /// The volume
+    pub name: String,
+    /// Where; made if it does not exist
+    pub directory: PathBuf,
+    /// Make this filesystem first, if the volume carries none
+    #[arg(long, value_name = "TYPE", value_enum)]
+    pub mkfs: Option<Filesystem>,
+    /// Options for mount, as in noatime,discard
+    #[arg(long, short, value_name = "OPTIONS")]
+    pub options: Option<String>,
+}
+
+/// A filesystem that `mount --mkfs` can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Filesystem {
+    /// XFS (300 MiB or more).
+    Xfs,
+    /// ext4.
+    Ext4,
+}
+
+/// Arguments of `umount`.
+#[derive(Debug, Args)]
+pub struct UmountArgs {
+    /// The volume, or the directory
+    pub what: String,
+    /// Leave the volume attached
+    #[arg(long)]
+    pub keep_attached: bool,
+}
+
+/// `evenkeel export …`
+#[derive(Debug, Subcommand)]
+pub enum ExportCommand {
+    /// Serve an attached volume over NBD
+    #[command(after_help = "\
+Examples:
+  evenkeel export nbd music                            on /run/evenkeel/nbd/music.sock
+  evenkeel export nbd music --tcp                      and on the node's NBD address
+  nbdinfo 'nbd+unix:///music?socket=/run/evenkeel/nbd/music.sock'")]
+    Nbd(ExportNbdArgs),
+    /// List the exports of this node
+    List,
+}
+
+/// Arguments of `export nbd`.
+#[derive(Debug, Args)]
+pub struct ExportNbdArgs {
+    /// The volume
+    pub name: String,
+    /// Also on the node's TCP address for NBD, not only on a unix socket
+    #[arg(long)]
+    pub tcp: bool,
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+}

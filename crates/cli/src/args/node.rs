@@ -1,0 +1,105 @@
+//! Arguments about nodes, their clusters and disks.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `evenkeel cluster …`
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Give the cluster another name, while its nodes run
+    #[command(after_help = "\
+Examples:
+  evenkeel cluster rename music")]
+    Rename(RenameClusterArgs),
+}
+
+/// Arguments of `cluster rename`.
+#[derive(Debug, Args)]
+pub struct RenameClusterArgs {
+    /// The new name
+    pub name: String,
+}
+
+/// `evenkeel node …`
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Run the node in the foreground (what the systemd unit does)
+    #[command(after_help = "\
+Examples:
+  evenkeel node run
+  evenkeel node run --config ./evenkeel.toml")]
+    Run(RunArgs),
+    /// Join this node to the cluster that a running node belongs to
+    #[command(after_help = "\
+Examples:
+  evenkeel node join 10.0.0.1:7740
+  evenkeel node join unix:/run/other/peer.sock")]
+    Join(JoinArgs),
+    /// Show this node and every other that it knows
+    #[command(after_help = "\
+Examples:
+  evenkeel node status
+  evenkeel node status --json | jq .")]
+    Status,
+}
+
+/// Arguments of `node run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The configuration file; without it /etc/evenkeel/evenkeel.toml, or built-in defaults if
+    /// that does not exist
+    #[arg(long, value_name = "PATH")]
+    pub config: Option<PathBuf>,
+}
+
+/// Arguments of `node join`.
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Where a node of the cluster listens for its peers: HOST:PORT or unix:PATH
+    pub address: String,
+}
+
+/// `evenkeel disk …`
+#[derive(Debug, Subcommand)]
+pub enum DiskCommand {
+    /// Give a block device or a directory to this node, to hold replicas
+    #[command(after_help = "\
+Examples:
+  evenkeel disk add /dev/sdb1                    a partition: holds one replica
+  evenkeel disk add /srv/evenkeel --name fast    a directory: one file per replica
+
+A disk that is mounted, in use or carries a known signature is refused without --force.")]
+    Add(DiskAddArgs),
+    /// List the disks of all nodes, with what is free on them
+    #[command(after_help = "\
+Examples:
+  evenkeel disk list
+  evenkeel disk list --json | jq '.disks[].name'")]
+    List,
+    /// Take a disk that holds no replica away from this node
+    #[command(after_help = "\
+Examples:
+  evenkeel disk remove fast")]
+    Remove(DiskName),
+}
+
+/// Arguments of `disk add`.
+#[derive(Debug, Args)]
+pub struct DiskAddArgs {
+    /// A block device, a partition or a directory on this machine
+    pub path: PathBuf,
+    /// Its name on this node; made from the path if not given
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Take it although something else was on it: that data is lost
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// A disk of this node.
+#[derive(Debug, Args)]
+pub struct DiskName {
+    /// The disk's name on this node
+    pub name: String,
+}

@@ -1,0 +1,228 @@
+//! `evenkeel volume …` and its arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
+use crate::output::{parse_size, parse_span};
+
+/// `evenkeel volume …`
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Create a volume; it reads as zeroes and needs no initial copy
+    #[command(after_help = "\
+Examples:
+  evenkeel volume create music --size 4G --replicas 3
+  evenkeel volume create db --size 100G --replicas 2 --on n1:fast --on n2:fast --protocol C
+  evenkeel volume create big --size 1T --replicas 2 --stripe 2
+  evenkeel volume create music --size 4G --dry-run      where would it go?")]
+    Create(CreateArgs),
+    /// List the volumes, one line each
+    #[command(after_help = "\
+Examples:
+  evenkeel volume list
+  evenkeel volume list --json | jq -r '.volumes[].name'")]
+    List,
+    /// Show volumes with every replica, its state, and the reason of anything unusual
+    #[command(after_help = "\
+Examples:
+  evenkeel volume status
+  evenkeel volume status music --watch
+  evenkeel volume status music --wait in-sync --timeout 10m
+  evenkeel volume status --check || echo degraded         exit code 6 if degraded")]
+    Status(StatusArgs),
+    /// Detach a volume and close its replicas, until it is assembled
+    #[command(after_help = "\
+Examples:
+  evenkeel volume stop music
+
+A mounted volume, or one whose export has clients, is not stopped: unmount it first. Afterwards the
+disks of its replicas can be taken out; `evenkeel volume assemble music` opens them again.")]
+    Stop(VolumeName),
+    /// Put a volume together from its disks: a stopped one, one on disks from elsewhere, or one
+    /// whose replicas were written apart
+    #[command(after_help = "\
+Examples:
+  evenkeel volume assemble music                   after `volume stop`
+  evenkeel volume assemble --scan                  everything that is on the cluster's disks
+  evenkeel volume assemble music /dev/sdb1 /mnt/d  with disks that no node has yet
+  evenkeel volume assemble music --keep n2:fast --save-differing /root/lost.img
+
+Only with every replica that the newest view found calls in-sync. --force goes on without: what only
+the missing ones have is lost. Replicas that were written apart from each other (split brain) are
+shown, with all that differs, and refused until --keep chooses one. Exit code 4: refused as unsafe.")]
+    Assemble(AssembleArgs),
+    /// Make a volume larger, also while it is in use
+    #[command(after_help = "\
+Examples:
+  evenkeel volume grow music --size 200G
+
+What is new reads as zeroes. All replicas have to be in-sync, and their disks need the room. NBD clients
+see the new size when they connect again. A volume never becomes smaller.")]
+    Grow(GrowArgs),
+    /// Compare all in-sync replicas with each other, and repair what differs
+    #[command(after_help = "\
+Examples:
+  evenkeel volume verify music --wait             are they identical? exit code 1 if not
+  evenkeel volume verify music --repair --wait    what most of them hold goes to all
+  evenkeel volume verify music --stop
+
+The volume stays in use; clients go first. What is found is shown by `volume status`.")]
+    Verify(VerifyArgs),
+    /// Pause, resume or limit the rebuilds of a volume
+    #[command(after_help = "\
+Examples:
+  evenkeel volume rebuild music --pause
+  evenkeel volume rebuild music --resume
+  evenkeel volume rebuild music --limit 50M       bytes per second, for each rebuilding replica
+
+Without a limit rebuilds go as fast as clients leave room for.")]
+    Rebuild(RebuildArgs),
+    /// Change the protocol, the bitmap or the number of replicas, also while the volume is in use
+    #[command(after_help = "\
+Examples:
+  evenkeel volume change music --bitmap none
+  evenkeel volume change music --protocol A
+  evenkeel volume change music --replicas 3 --wait
+  evenkeel volume change music --replicas 2 --yes")]
+    Change(ChangeArgs),
+    /// Delete a volume and the data on all its replicas
+    #[command(after_help = "\
+Examples:
+  evenkeel volume delete music --yes")]
+    Delete(DeleteArgs),
+}
+
+/// Arguments of `volume create`.
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// Its name: letters, digits, `.`, `_` and `-`
+    pub name: String,
+    /// Usable size, as in 4G
+    #[arg(long, value_parser = parse_size)]
+    pub size: u64,
+    /// Copies of each block
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub replicas: u16,
+    /// Where to put a replica; once for each, mirror by mirror. Chosen by free space if not given
+    #[arg(long = "on", value_name = "NODE:DISK")]
+    pub on: Vec<String>,
+    /// Mirrors to stripe over
+    #[arg(long, value_name = "MIRRORS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub stripe: u16,
+    /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C when all wrote it
+    #[arg(long, value_enum, default_value_t = ProtocolName::C, ignore_case = true)]
+    pub protocol: ProtocolName,
+    /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
+    #[arg(long, value_enum, default_value_t = BitmapName::Internal)]
+    pub bitmap: BitmapName,
+    /// Whether each 4 KiB has a checksum, so that what a disk has damaged is never returned
+    #[arg(long, value_enum, default_value_t = ChecksumName::Crc32c)]
+    pub checksums: ChecksumName,
+    /// The intent log's size.
+    #[command(flatten)]
+    pub intents: IntentArgs,
+    /// Logical block size: 512 where every disk allows it, else 4096
+    #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
+    pub block_size: Option<String>,
+    /// Let replicas of a mirror share a node, even a disk, if there is no other room (for trials)
+    #[arg(long)]
+    pub same_node: bool,
+    /// Show where the replicas would go, and create nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// How a replica knows what its disk has damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ChecksumName {
+    /// By what the disk says.
+    None,
+    /// By a CRC-32C of each 4 KiB.
+    Crc32c,
+}
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolName {
+    /// When the local replica wrote it.
+    #[value(name = "A")]
+    A,
+    /// When all replicas received it.
+    #[value(name = "B")]
+    B,
+    /// When all replicas wrote it.
+    #[value(name = "C")]
+    C,
+}
+
+/// Arguments of `volume status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// One volume; all of them if not given
+    pub name: Option<String>,
+    /// Show it again every second until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    /// Wait until the volume is so, with a progress bar on a terminal
+    #[arg(long, value_name = "STATE", value_enum, conflicts_with = "watch")]
+    pub wait: Option<WaitFor>,
+    /// How long to wait: 30s, 5m, 2h
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    pub timeout: Duration,
+    /// End with code 6 if any replica is not in-sync
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// What `--wait` waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WaitFor {
+    /// Every replica is in-sync.
+    InSync,
+    /// Some replica is not in-sync.
+    Degraded,
+}
+
+/// Arguments of `volume assemble`.
+#[derive(Debug, Args)]
+pub struct AssembleArgs {
+    /// The volume, then devices, directories or replica files to look at besides the disks of all
+    /// nodes; with --scan only those
+    #[arg(value_name = "NAME|PATH", required_unless_present = "scan")]
+    pub names: Vec<String>,
+    /// All volumes that are found
+    #[arg(long)]
+    pub scan: bool,
+    /// Go on without in-sync replicas that are not found: what only they have is lost
+    #[arg(long, conflicts_with = "scan")]
+    pub force: bool,
+    /// After a split brain: keep the side of this replica, and rebuild the others from it
+    #[arg(long, value_name = "REPLICA", conflicts_with = "scan")]
+    pub keep: Option<String>,
+    /// Save the blocks of the other side that differ in this file, before they are overwritten
+    #[arg(long, value_name = "FILE", requires = "keep")]
+    pub save_differing: Option<PathBuf>,
+}
+
+/// Arguments of `volume delete`.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// The volume
+    pub name: String,
+    /// Yes, delete the data
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be deleted, and delete nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// A volume.
+#[derive(Debug, Args)]
+pub struct VolumeName {
+    /// The volume
+    pub name: String,
+}
