@@ -124,8 +124,10 @@ fn claim(script: &mut Script<'_>, live: &Live) -> Message {
     if script.is_set() {
         return Message::Granted { generation, claimant, number };
     }
-    let start = script.offset(live.view.geometry.size);
-    let range = script.is_set().then(|| start..start + 1 + u64::from(script.length()));
+    // What is read from a frame is no empty range.
+    let start = script.offset(live.view.geometry.size).min(u64::MAX - 1);
+    let end = start.saturating_add(1 + u64::from(script.length()));
+    let range = script.is_set().then_some(start..end);
     Message::Claim { generation, claimant, number, range }
 }
 
