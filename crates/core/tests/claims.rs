@@ -15,14 +15,7 @@ const BLOCK: usize = 4096;
 
 /// A mirror of three with four slots, attached on so many nodes.
 fn shared(primaries: usize) -> Cluster {
-    let mut cluster = Cluster::new(1, 3, Protocol::C);
-    cluster.newest.intents.slots = 4;
-    for node in 0..primaries {
-        cluster.attach(node as u128);
-    }
-    cluster.pass(A_WHILE);
-    assert_eq!(cluster.newest.primaries.len(), primaries);
-    cluster
+    Cluster::shared(4, primaries)
 }
 
 fn is_done(cluster: &Cluster, request: RequestId) -> bool {

@@ -17,14 +17,7 @@ const KIND: ReservationKind = ReservationKind::WriteExclusiveRegistrants;
 
 /// A mirror of three, attached on so many nodes; each client's host has its own number as the key.
 fn shared(primaries: usize) -> Cluster {
-    let mut cluster = Cluster::new(1, 3, Protocol::C);
-    cluster.newest.intents.slots = 4;
-    for node in 0..primaries {
-        cluster.attach(node as u128);
-    }
-    cluster.pass(A_WHILE);
-    assert_eq!(cluster.newest.primaries.len(), primaries);
-    cluster
+    Cluster::shared(4, primaries)
 }
 
 fn change(

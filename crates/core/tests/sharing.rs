@@ -17,14 +17,7 @@ const MIB: u64 = 1 << 20;
 
 /// A mirror of three, attached on so many nodes at once.
 fn shared(primaries: usize) -> Cluster {
-    let mut cluster = Cluster::new(1, 3, Protocol::C);
-    cluster.newest.intents.slots = primaries as u8;
-    for node in 0..primaries {
-        cluster.attach(node as u128);
-    }
-    cluster.pass(A_WHILE);
-    assert_eq!(cluster.newest.primaries.len(), primaries);
-    cluster
+    Cluster::shared(primaries as u8, primaries)
 }
 
 fn in_sync(cluster: &Cluster) -> usize {

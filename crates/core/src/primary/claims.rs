@@ -13,6 +13,7 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
+use super::peers::Peer;
 use super::requests::RequestNumber;
 use super::{Context, Note, Phase, Primary};
 use crate::ids::*;
@@ -92,9 +93,8 @@ impl<P: Payload> Primary<P> {
         if !claims.is_untold {
             return;
         }
-        let Some(keeper) = self.view.as_ref().and_then(View::keeper) else { return };
-        let link = self.peers.get(&keeper).and_then(|peer| peer.ready_link());
-        if let Some(link) = link.filter(|_| !self.unadopted.contains(&keeper)) {
+        let keeper = self.keeper().filter(|keeper| !self.unadopted.contains(&keeper.id));
+        if let Some(link) = keeper.and_then(Peer::ready_link) {
             let (generation, claimant) = (self.generation(), self.config.id);
             let (number, range) = self.claims.state();
             self.claims.is_untold = false;
@@ -102,9 +102,14 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// The replica that keeps the order of claims.
+    fn keeper(&self) -> Option<&Peer> {
+        self.peers.get(&self.view.as_ref()?.keeper()?)
+    }
+
     /// A session with a replica goes on, or it has adopted the view: a keeper may have missed what was said.
     pub(super) fn restate_claim(&mut self, replica: ReplicaId) {
-        let is_keeper = self.view.as_ref().and_then(View::keeper) == Some(replica);
+        let is_keeper = self.keeper().is_some_and(|keeper| keeper.id == replica);
         self.claims.is_untold |= is_keeper && self.claims.number > ClaimNumber(0);
     }
 
@@ -171,9 +176,7 @@ impl<P: Payload> Primary<P> {
         claim.is_locked = true;
         let (claimant, number) = (*claimant, claim.number);
         let generation = self.generation();
-        let keeper = self.view.as_ref().and_then(View::keeper);
-        let keeper = keeper.and_then(|keeper| self.peers.get(&keeper));
-        if let Some(link) = keeper.and_then(|peer| peer.ready_link()) {
+        if let Some(link) = self.keeper().and_then(Peer::ready_link) {
             cx.send(link, Message::Granted { generation, claimant, number }, None);
         }
         true

@@ -145,9 +145,7 @@ impl<P: Payload> Primary<P> {
         if self.has_others() {
             return self.claim_for_itself(range);
         }
-        let number = self.next_number();
-        let request = Request { lock: RequestLock::Local, is_kept: true, ..Request::new() };
-        self.requests.insert(number, request);
+        let number = self.accept_kept(RequestLock::Local);
         if self.locks.acquire(number, range, LockMode::Exclusive) {
             self.ready.push_back(number);
         }
@@ -156,10 +154,14 @@ impl<P: Payload> Primary<P> {
 
     /// A request of the primary itself that claims a range until [`Self::end_kept`].
     pub(super) fn claim_for_itself(&mut self, range: Range<u64>) -> RequestNumber {
-        let number = self.next_number();
-        let request = Request { lock: RequestLock::Claim, is_kept: true, ..Request::new() };
-        self.requests.insert(number, request);
+        let number = self.accept_kept(RequestLock::Claim);
         self.claims.want(number, range);
+        number
+    }
+
+    fn accept_kept(&mut self, lock: RequestLock) -> RequestNumber {
+        let number = self.next_number();
+        self.requests.insert(number, Request { lock, is_kept: true, ..Request::new() });
         number
     }
 

@@ -71,6 +71,12 @@ impl Claim {
             Some(_) => (ClaimNumber(self.number.0.saturating_sub(1)), None),
         }
     }
+
+    /// What says so.
+    fn message(&self, generation: Generation, claimant: PrimaryId) -> Message {
+        let (number, range) = self.state();
+        Message::Claim { generation, claimant, number, range }
+    }
 }
 
 impl<P: Payload> Replica<P> {
@@ -137,12 +143,9 @@ impl<P: Payload> Replica<P> {
     /// Tells all primaries of a claim.
     fn tell_claim(&self, cx: &mut Context<'_, P>, claimant: PrimaryId) {
         let Some(claim) = self.claims.of.get(&claimant) else { return };
-        let generation = self.view.generation;
-        let (number, range) = claim.state();
         for (link, primary) in self.open_primaries() {
             if self.view.has_primary(primary) {
-                let range = range.clone();
-                cx.send(link, Message::Claim { generation, claimant, number, range }, None);
+                cx.send(link, claim.message(self.view.generation, claimant), None);
             }
         }
     }
@@ -152,10 +155,8 @@ impl<P: Payload> Replica<P> {
         if !self.primary_of(link).is_some_and(|primary| self.view.has_primary(primary)) {
             return;
         }
-        let generation = self.view.generation;
         for (claimant, claim) in &self.claims.of {
-            let ((number, range), claimant) = (claim.state(), *claimant);
-            cx.send(link, Message::Claim { generation, claimant, number, range }, None);
+            cx.send(link, claim.message(self.view.generation, *claimant), None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Bitmap, Cause, Protocol, ReplicaState, ReservationKind, ViewError};
+use super::{Bitmap, Cause, Protocol, ReplicaState, ViewError};
 use crate::settings::*;
 
 impl fmt::Display for ViewError {
@@ -109,19 +109,6 @@ impl fmt::Display for Protocol {
             Self::A => "A",
             Self::B => "B",
             Self::C => "C",
-        })
-    }
-}
-
-impl fmt::Display for ReservationKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::WriteExclusive => "write-exclusive",
-            Self::ExclusiveAccess => "exclusive-access",
-            Self::WriteExclusiveRegistrants => "write-exclusive-registrants",
-            Self::ExclusiveAccessRegistrants => "exclusive-access-registrants",
-            Self::WriteExclusiveAll => "write-exclusive-all",
-            Self::ExclusiveAccessAll => "exclusive-access-all",
         })
     }
 }

@@ -196,6 +196,18 @@ impl Cluster {
         cluster
     }
 
+    /// A mirror of three with so many slots, attached on so many nodes at once.
+    pub fn shared(slots: u8, primaries: usize) -> Self {
+        let mut cluster = Self::new(1, 3, Protocol::C);
+        cluster.newest.intents.slots = slots;
+        for node in 0..primaries {
+            cluster.attach(node as u128);
+        }
+        cluster.pass(Duration::from_secs(30));
+        assert_eq!(cluster.newest.primaries.len(), primaries);
+        cluster
+    }
+
     fn host(&self, id: ReplicaId, disk: HostDisk, lives: u64, boot: u128) -> Host {
         let config = ReplicaConfig {
             id,

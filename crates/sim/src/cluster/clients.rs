@@ -337,6 +337,15 @@ impl Cluster {
         }
     }
 
+    /// An operator gives a command to whichever primary lives, if there is one.
+    pub(super) fn command_anywhere(&mut self, command: Command) {
+        let living: Vec<_> = self.living_primaries().collect();
+        if !living.is_empty() {
+            let primary = living[self.random.index(living.len())];
+            self.command(primary, command);
+        }
+    }
+
     pub(super) fn command(&mut self, primary: usize, command: Command) {
         let bound = self.now + self.profile.patience();
         let slot = &mut self.primaries[primary];

@@ -186,11 +186,7 @@ impl Cluster {
 
     fn verify_somewhere(&mut self) {
         let repair = self.random.chance(700);
-        let living: Vec<_> = self.living_primaries().collect();
-        if !living.is_empty() {
-            let primary = living[self.random.index(living.len())];
-            self.command(primary, Command::Verify { repair });
-        }
+        self.command_anywhere(Command::Verify { repair });
     }
 
     /// An operator does something to a replica, and brings it back later.

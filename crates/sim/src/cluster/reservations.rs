@@ -62,11 +62,7 @@ impl Cluster {
             13 => ReservationChange::Clear { host, key },
             _ => ReservationChange::Drop,
         };
-        let living: Vec<_> = self.living_primaries().collect();
-        if !living.is_empty() {
-            let primary = living[self.random.index(living.len())];
-            self.command(primary, Command::Change(Change::Reservation(change)));
-        }
+        self.command_anywhere(Command::Change(Change::Reservation(change)));
     }
 
     /// A change of reservations was answered.
