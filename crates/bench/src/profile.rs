@@ -48,7 +48,7 @@ pub struct Choice {
 }
 
 /// Every configuration that can be asked for by name.
-pub const KNOWN: [Recipe; 24] = [
+pub const KNOWN: [Recipe; 25] = [
     Recipe::Local(1),
     Recipe::Local(2),
     Recipe::Local(3),
@@ -59,7 +59,8 @@ pub const KNOWN: [Recipe; 24] = [
     Recipe::Replicas(3, Protocol::B),
     Recipe::Replicas(3, Protocol::A),
     Recipe::Shared(2),
-    Recipe::Remote,
+    Recipe::Remote(1),
+    Recipe::Remote(3),
     Recipe::Stripe,
     Recipe::RemoteStripe,
     Recipe::QuorumNbd,

@@ -39,8 +39,8 @@ pub enum Recipe {
     Shared(u32),
     /// evenkeel, N copies on N nodes, with this protocol.
     Replicas(u32, Protocol),
-    /// evenkeel, one copy on another node.
-    Remote,
+    /// evenkeel, a copy on each of N nodes, used from one more.
+    Remote(u32),
     /// evenkeel, a stripe of two mirrors of two on one node.
     Stripe,
     /// evenkeel, a stripe of two mirrors of two, on two other nodes.
@@ -159,7 +159,7 @@ impl Recipe {
             Self::Replicas(copies, protocol) => {
                 format!("replica-{copies}-{}", protocol.letter().to_lowercase())
             }
-            Self::Remote => "remote-1".to_owned(),
+            Self::Remote(copies) => format!("remote-{copies}"),
             Self::Shared(copies) => format!("shared-{copies}"),
             Self::Stripe => "stripe-2x2".to_owned(),
             Self::RemoteStripe => "remote-stripe-2x2".to_owned(),
@@ -194,12 +194,11 @@ impl Recipe {
             Self::Limit(copies)
             | Self::Local(copies)
             | Self::Shared(copies)
+            | Self::Remote(copies)
             | Self::Replicas(copies, _) => copies,
             Self::Stripe | Self::RemoteStripe | Self::MdRaid1 | Self::Drbd(_) => 2,
             Self::QuorumFiles | Self::QuorumNbd | Self::GlusterMount | Self::GlusterApi => 3,
-            Self::Raw | Self::RawLoop | Self::Remote | Self::QemuNbd | Self::Nbdkit | Self::Tgt => {
-                1
-            }
+            Self::Raw | Self::RawLoop | Self::QemuNbd | Self::Nbdkit | Self::Tgt => 1,
         }
     }
 
@@ -237,7 +236,7 @@ impl Recipe {
                 evenkeel::nodes(lab, &self.id(), copies as usize, protocol)
             }
             Self::Shared(copies) => evenkeel::shared(lab, &self.id(), copies as usize),
-            Self::Remote => evenkeel::remote(lab, &self.id()),
+            Self::Remote(copies) => evenkeel::remote(lab, &self.id(), copies as usize),
             Self::Stripe => evenkeel::local_stripe(lab, &self.id()),
             Self::RemoteStripe => evenkeel::remote_stripe(lab, &self.id()),
             Self::QemuNbd => nbd::qemu(lab),

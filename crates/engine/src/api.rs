@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::primary::{EndReason, Note, PrimaryStatus};
 use evenkeel_core::replica::{ReplicaConfig, ReplicaStatus};
@@ -26,6 +27,8 @@ pub struct EngineConfig {
     pub memory_per_volume: usize,
     /// The most bytes that one primary may hold at one replica of this node.
     pub memory_per_link: usize,
+    /// How long a worker polls at most before it sleeps, while peers talk to it; zero: never.
+    pub longest_poll: Duration,
     /// Told what the control plane must know or do. Called on a worker's thread: it must not
     /// block; send the event on.
     pub on_event: Arc<dyn Fn(EngineEvent) + Send + Sync>,
@@ -33,7 +36,7 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// Defaults: as many workers as there are cores, at most 4; 512 MiB per worker; 64 MiB per
-    /// volume and per link.
+    /// volume and per link; 100 µs of polling.
     pub fn new(on_event: impl Fn(EngineEvent) + Send + Sync + 'static) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -41,6 +44,7 @@ impl EngineConfig {
             memory_per_worker: 512 << 20,
             memory_per_volume: 64 << 20,
             memory_per_link: 64 << 20,
+            longest_poll: Duration::from_micros(100),
             on_event: Arc::new(on_event),
         }
     }

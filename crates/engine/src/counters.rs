@@ -127,6 +127,10 @@ pub struct WorkerCounters {
     pub system_calls: u64,
     /// Operations that the ring completed.
     pub completions: u64,
+    /// Waits that began with polling.
+    pub polls: u64,
+    /// Of these, those in which something completed meanwhile.
+    pub polls_in_time: u64,
     /// Times that a front end or a link waited for memory.
     pub memory_waits: u64,
 }

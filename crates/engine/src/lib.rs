@@ -24,6 +24,7 @@ mod link_socket;
 mod mailbox;
 mod orders;
 mod outbox;
+mod polling;
 pub mod pool;
 mod replica_host;
 mod ring;

@@ -188,6 +188,7 @@ impl Worker {
             Err(error) => return self.fail_link(key, error.to_string()),
         };
         entry.counters.bytes_received += count as u64;
+        self.polling.heard_peer(self.now);
         if let Kept::Fill(memory) = completion.kept {
             socket.inbox.received(memory, count);
         }

@@ -302,6 +302,19 @@ impl Ring {
         Ok(())
     }
 
+    /// Submits what was queued, lets others have the processor, and looks whether something has
+    /// completed.
+    pub(crate) fn poll(&mut self) -> io::Result<bool> {
+        let is_queued = !self.uring.submission().is_empty();
+        match is_queued {
+            true => self.enter(0, None)?,
+            // On its way back the kernel posts what has completed.
+            false => rustix::thread::sched_yield(),
+        }
+        self.reap();
+        Ok(self.has_ready())
+    }
+
     fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
         self.system_calls += 1;
         let result = match timeout {
@@ -340,6 +353,11 @@ impl Ring {
             let Inflight { owner, kept, _file } = inflight;
             self.ready.push_back(Completion { owner, result, raw, kept });
         }
+    }
+
+    /// Whether an operation has ended that has not been taken.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// The next operation that has ended.

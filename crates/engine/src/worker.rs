@@ -4,6 +4,9 @@
 //! what is to be sent, and enter the kernel once, to submit all of it and to wait. Events go
 //! through a queue, so cores and front ends are never called recursively. Time is read once a turn.
 //!
+//! A turn takes at most [`MOST_COMPLETIONS`], so that the next node, the client and the disk begin
+//! with the first of many requests while the worker still handles the last.
+//!
 //! The wait is bounded by the earliest wake-up that a core has named. The kernel measures that
 //! wait without suspended time; after a suspension it ends late by at most its own length, and
 //! then the cores see the boot-time clock, on which everything they decide rests.
@@ -25,6 +28,7 @@ use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
 use crate::mailbox::{MailboxReceiver, Order};
+use crate::polling::Polling;
 use crate::pool::Pool;
 use crate::replica_host::ReplicaHost;
 use crate::ring::{Completion, Owner, Ring};
@@ -34,6 +38,9 @@ use crate::volume::Volume;
 
 /// How long `stop` waits for operations under way, before their memory is given up for lost.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
+/// Completions that one turn takes. Fewer cost system calls, more leave the disk idle meanwhile
+/// (`docs/decisions/0042-short-turns.md`).
+const MOST_COMPLETIONS: usize = 16;
 
 /// Something that a core or a front end is to be told.
 pub(crate) enum Work {
@@ -80,6 +87,7 @@ pub(crate) struct Worker {
     pub(crate) waiters: VecDeque<Waiter>,
     pub(crate) timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     pub(crate) counters: WorkerCounters,
+    pub(crate) polling: Polling,
     pub(crate) connects: u64,
     pub(crate) commands: u64,
     // Kept for their memory.
@@ -133,6 +141,7 @@ impl Worker {
         Ok(Self {
             index,
             pool: Pool::new(config.memory_per_worker),
+            polling: Polling::new(config.longest_poll),
             config,
             // The thread that makes the ring is the one that uses it.
             ring: Ring::new()?,
@@ -168,19 +177,20 @@ impl Worker {
 
     fn turn(&mut self) {
         self.counters.loops += 1;
-        let wait = self.timers.peek().map(|Reverse((at, _))| at.since(now()));
-        if let Err(error) = self.ring.wait(wait) {
+        if let Err(error) = self.wait() {
             tracing::error!(worker = self.index, %error, "io_uring_enter failed; trying again");
             std::thread::sleep(Duration::from_millis(10));
         }
-        self.now = now();
-        while let Some(completion) = self.ring.next_completion() {
+        for _ in 0..MOST_COMPLETIONS {
+            let Some(completion) = self.ring.next_completion() else { break };
             self.counters.completions += 1;
             self.completed(completion);
         }
         self.fire_timers();
+        let mut events = 0;
         loop {
             while let Some(work) = self.work.pop_front() {
+                events += 1;
                 self.run_one(work);
             }
             self.wake_waiters();
@@ -188,7 +198,34 @@ impl Worker {
                 break;
             }
         }
+        self.polling.handled(events);
         self.flush();
+    }
+
+    /// Submits what was queued and waits until something has completed or a timer is due: polling
+    /// at first, where that pays, then asleep.
+    fn wait(&mut self) -> io::Result<()> {
+        let began = now();
+        let due = self.timers.peek().map(|Reverse((at, _))| at.since(began));
+        let bound = self.polling.bound(began);
+        let bound = due.map_or(bound, |due| bound.min(due));
+        self.now = began;
+        let mut has_come = self.ring.has_ready();
+        if !has_come && !bound.is_zero() {
+            self.counters.polls += 1;
+            while !has_come && self.now.since(began) < bound {
+                has_come = self.ring.poll()?;
+                self.now = now();
+            }
+            self.counters.polls_in_time += u64::from(has_come);
+        }
+        if !has_come {
+            let rest = due.map(|due| due.saturating_sub(self.now.since(began)));
+            self.ring.wait(rest)?;
+            self.now = now();
+        }
+        self.polling.waited(self.now.since(began));
+        Ok(())
     }
 
     fn run_one(&mut self, work: Work) {

@@ -139,6 +139,8 @@ pub struct DataConfig {
     pub memory_per_volume: ByteSize,
     /// Most bytes of buffers of one thread.
     pub memory_per_worker: ByteSize,
+    /// How long a thread polls at most before it sleeps, while peers talk to it, in microseconds.
+    pub longest_poll_us: u64,
 }
 
 /// Times by which primaries and replicas work.
@@ -274,6 +276,7 @@ impl Default for DataConfig {
             workers: None,
             memory_per_volume: ByteSize(64 << 20),
             memory_per_worker: ByteSize(512 << 20),
+            longest_poll_us: 100,
         }
     }
 }

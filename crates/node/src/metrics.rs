@@ -127,6 +127,10 @@ fn worker_metrics(survey: &[WorkerStatus], page: &mut Page) {
     each("worker_completions_total", "counter", "Operations that the ring completed.", &|w| {
         w.counters.completions
     });
+    each("worker_polls_total", "counter", "Waits that began with polling.", &|w| w.counters.polls);
+    each("worker_polls_in_time_total", "counter", "Of these, those that polling ended.", &|w| {
+        w.counters.polls_in_time
+    });
     each(
         "worker_memory_waits_total",
         "counter",

@@ -242,7 +242,7 @@ pub fn network_storage(choice: &Choice) -> Plan {
     let recipes = vec![
         Recipe::RawLoop,
         // A single export, by every protocol that there is.
-        Recipe::Remote,
+        Recipe::Remote(1),
         Recipe::QemuNbd,
         Recipe::Nbdkit,
         Recipe::Tgt,

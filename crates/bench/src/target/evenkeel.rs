@@ -86,15 +86,19 @@ pub fn nodes(
     shape.set_up(lab, id)
 }
 
-/// One copy, on another node than the one that uses it: a plain export.
-pub fn remote(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
+/// A copy on each of so many nodes, none of them the one that uses it: with one copy, a plain export.
+pub fn remote(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
+    let name = match copies {
+        1 => "evenkeel, one remote copy".to_owned(),
+        _ => format!("evenkeel, {copies} remote copies"),
+    };
     let shape = Shape {
-        nodes: 2,
-        replicas: vec![1],
-        name: "evenkeel, one remote copy".to_owned(),
-        note:
-            "Two nodes as processes of this machine: one has the disk, the other uses it over TCP."
-                .to_owned(),
+        nodes: copies + 1,
+        replicas: (1..=copies).collect(),
+        name,
+        note: "Nodes as processes of this machine: each has a disk with a copy but the one that \
+               uses them over TCP."
+            .to_owned(),
         ..Shape::default()
     };
     shape.set_up(lab, id)

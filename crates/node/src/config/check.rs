@@ -138,6 +138,7 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("nbd.most_clients", config.nbd.most_clients as u64, 1, 4096)?;
     within("data.workers", config.workers() as u64, 1, 256)?;
     within("data.memory_per_volume", config.data.memory_per_volume.0, 8 << 20, 1 << 40)?;
+    within("data.longest_poll_us", config.data.longest_poll_us, 0, 1_000)?;
     within("data.memory_per_worker", config.data.memory_per_worker.0, 16 << 20, 1 << 40)?;
     within("times.deadline_ms", times.deadline_ms, 100, 60_000)?;
     within("times.lease_ms", times.lease_ms, 200, 120_000)?;

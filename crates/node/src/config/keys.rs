@@ -27,7 +27,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("peer", &["listen", "advertise", "key_file", "tls", "handshake_seconds", "most_unproved"]),
     ("peer.tls", &["certificate", "key", "authority"]),
     ("coordinator", &["here", "join", "expiry_seconds"]),
-    ("data", &["workers", "memory_per_volume", "memory_per_worker"]),
+    ("data", &["workers", "memory_per_volume", "memory_per_worker", "longest_poll_us"]),
     (
         "times",
         &[
