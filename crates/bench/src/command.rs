@@ -99,6 +99,12 @@ pub struct RunArgs {
     /// This configuration too; several times. `peers`: all that are installed
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub with: Vec<String>,
+    /// Only this workload; several times. The JSON of a run names them
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub workload: Vec<String>,
+    /// Measure through block devices, as root, instead of the shortest way (quick)
+    #[arg(long)]
+    pub devices: bool,
     /// Leave out what is not installed, with a note, instead of ending
     #[arg(long)]
     pub skip_missing: bool,
@@ -197,6 +203,8 @@ fn measure(profile: Profile, args: &RunArgs, manner: &Manner) -> Result<String, 
         size: args.size,
         only: args.only.clone(),
         with: args.with.clone(),
+        workloads: args.workload.clone(),
+        devices: args.devices,
     };
     let plan = profile.plan(&choice)?;
     if args.dry_run {

@@ -39,6 +39,10 @@ pub struct Choice {
     pub rounds: Option<u32>,
     /// Seconds of one measurement (`quick`).
     pub seconds: Option<f64>,
+    /// Only these workloads, by identity; empty: all.
+    pub workloads: Vec<String>,
+    /// Block devices instead of the shortest way (`quick`; the others always take devices).
+    pub devices: bool,
     /// Usable bytes of each configuration.
     pub size: Option<u64>,
     /// Only these configurations, beside raw and the limits.
@@ -48,7 +52,7 @@ pub struct Choice {
 }
 
 /// Every configuration that can be asked for by name.
-pub const KNOWN: [Recipe; 25] = [
+pub const KNOWN: [Recipe; 26] = [
     Recipe::Local(1),
     Recipe::Local(2),
     Recipe::Local(3),
@@ -72,6 +76,7 @@ pub const KNOWN: [Recipe; 25] = [
     Recipe::Drbd(Protocol::B),
     Recipe::Drbd(Protocol::A),
     Recipe::QemuNbd,
+    Recipe::QemuFuse,
     Recipe::Nbdkit,
     Recipe::Tgt,
 ];
@@ -111,6 +116,7 @@ impl Profile {
             plan.tasks.iter_mut().for_each(|task| task.rounds = rounds);
         }
         choose(&mut plan, choice)?;
+        choose_workloads(&mut plan, choice)?;
         Ok(plan)
     }
 
@@ -178,6 +184,19 @@ fn choose(plan: &mut Plan, choice: &Choice) -> Result<(), Failure> {
         });
         plan.named = only.clone();
         add(plan, only);
+    }
+    Ok(())
+}
+
+fn choose_workloads(plan: &mut Plan, choice: &Choice) -> Result<(), Failure> {
+    let known: Vec<&str> = plan.tasks.iter().map(|task| task.workload.id.as_str()).collect();
+    if let Some(name) = choice.workloads.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(Failure::new(format!("there is no workload `{name}` in {}", plan.profile), "")
+            .advise(format!("one of: {}", known.join(", ")))
+            .kind(Kind::Usage));
+    }
+    if !choice.workloads.is_empty() {
+        plan.tasks.retain(|task| choice.workloads.contains(&task.workload.id));
     }
     Ok(())
 }

@@ -47,6 +47,8 @@ pub enum Recipe {
     RemoteStripe,
     /// qemu-nbd, one file.
     QemuNbd,
+    /// QEMU's storage daemon: one file over FUSE, and a loop device over it.
+    QemuFuse,
     /// nbdkit, one file through the page cache.
     Nbdkit,
     /// QEMU's quorum of three files.
@@ -164,6 +166,7 @@ impl Recipe {
             Self::Stripe => "stripe-2x2".to_owned(),
             Self::RemoteStripe => "remote-stripe-2x2".to_owned(),
             Self::QemuNbd => "qemu-nbd".to_owned(),
+            Self::QemuFuse => "qemu-fuse".to_owned(),
             Self::Nbdkit => "nbdkit".to_owned(),
             Self::QuorumFiles => "quorum-files".to_owned(),
             Self::QuorumNbd => "quorum-nbd".to_owned(),
@@ -179,6 +182,7 @@ impl Recipe {
     pub const fn tools(self) -> &'static [Tool] {
         match self {
             Self::QemuNbd | Self::QuorumFiles | Self::QuorumNbd => &[tools::QEMU_NBD],
+            Self::QemuFuse => &[tools::QEMU_STORAGE_DAEMON],
             Self::Nbdkit => &[tools::NBDKIT],
             Self::Tgt => &[tools::TGTD, tools::TGTADM, tools::QEMU_NBD],
             Self::GlusterMount | Self::GlusterApi => &[tools::GLUSTERD],
@@ -198,13 +202,21 @@ impl Recipe {
             | Self::Replicas(copies, _) => copies,
             Self::Stripe | Self::RemoteStripe | Self::MdRaid1 | Self::Drbd(_) => 2,
             Self::QuorumFiles | Self::QuorumNbd | Self::GlusterMount | Self::GlusterApi => 3,
-            Self::Raw | Self::RawLoop | Self::QemuNbd | Self::Nbdkit | Self::Tgt => 1,
+            Self::Raw
+            | Self::RawLoop
+            | Self::QemuNbd
+            | Self::QemuFuse
+            | Self::Nbdkit
+            | Self::Tgt => 1,
         }
     }
 
     /// Whether nobody but root can set it up, also where no block devices are wanted.
     pub const fn needs_root(self) -> bool {
-        matches!(self, Self::GlusterMount | Self::GlusterApi | Self::MdRaid1 | Self::Drbd(_))
+        matches!(
+            self,
+            Self::QemuFuse | Self::GlusterMount | Self::GlusterApi | Self::MdRaid1 | Self::Drbd(_)
+        )
     }
 
     /// Whether it is a peer: left out where it is not installed.
@@ -240,6 +252,7 @@ impl Recipe {
             Self::Stripe => evenkeel::local_stripe(lab, &self.id()),
             Self::RemoteStripe => evenkeel::remote_stripe(lab, &self.id()),
             Self::QemuNbd => nbd::qemu(lab),
+            Self::QemuFuse => bridge::qemu_fuse(lab),
             Self::Nbdkit => nbd::nbdkit(lab),
             Self::QuorumFiles => nbd::quorum_of_files(lab),
             Self::QuorumNbd => nbd::quorum_of_servers(lab),

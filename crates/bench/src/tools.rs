@@ -39,6 +39,9 @@ pub const BONNIE: Tool = tool("bonnie++", "bonnie++", "bonnie++", "-h");
 pub const IOZONE: Tool = tool("iozone", "iozone3 # in its component non-free", "iozone", "-v");
 /// qemu-nbd.
 pub const QEMU_NBD: Tool = tool("qemu-nbd", "qemu-utils", "qemu-img", "--version");
+/// QEMU's storage daemon, which exports a file over FUSE.
+pub const QEMU_STORAGE_DAEMON: Tool =
+    tool("qemu-storage-daemon", "qemu-system-common", "qemu-img", "--version");
 /// nbdkit.
 pub const NBDKIT: Tool = tool("nbdkit", "nbdkit", "nbdkit-server", "--version");
 /// libnbd's FUSE filesystem of one file.
@@ -62,9 +65,23 @@ pub const MKFS_EXT4: Tool = tool("mkfs.ext4", "e2fsprogs", "e2fsprogs", "-V");
 pub const OLDEST_FIO: (u32, u32) = (3, 16);
 
 /// All of them.
-pub const ALL: [Tool; 15] = [
-    FIO, DD, HDPARM, BONNIE, IOZONE, QEMU_NBD, NBDKIT, NBDFUSE, TGTD, TGTADM, GLUSTERD, MDADM,
-    DRBDADM, MKFS_XFS, MKFS_EXT4,
+pub const ALL: [Tool; 16] = [
+    FIO,
+    DD,
+    HDPARM,
+    BONNIE,
+    IOZONE,
+    QEMU_NBD,
+    QEMU_STORAGE_DAEMON,
+    NBDKIT,
+    NBDFUSE,
+    TGTD,
+    TGTADM,
+    GLUSTERD,
+    MDADM,
+    DRBDADM,
+    MKFS_XFS,
+    MKFS_EXT4,
 ];
 
 impl Tool {

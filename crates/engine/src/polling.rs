@@ -16,7 +16,7 @@ use evenkeel_core::Instant;
 /// A peer that has said nothing for so long is not expected to say something at once.
 const PEER_IS_EXPECTED: Duration = Duration::from_millis(1);
 /// How many events a turn handles on average, in [`FINE`] parts, while little is under way.
-const LITTLE: u32 = 6 * FINE;
+const LITTLE: u32 = 3 * FINE;
 const FINE: u32 = 16;
 /// Credit for a wait that ended within the bound, up to [`MOST_CREDIT`]; each other wait takes one.
 const CREDIT: u8 = 3;

@@ -48,7 +48,7 @@ pub fn plan(choice: &Choice) -> Plan {
         size,
         scale: 1.0,
         method: method(),
-        devices: false,
+        devices: choice.devices,
     }
 }
 

@@ -76,7 +76,7 @@ fn configurations_are_chosen_by_name() {
     assert!(plan.recipes.contains(&Recipe::QemuNbd) && plan.recipes.contains(&Recipe::Raw));
     assert!(!plan.recipes.contains(&Recipe::Local(2)));
     let choice = Choice { with: vec!["nonsense".to_owned()], ..Choice::default() };
-    let failure = Profile::Quick.plan(&choice).unwrap_err();
+    let failure = Profile::Quick.plan(&choice)();
     assert!(failure.remedy.contains("quorum-nbd"), "{failure:?}");
 }
 
@@ -89,6 +89,15 @@ fn numbers_without_sense_are_refused() {
         Choice { seconds: Some(-1.0), ..Choice::default() },
         Choice { size: Some(4096), ..Choice::default() },
     ] {
-        assert_eq!(Profile::Quick.plan(&choice).unwrap_err().kind, Kind::Usage);
+        assert_eq!(Profile::Quick.plan(&choice)().kind, Kind::Usage);
     }
+}
+
+#[test]
+fn workloads_are_chosen_by_identity() {
+    let choice = |name: &str| Choice { workloads: vec![name.to_owned()], ..Choice::default() };
+    let plan = Profile::Quick.plan(&choice("4k-randwrite-d32")).expect("a workload of the profile");
+    assert_eq!(plan.tasks.len(), 1);
+    let refused = Profile::Quick.plan(&choice("4k-randwrite-d33")).expect_err("no such workload");
+    assert!(refused.remedy.contains("4k-randwrite-d32"), "{refused:?}");
 }

@@ -1,11 +1,12 @@
-//! A block device over what is reached over NBD: libnbd's FUSE file and a loop device over it. It
+//! Block devices over FUSE and a loop device. First, over what is reached over NBD: libnbd's FUSE file and a loop device over it. It
 //! is the way in that every kernel has, and the same kind that evenkeel has where ublk is missing.
 
 use crate::failure::Failure;
 use crate::fio::{self, Reach};
 use crate::process::command;
+use crate::result::Family;
 use crate::scratch::Undo;
-use crate::target::{Lab, Servers, Target};
+use crate::target::{Lab, START_PATIENCE, Servers, Target, configuration};
 use crate::tools;
 
 /// Gives a target a block device if devices are wanted and it has none but NBD.
@@ -34,4 +35,34 @@ pub fn give_device(lab: &mut Lab<'_>, target: &mut Target) -> Result<(), Failure
     target.reach = Reach::File(device.clone());
     target.device = Some(device);
     Ok(())
+}
+
+/// One file, exported over FUSE by QEMU's storage daemon, past the page cache, and a loop device over
+/// that: what the way in costs where nothing is replicated.
+pub fn qemu_fuse(lab: &mut Lab<'_>) -> Result<Target, Failure> {
+    let file = lab.filled_file(0, "qemu-fuse")?;
+    let point = lab.scratch.directory("qemu-fuse-export")?.join("device");
+    std::fs::write(&point, [])
+        .map_err(|error| Failure::new("cannot make a file to mount over", error))?;
+    lab.scratch.note(Undo::Mount { point: point.clone() })?;
+    let mut server = command(["qemu-storage-daemon"]);
+    let file = format!(
+        "driver=file,node-name=file,filename={},cache.direct=on,aio=io_uring",
+        file.display()
+    );
+    let export =
+        format!("type=fuse,id=fuse,node-name=raw,mountpoint={},writable=on", point.display());
+    server.args(["--blockdev", &file, "--blockdev", "driver=raw,node-name=raw,file=file"]);
+    server.args(["--export", &export]);
+    let pid = lab.serve("qemu-fuse", server)?;
+    lab.interrupt.poll("the exported file has its size", START_PATIENCE, || {
+        let length = std::fs::metadata(&point).map_or(0, |found| found.len());
+        Ok((length == lab.size).then_some(()))
+    })?;
+    let device = lab.loop_over(&point)?;
+    let access = "block device: a loop device over FUSE";
+    let configuration = configuration("one file over FUSE", Family::SinglePeer, 1, access);
+    let mut target = Target::kernel_device(configuration, device);
+    target.servers = Servers::Processes(vec![pid]);
+    Ok(target)
 }

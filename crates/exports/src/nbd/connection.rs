@@ -21,8 +21,10 @@ use evenkeel_engine::{
 use super::Negotiated;
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
 
-/// Bytes of the receive buffer of one connection.
-pub const BUFFER: usize = 128 << 10;
+/// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together is
+/// sent to the disks together, and with more they have nothing to do meanwhile
+/// (`docs/decisions/0042-short-turns.md`).
+pub const BUFFER: usize = 32 << 10;
 /// Most requests of one client that are in flight at once.
 pub const MOST_REQUESTS: usize = 256;
 /// Bytes of answers that may wait for the client before no further request is read.
