@@ -214,8 +214,6 @@ pub fn drbd(choice: &Choice) -> Plan {
     }
     let recipes = vec![
         Recipe::RawLoop,
-        // A raw device that is reached in the way in which evenkeel's are where ublk is missing.
-        Recipe::QemuFuse,
         Recipe::Limit(2),
         Recipe::Replicas(2, Protocol::C),
         Recipe::Replicas(2, Protocol::B),

@@ -76,7 +76,7 @@ fn configurations_are_chosen_by_name() {
     assert!(plan.recipes.contains(&Recipe::QemuNbd) && plan.recipes.contains(&Recipe::Raw));
     assert!(!plan.recipes.contains(&Recipe::Local(2)));
     let choice = Choice { with: vec!["nonsense".to_owned()], ..Choice::default() };
-    let failure = Profile::Quick.plan(&choice)();
+    let failure = Profile::Quick.plan(&choice).unwrap_err();
     assert!(failure.remedy.contains("quorum-nbd"), "{failure:?}");
 }
 
@@ -89,7 +89,7 @@ fn numbers_without_sense_are_refused() {
         Choice { seconds: Some(-1.0), ..Choice::default() },
         Choice { size: Some(4096), ..Choice::default() },
     ] {
-        assert_eq!(Profile::Quick.plan(&choice)().kind, Kind::Usage);
+        assert_eq!(Profile::Quick.plan(&choice).unwrap_err().kind, Kind::Usage);
     }
 }
 

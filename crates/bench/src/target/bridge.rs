@@ -61,7 +61,10 @@ pub fn qemu_fuse(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     })?;
     let device = lab.loop_over(&point)?;
     let access = "block device: a loop device over FUSE";
-    let configuration = configuration("one file over FUSE", Family::SinglePeer, 1, access);
+    let mut configuration = configuration("one file over FUSE", Family::SinglePeer, 1, access);
+    configuration.note = "QEMU before 10 may reuse the buffer of a write under way for the next \
+                          request: then data do not read back right."
+        .to_owned();
     let mut target = Target::kernel_device(configuration, device);
     target.servers = Servers::Processes(vec![pid]);
     Ok(target)
