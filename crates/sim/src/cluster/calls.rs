@@ -110,6 +110,11 @@ impl Cluster {
             let record = view.replica(slot.id);
             record.is_some_and(|(_, record)| record.state == ReplicaState::InSync)
         };
+        for (replica, slot) in self.replicas.iter().enumerate() {
+            if !view.replica(slot.id).is_some_and(|(_, record)| record.state.takes_writes()) {
+                self.minimal.is_out(replica);
+            }
+        }
         let states: Vec<_> = self.replicas.iter().map(|r| (r.mirror, is_in_sync(r))).collect();
         self.note_primaries(&states, before);
         for (_, record) in view.replicas() {

@@ -242,7 +242,7 @@ impl Cluster {
         if let Some(Party::Replica(replica, _)) = self.network.far_end(link) {
             let mirror = self.replicas[replica].mirror;
             let regions = self.regions(*offset, u64::from(*length));
-            self.minimal.sends((primary, id.sequence), mirror, regions);
+            self.minimal.sends((primary, id.sequence), (mirror, replica), regions);
         }
     }
 

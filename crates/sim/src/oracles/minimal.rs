@@ -6,6 +6,9 @@
 //! and nothing else. A region that any replica finds open at its start becomes dirty; so do all regions
 //! of the mirror when it finds all open, or a page of a bitmap damaged.
 //!
+//! One that rebuilds when another leaves notes what is open in its own log, too, and may not have been
+//! told of what the in-sync ones know. From when it is in-sync itself, what it has noted counts.
+//!
 //! Whether what is told to have settled is really everywhere, I1 and I6 see.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -35,6 +38,8 @@ struct Region {
 struct LastWrite {
     sequence: Sequence,
     told: HashSet<usize>,
+    /// To whom it or an older one was sent, who were not told so since: it is open there.
+    open: HashSet<usize>,
     /// Its primary is gone, and all replicas have been in-sync since.
     is_over: bool,
 }
@@ -43,9 +48,19 @@ impl Region {
     /// What is told of the writes so far does not help: only of later ones.
     fn forget_told(&mut self) {
         for write in self.writes.values_mut() {
-            *write = LastWrite { sequence: NEVER, ..LastWrite::default() };
+            let open = std::mem::take(&mut write.open);
+            *write = LastWrite { sequence: NEVER, open, ..LastWrite::default() };
         }
     }
+}
+
+/// A replica that is not in-sync.
+#[derive(Debug, Default)]
+struct Left {
+    /// The regions that were clean when it left and still are.
+    clean: HashSet<Place>,
+    /// Those of them that were open in the logs of replicas that rebuilt then.
+    noted_by: HashMap<usize, HashSet<Place>>,
 }
 
 /// What a view says of primaries.
@@ -65,31 +80,34 @@ pub struct Minimal {
     all_dirty: HashSet<usize>,
     /// In whose log these regions stay open from earlier lives; `None`: all.
     earlier: HashSet<(usize, usize, Option<u64>)>,
-    /// For each replica that is not in-sync, the regions that were clean when it left and still are.
-    has: HashMap<usize, HashSet<Place>>,
+    /// The replicas that are not in-sync.
+    left: HashMap<usize, Left>,
 }
 
 impl Minimal {
-    /// A primary sends an operation that changes these regions of a mirror, perhaps again.
-    pub fn sends(&mut self, operation: (usize, Sequence), mirror: usize, regions: Range<u64>) {
-        let (primary, sequence) = operation;
+    /// A primary sends a replica an operation that changes these regions of its mirror, perhaps again.
+    pub fn sends(
+        &mut self,
+        (primary, sequence): (usize, Sequence),
+        (mirror, replica): (usize, usize),
+        regions: Range<u64>,
+    ) {
         for region in regions {
             let place = (mirror, region);
             let writes = &mut self.regions.entry(place).or_default().writes;
             writes.retain(|_, write| !write.is_over);
             let write = writes.entry(primary).or_default();
             let last = Some(write.sequence).filter(|last| *last != NEVER);
-            *write = LastWrite {
-                sequence: last.max(Some(sequence)).unwrap_or(sequence),
-                ..LastWrite::default()
-            };
+            write.sequence = last.max(Some(sequence)).unwrap_or(sequence);
+            write.told.clear();
+            write.open.insert(replica);
             self.becomes_dirty(place);
         }
     }
 
     fn becomes_dirty(&mut self, place: Place) {
-        self.has.values_mut().for_each(|clean| {
-            clean.remove(&place);
+        self.left.values_mut().for_each(|left| {
+            left.clean.remove(&place);
         });
     }
 
@@ -113,7 +131,7 @@ impl Minimal {
         self.all_dirty.insert(mirror);
         let regions = self.regions.iter_mut().filter(|(place, _)| place.0 == mirror);
         regions.for_each(|(_, region)| region.forget_told());
-        self.has.values_mut().for_each(|clean| clean.retain(|place| place.0 != mirror));
+        self.left.values_mut().for_each(|left| left.clean.retain(|place| place.0 != mirror));
     }
 
     /// A replica that stays is told that what it found open in its log has settled.
@@ -126,7 +144,16 @@ impl Minimal {
         for (_, region) in self.regions.iter_mut().filter(|(place, _)| place.0 == mirror) {
             if let Some(write) = region.writes.get_mut(&by).filter(|w| w.sequence <= through) {
                 write.told.insert(replica);
+                write.open.remove(&replica);
             }
+        }
+    }
+
+    /// A replica gets no writes any more: when it returns, it copies what is open in its log, and notes
+    /// it for nobody.
+    pub fn is_out(&mut self, replica: usize) {
+        for write in self.regions.values_mut().flat_map(|region| region.writes.values_mut()) {
+            write.open.remove(&replica);
         }
     }
 
@@ -150,19 +177,45 @@ impl Minimal {
                 gone.for_each(|(_, write)| write.is_over = true);
             }
         }
-        for (replica, (mirror, is_in_sync)) in replicas.iter().enumerate() {
-            if *is_in_sync {
-                self.has.remove(&replica);
-            } else if !self.has.contains_key(&replica) {
-                let clean = self.clean(replica, *mirror, replicas);
-                self.has.insert(replica, clean);
-            }
-        }
+        self.follow_left(replicas);
         // Who is in-sync no more begins anew; who is it alone knows who lacks what is open.
         self.earlier.retain(|(mirror, finder, _)| {
             let others = replicas.iter().filter(|replica| **replica == (*mirror, true)).count();
             replicas.get(*finder).is_some_and(|(_, is_in_sync)| *is_in_sync) && others > 1
         });
+    }
+
+    /// Who is in-sync is not out any more, and what it has noted for others counts.
+    fn follow_left(&mut self, replicas: &[(usize, bool)]) {
+        let is_new = |replica: &usize| !replicas[*replica].1 && !self.left.contains_key(replica);
+        let new: Vec<_> = (0..replicas.len())
+            .filter(is_new)
+            .map(|replica| (replica, self.leaves(replica, replicas)))
+            .collect();
+        for (replica, _) in replicas.iter().enumerate().filter(|(_, (_, is_in_sync))| *is_in_sync) {
+            self.left.remove(&replica);
+            for left in self.left.values_mut() {
+                let noted = left.noted_by.remove(&replica).unwrap_or_default();
+                left.clean.retain(|place| !noted.contains(place));
+            }
+        }
+        self.left.extend(new);
+    }
+
+    /// What is known when a replica leaves. Who begins to rebuild at the same time notes nothing.
+    fn leaves(&self, leaving: usize, replicas: &[(usize, bool)]) -> Left {
+        let clean = self.clean(leaving, replicas[leaving].0, replicas);
+        let rebuilding = |replica: &&usize| !replicas[**replica].1;
+        let noted_by = self.left.keys().filter(rebuilding).map(|replica| {
+            let is_open = |place: &&Place| {
+                let mut writes =
+                    self.regions.get(place).into_iter().flat_map(|r| r.writes.values());
+                writes.any(|write| write.open.contains(replica))
+            };
+            (*replica, clean.iter().filter(is_open).copied().collect())
+        });
+        let noted_by = noted_by.collect();
+        Left { clean, noted_by }
     }
 
     /// What all in-sync replicas know to have settled, and the one that leaves does, too.
@@ -195,7 +248,7 @@ impl Minimal {
     pub fn copies(&self, replica: usize, (mirror, region): Place) -> Result<(), Violation> {
         let place = (mirror, region);
         let never_changed = !self.regions.contains_key(&place) && !self.all_dirty.contains(&mirror);
-        let has_it = self.has.get(&replica).is_some_and(|clean| clean.contains(&place));
+        let has_it = self.left.get(&replica).is_some_and(|left| left.clean.contains(&place));
         if !never_changed && !has_it {
             return Ok(());
         }

@@ -3,10 +3,15 @@ use super::*;
 const REPLICA: usize = 1;
 const SAME: Primaries<'_> = Primaries { present: &[0], are_others: false };
 
+/// A primary sends each of three replicas a write to region 3.
+fn sends(minimal: &mut Minimal, primary: usize, sequence: u64) {
+    (0..3).for_each(|replica| minimal.sends((primary, Sequence(sequence)), (0, replica), 3..4));
+}
+
 /// A write to region 3, and replica 1 of three that leaves.
 fn story(told: &[(usize, u64)]) -> Minimal {
     let mut minimal = Minimal::default();
-    minimal.sends((0, Sequence(5)), 0, 3..4);
+    sends(&mut minimal, 0, 5);
     told.iter().for_each(|(replica, through)| minimal.told((0, *replica), 0, Sequence(*through)));
     minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     minimal
@@ -27,7 +32,7 @@ fn what_all_know_to_have_settled_need_not_be_copied() {
 #[test]
 fn what_changes_afterwards_is_copied() {
     let mut minimal = story(&[(0, 5), (1, 5), (2, 5)]);
-    minimal.sends((0, Sequence(6)), 0, 3..4);
+    sends(&mut minimal, 0, 6);
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok());
     minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
     (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(6)));
@@ -38,7 +43,7 @@ fn what_changes_afterwards_is_copied() {
 #[test]
 fn a_resend_of_an_older_write_does_not_hide_a_newer_one() {
     let mut minimal = story(&[]);
-    minimal.sends((0, Sequence(4)), 0, 3..4);
+    sends(&mut minimal, 0, 4);
     (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(4)));
     minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
     minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
@@ -52,7 +57,7 @@ fn after_a_takeover_nothing_is_clean_until_all_are_in_sync() {
         &[(0, true), (0, true), (0, false)],
         Primaries { present: &[1], are_others: true },
     );
-    minimal.sends((1, Sequence(1)), 0, 3..4);
+    sends(&mut minimal, 1, 1);
     (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(1)));
     minimal.committed(
         &[(0, true), (0, false), (0, false)],
@@ -85,7 +90,7 @@ fn what_was_found_open_stays_so_until_that_is_told_or_the_finder_begins_anew() {
     let story = |is_told: bool, found: Option<u64>| {
         let mut minimal = Minimal::default();
         minimal.found_open((0, 2), found);
-        minimal.sends((0, Sequence(5)), 0, 3..4);
+        sends(&mut minimal, 0, 5);
         minimal.committed(&all, SAME);
         (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
         if is_told {
@@ -106,8 +111,8 @@ fn of_several_primaries_each_has_to_tell() {
     let left = [(0, true), (0, false), (0, true)];
     let story = |second: bool, present: &[usize]| {
         let mut minimal = Minimal::default();
-        minimal.sends((0, Sequence(5)), 0, 3..4);
-        minimal.sends((1, Sequence(7)), 0, 3..4);
+        sends(&mut minimal, 0, 5);
+        sends(&mut minimal, 1, 7);
         (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
         if second {
             (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(7)));
@@ -118,4 +123,25 @@ fn of_several_primaries_each_has_to_tell() {
     };
     assert!(story(true, &[0, 1]).is_err() && story(true, &[0]).is_err());
     assert!(story(false, &[0, 1]).is_ok() && story(false, &[0]).is_ok());
+}
+
+#[test]
+fn what_is_open_at_one_that_rebuilds_counts_when_it_is_in_sync() {
+    let story = |is_told: bool, is_out: bool, becomes_in_sync: bool| {
+        let mut minimal = Minimal::default();
+        minimal.committed(&[(0, true), (0, true), (0, false)], SAME);
+        sends(&mut minimal, 0, 5);
+        let told = if is_told { 0..3 } else { 0..2 };
+        told.for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
+        if is_out {
+            minimal.is_out(2);
+        }
+        minimal.committed(&[(0, true), (0, false), (0, false)], SAME);
+        minimal.committed(&[(0, true), (0, false), (0, becomes_in_sync)], SAME);
+        minimal.copies(REPLICA, (0, 3))
+    };
+    assert!(story(false, false, true).is_ok());
+    assert!(story(false, false, false).is_err(), "nobody asks it");
+    assert!(story(true, false, true).is_err(), "it was closed there");
+    assert!(story(false, true, true).is_err(), "it has noted it for itself only");
 }
