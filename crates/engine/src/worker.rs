@@ -210,15 +210,8 @@ impl Worker {
         let bound = self.polling.bound(began);
         let bound = due.map_or(bound, |due| bound.min(due));
         self.now = began;
-        let mut has_come = self.ring.has_ready();
-        if !has_come && !bound.is_zero() {
-            self.counters.polls += 1;
-            while !has_come && self.now.since(began) < bound {
-                has_come = self.ring.poll()?;
-                self.now = now();
-            }
-            self.counters.polls_in_time += u64::from(has_come);
-        }
+        // What is left of the last turn needs no waiting, but what that turn queued is submitted first.
+        let has_come = !self.ring.has_ready() && !bound.is_zero() && self.poll(began, bound)?;
         if !has_come {
             let rest = due.map(|due| due.saturating_sub(self.now.since(began)));
             self.ring.wait(rest)?;
@@ -226,6 +219,18 @@ impl Worker {
         }
         self.polling.waited(self.now.since(began));
         Ok(())
+    }
+
+    /// Looks for completions until one has come, at most for so long.
+    fn poll(&mut self, began: Instant, bound: Duration) -> io::Result<bool> {
+        self.counters.polls += 1;
+        let mut has_come = false;
+        while !has_come && self.now.since(began) < bound {
+            has_come = self.ring.poll()?;
+            self.now = now();
+        }
+        self.counters.polls_in_time += u64::from(has_come);
+        Ok(has_come)
     }
 
     fn run_one(&mut self, work: Work) {
