@@ -49,8 +49,12 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Commands in backquotes, in scripts, and in examples that are set in by so many blanks.
+/// Commands in backquotes, in scripts, and in examples that are set in by so many blanks; one that
+/// goes on in the next line, after a backslash, is one.
 fn commands(text: &str, blanks: usize) -> Vec<String> {
+    let mut lines = text.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    let text = lines.fold(first, |text, line| format!("{} {}", text.trim_end(), line.trim_start()));
     let mut found: Vec<String> = text
         .split('`')
         .skip(1)
