@@ -14,6 +14,13 @@ impl Instant {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The last moment not after this one that is a multiple of `step` on the clock.
+    #[must_use]
+    pub fn earlier_multiple_of(self, step: Duration) -> Self {
+        let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Self(self.0 - self.0 % step)
+    }
 }
 
 impl Add<Duration> for Instant {
@@ -37,3 +44,6 @@ impl fmt::Debug for Instant {
         write!(f, "{}.{:06}s", self.0 / 1_000_000_000, self.0 / 1_000 % 1_000_000)
     }
 }
+
+#[cfg(test)]
+mod tests;

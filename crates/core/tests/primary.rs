@@ -80,15 +80,19 @@ struct Bench {
 
 impl Bench {
     fn serving() -> Self {
+        let bench = Self::serving_in(view());
+        assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
+        bench
+    }
+
+    fn serving_in(newest: View) -> Self {
         let config = PrimaryConfig { id: ME, volume: VolumeId(1), settings: Settings::default() };
-        let mut bench =
-            Self { primary: Primary::new(config, Instant(0)), newest: view(), now: Instant(0) };
+        let mut bench = Self { primary: Primary::new(config, Instant(0)), newest, now: Instant(0) };
         bench.step(PrimaryEvent::Start);
         for _ in 0..40 {
             bench.now = bench.primary.next_wakeup().expect("it goes on");
             bench.step(PrimaryEvent::Tick);
         }
-        assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
         bench
     }
 
@@ -223,4 +227,29 @@ fn over_a_closed_link_nothing_is_drained() {
     bench.step(PrimaryEvent::LinkDown { replica: STALE, link });
     let effects = said(&bench.say(SOURCE, Message::Done { id, result: Ok(()) }));
     assert!(!effects.iter().any(|message| matches!(message, Message::Drained { .. })));
+}
+
+#[test]
+fn a_read_goes_to_the_replica_that_has_the_fewest_to_answer() {
+    let mut both = view();
+    let slow = &mut both.mirrors[0].replicas[1];
+    (slow.state, slow.missing_since) = (ReplicaState::InSync, None);
+    let mut bench = Bench::serving_in(both);
+    let mut asked = Vec::new();
+    for request in (1..=20).map(RequestId) {
+        let operation = Operation::Map { offset: 0, length: 512 };
+        let effects = bench.step(PrimaryEvent::Request { request, host: HostId(1), operation });
+        let [PrimaryEffect::Send { link, message: Message::Map { id, .. }, .. }] = effects[..]
+        else {
+            panic!("{effects:?}")
+        };
+        let replica = ReplicaId(link.0.into());
+        asked.push(replica);
+        if replica == SOURCE {
+            let extents = vec![Extent { length: 512, allocated: true }];
+            bench.say(SOURCE, Message::Extents { id, extents });
+        }
+    }
+    // The other one answers nothing: it is asked once, and not again.
+    assert_eq!(asked.iter().filter(|replica| **replica == STALE).count(), 1, "{asked:?}");
 }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::message::RebuildProgress;
 use evenkeel_core::primary::{EndReason, Note, PrimaryStatus};
 use evenkeel_core::replica::{ReplicaConfig, ReplicaStatus};
 use evenkeel_core::{
@@ -269,6 +270,9 @@ pub enum RoomTask {
     /// To copy checksums.
     Carry(Carry),
 }
+
+/// The rebuilds of volumes, and how far each has come.
+pub type VolumeRebuilds = Vec<(VolumeId, Vec<(ReplicaId, RebuildProgress)>)>;
 
 /// The state of a volume on this node.
 #[derive(Debug, Clone)]

@@ -177,24 +177,45 @@ impl Engine {
 
     /// The state of every worker and all their volumes, in the order of the workers.
     pub fn survey(&self, answer: impl FnOnce(Vec<WorkerStatus>) + Send + 'static) {
+        self.gather(
+            |answer| Order::Survey { answer },
+            move |mut all: Vec<WorkerStatus>| {
+                all.sort_by_key(|status| status.worker);
+                answer(all);
+            },
+        );
+    }
+
+    /// How far rebuilds have come, of all attached volumes on this node that have some: one question
+    /// to each worker, so that it can be asked every second.
+    pub fn rebuilds(&self, answer: impl FnOnce(VolumeRebuilds) + Send + 'static) {
+        self.gather(
+            |answer| Order::Rebuilds { answer },
+            |all: Vec<VolumeRebuilds>| answer(all.into_iter().flatten().collect()),
+        );
+    }
+
+    /// Asks all workers the same, and answers when the last of them has.
+    fn gather<T: Send + 'static>(
+        &self,
+        order: impl Fn(Answer<T>) -> Order,
+        answer: impl FnOnce(Vec<T>) + Send + 'static,
+    ) {
         let count = self.workers.len();
         let gathered = Arc::new(Mutex::new((Vec::with_capacity(count), Some(answer))));
         for worker in self.workers.iter() {
             let gathered = gathered.clone();
-            worker.send(Order::Survey {
-                answer: Box::new(move |status| {
-                    let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
-                    gathered.0.push(status);
-                    if gathered.0.len() == count
-                        && let Some(answer) = gathered.1.take()
-                    {
-                        let mut all = std::mem::take(&mut gathered.0);
-                        drop(gathered);
-                        all.sort_by_key(|status: &WorkerStatus| status.worker);
-                        answer(all);
-                    }
-                }),
-            });
+            worker.send(order(Box::new(move |part| {
+                let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+                gathered.0.push(part);
+                if gathered.0.len() == count
+                    && let Some(answer) = gathered.1.take()
+                {
+                    let all = std::mem::take(&mut gathered.0);
+                    drop(gathered);
+                    answer(all);
+                }
+            })));
         }
     }
 

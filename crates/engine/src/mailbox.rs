@@ -79,6 +79,9 @@ pub(crate) enum Order {
     Survey {
         answer: Answer<WorkerStatus>,
     },
+    Rebuilds {
+        answer: Answer<VolumeRebuilds>,
+    },
     Stop,
 }
 

@@ -60,6 +60,7 @@ impl Worker {
                 answer(key.and_then(|key| self.volume_status(key)));
             }
             Order::Survey { answer } => answer(self.worker_status()),
+            Order::Rebuilds { answer } => answer(self.rebuilds()),
             // Taken by the loop.
             Order::Stop => {}
         }

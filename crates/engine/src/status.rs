@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::api::{LinkStatus, OpenReplicaStatus, VolumeStatus, WorkerStatus};
+use crate::api::{LinkStatus, OpenReplicaStatus, VolumeRebuilds, VolumeStatus, WorkerStatus};
 use crate::counters::WorkerCounters;
 use crate::link::{Link, Transport};
 use crate::slab::Key;
@@ -31,6 +31,15 @@ impl Worker {
         let links = self.links.iter().map(|(_, link)| link);
         let ours = links.filter(|link| link.volume == key && is_connection(link));
         self.status_with(key, ours.map(status_of).collect())
+    }
+
+    /// The rebuilds of the volumes that are attached.
+    pub(crate) fn rebuilds(&self) -> VolumeRebuilds {
+        let primaries = self.volumes.iter().filter_map(|(_, volume)| {
+            let rebuilds = volume.primary.as_ref()?.core.rebuilds();
+            (!rebuilds.is_empty()).then_some((volume.id, rebuilds))
+        });
+        primaries.collect()
     }
 
     fn status_with(&self, key: Key, links: Vec<LinkStatus>) -> Option<VolumeStatus> {

@@ -7,7 +7,7 @@ use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryCo
 use evenkeel_core::{Generation, ReplicaId, View, VolumeId};
 use evenkeel_engine::{
     Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep, RoomTask,
-    VolumeStatus, WorkerStatus,
+    VolumeRebuilds, VolumeStatus, WorkerStatus,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -155,6 +155,13 @@ impl DataPath {
         let (sender, receiver) = oneshot::channel();
         self.0.volume_status(volume, move |status| drop(sender.send(status)));
         receiver.await.ok().flatten()
+    }
+
+    /// How far rebuilds have come, of the attached volumes that have some.
+    pub async fn rebuilds(&self) -> VolumeRebuilds {
+        let (sender, receiver) = oneshot::channel();
+        self.0.rebuilds(move |rebuilds| drop(sender.send(rebuilds)));
+        receiver.await.unwrap_or_default()
     }
 
     /// The state of all workers.

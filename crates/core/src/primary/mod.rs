@@ -295,7 +295,9 @@ impl<P: Payload> Primary<P> {
             && matches!(self.phase, Phase::Serving)
             && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id));
         let pause = if is_idle { settings.lease / 4 } else { settings.reconnect_grace / 4 };
-        self.tick_at = cx.now + pause.max(Duration::from_millis(1));
+        let tick_at = cx.now + pause.max(Duration::from_millis(1));
+        // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
+        self.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
     }
 
     /// When [`PrimaryEvent::Tick`] is due, if nothing else happens before. Ask after each step.

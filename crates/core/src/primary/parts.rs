@@ -4,6 +4,7 @@
 
 mod answers;
 mod blockwise;
+mod placing;
 mod sending;
 
 use super::peers::MirrorPeers;

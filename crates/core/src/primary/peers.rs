@@ -243,6 +243,15 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// The replicas that are rebuilt now, and how far each has come as far as it has told.
+    pub fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
+        let progress = |peer: &Peer| {
+            let is_rebuilding = self.state_of(peer.id) == Some(ReplicaState::Rebuilding);
+            Some((peer.id, peer.progress.filter(|_| is_rebuilding)?))
+        };
+        self.peers.values().filter_map(progress).collect()
+    }
+
     fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
         let peer = self.peers.get(&replica)?;
         let unanswered =

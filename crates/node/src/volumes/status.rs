@@ -1,5 +1,6 @@
 //! All that a person wants to know of a volume.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -467,18 +468,17 @@ pub async fn sample(node: Arc<Node>) {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
             _ = stopping.wait_for(|stopping| *stopping) => return,
         }
-        for attached in node.volumes.all() {
-            let status = node.data.volume_status(attached.id).await;
-            let Some(core) = status.and_then(|status| status.primary) else { continue };
-            let mut rates = lock(&attached.rates);
-            for peer in &core.replicas {
-                match peer.rebuild {
-                    Some(progress) => {
-                        let rate = rates.entry(peer.replica).or_default();
-                        rate.note(Instant::now(), progress.done);
-                    }
-                    None => drop(rates.remove(&peer.replica)),
-                }
+        let attached = node.volumes.all();
+        if attached.is_empty() {
+            continue;
+        }
+        let mut rebuilds: HashMap<_, _> = node.data.rebuilds().await.into_iter().collect();
+        for volume in attached {
+            let rebuilds = rebuilds.remove(&volume.id).unwrap_or_default();
+            let mut rates = lock(&volume.rates);
+            rates.retain(|replica, _| rebuilds.iter().any(|(rebuilt, _)| rebuilt == replica));
+            for (replica, progress) in rebuilds {
+                rates.entry(replica).or_default().note(Instant::now(), progress.done);
             }
         }
     }

@@ -1,10 +1,9 @@
-//! Cutting requests into parts, and sending them: to the members, again after a reconnect, and reads
-//! to a replica that can answer them.
+//! Cutting requests into parts, and sending them: to the members, and again after a reconnect.
 
 use super::{Part, PartAction};
 use crate::ids::*;
 use crate::message::OperationId;
-use crate::operation::{Operation, RequestError};
+use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::compare::Comparison;
@@ -149,7 +148,12 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Sends a part to those of `targets` that have an open session and have not got it there.
-    fn send_unsent(&mut self, cx: &mut Context<'_, P>, sequence: Sequence, targets: ReplicaSet) {
+    pub(super) fn send_unsent(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        sequence: Sequence,
+        targets: ReplicaSet,
+    ) {
         let generation = self.generation();
         let Some(part) = self.parts.get_mut(&sequence) else { return };
         let mirror = &self.mirrors[part.mirror];
@@ -269,57 +273,6 @@ impl<P: Payload> Primary<P> {
                 }
             }
         }
-    }
-
-    /// Chooses replicas for reads that have none.
-    pub(in crate::primary) fn place_reads(&mut self, cx: &mut Context<'_, P>) {
-        if !self.can_send() {
-            return;
-        }
-        for _ in 0..self.unplaced.len() {
-            if let Some(sequence) = self.unplaced.pop_front() {
-                self.place_read(cx, sequence);
-            }
-        }
-    }
-
-    pub(super) fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.get(&sequence) else { return };
-        if part.was_refused && (self.wants_newest() || self.call.is_some()) {
-            return self.unplaced.push_back(sequence);
-        }
-        let mirror = &self.mirrors[part.mirror];
-        // One that failed a write lacks it; it is read only if there is no other one to drop it for,
-        // and if nobody was told that the write succeeded.
-        let is_last = mirror.in_sync.count_ones() == 1;
-        let is_usable = |id: &ReplicaId| {
-            let Some(peer) = self.peers.get(id) else { return false };
-            let has_failed = peer.failing.is_some();
-            peer.is_healthy() && (!has_failed || is_last && self.is_sound(*id))
-        };
-        let choose = |set: ReplicaSet| {
-            let usable: Vec<_> = mirror.ids(set & !part.failed).filter(is_usable).collect();
-            (!usable.is_empty()).then(|| usable[sequence.0 as usize % usable.len()])
-        };
-        let chosen = choose(mirror.in_sync & mirror.local).or_else(|| choose(mirror.in_sync));
-        let bit = chosen.and_then(|id| self.peers.get(&id)).map_or(0, |peer| peer.bit());
-        let exhausted = mirror.in_sync & !part.failed == 0;
-        let Some(part) = self.parts.get_mut(&sequence) else { return };
-        if bit == 0 && exhausted {
-            // Those that could have read it have left since: the failure is the answer.
-            let (number, error) = (part.request, part.failure.map(RequestError::from));
-            self.parts.remove(&sequence);
-            self.part_answered(cx, number, error);
-            return self.part_finished(number);
-        }
-        if bit == 0 {
-            return self.unplaced.push_back(sequence);
-        }
-        part.targets = bit;
-        part.sent = 0;
-        part.was_refused = false;
-        part.sent_at = cx.now;
-        self.send_unsent(cx, sequence, bit);
     }
 }
 

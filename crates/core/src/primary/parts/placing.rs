@@ -1,0 +1,90 @@
+//! To which replica a read goes: to a local one if it can answer, and to the one that has the fewest
+//! reads to answer.
+
+use crate::ids::*;
+use crate::operation::RequestError;
+use crate::payload::Payload;
+use crate::policy::ReplicaSet;
+use crate::primary::{Context, Primary};
+
+/// How many of the latest parts are looked at to see who has much to answer: more are seldom under
+/// way, and each read looks.
+const MOST_LOOKED_AT: usize = 128;
+
+impl<P: Payload> Primary<P> {
+    /// Chooses replicas for reads that have none.
+    pub(in crate::primary) fn place_reads(&mut self, cx: &mut Context<'_, P>) {
+        if !self.can_send() {
+            return;
+        }
+        for _ in 0..self.unplaced.len() {
+            if let Some(sequence) = self.unplaced.pop_front() {
+                self.place_read(cx, sequence);
+            }
+        }
+    }
+
+    pub(super) fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+        let Some(part) = self.parts.get(&sequence) else { return };
+        if part.was_refused && (self.wants_newest() || self.call.is_some()) {
+            return self.unplaced.push_back(sequence);
+        }
+        let mirror = &self.mirrors[part.mirror];
+        // One that failed a write lacks it; it is read only if there is no other one to drop it for,
+        // and if nobody was told that the write succeeded.
+        let is_last = mirror.in_sync.count_ones() == 1;
+        let is_usable = |id: &ReplicaId| {
+            let Some(peer) = self.peers.get(id) else { return false };
+            let has_failed = peer.failing.is_some();
+            peer.is_healthy() && (!has_failed || is_last && self.is_sound(*id))
+        };
+        let choose = |set: ReplicaSet| {
+            let usable: Vec<_> = mirror.ids(set & !part.failed).filter(is_usable).collect();
+            self.least_asked(part.mirror, &usable, sequence)
+        };
+        let chosen = choose(mirror.in_sync & mirror.local).or_else(|| choose(mirror.in_sync));
+        let bit = chosen.and_then(|id| self.peers.get(&id)).map_or(0, |peer| peer.bit());
+        let exhausted = mirror.in_sync & !part.failed == 0;
+        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        if bit == 0 && exhausted {
+            // Those that could have read it have left since: the failure is the answer.
+            let (number, error) = (part.request, part.failure.map(RequestError::from));
+            self.parts.remove(&sequence);
+            self.part_answered(cx, number, error);
+            return self.part_finished(number);
+        }
+        if bit == 0 {
+            return self.unplaced.push_back(sequence);
+        }
+        part.targets = bit;
+        part.sent = 0;
+        part.was_refused = false;
+        part.sent_at = cx.now;
+        self.send_unsent(cx, sequence, bit);
+    }
+
+    /// Of these replicas, the one that has the fewest reads to answer; those that have as few take
+    /// turns. So each disk gives what it can, also beside a slower one.
+    fn least_asked(
+        &self,
+        mirror: usize,
+        usable: &[ReplicaId],
+        sequence: Sequence,
+    ) -> Option<ReplicaId> {
+        if usable.len() < 2 {
+            return usable.first().copied();
+        }
+        let latest = self.parts.values().rev().take(MOST_LOOKED_AT);
+        let asked = latest.filter(|part| part.mirror == mirror && part.action.is_read());
+        let mut reads = [0; ReplicaSet::BITS as usize + 1];
+        // A set of one is the power of two of its place; a read that is not placed has none.
+        asked.for_each(|part| reads[part.targets.trailing_zeros() as usize] += 1);
+        let reads_of = |id: &ReplicaId| {
+            let bit = self.peers.get(id).map_or(0, |peer| peer.bit());
+            reads[bit.trailing_zeros() as usize]
+        };
+        let turn = sequence.0 as usize % usable.len();
+        let (before, after) = usable.split_at(turn);
+        after.iter().chain(before).copied().min_by_key(reads_of)
+    }
+}
