@@ -184,7 +184,7 @@ impl Profile {
             faults.push((Fault::Assembly, era.between(2, 15)));
         } else if !faults.is_empty() && copies.chance(500) {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
-            faults.push((Fault::OldCopy, copies.between(5, 20)));
+            faults.push((Fault::OldCopy, copies.between(60, 200)));
         }
         let mut reserving = Random::new(seed ^ 0x7265_7376);
         if !faults.is_empty() && reserving.chance(300) {
@@ -206,6 +206,8 @@ impl Profile {
             faults.push((Fault::Verify, sharing.between(5, 40)));
         }
         let mut compares = Random::new(seed ^ 0x636f_6d70);
+        // To keep several primaries apart is what it is for.
+        let does_compare = compares.chance(if is_shared { 700 } else { 400 });
         let mut short = Random::new(seed ^ 0x7368_6f72);
         if short.chance(100) {
             // Too short for some requests.
@@ -222,7 +224,7 @@ impl Profile {
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
             operations: r.between(200, 1200) * 3 / 2,
             think,
-            compares: if compares.chance(400) { compares.magnitude(10, 400) } else { 0 },
+            compares: if does_compare { compares.magnitude(10, 400) } else { 0 },
             mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
             durable: r.pick(&[0, 0, 30, 300]),
             longest,

@@ -115,10 +115,26 @@ impl Cluster {
         self.request(primary, Kind::Change { write, durable }, operation);
     }
 
-    /// Takes no lock: to keep two of them apart is what it is for. What is expected is what somebody has
-    /// seen there; several clients expect the same.
+    /// At times the client of another primary wants the same, or the beginning of it, at the same moment, as
+    /// hosts do that take a lock on a disk.
     fn issue_compare(&mut self, primary: usize) {
         let (first, count) = self.range();
+        self.issue_compare_of(primary, first, count);
+        if self.primaries.len() > 1 && self.random.chance(500) {
+            let rival = self.random.below(self.primaries.len() as u64) as usize;
+            let slot = &self.primaries[rival];
+            if rival != primary && slot.alive && slot.requests.len() < self.profile.depth {
+                self.counters.operations += 1;
+                let block = self.profile.geometry.block_size / SECTOR;
+                let count = (1 + self.random.below(u64::from(count / block)) as u32) * block;
+                self.issue_compare_of(rival, first, count);
+            }
+        }
+    }
+
+    /// Takes no lock: to keep two of them apart is what it is for. What is expected is what somebody has
+    /// seen there; several clients expect the same.
+    fn issue_compare_of(&mut self, primary: usize, first: u32, count: u32) {
         let seen: Option<Vec<_>> =
             (first..first + count).map(|sector| self.seen.get(&sector).copied()).collect();
         let Some(seen) = seen else { return self.issue_read(primary, first, count) };

@@ -24,6 +24,10 @@ impl Cluster {
             }
             return;
         }
+        // A copy has to be old to be worth anything.
+        if self.replicas[replica].copy.is_some() && self.random.chance(800) {
+            return;
+        }
         let mut copy = self.replicas[replica].disk.clone();
         // Of what runs, a copy shows what a power cut would leave.
         copy.forget_dropped(&mut self.random);
