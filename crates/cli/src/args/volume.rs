@@ -130,6 +130,9 @@ pub struct CreateArgs {
     /// Let replicas of a mirror share a node, even a disk, if there is no other room (for trials)
     #[arg(long)]
     pub same_node: bool,
+    /// Promise more than directories have free: one that is full later fails its replica
+    #[arg(long)]
+    pub thin: bool,
     /// Show where the replicas would go, and create nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -131,22 +131,23 @@ impl Disk {
         self.write_metadata(means, key);
     }
 
-    /// Reads the pages of these bytes that are neither in memory nor on their way, and makes room for them.
+    /// Makes room for the pages of these bytes that are neither in memory nor on their way, and reads them,
+    /// if there is room: otherwise when the pages are written that are to go.
     fn load(&mut self, means: &mut Means<'_>, cover: &Range<u64>) {
-        let data = self.layout.on_disk(0);
         let Some(checksums) = &mut self.checksums else { return };
+        if let Some(writes) = checksums.make_room() {
+            let key = self.jobs.insert(own_job(means, Step::Flush, Checked::No));
+            self.write_checksums(means, key, writes, Checked::Evict);
+        }
+        let data = self.layout.on_disk(0);
+        let Some(checksums) = self.checksums.as_mut().filter(|c| c.has_room()) else { return };
         let runs: Vec<_> = checksums.take_unloaded(cover);
         let places: Vec<_> = runs.iter().map(|run| checksums.place(run.start) - data).collect();
-        let writes = checksums.make_room();
         for (run, offset) in runs.into_iter().zip(places) {
             let length = run.len() * PAGE_LENGTH;
             let job = own_job(means, Step::Read(0), Checked::Load(run));
             let key = self.jobs.insert(Job { offset, length: length as u64, ..job });
             self.submit(means, key, DiskAction::Read { offset, length: length as u32 });
-        }
-        if let Some(writes) = writes {
-            let key = self.jobs.insert(own_job(means, Step::Flush, Checked::No));
-            self.write_checksums(means, key, writes, Checked::Evict);
         }
     }
 

@@ -30,7 +30,8 @@ use crate::slot::Slot;
 
 /// Pages kept in memory: 8 MiB, the checksums of 8 GiB. More only while actions under way need them.
 const MOST_PAGES: usize = 2048;
-/// Pages that are let go of at once, and at most as many are written for that.
+/// Pages that are let go of at once, and as many are written for that. It begins while there is still
+/// room for so many, so that actions seldom wait for it.
 const EVICTED: usize = MOST_PAGES / 8;
 /// Pages that are read at once.
 const READ_AHEAD: u32 = 8;
@@ -92,6 +93,8 @@ pub(super) struct Checksums {
     pub(super) waiting: VecDeque<(Key, DiskAction<Slot>)>,
     /// Whether pages are being written: then none may go, and no other write of pages may begin.
     is_writing: bool,
+    /// Whether the last write of pages failed: then nobody waits for room.
+    has_failed: bool,
     /// Whether they are being carried to another area, and what was written meanwhile.
     carrying: Option<Carrying>,
 }
@@ -143,6 +146,7 @@ impl Checksums {
             clock: 0,
             waiting: VecDeque::new(),
             is_writing: false,
+            has_failed: false,
             carrying: None,
         }
     }
@@ -360,13 +364,14 @@ impl Checksums {
     /// Makes room for pages that are to be read: of those that were not used for longest the ones go that
     /// the disk holds as they are. Returns what has to be written for the others to go next time.
     pub(super) fn make_room(&mut self) -> Option<Writes> {
-        if self.is_writing || self.pages.len() + self.loading.len() <= MOST_PAGES {
+        let count = self.pages.len() + self.loading.len();
+        if self.is_writing || count <= MOST_PAGES - EVICTED {
             return None;
         }
         let unused = self.pages.iter().filter(|(_, page)| page.users == 0);
         let mut oldest: Vec<_> = unused.map(|(number, page)| (page.used, *number)).collect();
         oldest.sort_unstable();
-        oldest.truncate(EVICTED);
+        oldest.truncate(EVICTED.max(count.saturating_sub(MOST_PAGES)));
         let mut dirty: BTreeSet<u32> = oldest.into_iter().map(|(_, number)| number).collect();
         let pages = &mut self.pages;
         dirty.retain(|number| {
@@ -379,9 +384,17 @@ impl Checksums {
         (!dirty.is_empty()).then(|| self.page_writes(&dirty))
     }
 
+    /// Whether pages may be read now: not while as many as may be are in memory, and some of them will go
+    /// once they are written. If nothing can go, or no page can be written, actions do not wait for that.
+    pub(super) fn has_room(&self) -> bool {
+        let count = self.pages.len() + self.loading.len();
+        count + READ_AHEAD as usize <= MOST_PAGES || !self.is_writing || self.has_failed
+    }
+
     /// A write of pages has ended.
     pub(super) fn pages_written(&mut self, succeeded: bool) {
         self.is_writing = false;
+        self.has_failed = !succeeded;
         if !succeeded {
             // What their places hold is not known.
             self.pages.values_mut().for_each(|page| page.is_dirty = true);

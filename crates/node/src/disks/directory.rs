@@ -140,7 +140,7 @@ pub(super) fn check_room(entry: &Entry, new: &NewReplica, what: &str) -> Result<
         format!(
             "it takes {length} bytes and {free} are free (what sparse replicas were promised is not)"
         ),
-        "Choose another disk or a smaller size, or promise more than there is (thin)",
+        "Choose another disk or a smaller size, or promise more than there is (--thin)",
     ))
 }
 

@@ -104,7 +104,7 @@ fn check_room(
             let why =
                 format!("{place} has {} bytes free and {} are needed", disk.free, needed * count);
             let advice =
-                "Choose another disk or a smaller size, or promise more than there is (thin)";
+                "Choose another disk or a smaller size, or promise more than there is (--thin)";
             return Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, advice));
         }
         if disk.kind == DiskKind::Device && (count > 1 || !disk.replicas.is_empty()) {

@@ -144,23 +144,62 @@ fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
     for n in 0..MOST_PAGES as u64 * 2 {
         let range = n * page..n * page + B;
         if !checksums.pin(&range) {
-            for run in checksums.take_unloaded(&range) {
-                checksums.loaded(run, None);
-            }
             if let Some(writes) = checksums.make_room() {
                 carry_out(&file, &writes);
                 written += writes.count();
                 checksums.pages_written(true);
                 checksums.make_room();
             }
+            assert!(checksums.has_room());
+            for run in checksums.take_unloaded(&range) {
+                checksums.loaded(run, None);
+            }
             assert!(checksums.pin(&range));
         }
         checksums.record(range.start, [n as u32 + 1].into_iter());
         checksums.unpin(&range);
     }
-    assert!(checksums.pages.len() <= MOST_PAGES + READ_AHEAD as usize);
+    assert!(checksums.pages.len() <= MOST_PAGES);
     assert!((1..64).contains(&written), "{written} writes of many pages");
     assert_eq!(on_disk(&file, 0), 1);
+}
+
+/// Touches pages until there is no room for more, none of which is written; returns what is to be.
+fn full() -> (Checksums, Option<Writes>) {
+    let area = Area { length: 64 << 30, ..AREA };
+    let mut checksums = Checksums::new(area, Recovered::default());
+    let mut writes = None;
+    for n in 0..2 * MOST_PAGES as u64 {
+        let range = n * CHECKSUMS_PER_PAGE as u64 * B..n * CHECKSUMS_PER_PAGE as u64 * B + B;
+        writes = writes.or(checksums.make_room());
+        if !checksums.has_room() {
+            break;
+        }
+        for run in checksums.take_unloaded(&range) {
+            checksums.loaded(run, None);
+        }
+        assert!(checksums.pin(&range));
+        checksums.record(range.start, [7].into_iter());
+        checksums.unpin(&range);
+    }
+    (checksums, writes)
+}
+
+#[test]
+fn while_pages_are_written_no_more_are_read_than_there_is_room_for() {
+    let (mut checksums, writes) = full();
+    assert!(writes.is_some() && checksums.pages.len() <= MOST_PAGES, "{}", checksums.pages.len());
+    checksums.pages_written(true);
+    checksums.make_room();
+    assert!(checksums.has_room(), "what was written has gone");
+}
+
+#[test]
+fn nobody_waits_for_a_disk_that_takes_no_pages() {
+    let (mut checksums, writes) = full();
+    assert!(writes.is_some());
+    checksums.pages_written(false);
+    assert!(checksums.make_room().is_some() && checksums.has_room());
 }
 
 #[test]
