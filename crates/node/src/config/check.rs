@@ -136,7 +136,7 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("peer.most_unproved", config.peer.most_unproved as u64, 1, 4096)?;
     within("coordinator.expiry_seconds", config.coordinator.expiry_seconds, 3, 3600)?;
     within("nbd.most_clients", config.nbd.most_clients as u64, 1, 4096)?;
-    within("data.workers", config.workers() as u64, 1, 256)?;
+    within("data.workers", config.workers() as u64, 1, 64)?;
     within("data.memory_per_volume", config.data.memory_per_volume.0, 8 << 20, 1 << 40)?;
     within("data.longest_poll_us", config.data.longest_poll_us, 0, 1_000)?;
     within("data.memory_per_worker", config.data.memory_per_worker.0, 16 << 20, 1 << 40)?;

@@ -4,24 +4,28 @@
 //! seconds since 1970-01-01 UTC; a field that is `null` or absent is not known or does not apply.
 
 mod assemble;
+mod attach;
 mod care;
 mod change;
+mod create;
 mod disk;
 mod examine;
 mod node;
 mod reservation;
-mod volume;
+mod status;
 
 pub use assemble::*;
+pub use attach::*;
 pub use care::*;
 pub use change::*;
+pub use create::*;
 pub use disk::*;
 pub use examine::*;
 pub use node::*;
 pub use reservation::*;
 use serde::{Deserialize, Serialize};
+pub use status::*;
 use utoipa::ToSchema;
-pub use volume::*;
 
 /// The version of the API's JSON.
 pub const VERSION: u32 = 1;

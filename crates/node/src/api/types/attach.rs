@@ -1,0 +1,107 @@
+//! Volumes: how a node begins and ends to use one, and how it is served.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{NodeRef, VolumeStatus};
+
+/// How a volume becomes usable on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttachHow {
+    /// A block device if this machine can make one, else an NBD socket.
+    #[default]
+    Auto,
+    /// A block device; an error if this machine can not make one.
+    Device,
+    /// An NBD export on a unix socket.
+    Nbd,
+    /// Nothing: the primary runs; exports are made later.
+    None,
+}
+
+/// Begins to use a volume on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AttachRequest {
+    /// The node, by name or identity; `null`: this one.
+    pub node: Option<String>,
+    /// How.
+    pub how: AttachHow,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
+/// Answer to an attach.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AttachAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// The block device on that node.
+    pub device: Option<String>,
+    /// How the device is made: `ublk` or `fuse-loop`.
+    pub device_kind: Option<String>,
+    /// The NBD export, if one was made.
+    pub export: Option<Export>,
+    /// The volume's status after it.
+    pub volume: VolumeStatus,
+}
+
+/// Ends the use of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DetachRequest {
+    /// The node, by name or identity; `null`: where it is attached, if that is one node.
+    pub node: Option<String>,
+}
+
+/// Answer to a detach.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct DetachAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// Whether every replica answered to the end. If not, the next attach resynchronises.
+    pub clean: bool,
+    /// What was done, in a sentence.
+    pub message: String,
+}
+
+/// Serves an attached volume by NBD, on the node where it is attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExportNbdRequest {
+    /// On the node's TCP address for NBD as well as on a unix socket.
+    pub tcp: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
+/// Answer to an export.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ExportAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// The export.
+    pub export: Export,
+}
+
+/// How a volume is served to clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Export {
+    /// `nbd`.
+    pub kind: String,
+    /// The node that serves it.
+    pub node: NodeRef,
+    /// The unix socket on that node.
+    pub socket: Option<String>,
+    /// The TCP addresses.
+    pub tcp: Vec<String>,
+    /// Whether TLS is required on TCP.
+    pub tls: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Ready to use: an NBD URI each.
+    pub uris: Vec<String>,
+    /// Clients connected at present.
+    pub clients: usize,
+}
