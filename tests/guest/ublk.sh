@@ -42,6 +42,7 @@ queue=/sys/block/ublkb0/queue
 [ "$(cat $queue/logical_block_size)" = 512 ] || fail "block size"
 [ "$(cat $queue/write_cache)" = "write back" ] || fail "no volatile cache"
 [ "$(cat $queue/fua)" = 1 ] || fail "no FUA"
+grep -q '\[none\]' $queue/scheduler || fail "scheduler: $(cat $queue/scheduler)"
 
 step "discard, zero, odd blocks"
 dd if=/dev/urandom of=/tmp/random bs=512 count=77 status=none

@@ -15,6 +15,15 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// The earlier one of two moments that may not come.
+    #[must_use]
+    pub fn earliest(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            _ => one.or(other),
+        }
+    }
+
     /// The last moment not after this one that is a multiple of `step` on the clock.
     #[must_use]
     pub fn earlier_multiple_of(self, step: Duration) -> Self {

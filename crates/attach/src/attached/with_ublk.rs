@@ -32,6 +32,7 @@ pub fn attach(
     let published = started.and_then(|()| {
         let waited = control::wait_for_block_device(number);
         waited.map_err(AttachError::system(format!("{} does not appear", device.display())))?;
+        control::leave_order_to_the_disks(number);
         publish(place, &mut record, &device)
     });
     if published.is_err() {

@@ -110,6 +110,10 @@ impl<P: Payload> Primary<P> {
     }
 
     fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
+        // Nearly always there is nothing to check, and this is asked after every event.
+        if self.bad_ranges.is_empty() && !self.verifies() {
+            return;
+        }
         if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
             return;
         }

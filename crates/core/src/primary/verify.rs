@@ -187,6 +187,10 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    pub(super) fn verifies(&self) -> bool {
+        self.verify.as_ref().is_some_and(Verify::is_running)
+    }
+
     pub(super) fn verify_repairs(&self) -> bool {
         self.verify.as_ref().is_some_and(|verify| verify.status.repairs)
     }

@@ -65,8 +65,8 @@ impl IntentWork {
     pub fn next_wakeup(&self) -> Option<Instant> {
         let ask_again =
             self.asked_at.filter(|_| !self.waiting.is_empty()).map(|at| at + ASK_PERIOD);
-        let save_again = [self.save_again_at, self.save_missing_again_at];
-        [self.look_at, ask_again].into_iter().chain(save_again).flatten().min()
+        let save_again = Instant::earliest(self.save_again_at, self.save_missing_again_at);
+        Instant::earliest(Instant::earliest(self.look_at, ask_again), save_again)
     }
 }
 

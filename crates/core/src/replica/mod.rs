@@ -48,6 +48,8 @@ pub struct Replica<P> {
     /// The adopted view: the one in the superblocks.
     view: View,
     sessions: BTreeMap<LinkId, Session>,
+    /// Whether one of them may be waiting.
+    may_wait: bool,
     /// When each primary was last answered in its generation: the permission it may still hold.
     confirmations: BTreeMap<PrimaryId, Confirmation>,
     locks: RangeLock,
@@ -118,6 +120,7 @@ impl<P: Payload> Replica<P> {
             config,
             view,
             sessions: BTreeMap::new(),
+            may_wait: false,
             confirmations,
             locks: RangeLock::default(),
             operations: BTreeMap::new(),
@@ -172,7 +175,7 @@ impl<P: Payload> Replica<P> {
             None if self.is_unsaved() => None,
             None => self.rebuild.as_ref().and_then(Rebuild::next_wakeup),
         };
-        [change, self.intent_work.next_wakeup()].into_iter().flatten().min()
+        Instant::earliest(change, self.intent_work.next_wakeup())
     }
 
     /// Whether this byte is in a block that a rebuild of the whole replica is still to copy, so that what is

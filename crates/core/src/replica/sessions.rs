@@ -72,13 +72,15 @@ impl<P: Payload> Replica<P> {
             None => {}
         }
         self.sessions.insert(link, Session::Waiting(asked));
+        self.may_wait = true;
         self.answer_waiting_sessions(cx);
     }
 
     /// Answers sessions whose opener has no work of an older session left. A disk that does not end
     /// what it has begun is not offered to anybody.
     pub(super) fn answer_waiting_sessions(&mut self, cx: &mut Context<'_, P>) {
-        if self.intent_work.is_saving_any() || self.is_saving_view() {
+        // Nearly always nobody waits, and this is asked after every operation.
+        if !self.may_wait || self.intent_work.is_saving_any() || self.is_saving_view() {
             return;
         }
         let sessions = self.sessions.iter();
@@ -92,6 +94,7 @@ impl<P: Payload> Replica<P> {
             }
             self.answer_session(cx, link, asked);
         }
+        self.may_wait = self.sessions.values().any(|it| matches!(it, Session::Waiting(_)));
     }
 
     fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
