@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use evenkeel_core::message::ReplicaReport;
 use evenkeel_core::message::SlotBits;
-use evenkeel_core::primary::{CoordinatorAnswer, PrimaryConfig};
+use evenkeel_core::primary::{Command, CoordinatorAnswer, PrimaryConfig};
 use evenkeel_core::*;
 
 #[derive(Debug, Clone)]
@@ -76,6 +76,8 @@ struct Bench {
     primary: Primary<Data>,
     newest: View,
     now: Instant,
+    /// Whether replicas answer when they are to adopt a view.
+    adopts: bool,
 }
 
 impl Bench {
@@ -87,13 +89,18 @@ impl Bench {
 
     fn serving_in(newest: View) -> Self {
         let config = PrimaryConfig { id: ME, volume: VolumeId(1), settings: Settings::default() };
-        let mut bench = Self { primary: Primary::new(config, Instant(0)), newest, now: Instant(0) };
+        let primary = Primary::new(config, Instant(0));
+        let mut bench = Self { primary, newest, now: Instant(0), adopts: true };
         bench.step(PrimaryEvent::Start);
         for _ in 0..40 {
-            bench.now = bench.primary.next_wakeup().expect("it goes on");
-            bench.step(PrimaryEvent::Tick);
+            bench.tick();
         }
         bench
+    }
+
+    fn tick(&mut self) -> Vec<PrimaryEffect<Data>> {
+        self.now = self.primary.next_wakeup().expect("it goes on");
+        self.step(PrimaryEvent::Tick)
     }
 
     /// Replicas are reached over the links with their numbers. Returns what clients and replicas are told.
@@ -150,7 +157,9 @@ impl Bench {
                 };
                 Message::SessionOpened { session, report }
             }
-            Message::Adopt { ref view } => Message::Adopted { generation: view.generation },
+            Message::Adopt { ref view } if self.adopts => {
+                Message::Adopted { generation: view.generation }
+            }
             Message::Ping { generation, number } => {
                 Message::Pong { generation, number, slots: SlotBits::default() }
             }
@@ -252,4 +261,36 @@ fn a_read_goes_to_the_replica_that_has_the_fewest_to_answer() {
     }
     // The other one answers nothing: it is asked once, and not again.
     assert_eq!(asked.iter().filter(|replica| **replica == STALE).count(), 1, "{asked:?}");
+}
+
+#[test]
+fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
+    let mut bench = Bench::serving();
+    let (expected, payload) = (Data(512), Data(512));
+    let compare = Operation::CompareAndWrite { offset: 0, expected, payload, durable: false };
+    let sent = bench.request(compare);
+    let [Message::Read { id, .. }] = sent[..] else { panic!("{sent:?}") };
+
+    // What there is has been read, but nothing may be sent until the next view is adopted.
+    bench.adopts = false;
+    bench.step(PrimaryEvent::Command { id: CommandId(1), command: Command::Fail(STALE) });
+    let (link, message) = (LinkId(SOURCE.0 as u64), Message::Data { id });
+    let sent = said(&bench.step(PrimaryEvent::Message { link, message, payload: Some(Data(512)) }));
+    assert!(!sent.iter().any(|message| matches!(message, Message::Write { .. })), "{sent:?}");
+    let has_failed = |effects: Vec<PrimaryEffect<Data>>| {
+        let failed = |effect: &_| {
+            matches!(effect, PrimaryEffect::Reply { result: Err(RequestError::NoData), .. })
+        };
+        effects.iter().any(failed)
+    };
+    assert!((0..10_000).any(|_| has_failed(bench.tick())));
+
+    bench.adopts = true;
+    let write = || Operation::Write { offset: 0, payload: Data(512), durable: false };
+    let is_sent = |message: &Message| matches!(message, Message::Write { .. });
+    let written = (0..100).any(|_| {
+        bench.tick();
+        bench.request(write()).iter().any(is_sent)
+    });
+    assert!(written, "its range stays locked");
 }

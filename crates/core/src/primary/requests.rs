@@ -308,11 +308,11 @@ impl<P: Payload> Primary<P> {
             request.comparison = None;
             request.error = Some(error);
             cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
-            if never_sent {
-                self.forget_if_over(number);
-            } else {
+            if !never_sent {
                 self.forget_reads_of(number);
             }
+            // Also what has read and waits to compare: nothing of it is under way.
+            self.forget_if_over(number);
         }
         let is_wanted = |number: &u64| {
             self.requests.contains_key(number) || self.claims.is_honoured_by(*number)
