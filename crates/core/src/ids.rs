@@ -111,6 +111,12 @@ macro_rules! number {
             }
         }
 
+        impl From<$name> for u64 {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
         impl $name {
             /// The number after this one.
             #[must_use]

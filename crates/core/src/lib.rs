@@ -15,7 +15,7 @@
 //! - [`message`]: what primaries and replicas tell each other.
 //! - [`primary`]: requests in, messages out; acknowledgement, view changes, the read lease.
 //! - [`replica`]: messages in, disk actions out; adoption, fencing, flushes, the rebuild.
-//! - [`stripe`], [`range_lock`], [`policy`]: the small pure parts that both use.
+//! - [`stripe`], [`range_lock`], [`policy`], `rising_map`: the small pure parts that both use.
 
 pub mod assembly;
 pub mod block_set;
@@ -29,6 +29,7 @@ pub mod policy;
 pub mod primary;
 pub mod range_lock;
 pub mod replica;
+mod rising_map;
 pub mod settings;
 pub mod stripe;
 pub mod time;

@@ -53,6 +53,7 @@ use crate::message::Message;
 use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::range_lock::RangeLock;
+use crate::rising_map::RisingMap;
 use crate::time::Instant;
 use crate::view::View;
 use core::time::Duration;
@@ -92,7 +93,7 @@ pub struct Primary<P> {
     fence_notices: Vec<(LinkId, Generation)>,
     /// Requests that came before any may be served.
     early: Vec<Asked<P>>,
-    requests: BTreeMap<RequestNumber, Request<P>>,
+    requests: RisingMap<RequestNumber, Request<P>>,
     /// When a client last asked for anything.
     requested_at: Option<Instant>,
     /// Requests that have their lock and are not sent yet.
@@ -104,7 +105,7 @@ pub struct Primary<P> {
     /// Changes of reservations that are made, and their claims to the whole volume: when one is granted,
     /// nothing is under way that was permitted before.
     clearing: Vec<Clearing>,
-    parts: BTreeMap<Sequence, Part<P>>,
+    parts: RisingMap<Sequence, Part<P>>,
     /// Reads and maps for which no replica could be chosen yet.
     unplaced: VecDeque<Sequence>,
     /// Parts whose answer waits until the lease is confirmed.
@@ -183,14 +184,14 @@ impl<P: Payload> Primary<P> {
             coordinator_silent_since: None,
             fence_notices: Vec::new(),
             early: Vec::new(),
-            requests: BTreeMap::new(),
+            requests: RisingMap::default(),
             requested_at: None,
             ready: VecDeque::new(),
             locks: RangeLock::default(),
             claims: Claims::default(),
             joining: None,
             clearing: Vec::new(),
-            parts: BTreeMap::new(),
+            parts: RisingMap::default(),
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
             drains: Vec::new(),

@@ -273,9 +273,12 @@ impl IntentLog {
         by: (PrimaryId, Sequence),
     ) -> Reservation {
         let regions = self.regions_of(blocks);
-        let new = regions.filter(|region| !self.regions.contains_key(region)).count();
-        if new > 0 && self.regions.len() + new > self.capacity() {
-            return Reservation::Full;
+        let room = self.capacity().saturating_sub(self.regions.len());
+        if regions.end - regions.start > room as u64 {
+            let new = regions.filter(|region| !self.regions.contains_key(region)).count();
+            if new > room {
+                return Reservation::Full;
+            }
         }
         self.reserve_beyond(now, blocks, by)
     }

@@ -37,6 +37,7 @@ use crate::lives::Lives;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::range_lock::{LockNumber, RangeLock};
+use crate::rising_map::RisingMap;
 use crate::settings::BLOCK;
 use crate::time::Instant;
 use crate::view::{ReplicaRecord, ReplicaState, View};
@@ -55,7 +56,7 @@ pub struct Replica<P> {
     locks: RangeLock,
     /// Operations that hold or wait for a lock, by the lock's number, which is also the ticket of
     /// their disk action.
-    operations: BTreeMap<LockNumber, DataOperation<P>>,
+    operations: RisingMap<LockNumber, DataOperation<P>>,
     flushes: FlushQueue,
     intents: IntentSlots,
     intent_work: IntentWork,
@@ -123,7 +124,7 @@ impl<P: Payload> Replica<P> {
             may_wait: false,
             confirmations,
             locks: RangeLock::default(),
-            operations: BTreeMap::new(),
+            operations: RisingMap::default(),
             flushes: FlushQueue::default(),
             intents,
             intent_work: IntentWork::default(),
