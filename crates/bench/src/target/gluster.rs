@@ -36,7 +36,8 @@ pub fn mounted(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     lab.scratch.note(Undo::Mount { point: point.clone() })?;
     lab.serve("gluster-mount", client)?;
     lab.interrupt.poll("GlusterFS is mounted", Duration::from_secs(30), || {
-        Ok(is_mounted(&point).then_some(()))
+        // Until its bricks answer, a mount refuses everything.
+        Ok((is_mounted(&point) && point.read_dir().is_ok()).then_some(()))
     })?;
     let reach = Reach::File(point.join("file"));
     lab.fill(&reach, lab.size, Some(&namespace))?;
