@@ -23,6 +23,13 @@ pub(crate) struct ReplicaHost {
     pub(crate) closing: Option<Answer<Result<(), EngineError>>>,
 }
 
+impl ReplicaHost {
+    /// Whether it is to be closed, and nothing is under way on its disk.
+    fn is_closed(&self) -> bool {
+        self.closing.is_some() && self.disk.is_idle()
+    }
+}
+
 impl Worker {
     pub(crate) fn step_replica(&mut self, key: Key, event: ReplicaEvent<Slot>) {
         // What came over a link that has been closed meanwhile is not heard any more.
@@ -74,6 +81,8 @@ impl Worker {
         if let Some(ended) = host.disk.completed(&mut means, job, completion) {
             self.disk_ended(key, ended);
         }
+        // The last operation may be one that nobody waits for.
+        self.close_if_idle(key);
     }
 
     fn disk_ended(&mut self, key: Key, ended: Ended) {
@@ -82,9 +91,7 @@ impl Worker {
             let (volume, replica) = (host.disk.volume(), host.disk.replica());
             self.tell(EngineEvent::DiskError { volume, replica, reason });
         }
-        if host.closing.is_some() {
-            return self.finish_close(key);
-        }
+        // Not heard any more by a replica that is being closed.
         let event = ReplicaEvent::Disk { ticket: ended.ticket, outcome: ended.outcome };
         self.work.push_back(Work::Replica(key, event));
     }
@@ -117,11 +124,12 @@ impl Worker {
         if let Some(volume) = self.volumes.get_mut(volume) {
             volume.connects.retain(|_, (caller, _)| *caller != Caller::Replica(id));
         }
-        self.finish_close(key);
+        self.close_if_idle(key);
     }
 
-    fn finish_close(&mut self, key: Key) {
-        if !self.replicas.get(key).is_some_and(|host| host.disk.is_idle()) {
+    /// Ends the closing of a replica when nothing is under way on its disk.
+    fn close_if_idle(&mut self, key: Key) {
+        if !self.replicas.get(key).is_some_and(ReplicaHost::is_closed) {
             return;
         }
         let Some(host) = self.replicas.remove(key) else { return };

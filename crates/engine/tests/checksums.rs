@@ -11,7 +11,8 @@ use common::client::{Answer, Request};
 use common::{Cluster, Shape, pattern};
 use evenkeel_core::Settings;
 use evenkeel_core::primary::{Command, VerifyState, VerifyStatus, WrongRange};
-use evenkeel_format::DATA_OFFSET;
+use evenkeel_core::settings::BLOCK;
+use evenkeel_format::{CHECKSUMS_PER_PAGE, DATA_OFFSET};
 
 const SIZE: usize = 8 << 20;
 
@@ -195,4 +196,26 @@ fn they_outlive_a_restart() {
     assert_eq!(client.read(0, 4096), pattern(1, 1 << 20)[..4096]);
     assert!(!matches!(client.call(Request::Read(8192, 4096)), Ok(Answer::Data(_))));
     cluster.detach();
+}
+
+/// More checksums are in use than are kept in memory: a read has pages written for others to have room,
+/// and does not wait for that. A close that comes meanwhile ends when they are written.
+#[test]
+fn a_replica_closes_while_pages_of_checksums_are_written() {
+    /// Bytes whose checksums are in one page.
+    const PAGE: u64 = CHECKSUMS_PER_PAGE as u64 * BLOCK as u64;
+    /// So many are in memory before some have to go.
+    const FULL: u64 = 1792;
+    let size = (FULL + 64) * PAGE;
+    let mut cluster = Cluster::start(Shape { size, chunk: 1 << 20, ..mirror(1) });
+    cluster.attach();
+    let client = cluster.client();
+    let write = |page: u64| client.begin(Request::Write(page * PAGE, pattern(1, 4096), false));
+    for answer in (0..FULL).map(write).collect::<Vec<_>>() {
+        answer.recv_timeout(Duration::from_secs(20)).expect("in time").expect("written");
+    }
+    let read = |page: u64| client.begin(Request::Read(page * PAGE, 4096));
+    let _under_way: Vec<_> = (FULL..FULL + 64).step_by(8).map(read).collect();
+    cluster.close_replica(0, 0, 0);
+    cluster.open_replica(0, 0, 0, 2).expect("opens again");
 }
