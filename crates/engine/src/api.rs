@@ -10,7 +10,7 @@ use evenkeel_core::message::RebuildProgress;
 use evenkeel_core::primary::{EndReason, Note, PrimaryStatus};
 use evenkeel_core::replica::{ReplicaConfig, ReplicaStatus};
 use evenkeel_core::{
-    BootId, CoordinatorCall, Incarnation, NodeId, ReplicaId, Settings, View, VolumeId,
+    BootId, CoordinatorCall, Incarnation, NodeId, PrimaryId, ReplicaId, Settings, View, VolumeId,
 };
 use evenkeel_format::{AllocationMap, Newest};
 
@@ -172,6 +172,8 @@ pub enum EngineEvent {
     Ended {
         /// The volume.
         volume: VolumeId,
+        /// Which: the next one may be there when this is read.
+        primary: PrimaryId,
         /// Why.
         reason: EndReason,
     },

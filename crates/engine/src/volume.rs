@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use evenkeel_core::primary::{Command, CommandError, EndReason, PrimaryConfig};
 use evenkeel_core::{
     CommandId, HostId, Instant, LinkId, NodeId, Operation, Payload, Primary, PrimaryEffect,
-    PrimaryEvent, ReplicaId, Reply, RequestError, RequestId, VolumeId,
+    PrimaryEvent, PrimaryId, ReplicaId, Reply, RequestError, RequestId, VolumeId,
 };
 
 use crate::api::{Caller, ConnectRequest, EngineEvent};
@@ -32,14 +32,14 @@ pub(crate) struct Volume {
     pub(crate) counters: VolumeCounters,
     requests: Slab<OpenRequest>,
     commands: HashMap<CommandId, Answer<Result<(), CommandError>>>,
-    /// Why the primary has ended, while front ends are closing.
-    ended: Option<EndReason>,
+    /// Which primary has ended and why, while front ends are closing.
+    ended: Option<(PrimaryId, EndReason)>,
 }
 
 /// A primary and its timer.
 pub(crate) struct PrimaryHost {
     pub(crate) core: Primary<Slot>,
-    pub(crate) node: NodeId,
+    pub(crate) id: PrimaryId,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -113,7 +113,7 @@ impl Worker {
     pub(crate) fn start_primary(&mut self, key: Key, config: PrimaryConfig) {
         let Some(volume) = self.volumes.get_mut(key) else { return };
         let core = Primary::new(config, self.now);
-        volume.primary = Some(PrimaryHost { core, node: config.id.node, armed: None });
+        volume.primary = Some(PrimaryHost { core, id: config.id, armed: None });
         volume.counters = VolumeCounters::default();
         self.work.push_back(Work::Primary(key, PrimaryEvent::Start));
     }
@@ -201,7 +201,7 @@ impl Worker {
             let event = evenkeel_core::ReplicaEvent::LinkOpened { link: theirs };
             self.work.push_back(Work::Replica(local, event));
             self.work.push_back(Work::Primary(key, PrimaryEvent::LinkUp { replica, link: ours }));
-        } else if volume.primary.as_ref().is_some_and(|primary| primary.node == node) {
+        } else if volume.primary.as_ref().is_some_and(|primary| primary.id.node == node) {
             let event = PrimaryEvent::LinkDown { replica, link: None };
             self.work.push_back(Work::Primary(key, event));
         } else {
@@ -238,7 +238,7 @@ impl Worker {
         let began = self.now;
         let request = OpenRequest { frontend, token, room, kind, bytes, began };
         let request = RequestId(volume.requests.insert(request).number());
-        let node = volume.primary.as_ref().map_or(NodeId(0), |primary| primary.node);
+        let node = volume.primary.as_ref().map_or(NodeId(0), |primary| primary.id.node);
         let host = host.unwrap_or(HostId(node.0));
         let event = PrimaryEvent::Request { request, host, operation };
         self.work.push_back(Work::Primary(key, event));
@@ -261,9 +261,9 @@ impl Worker {
     fn primary_ended(&mut self, key: Key, reason: EndReason) {
         self.close_links_of_primary(key);
         let Some(volume) = self.volumes.get_mut(key) else { return };
-        volume.primary = None;
+        let primary = volume.primary.take().map(|primary| primary.id);
         volume.connects.retain(|_, (caller, _)| *caller != Caller::Primary);
-        volume.ended = Some(reason);
+        volume.ended = primary.map(|primary| (primary, reason));
         for answer in std::mem::take(&mut volume.commands).into_values() {
             answer(Err(CommandError::Ended));
         }
@@ -281,9 +281,9 @@ impl Worker {
             return;
         }
         let id = volume.id;
-        if let Some(reason) = volume.ended.take() {
+        if let Some((primary, reason)) = volume.ended.take() {
             self.forget_unused_volume(key);
-            self.tell(EngineEvent::Ended { volume: id, reason });
+            self.tell(EngineEvent::Ended { volume: id, primary, reason });
         }
     }
 

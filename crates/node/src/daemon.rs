@@ -23,11 +23,15 @@ use crate::node::Node;
 use crate::peer::listener::PeerListener;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
+use crate::tasks::Tasks;
 use crate::volumes::{Volumes, attach, status, sweep};
 use crate::{http, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
 const END: Duration = Duration::from_secs(75);
+/// How long changes that are under way may take at the end. What is cut off then is repaired as after
+/// a crash.
+const CHANGES: Duration = Duration::from_secs(10);
 
 /// Why the daemon does not start. The text says what, why and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +140,13 @@ impl Daemon {
     /// Detaches what can be, and ends. What is mounted or open is left and said.
     pub async fn stop(self) {
         systemd::stopping();
-        if tokio::time::timeout(END, attach::detach_all(&self.node)).await.is_err() {
+        let end = async {
+            if !self.node.tasks.finish(CHANGES).await {
+                tracing::warn!("changes that were asked for have not ended yet");
+            }
+            attach::detach_all(&self.node).await;
+        };
+        if tokio::time::timeout(END, end).await.is_err() {
             tracing::warn!(
                 "some volumes did not detach in time; they are made equal at the next attach"
             );
@@ -213,6 +223,7 @@ async fn assemble(
         peers,
         credentials,
         data,
+        tasks: Tasks::default(),
         volumes: Volumes::default(),
         nbd,
         started: unix_seconds(),

@@ -186,7 +186,9 @@ pub async fn serve(node: Arc<Node>, mut events: Events) {
     while let Some(event) = events.recv().await {
         match event {
             EngineEvent::Note { volume, note } => node.volumes.note(&node, volume, note),
-            EngineEvent::Ended { volume, reason } => node.volumes.ended(&node, volume, reason),
+            EngineEvent::Ended { volume, primary, reason } => {
+                node.volumes.ended(&node, volume, primary, reason);
+            }
             EngineEvent::FrontendEnded { volume, frontend, reason } => {
                 node.volumes.frontend_ended(volume, frontend, &reason);
             }

@@ -11,7 +11,7 @@
 //! - [`disks`], [`state`], [`identity`]: what a node keeps.
 //! - [`examine`]: what a replica's disk says, read without a node.
 //! - [`coordinator`], [`membership`], [`peer`], [`cluster`]: other nodes.
-//! - [`volumes`], [`nbd`], [`engine_glue`]: what it does.
+//! - [`volumes`], [`nbd`], [`engine_glue`]: what it does; [`tasks`]: that it does it to the end.
 
 pub mod api;
 pub mod cluster;
@@ -32,6 +32,7 @@ pub mod node;
 pub mod peer;
 pub mod state;
 mod systemd;
+pub mod tasks;
 pub mod volumes;
 
 pub use config::{Config, ConfigError};

@@ -14,6 +14,7 @@ use crate::identity::Identity;
 use crate::nbd::NbdServer;
 use crate::peer::{Credentials, Peers};
 use crate::state::StateDirectory;
+use crate::tasks::Tasks;
 use crate::volumes::Volumes;
 
 /// A running daemon.
@@ -36,6 +37,8 @@ pub struct Node {
     pub credentials: Credentials,
     /// The data path.
     pub data: DataPath,
+    /// Changes that were asked for and are under way.
+    pub tasks: Tasks,
     /// Volumes attached here.
     pub volumes: Volumes,
     /// NBD for clients.

@@ -51,6 +51,8 @@ pub enum Phase {
     Starting,
     /// It serves, or has served and waits.
     Serving,
+    /// It was told to end.
+    Ending,
     /// It is over.
     Ended(EndReason),
 }
@@ -284,8 +286,17 @@ impl Volumes {
         lock(&self.attached).insert(attached.id, attached);
     }
 
-    fn remove(&self, volume: VolumeId) {
-        lock(&self.attached).remove(&volume);
+    /// Whether this is the volume's attachment still: whoever waited for another change asks first.
+    fn holds(&self, attached: &Attached) -> bool {
+        lock(&self.attached).get(&attached.id).is_some_and(|held| held.primary == attached.primary)
+    }
+
+    /// Takes an attachment out, unless another one has taken its place.
+    fn remove(&self, attached: &Attached) {
+        let mut held = lock(&self.attached);
+        if held.get(&attached.id).is_some_and(|held| held.primary == attached.primary) {
+            held.remove(&attached.id);
+        }
     }
 
     /// Remembers which volumes are attached, so that the next daemon attaches them again.
@@ -356,16 +367,23 @@ impl Volumes {
 
     /// The primary has ended: for whoever waits for it, and if nobody does, to take away what
     /// served it.
-    pub fn ended(&self, node: &Arc<Node>, volume: VolumeId, reason: EndReason) {
-        let Some(attached) = self.get(volume) else { return };
+    pub fn ended(&self, node: &Arc<Node>, volume: VolumeId, primary: PrimaryId, reason: EndReason) {
+        let Some(attached) = self.get(volume).filter(|held| held.primary == primary) else {
+            return;
+        };
         let message = attach::why_ended(node, &attached, reason);
         tracing::info!(volume = attached.name(), "{message}");
         attached.event(message.clone());
         let before = attached.phase.send_replace(Phase::Ended(reason));
-        let asked_for = matches!(reason, EndReason::Detached | EndReason::DetachedUnclean);
-        if before == Phase::Serving && !asked_for {
+        if matches!(before, Phase::Serving | Phase::Ending) {
+            if !matches!(reason, EndReason::Detached | EndReason::DetachedUnclean) {
+                node.warn(format!(
+                    "volume {} is not attached here any more: {message}",
+                    attached.name()
+                ));
+            }
             let node = node.clone();
-            tokio::spawn(async move { attach::take_away(&node, &attached, &message).await });
+            tokio::spawn(async move { attach::take_away(&node, &attached).await });
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -30,7 +30,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API for users.
 pub fn router(node: &Arc<Node>) -> Router {
-    paths()
+    serve_to_the_end(paths(), node)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
         .layer(axum::middleware::from_fn(whole_body))
@@ -39,14 +39,17 @@ pub fn router(node: &Arc<Node>) -> Router {
 
 /// The API for other nodes: that for users, and the paths that only nodes need.
 pub fn control_router(node: &Arc<Node>) -> Router {
-    paths()
-        .route(remote::PATH, post(handlers::peer::coordinator))
+    let paths = paths()
         .route(handlers::peer::REPLICAS, post(handlers::peer::create_replica))
         .route(handlers::peer::FOUND, get(handlers::peer::found))
         .route(handlers::peer::SWEEP, post(handlers::peer::sweep))
-        .route(handlers::peer::READ, post(handlers::peer::read))
         .route(handlers::peer::MAKE_ROOM, post(handlers::peer::make_room))
-        .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
+        .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica));
+    // A question changes nothing, and what the coordinator is asked is one transaction. Other nodes
+    // need both until this one has ended.
+    serve_to_the_end(paths, node)
+        .route(remote::PATH, post(handlers::peer::coordinator))
+        .route(handlers::peer::READ, post(handlers::peer::read))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
         .layer(axum::middleware::from_fn(whole_body))
@@ -82,6 +85,19 @@ fn paths() -> Router<Arc<Node>> {
         )
         .route(routes::REPLICAS, post(handlers::volume::add_replica))
         .route(routes::REPLICA, post(handlers::volume::replica))
+}
+
+/// Whatever may change something on these paths is carried out by a task of its own, to its end.
+fn serve_to_the_end(paths: Router<Arc<Node>>, node: &Arc<Node>) -> Router<Arc<Node>> {
+    paths.layer(axum::middleware::from_fn_with_state(node.clone(), to_the_end))
+}
+
+async fn to_the_end(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let answer = node.tasks.carry_out(next.run(request)).await;
+    answer.unwrap_or_else(IntoResponse::into_response)
 }
 
 /// Takes the whole body of a request before anything is answered. A connection that is closed on

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_attach::{AttachError, Filesystems, Options, Place};
 use evenkeel_core::primary::{Command, EndReason, PrimaryConfig};
-use evenkeel_core::{Incarnation, NoDataPolicy, PrimaryId};
+use evenkeel_core::{Incarnation, NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
@@ -50,7 +50,7 @@ pub async fn attach(
         None => find(node, &what, volume).await?.view.volume,
     };
     let _changing = node.volumes.change(id).await;
-    let attached = match node.volumes.by_name(volume) {
+    let attached = match alive(node, id, &what).await? {
         Some(attached) if adds_nothing(&attached, request.how) => {
             let why = format!("it is attached on node {} already", node.identity.name);
             let advice = "Use it, or detach it first; see `evenkeel volume status`";
@@ -60,6 +60,7 @@ pub async fn attach(
         None => start(node, &what, volume).await?,
     };
     show(node, &attached, &request, &what).await?;
+    refuse_ended(node, &attached, &what).await?;
     node.volumes.save(node);
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
     let device = attached.device();
@@ -70,6 +71,39 @@ pub async fn attach(
         export: volume.exports.first().cloned(),
         volume,
     })
+}
+
+/// The volume's attachment here, if its primary lives. What is left of one that has ended is taken
+/// away, and one that is ending is awaited. Whoever calls this holds [`super::Volumes::change`].
+async fn alive(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    what: &str,
+) -> Result<Option<Arc<Attached>>, ApiError> {
+    let Some(attached) = node.volumes.get(volume) else { return Ok(None) };
+    let is_over = |phase| matches!(phase, Phase::Ended(_));
+    if attached.phase() == Phase::Ending && reach(&attached, is_over, END).await.is_none() {
+        let why = "it is being detached here, and has not ended yet";
+        let advice = "Try again; see `evenkeel volume status`";
+        return Err(ApiError::new(ErrorCode::TimedOut, what, why, advice));
+    }
+    if is_over(attached.phase()) {
+        dismantle(node, &attached).await;
+        return Ok(None);
+    }
+    Ok(Some(attached))
+}
+
+/// A primary may end while its volume is shown: then nothing is.
+async fn refuse_ended(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<(), ApiError> {
+    let Phase::Ended(reason) = attached.phase() else { return Ok(()) };
+    dismantle(node, attached).await;
+    let (code, advice) = words::attach_failed(reason);
+    Err(ApiError::new(code, what, why_ended(node, attached, reason), advice))
 }
 
 fn refuse_read_only_device(request: &AttachRequest, what: &str) -> Result<(), ApiError> {
@@ -119,14 +153,14 @@ async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attache
     };
     let config = PrimaryConfig { id: primary, volume: id, settings };
     if let Err(error) = node.data.attach(config).await {
-        node.volumes.remove(id);
+        node.volumes.remove(&attached);
         let advice = "See the node's log";
         return Err(ApiError::new(ErrorCode::System, what, error.to_string(), advice));
     }
     match reach(&attached, |phase| phase != Phase::Starting, START).await {
         Some(Phase::Serving) => Ok(attached),
         Some(Phase::Ended(reason)) => {
-            node.volumes.remove(id);
+            node.volumes.remove(&attached);
             let (code, advice) = words::attach_failed(reason);
             Err(ApiError::new(code, what, why_ended(node, &attached, reason), advice))
         }
@@ -160,7 +194,7 @@ async fn give_up(node: &Arc<Node>, attached: &Attached) {
     let detach = node.data.command(attached.id, Command::Detach);
     // Whatever comes of it, the volume is not attached for anyone who asks here.
     let _ = tokio::time::timeout(Duration::from_secs(5), detach).await;
-    node.volumes.remove(attached.id);
+    node.volumes.remove(attached);
 }
 
 async fn reach(
@@ -390,19 +424,11 @@ async fn detach_here(
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
     let _changing = node.volumes.change(attached.id).await;
-    if attached.device().is_some() {
-        let (name, what) = (attached.name().to_owned(), what.to_owned());
-        let detached =
-            node.blocking(move |node| match evenkeel_attach::detach(&place(node), &name) {
-                Ok(()) | Err(AttachError::NotAttached(_)) => Ok(()),
-                Err(e) => Err(device_error(&what, &e)),
-            });
-        detached.await?;
-        *lock(&attached.device) = None;
-    }
-    export::stop(node, attached).await;
-    let reason = end(node, attached).await;
-    node.volumes.save(node);
+    let reason = match (node.volumes.holds(attached), attached.phase()) {
+        (false, Phase::Ended(reason)) => Some(reason),
+        (false, _) => return Err(moved(what)),
+        (true, _) => withdraw(node, attached, what).await?,
+    };
     match reason {
         Some(reason) => Ok(DetachAnswer {
             version: VERSION,
@@ -418,14 +444,43 @@ async fn detach_here(
     }
 }
 
+/// Takes the device and the export away, and ends the primary. `None`: it has not ended in time.
+async fn withdraw(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<Option<EndReason>, ApiError> {
+    if attached.device().is_some() {
+        let (name, what) = (attached.name().to_owned(), what.to_owned());
+        let detached =
+            node.blocking(move |node| match evenkeel_attach::detach(&place(node), &name) {
+                Ok(()) | Err(AttachError::NotAttached(_)) => Ok(()),
+                Err(e) => Err(device_error(&what, &e)),
+            });
+        detached.await?;
+        *lock(&attached.device) = None;
+    }
+    export::stop(node, attached).await;
+    let reason = end(node, attached).await;
+    node.volumes.save(node);
+    Ok(reason)
+}
+
 /// Tells the primary to end and waits for it.
 async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
+    attached.phase.send_if_modified(|phase| {
+        let serves = *phase == Phase::Serving;
+        if serves {
+            *phase = Phase::Ending;
+        }
+        serves
+    });
     let (data, id) = (node.data.clone(), attached.id);
     let command = tokio::spawn(async move { data.command(id, Command::Detach).await });
     let ended = reach(attached, |phase| matches!(phase, Phase::Ended(_)), END).await;
     match ended {
         Some(Phase::Ended(reason)) => {
-            node.volumes.remove(attached.id);
+            node.volumes.remove(attached);
             Some(reason)
         }
         _ => {
@@ -435,10 +490,16 @@ async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
     }
 }
 
-/// After a primary that ended by itself: its clients and its device are of no more use.
-pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>, why: &str) {
+/// After a primary that has ended, unless whoever told it to has seen to that.
+pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>) {
     let _changing = node.volumes.change(attached.id).await;
-    node.warn(format!("volume {} is not attached here any more: {why}", attached.name()));
+    if node.volumes.holds(attached) {
+        dismantle(node, attached).await;
+    }
+}
+
+/// The primary has ended: its clients and its device are of no more use.
+async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
     node.nbd.unexport(attached.name());
     if attached.device().is_some() {
         let name = attached.name().to_owned();
@@ -450,7 +511,7 @@ pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>, why: &
             node.warn(error.to_string());
         }
     }
-    node.volumes.remove(attached.id);
+    node.volumes.remove(attached);
     node.volumes.save(node);
 }
 

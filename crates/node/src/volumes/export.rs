@@ -7,7 +7,7 @@ use evenkeel_exports::nbd;
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, primary_elsewhere};
-use super::{Attached, WantedNbd, lock};
+use super::{Attached, Phase, WantedNbd, lock};
 use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -54,6 +54,9 @@ pub async fn export(
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
             let _changing = node.volumes.change(attached.id).await;
+            if !node.volumes.holds(&attached) || attached.phase() != Phase::Serving {
+                return Err(moved(&what));
+            }
             let wanted = WantedNbd { tcp: request.tcp, read_only: request.read_only };
             start(node, &attached, wanted, &what).await?;
             node.volumes.save(node);

@@ -71,7 +71,8 @@ pub(super) async fn grow(
 /// An attached volume has become larger, by whomever: shows that to those who use it here.
 pub(super) async fn follow(node: &Arc<Node>, attached: &Attached, size: u64) {
     let _changing = node.volumes.change(attached.id).await;
-    if attached.size() < size
+    if node.volumes.holds(attached)
+        && attached.size() < size
         && let Err(error) = show(node, attached, size, "cannot show the new size").await
     {
         node.warn(error.to_string());

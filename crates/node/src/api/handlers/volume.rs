@@ -4,25 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
+use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query};
 use crate::api::types::*;
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 use crate::volumes::{
     assemble, attach, change, create, delete, export, members, replica, reservation, status, stop,
     verify,
 };
-
-/// Carries something out to its end, though whoever asked may go away meanwhile.
-async fn whole<T: Send + 'static>(
-    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::spawn(work).await.unwrap_or_else(|e| {
-        let (what, advice) = ("the work was cut off", "Please report this, with the node's log");
-        Err(ApiError::new(ErrorCode::System, what, e.to_string(), advice))
-    })
-}
 
 /// All volumes of the cluster.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",
@@ -78,7 +68,7 @@ pub async fn stop(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
 ) -> Result<Json<StopAnswer>, ApiError> {
-    whole(async move { stop::stop(&node, &volume).await }).await.map(Json)
+    stop::stop(&node, &volume).await.map(Json)
 }
 
 /// Puts volumes together from their disks: stopped ones, those that the coordinator does not know,
@@ -91,7 +81,7 @@ pub async fn assemble(
     State(node): State<Arc<Node>>,
     Body(request): Body<AssembleRequest>,
 ) -> Result<Json<AssembleAnswer>, ApiError> {
-    whole(async move { assemble::assemble(&node, request).await }).await.map(Json)
+    assemble::assemble(&node, request).await.map(Json)
 }
 
 /// Begins to use a volume on a node. There is no way to take a volume over from a node that may

@@ -1,0 +1,76 @@
+//! Changes that were asked for: each is a task of its own, and goes to its end though whoever asked
+//! may go away meanwhile.
+//!
+//! What is cut off between two steps leaves halves: a primary that has ended and that the node still
+//! lists, room that is zeroed while it is in use already. So no change lives in its request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, TryAcquireError};
+use tokio::time::timeout;
+
+use crate::api::{ApiError, ErrorCode};
+
+/// Most changes under way at a time.
+const MAX_TASKS: u32 = 512;
+
+/// The changes under way.
+#[derive(Debug)]
+pub struct Tasks {
+    /// Closed when no more are taken.
+    room: Arc<Semaphore>,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self { room: Arc::new(Semaphore::new(MAX_TASKS as usize)) }
+    }
+}
+
+impl Tasks {
+    /// Carries a change out to its end. Whoever awaits this may stop to: the change goes on.
+    ///
+    /// # Errors
+    /// If the daemon is ending, too many are under way, or the change panicked.
+    pub async fn carry_out<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let permit = self.room.clone().try_acquire_owned().map_err(refusal)?;
+        let task = tokio::spawn(async move {
+            let done = change.await;
+            drop(permit);
+            done
+        });
+        task.await.map_err(|error| {
+            let (what, advice) =
+                ("the work was cut off", "Please report this, with the node's log");
+            ApiError::new(ErrorCode::System, what, error.to_string(), advice)
+        })
+    }
+
+    /// Takes no more changes, and waits for those under way. `false`: some have not ended in time.
+    pub async fn finish(&self, patience: Duration) -> bool {
+        let all = timeout(patience, self.room.acquire_many(MAX_TASKS)).await;
+        self.room.close();
+        all.is_ok()
+    }
+}
+
+fn refusal(error: TryAcquireError) -> ApiError {
+    let what = "this cannot be begun";
+    match error {
+        TryAcquireError::Closed => {
+            let advice = "Ask another node, or this one when it runs again";
+            ApiError::new(ErrorCode::Stopping, what, "the node is stopping", advice)
+        }
+        TryAcquireError::NoPermits => {
+            let why = format!("{MAX_TASKS} changes are under way, or the node is stopping");
+            ApiError::new(ErrorCode::WrongState, what, why, "Try again in a moment")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
