@@ -76,25 +76,79 @@ fn addresses_are_read() {
 }
 
 #[test]
-fn the_example_file_names_every_key_and_gives_the_defaults() {
+fn the_example_file_names_every_key_and_changes_none() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/evenkeel.toml");
     let text = std::fs::read_to_string(path).unwrap();
     assert_eq!(Config::parse(&text).unwrap(), Config::default());
     // The keys stand in comments; with the `#` taken away they must be known ones.
-    let mut table = String::new();
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let line = line.strip_prefix('#').unwrap_or(line);
-        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-            table = format!("{name}.");
-        } else if let Some((key, _)) = line.split_once(" = ").filter(|(k, _)| !k.contains(' ')) {
-            found.push(format!("{table}{key}"));
-        }
-    }
+    let mut found: Vec<String> = shown(&text).into_iter().map(|(key, _)| key).collect();
     let mut known = keys::all();
     known.sort();
     found.sort();
     assert_eq!(found, known);
+}
+
+/// Keys that are not set by default, or by the machine: the text beside them says so, and what is shown is
+/// an example.
+const EXAMPLES: [&str; 14] = [
+    "name",
+    "api.socket",
+    "api.group",
+    "metrics.listen",
+    "peer.key_file",
+    "peer.tls.certificate",
+    "peer.tls.key",
+    "peer.tls.authority",
+    "coordinator.join",
+    "data.workers",
+    "nbd.listen",
+    "nbd.tls.certificate",
+    "nbd.tls.key",
+    "nbd.tls.authority",
+];
+
+/// The tables and keys of a text, with what they are set to; also those in comments.
+fn shown(text: &str) -> Vec<(String, String)> {
+    let mut table = String::new();
+    let mut shown = Vec::new();
+    for line in text.lines().map(|line| line.strip_prefix('#').unwrap_or(line)) {
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            table = format!("{name}.");
+        } else if let Some((key, value)) = line.split_once(" = ").filter(|(k, _)| !k.contains(' '))
+        {
+            shown.push((format!("{table}{key}"), value.to_owned()));
+        }
+    }
+    shown
+}
+
+#[test]
+fn each_value_that_the_example_file_shows_is_the_default() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/evenkeel.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let shown = shown(&text);
+    let is_example = |key: &str| EXAMPLES.contains(&key);
+    assert_eq!(shown.iter().filter(|(key, _)| is_example(key)).count(), EXAMPLES.len());
+    // Each by itself, written as a dotted key, so that a failure names it.
+    for (key, value) in shown.iter().filter(|(key, _)| !is_example(key)) {
+        let mut config: toml::Table = toml::Table::try_from(Config::default()).unwrap();
+        let written: toml::Table = format!("{key} = {value}").parse().unwrap();
+        merge(&mut config, written);
+        let config: Config = config.try_into().unwrap();
+        assert_eq!(config, Config::default(), "{key} = {value} is not the default");
+    }
+    let client =
+        format!("each with {} KiB of memory", evenkeel_exports::nbd::connection::BUFFER >> 10);
+    assert!(text.contains(&client), "{client}");
+}
+
+fn merge(into: &mut toml::Table, from: toml::Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(toml::Value::Table(inner)), toml::Value::Table(value)) => merge(inner, value),
+            (_, value) => drop(into.insert(key, value)),
+        }
+    }
 }
 
 #[test]
