@@ -62,3 +62,6 @@ pub(super) async fn document() -> Response {
         .into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests;

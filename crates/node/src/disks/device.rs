@@ -49,7 +49,7 @@ pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiErr
         Some(found) if !force => refuse(
             ErrorCode::DiskHasData,
             format!("it holds {found}"),
-            "If that may be lost, add it with force",
+            "If that may be lost, add it with --force",
         ),
         Some(_) => wipe(&file, size).map_err(|e| system(what, &e)),
         None => Ok(()),

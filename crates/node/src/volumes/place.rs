@@ -68,13 +68,13 @@ fn check_nodes(
         // Mirrors between the disks of one machine are wanted at times: then all are there.
         if nodes.len() < mirror.len() && nodes.len() > 1 && !request.allow_same_node {
             let why = "two replicas of one mirror would be on the same node and be lost together";
-            let advice = "Name disks of different nodes, or permit it (allow_same_node)";
+            let advice = "Name disks of different nodes, or permit it (--same-node)";
             return Err(ApiError::new(ErrorCode::NotEnoughDisks, what, why, advice));
         }
         let chosen: BTreeSet<usize> = mirror.iter().copied().collect();
         if chosen.len() < mirror.len() && !request.allow_same_node {
             let why = "two replicas of one mirror would be on the same disk and be lost together";
-            let advice = "Name different disks, or permit it (allow_same_node)";
+            let advice = "Name different disks, or permit it (--same-node)";
             return Err(ApiError::new(ErrorCode::NotEnoughDisks, what, why, advice));
         }
     }
@@ -193,7 +193,7 @@ fn too_few(request: &CreateVolumeRequest, disks: &[Disk], needed: u64, what: &st
         );
         (ErrorCode::DiskTooSmall, why)
     };
-    let advice = "Add disks (`evenkeel disk add`), take fewer replicas or a smaller size, or name the places; for trials, replicas may share a node (allow_same_node)";
+    let advice = "Add disks (`evenkeel disk add`), take fewer replicas or a smaller size, or name the places; for trials, replicas may share a node (--same-node)";
     ApiError::new(code, what, why, advice)
 }
 
