@@ -244,9 +244,13 @@ pub const fn exit_code(code: ErrorCode) -> Exit {
         | ErrorCode::DeviceBusy
         | ErrorCode::LastInSync
         | ErrorCode::Incomplete
+        | ErrorCode::OldCopy
         | ErrorCode::SplitBrain => Exit::Unsafe,
         ErrorCode::NodeUnreachable => Exit::Unreachable,
         ErrorCode::TimedOut => Exit::TimedOut,
         _ => Exit::Failed,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -560,6 +560,7 @@ const fn passes(code: ErrorCode) -> bool {
         ErrorCode::NoCoordinator
             | ErrorCode::NotJoined
             | ErrorCode::NoData
+            | ErrorCode::OldCopy
             | ErrorCode::NodeUnreachable
             | ErrorCode::TimedOut
     )

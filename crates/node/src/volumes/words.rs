@@ -128,7 +128,7 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
             "Start the nodes that hold the volume's in-sync replicas; see `evenkeel volume status`",
         ),
         EndReason::OldCopy(_) => (
-            ErrorCode::NoData,
+            ErrorCode::OldCopy,
             "Put its newest disk back, or start the nodes of the others; to go on from the old copy: `evenkeel volume assemble --force`",
         ),
         EndReason::NoVolume => (ErrorCode::NoSuchVolume, "See `evenkeel volume list`"),

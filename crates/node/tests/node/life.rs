@@ -29,3 +29,23 @@ async fn a_restarted_node_attaches_again_what_was_attached() {
     nodes[1].restart().await;
     assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!([]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_was_put_back_is_refused_as_an_old_copy() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a"]).await;
+    nodes[0].create("web", 1).await;
+    let [replica] = &nodes[0].replicas("d")[..] else { panic!("one replica") };
+    let (replica, copy) = (replica.clone(), nodes[0].directory.join("copy"));
+    nodes[0].stop().await;
+    std::fs::copy(&replica, &copy).unwrap();
+    nodes[0].restart().await;
+    nodes[0].attach("web").await;
+    nodes[0].detach("web").await;
+    nodes[0].stop().await;
+    std::fs::copy(&copy, &replica).unwrap();
+    nodes[0].restart().await;
+    let error =
+        nodes[0].refused("POST", "/v1/volumes/web/attach", json!({"how": "nbd"}), "old-copy").await;
+    assert!(error["do"].as_str().unwrap().contains("--force"), "{error:#}");
+}
