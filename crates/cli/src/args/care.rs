@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use evenkeel_node::api::types::RebuildRate;
 
 use crate::output::{parse_size, parse_span};
 
@@ -63,7 +64,16 @@ pub struct RebuildArgs {
     /// Copy as fast as clients leave room for
     #[arg(long)]
     pub resume: bool,
-    /// Copy at most so many bytes per second
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub limit: Option<u64>,
+    /// Copy at most so many bytes per second; `none`: as with --resume
+    #[arg(long, value_name = "SIZE|none", value_parser = parse_limit)]
+    pub limit: Option<RebuildRate>,
+}
+
+/// Reads a limit as the status shows it.
+fn parse_limit(text: &str) -> Result<RebuildRate, String> {
+    if text == "none" {
+        return Ok(RebuildRate::None);
+    }
+    let bytes_per_second = parse_size(text).map_err(|why| format!("{why}; or `none`"))?;
+    Ok(RebuildRate::Rate { bytes_per_second })
 }

@@ -2,12 +2,29 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use evenkeel_node::api::types::RebuildRate;
 
 use super::*;
 
 #[test]
 fn the_command_line_is_consistent() {
     Cli::command().debug_assert();
+}
+
+#[test]
+fn a_rebuild_limit_is_given_as_it_is_shown() {
+    let limit = |text: &str| {
+        let cli = Cli::try_parse_from(["evenkeel", "volume", "rebuild", "music", "--limit", text]);
+        match cli.map(|cli| cli.command) {
+            Ok(Command::Volume(VolumeCommand::Rebuild(args))) => args.limit,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(limit("none"), Some(RebuildRate::None));
+    assert_eq!(limit("50M"), Some(RebuildRate::Rate { bytes_per_second: 50 << 20 }));
+    for wrong in ["0", "fast"] {
+        assert!(parses(&format!("evenkeel volume rebuild music --limit {wrong}")).is_err());
+    }
 }
 
 #[test]

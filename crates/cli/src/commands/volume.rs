@@ -193,7 +193,7 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
 
 fn rebuild(context: &Context, args: &RebuildArgs) -> Result<(), Failure> {
     let rate = match args.limit {
-        Some(bytes_per_second) => RebuildRate::Rate { bytes_per_second },
+        Some(rate) => rate,
         None if args.pause => RebuildRate::Paused,
         None => RebuildRate::None,
     };
