@@ -21,7 +21,7 @@ pub enum BitmapName {
 /// The size of the intent logs.
 #[derive(Debug, Args)]
 pub struct IntentArgs {
-    /// Bytes of one region of the intent log, as in 4M: a power of two, 64K to 1G
+    /// Bytes of one region of the intent log, as in 4M: a power of two, 128K to 1G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub region_size: Option<u64>,
     /// Regions that may be open at once, so that writing there costs no metadata I/O: up to 2032

@@ -42,8 +42,9 @@ const REGIONS: (u64, u64) = (1 << 20, 4 << 20);
 const SMALL: u64 = 4 << 30;
 /// Places of new volumes.
 const PLACES: u16 = 1024;
-/// The smallest and the largest region that can be asked for, in bytes.
-const BOUNDS: (u64, u64) = (64 << 10, 1 << 30);
+/// The smallest and the largest region that can be asked for, in bytes. The most places of smaller
+/// ones would not hold the longest request.
+const BOUNDS: (u64, u64) = (128 << 10, 1 << 30);
 /// Regions that can be named.
 const MOST_REGIONS: u64 = u32::MAX as u64;
 

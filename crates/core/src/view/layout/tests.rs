@@ -18,7 +18,9 @@ fn a_log_holds_the_longest_request_wherever_it_begins() {
     assert_eq!(layout(MIB, 129), Ok(()));
     assert_eq!(layout(1 << 30, 2), Ok(()));
     assert_eq!(layout(128 << 10, 2032), Ok(()));
-    assert_eq!(layout(64 << 10, 2032), Err(LayoutError::TooShort { needed: 2049 }));
+    assert_eq!(layout(64 << 10, 2032), Err(LayoutError::Region));
+    assert_eq!(layout(128 << 10, 1024), Err(LayoutError::TooShort { needed: 1025 }));
+    assert_eq!(layout(128 << 10, 2032), Ok(()));
 }
 
 #[test]

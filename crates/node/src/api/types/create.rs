@@ -63,7 +63,7 @@ pub struct CreateVolumeRequest {
     /// Whether replicas keep a checksum of each 4 KiB, so that what a disk has damaged is not returned.
     #[serde(default = "default_checksums")]
     pub checksums: bool,
-    /// Bytes of one region of the intent logs: a power of two, 64 KiB to 1 GiB. `null`: 1 MiB if
+    /// Bytes of one region of the intent logs: a power of two, 128 KiB to 1 GiB. `null`: 1 MiB if
     /// replicas have less than 4 GiB, else 4 MiB.
     #[serde(default)]
     pub region_size: Option<u64>,
