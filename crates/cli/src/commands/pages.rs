@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
+use clap_mangen::Man;
+use roff::{Roff, bold, italic, roman};
 
 use crate::args::{Cli, CompletionArgs, ManArgs};
 use crate::failure::Failure;
@@ -41,21 +43,93 @@ fn pages(command: &Command, directory: &Path) -> io::Result<()> {
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).section("8").manual("evenkeel").render(&mut text)?;
+    let source = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).section("8").source(source).manual("evenkeel");
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
+    man.render_description_section(&mut text)?;
+    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
+        man.render_options_section(&mut text)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    after(command).to_writer(&mut text)?;
     Ok(text)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_has_a_page() {
-        let scratch = tempfile::tempdir().unwrap();
-        man(&ManArgs { to: Some(scratch.path().to_owned()) }).unwrap();
-        for name in ["evenkeel", "evenkeel-volume", "evenkeel-volume-create", "evenkeel-attach"] {
-            let text = fs::read_to_string(scratch.path().join(format!("{name}.8"))).unwrap();
-            assert!(text.contains(".SH NAME"), "{name}: {text}");
+/// The command with its own options and their values; the global options are below.
+fn synopsis(command: &Command) -> Roff {
+    let mut parts = vec![bold(command.get_bin_name().unwrap_or_else(|| command.get_name()))];
+    let options = command.get_arguments().filter(|argument| {
+        !argument.is_positional() && !argument.is_global_set() && !argument.is_hide_set()
+    });
+    for option in options.filter(|option| option.get_id() != "help") {
+        let (open, close) = brackets(option);
+        parts.extend([roman(open), bold(format!("--{}", option.get_long().unwrap_or_default()))]);
+        if option.get_action().takes_values() {
+            parts.extend([roman(" "), italic(value(option))]);
         }
+        parts.push(roman(close));
+    }
+    for positional in command.get_positionals().filter(|argument| !argument.is_hide_set()) {
+        let (open, close) = brackets(positional);
+        parts.extend([roman(open), italic(value(positional)), roman(close)]);
+    }
+    if command.has_subcommands() {
+        parts.extend([roman(" "), italic("COMMAND")]);
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]).text(parts);
+    roff
+}
+
+fn brackets(argument: &Arg) -> (&'static str, &'static str) {
+    let repeats = match argument.get_action() {
+        ArgAction::Append => true,
+        _ => argument.get_num_args().is_some_and(|range| range.max_values() > 1),
+    };
+    match (argument.is_required_set(), repeats) {
+        (true, false) => (" ", ""),
+        (true, true) => (" ", "..."),
+        (false, false) => (" [", "]"),
+        (false, true) => (" [", "]..."),
     }
 }
+
+fn value(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    if names.is_empty() { argument.get_id().as_str().to_uppercase() } else { names.join(" ") }
+}
+
+/// What `--help` says at its end: examples as they stand, and text.
+fn after(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let paragraphs: Vec<&str> = text.split("\n\n").filter(|text| !text.is_empty()).collect();
+    let (lists, notes): (Vec<&str>, Vec<&str>) =
+        paragraphs.into_iter().partition(|paragraph| paragraph.contains("\n  "));
+    if !lists.is_empty() {
+        roff.control("SH", ["EXAMPLES"]);
+    }
+    for list in lists {
+        let list = list.trim_start_matches("Examples:\n");
+        roff.control("PP", []).control("nf", []);
+        for line in list.lines() {
+            roff.text([roman(line)]);
+        }
+        roff.control("fi", []);
+    }
+    if !notes.is_empty() {
+        roff.control("SH", ["NOTES"]);
+    }
+    for note in notes {
+        roff.control("PP", []).text([roman(note)]);
+    }
+    roff
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+use super::*;
+
+fn text(name: &[&str]) -> String {
+    let mut command = Cli::command();
+    command.build();
+    let mut found = &command;
+    for part in name {
+        found = found.find_subcommand(part).unwrap();
+    }
+    String::from_utf8(page(found).unwrap()).unwrap()
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let scratch = tempfile::tempdir().unwrap();
+    man(&ManArgs { to: Some(scratch.path().to_owned()) }).unwrap();
+    for name in ["evenkeel", "evenkeel-volume", "evenkeel-volume-create", "evenkeel-attach"] {
+        let text = fs::read_to_string(scratch.path().join(format!("{name}.8"))).unwrap();
+        assert!(text.contains(".SH NAME"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn examples_stand_line_by_line() {
+    let text = text(&["volume", "list"]);
+    let examples = text.split(".SH EXAMPLES\n").nth(1).unwrap();
+    assert!(examples.starts_with(".PP\n.nf\n  evenkeel volume list\n"), "{examples}");
+    assert!(examples.trim_end().ends_with(".fi"), "{examples}");
+    assert!(!text.contains("EXTRA"));
+}
+
+#[test]
+fn the_synopsis_shows_the_values() {
+    let text = text(&["volume", "create"]);
+    let synopsis = text.split(".SH SYNOPSIS\n").nth(1).unwrap().lines().next().unwrap();
+    for part in
+        [r"\fB\-\-size\fR \fISIZE\fR [", r" [\fB\-\-on\fR \fINODE:DISK\fR]...", r" \fINAME\fR"]
+    {
+        assert!(synopsis.contains(part), "{part}: {synopsis}");
+    }
+    assert!(!synopsis.contains("socket"), "global options stand below: {synopsis}");
+}
