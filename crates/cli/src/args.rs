@@ -24,8 +24,8 @@ pub use node::{
 pub use replica::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs};
 pub use reservation::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 pub use volume::{
-    AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ProtocolName, StatusArgs, VolumeCommand,
-    VolumeName, WaitFor,
+    AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, StatusArgs,
+    VolumeCommand, VolumeName, WaitFor,
 };
 
 use crate::output::parse_size;
@@ -191,14 +191,25 @@ pub enum ConfigCommand {
     #[command(after_help = "\
 Examples:
   evenkeel config check
-  evenkeel config check --config ./evenkeel.toml")]
-    Check(RunArgs),
+  evenkeel config check ./evenkeel.toml")]
+    Check(CheckArgs),
     /// Show every setting with its value, defaults included
     #[command(after_help = "\
 Examples:
   evenkeel config show
   evenkeel config show --config ./evenkeel.toml --json")]
     Show(RunArgs),
+}
+
+/// Arguments of `config check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The file; without it /etc/evenkeel/evenkeel.toml, or built-in defaults if that does not exist
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    pub file: Option<PathBuf>,
+    /// The same
+    #[arg(long, value_name = "PATH")]
+    pub config: Option<PathBuf>,
 }
 
 /// Arguments of `quickstart`.

@@ -7,6 +7,7 @@ mod exit;
 mod failure;
 mod output;
 mod quickstart;
+mod selection;
 
 mod system;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 
 use super::{BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
-use crate::output::{parse_size, parse_span};
+use crate::output::{parse_span, parse_volume_size};
 
 /// Waiting for the end of what a command has begun.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ pub struct GrowArgs {
     /// The volume
     pub name: String,
     /// The new usable size, as in 200G
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_volume_size)]
     pub size: u64,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
-use crate::output::{parse_size, parse_span};
+use crate::output::{parse_span, parse_volume_size};
 
 /// `evenkeel volume …`
 #[derive(Debug, Subcommand)]
@@ -23,13 +23,16 @@ Examples:
     #[command(after_help = "\
 Examples:
   evenkeel volume list
+  evenkeel volume list --unhealthy                        what wants attention
+  evenkeel volume list 'vm*'
   evenkeel volume list --json | jq -r '.volumes[].name'")]
-    List,
+    List(ListArgs),
     /// Show volumes with every replica, its state, and the reason of anything unusual
     #[command(after_help = "\
 Examples:
   evenkeel volume status
   evenkeel volume status music --watch
+  evenkeel volume status --watch > changes.log            a line for each change, with the time
   evenkeel volume status music --wait in-sync --timeout 10m
   evenkeel volume status --check || echo degraded         exit code 6 if degraded")]
     Status(StatusArgs),
@@ -101,7 +104,7 @@ pub struct CreateArgs {
     /// Its name: letters, digits, `.`, `_` and `-`
     pub name: String,
     /// Usable size, as in 4G
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_volume_size)]
     pub size: u64,
     /// Copies of each block
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
@@ -161,12 +164,23 @@ pub enum ProtocolName {
     C,
 }
 
+/// Arguments of `volume list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Volumes, or patterns of their names with * and ?; all of them if not given
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Only volumes with a replica that is not in-sync, suspended ones and unreachable ones
+    #[arg(long)]
+    pub unhealthy: bool,
+}
+
 /// Arguments of `volume status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// One volume; all of them if not given
+    /// One volume, or a pattern of names with * and ?; all of them if not given
     pub name: Option<String>,
-    /// Show it again every second until Ctrl-C
+    /// Look again every second until Ctrl-C: in place on a terminal, else a line for each change
     #[arg(long)]
     pub watch: bool,
     /// Wait until the volume is so, with a progress bar on a terminal

@@ -18,7 +18,8 @@ use crate::output::say;
 pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Check(args) => {
-            let (_, origin) = load(args.config.as_deref())?;
+            let file = args.file.as_deref().or(args.config.as_deref());
+            let (_, origin) = load(file)?;
             if !context.global.quiet {
                 say(&format!("{origin}: good\n"));
             }
@@ -54,7 +55,7 @@ pub(super) fn load(config: Option<&Path>) -> Result<(Config, String), Failure> {
     }
     let config = Config::load(path).map_err(|error| {
         Failure::new("the configuration cannot be used", error)
-            .advise("mend it, then check it: evenkeel config check --config PATH")
+            .advise("mend it, then check it: evenkeel config check PATH")
             .exit(Exit::Failed)
     })?;
     Ok((config, path.display().to_string()))

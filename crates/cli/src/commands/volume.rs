@@ -1,21 +1,17 @@
 //! `evenkeel volume …`
 
-use std::io::IsTerminal as _;
-use std::time::Duration;
-
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
     ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
-    MirrorStatus, RebuildRate, ReplicaRole, StopAnswer, VolumeAnswer, VolumeBitmap, VolumeHealth,
-    VolumeProtocol, VolumeStatus, VolumesAnswer,
+    MirrorStatus, RebuildRate, ReplicaRole, StopAnswer, VolumeAnswer, VolumeBitmap, VolumeProtocol,
+    VolumeStatus,
 };
 
-use super::{Context, assemble, verify, wait};
+use super::{Context, assemble, look, verify, wait};
 use crate::args::{
     BitmapName, ChangeArgs, ChecksumName, CreateArgs, DeleteArgs, GrowArgs, ProtocolName,
-    RebuildArgs, StatusArgs, VolumeCommand, VolumeName,
+    RebuildArgs, VolumeCommand, VolumeName,
 };
-use crate::client::Answer;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, say, size};
@@ -27,8 +23,8 @@ use crate::output::{self, say, size};
 pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> {
     match command {
         VolumeCommand::Create(args) => create(context, args)?,
-        VolumeCommand::List => list(context)?,
-        VolumeCommand::Status(args) => return status(context, args),
+        VolumeCommand::List(args) => look::list(context, args)?,
+        VolumeCommand::Status(args) => return look::status(context, args),
         VolumeCommand::Stop(args) => stop(context, args)?,
         VolumeCommand::Assemble(args) => return assemble::run(context, args),
         VolumeCommand::Grow(args) => grow(context, args)?,
@@ -74,81 +70,6 @@ const fn bitmap(name: BitmapName) -> VolumeBitmap {
         BitmapName::None => VolumeBitmap::None,
         BitmapName::Internal => VolumeBitmap::Internal,
         BitmapName::Clustered => VolumeBitmap::Clustered,
-    }
-}
-
-fn list(context: &Context) -> Result<(), Failure> {
-    let answer = context.client.get(routes::VOLUMES)?;
-    context.show(&answer, |answer: &VolumesAnswer| output::volume::list(answer))
-}
-
-fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
-    if args.watch {
-        return watch(context, args);
-    }
-    if let Some(state) = args.wait {
-        let Some(name) = &args.name else {
-            return Err(Failure::usage(
-                "--wait needs the name of a volume",
-                "say which: evenkeel volume status NAME --wait in-sync",
-            ));
-        };
-        wait::until(context, name, state, args.timeout)?;
-    }
-    let (answer, volumes) = volumes(context, args.name.as_deref())?;
-    if context.global.json {
-        say(&answer.text());
-    } else if !context.global.quiet {
-        say(&page(&volumes));
-    }
-    Ok(verdict(&volumes, args.check))
-}
-
-fn verdict(volumes: &Volumes, check: bool) -> Exit {
-    let degraded = volumes.list.iter().any(|volume| volume.health != VolumeHealth::InSync);
-    if check && degraded { Exit::Degraded } else { Exit::Done }
-}
-
-/// What an answer about one or all volumes holds.
-struct Volumes {
-    list: Vec<VolumeStatus>,
-    warnings: Vec<String>,
-}
-
-/// One volume, or all of them.
-fn volumes(context: &Context, name: Option<&str>) -> Result<(Answer, Volumes), Failure> {
-    let Some(name) = name else {
-        let answer = context.client.get(routes::VOLUMES)?;
-        let all: VolumesAnswer = answer.parse()?;
-        return Ok((answer, Volumes { list: all.volumes, warnings: all.warnings }));
-    };
-    let answer = context.client.get(&routes::fill(routes::VOLUME, &[name]))?;
-    let one: VolumeAnswer = answer.parse()?;
-    Ok((answer, Volumes { list: vec![one.volume], warnings: Vec::new() }))
-}
-
-fn page(volumes: &Volumes) -> String {
-    if volumes.list.is_empty() {
-        return "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n"
-            .into();
-    }
-    let pages: Vec<_> = volumes.list.iter().map(output::volume::status).collect();
-    pages.join("\n") + &output::volume::warnings(&volumes.warnings)
-}
-
-/// Shows the page again every second, in place on a terminal.
-fn watch(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
-    loop {
-        let (answer, volumes) = volumes(context, args.name.as_deref())?;
-        if context.global.json {
-            say(&answer.text());
-        } else {
-            if std::io::stdout().is_terminal() {
-                say("\u{1b}[H\u{1b}[2J");
-            }
-            say(&page(&volumes));
-        }
-        std::thread::sleep(Duration::from_secs(1));
     }
 }
 

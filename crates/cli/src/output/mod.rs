@@ -1,6 +1,7 @@
 //! What people see: tables, sizes, colours, progress, and the pages of each kind of thing.
 
 pub mod assemble;
+pub mod changes;
 mod colour;
 pub mod examine;
 pub mod node;
@@ -13,7 +14,7 @@ pub mod volume;
 use std::io::Write as _;
 
 pub use colour::{Painted, decide as decide_colours};
-pub use size::{parse_size, parse_span, rate, size, span};
+pub use size::{parse_size, parse_span, parse_volume_size, rate, size, span};
 
 /// Writes to standard output. Whoever closed it does not want to know more: not an error.
 pub fn say(text: &str) {

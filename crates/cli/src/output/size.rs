@@ -4,6 +4,9 @@ use std::time::Duration;
 
 const UNITS: [(char, u32); 5] = [('P', 50), ('T', 40), ('G', 30), ('M', 20), ('K', 10)];
 
+/// A number without a unit below this is hardly meant in bytes when it is a volume's size.
+const SMALLEST_WITHOUT_UNIT: u64 = 1 << 20;
+
 /// Reads `4G`, `1.5T`, `512` (bytes) or `64MiB`.
 ///
 /// # Errors
@@ -25,6 +28,22 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         return Err("the size is zero".to_owned());
     }
     Ok(scaled)
+}
+
+/// Reads the size of a volume: as [`parse_size`], but a small number without a unit, which
+/// probably lacks one, is asked about.
+///
+/// # Errors
+/// Says what is wrong with the text, for clap to show.
+pub fn parse_volume_size(text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    let number = text.trim();
+    if size < SMALLEST_WITHOUT_UNIT && number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "{number} what? write {number}G, {number}M, or {number}B if bytes are meant"
+        ));
+    }
+    Ok(size)
 }
 
 /// `whole.fraction` times two to the power of `shift`, rounded down. `None` if it is not a number

@@ -15,11 +15,14 @@ use super::{Painted as _, rate, size, span};
 /// Columns of the bar of a rebuild.
 const BAR: usize = 24;
 
-/// One line for each volume.
-pub fn list(answer: &VolumesAnswer) -> String {
+/// One line for each volume, below their sum; `total` of them were there to choose from.
+pub fn list(answer: &VolumesAnswer, total: usize) -> String {
     if answer.volumes.is_empty() {
-        return "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n"
-            .into();
+        let text = match total {
+            0 => "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n",
+            _ => "None of them wants attention.\n",
+        };
+        return text.to_owned() + &warnings(&answer.warnings);
     }
     let mut table = Table::new(&[
         ("NAME", Align::Left),
@@ -44,7 +47,47 @@ pub fn list(answer: &VolumesAnswer) -> String {
             table.note(format!("why: {reason}"));
         }
     }
-    table.render(0) + &warnings(&answer.warnings)
+    sum(&answer.volumes) + &table.render(0) + &warnings(&answer.warnings)
+}
+
+/// `50 volumes: 48 in-sync, 1 degraded, 1 unreachable`, a line; nothing for a single volume.
+pub fn sum(volumes: &[VolumeStatus]) -> String {
+    if volumes.len() < 2 {
+        return String::new();
+    }
+    let words = volumes.iter().map(condition);
+    // From good to bad, as the eye ends at the last one.
+    let mut counts: Vec<(&str, usize)> =
+        ["in-sync", "rebuilding", "degraded", "suspended", "unreachable"].map(|w| (w, 0)).to_vec();
+    for word in words {
+        match counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, number)) => *number += 1,
+            None => counts.push((word, 1)),
+        }
+    }
+    let parts: Vec<_> = counts
+        .iter()
+        .filter(|(_, number)| *number > 0)
+        .map(|(word, number)| format!("{number} {word}"))
+        .collect();
+    format!("{}: {}\n", count(volumes.len(), "volume"), parts.join(", "))
+}
+
+/// The one word that says most of a volume.
+const fn condition(volume: &VolumeStatus) -> &'static str {
+    match volume.state {
+        VolumeState::Suspended => "suspended",
+        VolumeState::Unreachable => "unreachable",
+        _ => health(volume.health),
+    }
+}
+
+/// What there is to know of a volume without its progress, in one line that has no colours:
+/// `[UU_] degraded, serving: the replica on n3 is stale`.
+pub fn line(volume: &VolumeStatus) -> String {
+    let reason = volume.reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    let (word, state) = (health(volume.health), state_word(volume.state));
+    format!("{} {word}, {state}{reason}", summary(volume))
 }
 
 /// Everything about one volume.
@@ -363,13 +406,23 @@ fn painted(text: &str, health: VolumeHealth) -> String {
 }
 
 fn state(state: VolumeState) -> String {
+    let word = state_word(state);
     match state {
-        VolumeState::Stopped => "stopped".dim(),
-        VolumeState::Detached => "detached".dim(),
-        VolumeState::Starting => "starting".warning(),
-        VolumeState::Serving => "serving".good(),
-        VolumeState::Suspended => "suspended".bad(),
-        VolumeState::Unreachable => "unreachable".bad(),
+        VolumeState::Stopped | VolumeState::Detached => word.dim(),
+        VolumeState::Starting => word.warning(),
+        VolumeState::Serving => word.good(),
+        VolumeState::Suspended | VolumeState::Unreachable => word.bad(),
+    }
+}
+
+const fn state_word(state: VolumeState) -> &'static str {
+    match state {
+        VolumeState::Stopped => "stopped",
+        VolumeState::Detached => "detached",
+        VolumeState::Starting => "starting",
+        VolumeState::Serving => "serving",
+        VolumeState::Suspended => "suspended",
+        VolumeState::Unreachable => "unreachable",
     }
 }
 

@@ -61,3 +61,12 @@ fn spans_are_read() {
     assert_eq!(parse_span("5m"), Ok(Duration::from_secs(300)));
     assert!(parse_span("soon").is_err());
 }
+
+#[test]
+fn the_size_of_a_volume_wants_a_unit() {
+    assert_eq!(parse_volume_size("4G"), Ok(4 << 30));
+    assert_eq!(parse_volume_size("1000B"), Ok(1000));
+    assert_eq!(parse_volume_size("4194304"), Ok(4 << 20));
+    let asked = parse_volume_size("1000").unwrap_err();
+    assert_eq!(asked, "1000 what? write 1000G, 1000M, or 1000B if bytes are meant");
+}

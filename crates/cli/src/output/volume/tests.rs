@@ -94,14 +94,14 @@ NAME   SIZE  PROTOCOL  REPLICAS  HEALTH      STATE    ATTACHED ON
 music    4G  C         [UUR]     rebuilding  serving  n1
   why: the replica on n3 is rebuilding
 ";
-    assert_eq!(list(&answer), expected);
+    assert_eq!(list(&answer, 1), expected);
 }
 
 #[test]
 fn an_empty_list_says_what_to_do() {
     let answer =
         VolumesAnswer { version: 1, volumes: vec![], warnings: vec!["n2 is silent".into()] };
-    assert!(list(&answer).starts_with("There is no volume yet. Create one: "));
+    assert!(list(&answer, 0).starts_with("There is no volume yet. Create one: "));
 }
 
 #[test]
@@ -110,4 +110,18 @@ fn a_rebuild_is_not_at_100_percent_before_it_is_done() {
     assert_eq!(percent(1000, 1000), 100);
     assert_eq!(percent(0, 0), 100);
     assert_eq!(percent(u64::MAX, u64::MAX), 100);
+}
+
+#[test]
+fn many_volumes_are_summed_up_first() {
+    let named =
+        |name: &str, health, state| VolumeStatus { name: name.into(), health, state, ..volume() };
+    let volumes = [
+        named("a", VolumeHealth::InSync, VolumeState::Serving),
+        named("b", VolumeHealth::Degraded, VolumeState::Serving),
+        named("c", VolumeHealth::InSync, VolumeState::Unreachable),
+        named("d", VolumeHealth::InSync, VolumeState::Detached),
+    ];
+    assert_eq!(sum(&volumes), "4 volumes: 2 in-sync, 1 degraded, 1 unreachable\n");
+    assert_eq!(sum(&volumes[..1]), "");
 }

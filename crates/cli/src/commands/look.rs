@@ -1,0 +1,153 @@
+//! `evenkeel volume list`, `evenkeel volume status`: looking at volumes, once or for as long as
+//! somebody watches.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use evenkeel_node::api::routes;
+use evenkeel_node::api::types::{VolumeAnswer, VolumeStatus, VolumesAnswer};
+
+use super::{Context, wait};
+use crate::args::{ListArgs, StatusArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::changes::Changes;
+use crate::output::{self, say};
+use crate::selection::{Selection, is_healthy, is_pattern};
+
+/// Between two looks of somebody who watches.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Shows one line for each volume.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn list(context: &Context, args: &ListArgs) -> Result<(), Failure> {
+    let selection = Selection::new(&args.names, args.unhealthy);
+    let all: VolumesAnswer = context.client.fetch(routes::VOLUMES)?;
+    let total = all.volumes.len();
+    let found = VolumesAnswer { volumes: selection.of(all.volumes), ..all };
+    if total > 0 && found.volumes.is_empty() && !args.names.is_empty() && !args.unhealthy {
+        return Err(no_match(&args.names));
+    }
+    show(context, &found, || output::volume::list(&found, total))
+}
+
+/// Shows volumes with all their replicas.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+    if args.watch {
+        return watch(context, args);
+    }
+    if let Some(state) = args.wait {
+        let Some(name) = args.name.as_deref().filter(|name| !is_pattern(name)) else {
+            return Err(Failure::usage(
+                "--wait needs the name of a volume",
+                "say which: evenkeel volume status NAME --wait in-sync",
+            ));
+        };
+        wait::until(context, name, state, args.timeout)?;
+    }
+    let look = Look::at(context, args)?;
+    look.show(context)?;
+    Ok(verdict(look.volumes(), args.check))
+}
+
+fn verdict(volumes: &[VolumeStatus], check: bool) -> Exit {
+    if check && !volumes.iter().all(is_healthy) { Exit::Degraded } else { Exit::Done }
+}
+
+/// What a look at one or several volumes found.
+enum Look {
+    One(Box<VolumeAnswer>),
+    Several(VolumesAnswer),
+}
+
+impl Look {
+    fn at(context: &Context, args: &StatusArgs) -> Result<Self, Failure> {
+        if let Some(name) = args.name.as_deref().filter(|name| !is_pattern(name)) {
+            let one = context.client.fetch(&routes::fill(routes::VOLUME, &[name]))?;
+            return Ok(Self::One(Box::new(one)));
+        }
+        let patterns = args.name.as_slice();
+        let all: VolumesAnswer = context.client.fetch(routes::VOLUMES)?;
+        let is_empty = all.volumes.is_empty();
+        let volumes = Selection::new(patterns, false).of(all.volumes);
+        if volumes.is_empty() && !is_empty {
+            return Err(no_match(patterns));
+        }
+        Ok(Self::Several(VolumesAnswer { volumes, ..all }))
+    }
+
+    fn volumes(&self) -> &[VolumeStatus] {
+        match self {
+            Self::One(one) => std::slice::from_ref(&one.volume),
+            Self::Several(several) => &several.volumes,
+        }
+    }
+
+    fn show(&self, context: &Context) -> Result<(), Failure> {
+        match self {
+            Self::One(one) => show(context, one, || self.page()),
+            Self::Several(several) => show(context, several, || self.page()),
+        }
+    }
+
+    fn page(&self) -> String {
+        let pages: Vec<_> = self.volumes().iter().map(output::volume::status).collect();
+        match self {
+            Self::One(_) => pages.join("\n"),
+            Self::Several(several) if pages.is_empty() => output::volume::list(several, 0),
+            Self::Several(several) => {
+                let mut parts = vec![output::volume::sum(&several.volumes)];
+                parts.retain(|sum| !sum.is_empty());
+                parts.extend(pages);
+                parts.join("\n") + &output::volume::warnings(&several.warnings)
+            }
+        }
+    }
+}
+
+/// An answer as JSON with `--json`, else as `page` puts it.
+fn show<T: serde::Serialize>(
+    context: &Context,
+    answer: &T,
+    page: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if context.global.json {
+        let text = serde_json::to_string(answer)
+            .map_err(|error| Failure::new("the answer cannot be shown", error))?;
+        say(&format!("{text}\n"));
+    } else if !context.global.quiet {
+        say(&page());
+    }
+    Ok(())
+}
+
+fn no_match(patterns: &[String]) -> Failure {
+    Failure::new("no volume was found", format!("none is called {}", patterns.join(" or ")))
+        .exit(Exit::NotFound)
+        .advise("see them all: evenkeel volume list")
+}
+
+/// Looks again every second until Ctrl-C: in place on a terminal, else one line for each change. A
+/// node that is away for a while does not end it.
+fn watch(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+    let redraws = std::io::stdout().is_terminal() && !context.global.json;
+    let mut changes = Changes::default();
+    // What is wrong with the arguments is told at once.
+    let mut look: Result<Look, Failure> = Ok(Look::at(context, args)?);
+    loop {
+        match &look {
+            Ok(look) if context.global.json => look.show(context)?,
+            Ok(look) if redraws => say(&output::changes::redrawn(&look.page())),
+            Ok(look) => say(&changes.of(look.volumes())),
+            Err(error) if redraws => say(&output::changes::redrawn(&format!("{error}\n"))),
+            Err(error) => say(&changes.failure(&error.to_string())),
+        }
+        std::thread::sleep(PAUSE);
+        look = Look::at(context, args);
+    }
+}

@@ -1,0 +1,59 @@
+//! What somebody who watches volumes sees: a page that is drawn anew, or a line for each change.
+
+use std::collections::BTreeMap;
+
+use evenkeel_node::api::types::VolumeStatus;
+use jiff::Zoned;
+
+use super::volume::line;
+
+/// What was shown last of each volume, to tell what has changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    shown: BTreeMap<String, String>,
+    failed: bool,
+}
+
+impl Changes {
+    /// A line with the time for each volume that is new, has changed or has gone.
+    pub fn of(&mut self, volumes: &[VolumeStatus]) -> String {
+        self.failed = false;
+        let now: BTreeMap<String, String> =
+            volumes.iter().map(|volume| (volume.name.clone(), line(volume))).collect();
+        let changed = now.iter().filter(|(name, line)| self.shown.get(*name) != Some(line));
+        let gone = self.shown.keys().filter(|name| !now.contains_key(*name));
+        let lines: String = changed
+            .map(|(name, line)| format!("{name} {line}"))
+            .chain(gone.map(|name| format!("{name} is gone")))
+            .map(|line| format!("{} {line}\n", timestamp()))
+            .collect();
+        self.shown = now;
+        lines
+    }
+
+    /// A line that the volumes cannot be seen, the first time in a row.
+    pub fn failure(&mut self, error: &str) -> String {
+        if std::mem::replace(&mut self.failed, true) {
+            return String::new();
+        }
+        // Whatever it is when it can be seen again is worth a line.
+        self.shown.clear();
+        format!("{} {}\n", timestamp(), error.trim_end().replace('\n', "; "))
+    }
+}
+
+/// A page in the place of the last one, below the time. Each line overwrites the one that stood
+/// there, so that nothing flickers.
+pub fn redrawn(page: &str) -> String {
+    let time = Zoned::now().strftime("%H:%M:%S").to_string();
+    let lines: String = page.lines().map(|line| format!("{line}\u{1b}[K\n")).collect();
+    format!("\u{1b}[H{time}, Ctrl-C ends\u{1b}[K\n\u{1b}[K\n{lines}\u{1b}[J")
+}
+
+/// Local time with its offset, as RFC 3339 has it.
+fn timestamp() -> String {
+    Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+#[cfg(test)]
+mod tests;

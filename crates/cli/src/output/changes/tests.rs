@@ -1,0 +1,40 @@
+use evenkeel_node::api::types::VolumeHealth;
+
+use super::*;
+use crate::output::volume::tests::volume;
+
+/// A line without its time.
+fn told(lines: &str) -> Vec<&str> {
+    lines.lines().map(|line| line.split_once(' ').unwrap().1).collect()
+}
+
+#[test]
+fn only_changes_are_told() {
+    let mut changes = Changes::default();
+    let mut music = volume();
+    let first = "music [UUR] rebuilding, serving: the replica on n3 is rebuilding";
+    assert_eq!(told(&changes.of(std::slice::from_ref(&music))), [first]);
+    music.mirrors[0].replicas[2].rebuild.as_mut().unwrap().done += 1;
+    assert_eq!(changes.of(std::slice::from_ref(&music)), "", "progress is no change");
+    music.health = VolumeHealth::InSync;
+    music.mirrors[0].summary = "[UUU]".into();
+    music.reason = None;
+    assert_eq!(told(&changes.of(&[music])), ["music [UUU] in-sync, serving"]);
+    assert_eq!(told(&changes.of(&[])), ["music is gone"]);
+}
+
+#[test]
+fn a_node_that_is_away_is_told_once() {
+    let mut changes = Changes::default();
+    changes.of(&[volume()]);
+    assert_eq!(told(&changes.failure("no answer\n")), ["no answer"]);
+    assert_eq!(changes.failure("no answer\n"), "");
+    assert_eq!(told(&changes.of(&[volume()])).len(), 1, "what it is now is told again");
+}
+
+#[test]
+fn a_page_is_drawn_over_the_last_one() {
+    let page = redrawn("a\nb\n");
+    assert!(page.starts_with("\u{1b}[H"), "no clearing of the screen, which flickers");
+    assert!(page.ends_with("a\u{1b}[K\nb\u{1b}[K\n\u{1b}[J"));
+}
