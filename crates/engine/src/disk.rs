@@ -270,7 +270,7 @@ impl Disk {
             progress => return progress,
         };
         match self.ended_in_map(means, key, outcome) {
-            Progress::Done(outcome) => self.ended_in_checksums(key, outcome),
+            Progress::Done(outcome) => self.ended_in_checksums(means, key, outcome),
             progress => progress,
         }
     }

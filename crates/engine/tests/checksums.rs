@@ -148,6 +148,54 @@ fn the_last_copy_is_refused_if_it_is_damaged() {
     cluster.detach();
 }
 
+/// A block of which a part was zeroed is as known as before: what rots in the rest of it is not returned,
+/// and the copy that fits is the one that a repair keeps.
+#[test]
+fn zeroing_a_part_of_a_block_does_not_hide_what_is_damaged_in_the_rest() {
+    for (replicas, from, to) in [(3, 0, 512), (2, 1024, 4096), (2, 1024, 1536), (3, 3584, 13_312)] {
+        let mut cluster = Cluster::start(mirror(replicas));
+        cluster.attach();
+        let client = cluster.client();
+        let mut data = pattern(1, 16 << 10);
+        client.write(0, data.clone());
+        data[from..to].fill(0);
+        for unmap in [true, false] {
+            client.call(Request::Zero(from as u64, (to - from) as u64, unmap)).expect("zeroed");
+            client.call(Request::Flush).expect("flushed");
+            // In the block in which the range begins, and in the one in which it ends, before and behind.
+            damage(&cluster, 0, (from + 2048) % 4096);
+            for _ in 0..50 {
+                assert!(client.read(0, 16 << 10) == data, "{replicas} replicas, {from} to {to}");
+            }
+            verify(&cluster, true);
+            damage(&cluster, replicas - 1, 3 * 4096 + 2000);
+            let found = verify(&cluster, true);
+            assert_eq!((found.different, found.damaged, found.repaired), (0, 4096, 4096));
+            assert!(client.read(0, 16 << 10) == data, "the repair kept the wrong copy");
+        }
+        cluster.detach();
+    }
+}
+
+/// What a disk has damaged before a part of the block is zeroed stays known to be damaged.
+#[test]
+fn zeroing_a_part_of_a_damaged_block_leaves_it_known_to_be_damaged() {
+    let mut cluster = Cluster::start(mirror(1));
+    cluster.attach();
+    let client = cluster.client();
+    let data = pattern(1, 8192);
+    client.write(0, data.clone());
+    damage(&cluster, 0, 100);
+    damage(&cluster, 0, 8000);
+    client.call(Request::Zero(2048, 4096, true)).expect("zeroed");
+    for at in [0, 4096] {
+        assert!(!matches!(client.call(Request::Read(at, 4096)), Ok(Answer::Data(_))), "{at}");
+    }
+    client.write(0, data.clone());
+    assert!(client.read(0, 8192) == data);
+    cluster.detach();
+}
+
 #[test]
 fn parts_of_blocks_are_written_and_read_as_they_are() {
     let mut cluster = Cluster::start(mirror(2));

@@ -2,8 +2,10 @@
 //! durable before themselves.
 //!
 //! A checksum is that of a whole block. So a read is widened to whole blocks, and a write of a part of a
-//! block reads the block first, compares it, and writes it whole. The core keeps other actions out of all
-//! blocks that an action touches.
+//! block reads the block first, compares it, and writes it whole; so does zeroing a part of one
+//! ([`edges`]). The core keeps other actions out of all blocks that an action touches.
+
+mod edges;
 
 use std::io;
 use std::ops::Range;
@@ -12,6 +14,7 @@ use evenkeel_core::settings::BLOCK;
 use evenkeel_core::{DiskAction, DiskOutcome, Payload};
 use evenkeel_format::{PAGE_LENGTH, block_checksum, stored_checksum};
 
+use self::edges::Edges;
 use super::checksums::BeforeFlush;
 use super::metadata::Writes;
 use super::{Disk, Job, Means, Progress, Step};
@@ -31,8 +34,12 @@ pub(super) enum Checked {
     Widen(Slot, u64),
     /// It writes whole blocks that will yield this.
     Write(Vec<u32>),
-    /// It zeroes this range.
-    Zero(Range<u64>),
+    /// It reads the next block at an end of a range that is to be zeroed.
+    ReadEdge(Edges),
+    /// It writes that block, which will yield this.
+    WriteEdge(Edges, u32),
+    /// It zeroes the whole blocks of a range; those at its ends are done.
+    Zero(Edges),
     /// It is a flush that writes to the journal before.
     Journal,
     /// It is a flush that writes pages before.
@@ -98,8 +105,8 @@ impl Disk {
                 self.begin_in_map(means, key, DiskAction::Write { offset, payload });
             }
             DiskAction::Zero { offset, length, unmap } => {
-                job.checked = Checked::Zero(offset..offset + u64::from(length));
-                self.begin_in_map(means, key, DiskAction::Zero { offset, length, unmap });
+                let range = offset..offset + u64::from(length);
+                self.zero_checked(means, key, Edges::new(range, cover, unmap));
             }
             action => self.begin_in_map(means, key, action),
         }
@@ -174,6 +181,9 @@ impl Disk {
             (Checked::Widen(payload, offset), DiskOutcome::Data(blocks)) => {
                 return self.widened(means, key, (payload, offset), &blocks);
             }
+            (Checked::ReadEdge(edges), DiskOutcome::Data(block)) => {
+                return self.edge_read(means, key, edges, &block);
+            }
             (Checked::Load(run), DiskOutcome::Data(bytes)) => {
                 checksums.loaded(run, Some(&bytes));
                 self.jobs.remove(key);
@@ -231,7 +241,12 @@ impl Disk {
     }
 
     /// A job's action has ended well.
-    pub(super) fn ended_in_checksums(&mut self, key: Key, outcome: DiskOutcome<Slot>) -> Progress {
+    pub(super) fn ended_in_checksums(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        outcome: DiskOutcome<Slot>,
+    ) -> Progress {
         let (Some(job), Some(checksums)) = (self.jobs.get_mut(key), &mut self.checksums) else {
             return Progress::Done(outcome);
         };
@@ -252,8 +267,12 @@ impl Disk {
                 checksums.unpin(&range);
                 Progress::Done(outcome)
             }
-            (Checked::Zero(range), outcome) => {
-                checksums.zeroed(&range);
+            (Checked::WriteEdge(edges, sum), _) => {
+                checksums.record(range.start, [sum].into_iter());
+                self.edge_done(means, key, edges)
+            }
+            (Checked::Zero(edges), outcome) => {
+                self.zero_ended(key, &edges);
                 Progress::Done(outcome)
             }
             (_, outcome) => {
@@ -271,11 +290,15 @@ impl Disk {
         let range = job.offset..job.offset + job.length;
         match core::mem::take(&mut job.checked) {
             Checked::Read { .. } | Checked::Widen(..) => checksums.unpin(&range),
-            Checked::Write(_) | Checked::Zero(_) => {
+            Checked::ReadEdge(edges) => checksums.unpin(&edges.cover),
+            Checked::Write(_) => {
                 // It may be there, or a part of it.
                 checksums.forget(&range);
-                let cover = checksums.cover(range.start, range.end - range.start);
-                checksums.unpin(&cover);
+                checksums.unpin(&range);
+            }
+            Checked::WriteEdge(edges, _) | Checked::Zero(edges) => {
+                checksums.forget(&range);
+                checksums.unpin(&edges.cover);
             }
             Checked::Load(run) => checksums.loaded(run, None),
             Checked::Evict | Checked::Pages => checksums.pages_written(false),

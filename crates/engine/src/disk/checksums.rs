@@ -265,22 +265,15 @@ impl Checksums {
         }
     }
 
-    /// These bytes read as zeroes now. Of a block at an end of which more remains, nothing is known; of one of
-    /// which nothing was known before, still nothing is, so that empty space takes no pages.
+    /// These whole blocks read as zeroes now. Of one of which nothing was known before still nothing is, so
+    /// that empty space takes no pages.
     pub(super) fn zeroed(&mut self, range: &Range<u64>) {
-        let cover = self.cover(range.start, range.end - range.start);
-        let block = u64::from(BLOCK);
-        for start in (cover.start..cover.end).step_by(BLOCK as usize) {
-            let end = (start + block).min(self.area.length);
-            let is_whole = range.start <= start && end <= range.end;
-            let is_known = self.entry(start / block).is_some_and(|(sum, _)| *sum != 0);
-            if is_known {
-                let zeroes = &ZEROES[..(end - start) as usize];
-                let sum = if is_whole { block_checksum(zeroes) } else { 0 };
-                self.record(start, [sum].into_iter());
+        for start in range.clone().step_by(BLOCK as usize) {
+            let length = u64::from(BLOCK).min(range.end - start) as usize;
+            if self.entry(start / u64::from(BLOCK)).is_some_and(|(sum, _)| *sum != 0) {
+                self.record(start, [block_checksum(&ZEROES[..length])].into_iter());
             }
         }
-        self.unpin(&cover);
     }
 
     /// What these bytes hold now is not known.
