@@ -77,17 +77,20 @@ pub struct OpenReplica {
 }
 
 impl OpenReplica {
-    /// A replica on an opened and locked file or device. Reads its metadata, and so blocks on the
-    /// disk.
+    /// A replica on an opened and locked file or device. Makes durable what is there, and reads its
+    /// metadata: it blocks on the disk.
     ///
     /// # Errors
-    /// If the disk can't be read.
+    /// If the disk can't be flushed or read.
     pub fn read(
         file: OwnedFd,
         newest: Newest,
         life: (Incarnation, BootId),
         settings: Settings,
     ) -> std::io::Result<Self> {
+        // What was found may be what a killed process had not made durable. It counts from now on, and
+        // the other copy is the one that is written next.
+        rustix::fs::fdatasync(&file)?;
         let superblock = &newest.superblock;
         let metadata = read_metadata(&file, superblock)?;
         let open_regions = &metadata.open_regions;

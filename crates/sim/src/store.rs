@@ -134,9 +134,15 @@ impl Store {
         let (sequence, copy) = &mut self.tables[usize::from(regions.slot)];
         *sequence += 1;
         let place = (regions.slot, usize::from(*copy == TableCopy::B));
-        *copy = copy.other();
         let table = IntentTable { sequence: *sequence, cleared: 0, replica: self.replica, regions };
         TableSave { place, bytes: table.encode() }
+    }
+
+    /// Writes a table, durably. The next one goes to the other copy.
+    pub fn save_table(&mut self, save: &TableSave, disk: &mut Disk) {
+        save.write(disk, None);
+        let (_, copy) = &mut self.tables[usize::from(save.place.0)];
+        *copy = copy.other();
     }
 
     /// Begins a save of this view and these lives.
@@ -180,14 +186,16 @@ pub struct TableSave {
 }
 
 impl TableSave {
-    /// Writes it, durably; with `torn`, only the first so many bytes.
-    pub fn write(&self, disk: &mut Disk, torn: Option<usize>) {
+    /// With `torn`, only the first so many bytes.
+    fn write(&self, disk: &mut Disk, torn: Option<usize>) {
         disk.write_table(self.place, &self.bytes, torn);
     }
 
     /// The save is interrupted: the copy may be old, torn or new.
     pub fn interrupt(&self, disk: &mut Disk, random: &mut Random) {
-        let torn = random.index(self.bytes.len() + 1);
+        // What is behind the last region is zeroes: a tear there would be none.
+        let used = self.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let torn = random.index(self.bytes.len() + 1) * used / self.bytes.len();
         self.write(disk, Some(if random.chance(500) { torn } else { self.bytes.len() }));
     }
 }

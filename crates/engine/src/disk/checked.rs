@@ -304,6 +304,9 @@ impl Disk {
             Checked::Evict | Checked::Pages => checksums.pages_written(false),
             Checked::No | Checked::Journal => {}
         }
+        if job.kind == Kind::Flush {
+            checksums.flush_failed();
+        }
         self.retry(means);
     }
 }

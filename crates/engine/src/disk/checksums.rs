@@ -330,6 +330,13 @@ impl Checksums {
         self.journal.floor = self.journal.floor.max(self.journal.next_floor);
     }
 
+    /// A flush has failed, or what it writes before itself: the disk may have none of what was written
+    /// since the last one, so the next one writes all pages.
+    pub(super) fn flush_failed(&mut self) {
+        self.journal.is_overfull = true;
+        self.pages.values_mut().for_each(|page| page.is_dirty = true);
+    }
+
     /// Pages whose places hold something else.
     fn dirty_pages(&self) -> BTreeSet<u32> {
         let dirty = self.pages.iter().filter(|(_, page)| page.is_dirty);

@@ -42,8 +42,9 @@ pub struct Tables(Vec<NextTable>);
 /// Where the next table of a slot goes.
 #[derive(Debug, Clone)]
 struct NextTable {
-    /// The one that it follows.
+    /// The one that it follows. It may be on the disk or not.
     last: IntentTable,
+    /// Never the one that holds the newest table known to be durable.
     copy: TableCopy,
 }
 
@@ -55,6 +56,8 @@ pub(super) struct Writes {
     done: usize,
     /// Whether a flush follows that makes them durable.
     is_flushed_later: bool,
+    /// The slot of the intent log whose table it is, if it is one.
+    table: Option<u8>,
 }
 
 /// Reads a replica's metadata. Blocks on the disk.
@@ -159,11 +162,21 @@ pub(super) fn write_at(file: &impl AsFd, bytes: &[u8], offset: u64) -> io::Resul
 impl Disk {
     /// What it takes to save this table of open regions.
     pub(super) fn table_writes(&mut self, regions: OpenRegions) -> Writes {
-        let next = &mut self.tables.0[usize::from(regions.slot)];
-        let (copy, offset) = (next.copy, next.copy.offset(regions.slot));
-        next.copy = copy.other();
+        let slot = regions.slot;
+        let next = &mut self.tables.0[usize::from(slot)];
+        // The number is used up even if the save fails: its bytes may be on the disk.
         next.last = next.last.followed_by(regions);
-        Writes::new(vec![(offset, next.last.encode())])
+        let writes = Writes::new(vec![(next.copy.offset(slot), next.last.encode())]);
+        Writes { table: Some(slot), ..writes }
+    }
+
+    /// All has been written. If it is a table, the other copy is the one whose loss costs nothing from now
+    /// on. After a save that failed it is still this one, whatever it holds.
+    fn metadata_written(&mut self, table: Option<u8>) -> Progress {
+        if let Some(next) = table.and_then(|slot| self.tables.0.get_mut(usize::from(slot))) {
+            next.copy = next.copy.other();
+        }
+        Progress::Done(DiskOutcome::Done)
     }
 
     /// What it takes to save these pages of bitmaps: pages that lie together are written together.
@@ -237,7 +250,8 @@ impl Disk {
         }
         (writes.next, writes.done) = (writes.next + 1, 0);
         if writes.next == writes.pieces.len() {
-            return Progress::Done(DiskOutcome::Done);
+            let table = writes.table;
+            return self.metadata_written(table);
         }
         self.write_metadata(means, key);
         Progress::More
@@ -246,7 +260,7 @@ impl Disk {
 
 impl Writes {
     pub(super) fn new(pieces: Vec<(u64, Vec<u8>)>) -> Self {
-        Self { pieces, next: 0, done: 0, is_flushed_later: false }
+        Self { pieces, next: 0, done: 0, is_flushed_later: false, table: None }
     }
 
     /// Those that a flush makes durable that begins when they have ended.

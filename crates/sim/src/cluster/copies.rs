@@ -112,6 +112,7 @@ impl Cluster {
         }
         // As the kernel counts disks that appear.
         self.replicas[replica].swaps += 1;
+        self.replicas[replica].tables.forget();
         let life = self.replicas[replica].life;
         self.queue.push(self.now + pause, Event::ReplicaStarts { replica, life });
     }

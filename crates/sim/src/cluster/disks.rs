@@ -139,7 +139,9 @@ impl Cluster {
             }
             DiskAction::SaveIntents(regions) => {
                 self.log(|| format!("replica {replica} saves its open regions: {regions:?}"));
-                let save = self.replicas[replica].store.begin_table(regions.clone());
+                let slot = &mut self.replicas[replica];
+                slot.tables.begins(regions);
+                let save = slot.store.begin_table(regions.clone());
                 Some(Work::SaveTable(save, regions.clone()))
             }
             DiskAction::SaveMissing(pages) => Some(Work::SavePages(pages.clone())),
@@ -254,7 +256,7 @@ impl Cluster {
                 save.interrupt(&mut slot.disk, &mut self.random);
             }
             Work::SaveTable(..) if self.sabotage == Some(Sabotage::ForgetIntents) => {}
-            Work::SaveTable(save, _) => save.write(&mut slot.disk, None),
+            Work::SaveTable(save, _) => slot.store.save_table(save, &mut slot.disk),
             Work::SavePages(pages) if fails.is_some() => {
                 interrupt_pages(&mut slot.disk, pages, &mut self.random);
             }
@@ -294,6 +296,7 @@ impl Cluster {
                 if succeeds && self.sabotage != Some(Sabotage::ForgetIntents) =>
             {
                 slot.open_regions.insert(regions.slot, regions.clone());
+                slot.tables.saved(regions);
             }
             _ => {}
         }

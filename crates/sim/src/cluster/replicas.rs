@@ -14,6 +14,7 @@ use crate::marks::Mark;
 use crate::network::Party;
 use crate::oracles::fencing::Fence;
 use crate::oracles::registers::Moment;
+use crate::oracles::tables::Tables;
 use crate::payload::{Cell, SECTOR, Sectors};
 use crate::profile::Profile;
 use crate::queue::{MICROSECOND, Time};
@@ -39,6 +40,8 @@ pub(super) struct ReplicaSlot {
     pub adopted: Generation,
     /// The regions that are open in the intent log on its disk, slot by slot.
     pub open_regions: BTreeMap<u8, OpenRegions>,
+    /// Judges what its disk says of them after a crash.
+    pub tables: Tables,
     /// Disk actions under way.
     pub pending: BTreeMap<u64, Pending>,
     pub last_action: u64,
@@ -140,6 +143,7 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         ended: 0,
         adopted: view.generation,
         open_regions: BTreeMap::new(),
+        tables: Tables::default(),
         pending: BTreeMap::new(),
         last_action: 0,
         fence: Fence::default(),
@@ -182,6 +186,7 @@ impl Cluster {
         let generation = found.view.generation;
         let open_regions = found.open_regions.clone();
         slot.open_regions = open_regions.iter().map(|table| (table.slot, table.clone())).collect();
+        let forgotten = slot.tables.found(replica, &open_regions);
         let mirror = slot.mirror;
         let is_damaged = found.missing.iter().any(|page| matches!(page, FoundPage::Damaged { .. }));
         self.find_open((mirror, replica), &open_regions, is_damaged);
@@ -202,6 +207,7 @@ impl Cluster {
         slot.adopted = generation;
         slot.core = Some(Replica::new(config, self.nodes[node].clock(self.now)));
         self.judge(verdict);
+        self.judge(forgotten);
         self.log(|| {
             format!(
                 "replica {replica} starts on node {node} in generation {generation}, with open regions {open_regions:?}"

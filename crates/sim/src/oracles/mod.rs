@@ -18,6 +18,8 @@
 //!   writes that run after a copy which has them already, and older data from a copy when the primary that wrote it is not the one that runs the mirror now,
 //!   or when the newer write was answered with an error, or will be: a replica has failed it.
 //! - [`minimal`] (**I7 minimal**): what a rebuild copies. See there for what counts as changed.
+//! - [`tables`] (**I5**): what a replica finds open when it starts. That it opens regions before it
+//!   writes to them is judged where writes begin.
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
 //!   rebuilding in the same life, no mirror loses its last in-sync replica; and who takes over from a
 //!   primary that has not detached leaves one in-sync replica in each mirror, from which all reads of
@@ -32,6 +34,7 @@ pub mod lines;
 pub mod minimal;
 pub mod order;
 pub mod registers;
+pub mod tables;
 pub mod views;
 
 /// Something that an invariant forbids has happened.

@@ -49,6 +49,41 @@ fn on_disk(file: &File, block: u64) -> u32 {
     *checksums.entry(block).unwrap().0
 }
 
+/// A flush that fails, before or after what it writes before itself.
+fn fail_to_flush(checksums: &mut Checksums, file: &File, is_written: bool) {
+    let writes = match checksums.before_flush() {
+        BeforeFlush::Journal(writes) => writes,
+        BeforeFlush::Pages(writes) => {
+            checksums.pages_written(is_written);
+            writes
+        }
+        _ => panic!("there is something to be made durable"),
+    };
+    if is_written {
+        carry_out(file, &writes);
+    }
+    checksums.flush_failed();
+}
+
+/// The disk may hold nothing of what a failed flush has written: the next one writes it again.
+#[test]
+fn what_a_failed_flush_lost_the_next_one_makes_durable() {
+    for is_written in [false, true] {
+        let file = tempfile::tempfile().unwrap();
+        let elsewhere = tempfile::tempfile().unwrap();
+        let mut checksums = begun();
+        pin(&mut checksums, &file, &(0..AREA.length));
+        checksums.record(5 * B, [11, 12].into_iter());
+        // The journal first, then pages: what they write is lost.
+        for _ in 0..2 {
+            fail_to_flush(&mut checksums, &elsewhere, is_written);
+        }
+        flush(&mut checksums, &file);
+        recover(&file, AREA, &[]).unwrap();
+        assert_eq!((on_disk(&file, 5), on_disk(&file, 6)), (11, 12));
+    }
+}
+
 #[test]
 fn what_a_flush_covers_is_known_after_a_crash() {
     let file = tempfile::tempfile().unwrap();
