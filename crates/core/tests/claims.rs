@@ -86,7 +86,7 @@ fn a_verify_repairs_while_another_primary_writes() {
 }
 
 #[test]
-fn what_is_claimed_by_one_that_has_died_is_free_when_it_is_buried() {
+fn what_is_claimed_by_one_that_has_died_is_free_when_it_is_evicted() {
     let mut cluster = shared(3);
     cluster.cut_off.insert(1);
     let stuck = cluster.compare_and_write(0, 0, (0, 1), BLOCK);

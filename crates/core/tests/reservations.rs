@@ -129,7 +129,7 @@ fn what_is_persistent_is_there_after_everybody_has_gone() {
 }
 
 #[test]
-fn a_reservation_waits_for_one_that_has_died_until_it_is_buried() {
+fn a_reservation_waits_for_one_that_has_died_until_it_is_evicted() {
     let mut cluster = shared(2);
     register(&mut cluster, 0, false);
     cluster.cut_off.insert(1);

@@ -7,7 +7,7 @@ mod cluster;
 use std::time::Duration;
 
 use cluster::{Cluster, replica};
-use evenkeel_core::primary::{Command, CommandError, EndReason};
+use evenkeel_core::primary::{Command, CommandError, EndReason, Note};
 use evenkeel_core::view::{Cause, Change, ViewError};
 use evenkeel_core::*;
 
@@ -79,7 +79,7 @@ fn who_does_not_reach_an_in_sync_replica_does_not_join() {
 }
 
 #[test]
-fn a_dead_one_is_buried_and_only_its_slot_is_copied() {
+fn a_dead_one_is_evicted_and_only_its_slot_is_copied() {
     let mut cluster = shared(2);
     cluster.write(0, 0, 1, 64 * BLOCK);
     cluster.cut_off.insert(1);
@@ -107,7 +107,8 @@ fn a_dead_one_is_buried_and_only_its_slot_is_copied() {
     cluster.cut_off.remove(&1);
     cluster.write(1, 0, 9, BLOCK);
     cluster.pass(A_WHILE);
-    assert_eq!(cluster.ended.get(&1), Some(&EndReason::Fenced));
+    assert_eq!(cluster.ended.get(&1), Some(&EndReason::Evicted));
+    assert!(cluster.notes.contains(&Note::Evicted(NodeId(1))), "{:?}", cluster.notes);
     assert_eq!(cluster.read(0, 0, 512), Some(vec![3; 512]));
 }
 
@@ -200,6 +201,24 @@ fn a_node_that_attaches_again_replaces_its_own_dead_primary() {
     assert_eq!(cluster.newest.primaries.len(), 2);
     assert_eq!(in_sync(&cluster), 3);
     assert_eq!(cluster.read(again, MIB, 512), Some(vec![4; 512]));
-    let buried = cluster.newest.replicas().all(|(_, record)| record.cause == Cause::None);
-    assert!(buried, "{:?}", cluster.newest);
+    let evicted = cluster.newest.replicas().all(|(_, record)| record.cause == Cause::None);
+    assert!(evicted, "{:?}", cluster.newest);
+}
+
+/// A node that stands still, or is cut off, for longer than its lease and its replica's deadline.
+#[test]
+fn who_is_silent_for_two_leases_keeps_the_volume() {
+    let mut cluster = shared(3);
+    cluster.cut_off.insert(1);
+    let mut writes = Vec::new();
+    for _ in 0..24 {
+        cluster.pass(Duration::from_millis(500));
+        writes.push(cluster.write(0, 0, 3, BLOCK));
+    }
+    cluster.cut_off.remove(&1);
+    cluster.pass(A_WHILE);
+    assert!(writes.iter().all(|write| cluster.is_acknowledged(*write)), "the others go on");
+    assert!(cluster.ended.is_empty(), "{:?}", cluster.ended);
+    assert_eq!((cluster.newest.primaries.len(), in_sync(&cluster)), (3, 3));
+    assert_eq!(cluster.read(1, 0, 512), Some(vec![3; 512]));
 }

@@ -334,9 +334,14 @@ impl Volumes {
             Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
             _ => {}
         }
-        let message = words::note(&note, |replica| status::place_of(node, attached, replica));
+        let place = |replica| status::place_of(node, attached, replica);
+        let message = words::note(&note, place, |id| node.coordinator.node_ref(id).name);
         match note {
-            Note::Left(..) | Note::StandsIn(..) | Note::Suspended(_) | Note::OtherLineage(_) => {
+            Note::Left(..)
+            | Note::StandsIn(..)
+            | Note::Suspended(_)
+            | Note::OtherLineage(_)
+            | Note::Evicted(_) => {
                 tracing::warn!(volume = attached.name(), "{message}");
             }
             _ => tracing::info!(volume = attached.name(), "{message}"),

@@ -23,6 +23,7 @@ marks! {
     JoinRefused => "a primary could not join the others",
     LeftToOthers => "a primary detached while others went on",
     Buried => "a primary that had died was taken out by another one",
+    EvictedAlive => "a primary that lived, and was silent for long, was taken out by another one",
     Fenced => "a primary was replaced by another one while it lived",
     Suspended => "requests waited for a replica or the coordinator",
     Resumed => "requests that had waited went on",

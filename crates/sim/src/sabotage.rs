@@ -40,6 +40,8 @@ pub enum Sabotage {
     CryDamage,
     /// Who is to stand aside from a range is told another one.
     ClaimElsewhere,
+    /// Replicas say that they have not heard any primary.
+    HearNobody,
     /// Requests are taken for those of whoever holds the reservation.
     MistakeHosts,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
@@ -48,7 +50,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -67,6 +69,7 @@ impl Sabotage {
         Self::PassOldCopies,
         Self::CryDamage,
         Self::ClaimElsewhere,
+        Self::HearNobody,
         Self::MistakeHosts,
         Self::AssembleWithout,
     ];

@@ -215,7 +215,11 @@ impl<P: Payload> Primary<P> {
         let own_detach = self.is_giving_up() && newest.primaries.iter().all(is_known);
         match newest.generation.cmp(&view.generation) {
             _ if !is_primary && self.has_given_up() => self.end(cx, EndReason::Detached),
-            _ if !is_primary && !own_detach => self.end(cx, EndReason::Fenced),
+            _ if !is_primary && !own_detach => {
+                let is_here = newest.is_of_era(view) && !newest.primaries.is_empty();
+                let go_on = newest.is_shared() && is_here;
+                self.end(cx, if go_on { EndReason::Evicted } else { EndReason::Fenced });
+            }
             core::cmp::Ordering::Greater => {
                 self.is_in_doubt = false;
                 self.forget_outdated_edits();

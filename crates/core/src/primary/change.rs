@@ -36,8 +36,8 @@ pub(super) enum Edit {
     Grow(u64),
     /// This primary leaves.
     Detach,
-    /// Another primary is dead.
-    Bury(PrimaryId),
+    /// Another primary is dead, or was silent for too long.
+    Evict(PrimaryId),
 }
 
 /// An edit, and the operator's command that it carries out.
@@ -66,7 +66,7 @@ impl Edit {
             | Self::Renew { .. }
             | Self::Admit { .. }
             | Self::StandIn { .. }
-            | Self::Bury(_) => true,
+            | Self::Evict(_) => true,
             Self::Leave { cause, .. } => *cause != Cause::SourceFailed,
             _ => false,
         }
@@ -238,8 +238,8 @@ impl<P: Payload> Primary<P> {
                 next.primaries.retain(|record| record.id != me);
                 Ok(())
             }
-            Edit::Bury(dead) => {
-                self.apply_burial(next, dead);
+            Edit::Evict(dead) => {
+                self.apply_eviction(next, dead);
                 Ok(())
             }
         }

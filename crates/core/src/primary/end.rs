@@ -97,7 +97,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         let error = match reason {
-            EndReason::Fenced => RequestError::Fenced,
+            EndReason::Fenced | EndReason::Evicted => RequestError::Fenced,
             EndReason::LostWrites => RequestError::LostWrites,
             EndReason::NoData | EndReason::OldCopy(_) => RequestError::NoData,
             EndReason::NoCoordinator => RequestError::NoCoordinator,
@@ -149,6 +149,7 @@ impl<P: Payload> Primary<P> {
         self.edits.clear();
         self.unadopted.clear();
         self.peers.clear();
+        self.silent_since.clear();
         self.bad_ranges.clear();
         self.claims = Claims::default();
         self.joining = None;

@@ -196,6 +196,9 @@ pub enum EndReason {
     DetachedUnclean,
     /// Another primary took over.
     Fenced,
+    /// Of a shared volume: the other primaries go on without this one, which no replica had answered for
+    /// several leases.
+    Evicted,
     /// It could not start: the coordinator did not answer.
     NoCoordinator,
     /// It could not start: a mirror has no in-sync replica that answers.
@@ -239,6 +242,8 @@ pub enum Note {
         /// Bytes that its source has sent for that, as far as it has told.
         copied: u64,
     },
+    /// The primary on this node was evicted: no replica had answered it for several leases.
+    Evicted(NodeId),
     /// The volume has become larger: so many bytes.
     Grown(u64),
     /// Requests wait: see [`Waiting`].

@@ -89,6 +89,8 @@ pub struct Primary<P> {
     glanced_at: Instant,
     /// Since when the coordinator has not answered.
     coordinator_silent_since: Option<Instant>,
+    /// Other primaries that no member has answered for longer than their lease, and since when that is known.
+    silent_since: BTreeMap<PrimaryId, Instant>,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
     /// Requests that came before any may be served.
@@ -182,6 +184,7 @@ impl<P: Payload> Primary<P> {
             retry_call_at: now,
             glanced_at: now,
             coordinator_silent_since: None,
+            silent_since: BTreeMap::new(),
             fence_notices: Vec::new(),
             early: Vec::new(),
             requests: RisingMap::default(),
@@ -278,11 +281,12 @@ impl<P: Payload> Primary<P> {
 
     /// What depends on time alone.
     fn tick(&mut self, cx: &mut Context<'_, P>) {
+        self.notice_own_pause(cx.now);
         self.watch_peers(cx);
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        self.watch_primaries();
+        self.watch_primaries(cx.now);
         self.watch_obstacle(cx);
         self.give_up_commands(cx);
         self.give_up_clearing(cx);

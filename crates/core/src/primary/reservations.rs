@@ -3,7 +3,7 @@
 
 use super::change::{Edit, PendingEdit, finish_command};
 use super::requests::RequestNumber;
-use super::{CommandError, Context, Primary, PrimaryEffect};
+use super::{CommandError, Context, Note, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
@@ -43,6 +43,9 @@ impl<P: Payload> Primary<P> {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
                 let number = self.keep_out(0..u64::MAX);
                 self.clearing.push(Clearing { number, command, since: cx.now });
+            }
+            (Edit::Evict(id), _) if self.view.as_ref().is_some_and(|v| v.has_primary(id)) => {
+                cx.note(Note::Evicted(id.node));
             }
             _ => finish_command(cx, pending, Ok(())),
         }

@@ -4,10 +4,10 @@
 //! Each has a slot of the intent logs, by which it can be told what its writes may have left undone.
 //! Joining is one committed view that names one more primary and changes nothing else; the replicas hear
 //! of it as of any view, the others when a replica refuses them. Who leaves by a detach has had all its
-//! writes made durable before. Who is not heard by any replica for longer than its lease is buried: by a
+//! writes made durable before. Who has not been answered by any replica for several leases is evicted: by a
 //! view without it that leaves one in-sync replica in each mirror, from which the others copy what is open
-//! in the dead one's slot. No replica adopts that view before the dead one's lease is over, so burying one
-//! that lives is harmless: it is fenced.
+//! in its slot. No replica adopts that view before the evicted one's lease is over, so if it lives, it is
+//! fenced. But it loses the volume by it, which is why a pause is waited out.
 
 use core::time::Duration;
 
@@ -19,6 +19,10 @@ use crate::message::ReplicaReport;
 use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::{Cause, PrimaryRecord, ReplicaState, View, ViewError};
+
+/// How many leases a primary may be silent, as seen by another one, after all members have said that they have
+/// not answered it for longer than its lease. Until then it only delays: what needs every primary waits.
+const EVICTION_LEASES: u32 = 2;
 
 impl<P: Payload> Primary<P> {
     /// Whether others run the volume, as far as the replicas tell, so that this primary has to join them.
@@ -108,7 +112,7 @@ impl<P: Payload> Primary<P> {
         let dead: Vec<_> =
             view.primaries.iter().map(|other| other.id).filter(|id| id.node == me.node).collect();
         for id in dead {
-            self.bury(&mut next, id, |replica| self.is_usable(replica));
+            self.evict(&mut next, id, |replica| self.is_usable(replica));
         }
         if next.primaries.len() >= usize::from(next.intents.slots) {
             return Err(ViewError::TooManyPrimaries);
@@ -134,25 +138,50 @@ impl<P: Payload> Primary<P> {
         self.view.as_ref().is_some_and(View::has_several_primaries)
     }
 
-    /// Notices primaries that no replica has heard of for longer than their lease.
-    pub(super) fn watch_primaries(&mut self) {
-        let Some(view) = self.view.as_ref().filter(|view| view.has_several_primaries()) else {
-            return;
-        };
+    /// Notices primaries that no replica has heard of for longer than their lease, and evicts those of which that
+    /// stays so.
+    pub(super) fn watch_primaries(&mut self, now: Instant) {
+        let Some(silent) = self.silent_primaries() else { return };
+        let (me, patience) = (self.config.id, self.config.settings.lease * EVICTION_LEASES);
+        self.silent_since.retain(|id, _| silent.contains(id));
+        for id in silent {
+            let since = *self.silent_since.entry(id).or_insert(now);
+            // A lock on the node's state says that an older one there is dead.
+            if id.node == me.node || now.since(since) >= patience {
+                self.edit(Edit::Evict(id));
+            }
+        }
+    }
+
+    /// The other primaries that no member has answered lately; `None` if not all members have told.
+    fn silent_primaries(&self) -> Option<Vec<PrimaryId>> {
+        let view = self.view.as_ref().filter(|view| view.has_several_primaries())?;
         if !matches!(self.phase, Phase::Serving) || !self.can_send() {
-            return;
+            return None;
         }
-        let members = || self.peers.values().filter(|peer| self.is_member(peer.id));
-        if members().any(|peer| peer.heard.is_none()) {
-            return; // It has not been asked in this generation, or leaves because it does not answer.
-        }
-        let heard = members().filter_map(|peer| peer.heard).fold(0, |all, (bits, _)| all | bits);
+        // Who has not told was not asked in this generation yet, or leaves because it does not answer.
+        let members = self.peers.values().filter(|peer| self.is_member(peer.id));
+        let heard: Option<Vec<u32>> =
+            members.map(|peer| peer.heard.map(|(bits, _)| bits)).collect();
+        let heard = heard?.into_iter().fold(0, |all, bits| all | bits);
         let me = self.config.id;
-        let is_dead = |other: &&PrimaryRecord| {
+        let is_silent = |other: &&PrimaryRecord| {
             other.id != me && (other.id.node == me.node || heard & 1 << other.slot == 0)
         };
-        let dead: Vec<_> = view.primaries.iter().filter(is_dead).map(|other| other.id).collect();
-        dead.into_iter().for_each(|id| self.edit(Edit::Bury(id)));
+        Some(view.primaries.iter().filter(is_silent).map(|other| other.id).collect())
+    }
+
+    /// A process that stood still has heard nobody meanwhile. That is no sign that the others are gone: they get
+    /// the time to answer anew.
+    pub(super) fn notice_own_pause(&mut self, now: Instant) {
+        if now.since(self.tick_at) < self.config.settings.deadline / 2 {
+            return;
+        }
+        self.silent_since.clear();
+        for peer in self.peers.values_mut() {
+            peer.opened_at = peer.opened_at.max(now);
+            peer.down_since = peer.down_since.max(now);
+        }
     }
 
     /// Whether a replica is to be asked which primaries it has heard.
@@ -161,15 +190,15 @@ impl<P: Payload> Primary<P> {
         self.has_others() && peer.heard.is_none_or(|(_, at)| now.since(at) >= period)
     }
 
-    pub(super) fn apply_burial(&self, next: &mut View, dead: PrimaryId) {
-        self.bury(next, dead, |replica| self.is_sound(replica));
+    pub(super) fn apply_eviction(&self, next: &mut View, dead: PrimaryId) {
+        self.evict(next, dead, |replica| self.is_sound(replica));
     }
 
     /// Takes a dead primary out. One in-sync replica of each mirror stays, from which the others copy what
     /// is open in its slot (I8); those that rebuild begin anew.
-    fn bury(&self, next: &mut View, dead: PrimaryId, is_usable: impl Fn(ReplicaId) -> bool) {
+    fn evict(&self, next: &mut View, dead: PrimaryId, is_usable: impl Fn(ReplicaId) -> bool) {
         if !next.has_primary(dead) {
-            return; // Another one has buried it.
+            return; // Another one has evicted it.
         }
         next.primaries.retain(|other| other.id != dead);
         for mirror in next.mirrors.clone() {

@@ -2,13 +2,17 @@
 
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::view::Cause;
-use evenkeel_core::{ReplicaId, ReplicaState, Role};
+use evenkeel_core::{NodeId, ReplicaId, ReplicaState, Role};
 
 use crate::api::ErrorCode;
 use crate::api::types;
 
-/// A note as a sentence; `place` names a replica by its node and disk.
-pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
+/// A note as a sentence; `place` names a replica by its node and disk, `name` a node.
+pub(super) fn note(
+    note: &Note,
+    place: impl Fn(ReplicaId) -> String,
+    name: impl Fn(NodeId) -> String,
+) -> String {
     match note {
         Note::Serving(generation) => format!("the volume is served, by view {generation}"),
         Note::Left(replica, cause) => {
@@ -49,6 +53,10 @@ pub(super) fn note(note: &Note, place: impl Fn(ReplicaId) -> String) -> String {
         Note::Verified { different, damaged, unreadable } => format!(
             "a verify found {different} bytes that differ between replicas, {damaged} that contradict their checksums, and {unreadable} that could not be read"
         ),
+        Note::Evicted(node) => format!(
+            "the primary on node {} was evicted: no replica had answered it for longer than its lease, three times over; what it left open is copied anew",
+            name(*node)
+        ),
         Note::Grown(size) => format!("it has {size} bytes now"),
         Note::Resumed => "requests go on".into(),
         Note::OtherLineage(replica) => format!(
@@ -69,6 +77,7 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
         | Note::Lagging { replica, .. } => Some(*replica),
         Note::Serving(_)
         | Note::Removed(..)
+        | Note::Evicted(_)
         | Note::Grown(_)
         | Note::Suspended(_)
         | Note::Resumed
@@ -85,6 +94,9 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
             "the volume was detached while not all replicas answered: it is resynchronised at the next attach"
         }
         EndReason::Fenced => "another primary took over: the volume is not attached here any more",
+        EndReason::Evicted => {
+            "evicted: the other nodes that share the volume go on without this one, which no replica had answered for longer than its lease, three times over (it was paused or cut off)"
+        }
         EndReason::NoCoordinator => "the coordinator did not answer",
         EndReason::NoData => "a mirror has no in-sync replica that answers",
         EndReason::NoVolume => "the volume does not exist any more",
@@ -153,6 +165,9 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         ),
         EndReason::LostWrites => {
             (ErrorCode::WrongState, "Attach it again, and check the filesystem on it")
+        }
+        EndReason::Evicted => {
+            (ErrorCode::NoData, "Repair the network between the nodes, and attach it again")
         }
         EndReason::Detached | EndReason::DetachedUnclean => {
             (ErrorCode::WrongState, "It was detached meanwhile: attach it again")

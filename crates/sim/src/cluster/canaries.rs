@@ -1,6 +1,6 @@
 //! What the driver does wrong on purpose, where that is more than to leave something out.
 
-use evenkeel_core::message::{CopyContent, MissingContent};
+use evenkeel_core::message::{CopyContent, MissingContent, SlotBits};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
@@ -37,6 +37,12 @@ impl Cluster {
             {
                 let range = Some(range.end..range.end + 1);
                 (Message::Claim { generation, claimant, number, range }, None)
+            }
+            Message::Pong { generation, number, slots }
+                if self.sabotage == Some(Sabotage::HearNobody) =>
+            {
+                let slots = SlotBits { heard: 0, ..slots };
+                (Message::Pong { generation, number, slots }, None)
             }
             message => (message, payload),
         }

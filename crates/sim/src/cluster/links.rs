@@ -122,6 +122,11 @@ impl Cluster {
             return;
         }
         let (here, there) = (state.ends[mine].node, state.ends[1 - mine].node);
+        if let (Party::Replica(replica, _), Party::Primary(primary)) =
+            (from, state.ends[1 - mine].party)
+        {
+            self.note_answer(replica, primary, &message);
+        }
         let delay = self.latency(here, there);
         let (message, payload) = self.tamper(message, payload);
         if let Message::Copied { content: CopyContent::Begins { zeroes, .. }, .. } = message {

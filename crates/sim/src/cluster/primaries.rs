@@ -8,6 +8,7 @@ use evenkeel_core::settings::LONGEST_PAYLOAD;
 use evenkeel_core::*;
 
 use super::clients::Request;
+use super::sharing::Answered;
 use super::{Cluster, Event};
 use crate::coordinator::Question;
 use crate::describe;
@@ -37,6 +38,8 @@ pub(super) struct PrimarySlot {
     pub calls: BTreeSet<CoordinatorCall>,
     /// Replicas to which a connection was asked for.
     pub dials: Vec<ReplicaId>,
+    /// By which replica it was answered last, and when it had been silent there for long before.
+    pub answered: BTreeMap<usize, Answered>,
     /// Until when its process was last known to stand still.
     pub paused_until: Time,
     tick: Option<Time>,
@@ -102,6 +105,7 @@ impl Cluster {
             last_command: 0,
             calls: BTreeSet::new(),
             dials: Vec::new(),
+            answered: BTreeMap::new(),
             paused_until: 0,
             tick: None,
             waiting: None,
@@ -190,6 +194,7 @@ impl Cluster {
             PrimaryEffect::Disconnect { link } => self.hang_up(party, link),
             PrimaryEffect::ReadView { call } => self.call(primary, call, Question::Read),
             PrimaryEffect::SwapView { call, view } => {
+                self.judge_evictions(primary, &view);
                 let view = self.without_one_voice(view);
                 self.call(primary, call, Question::Swap(view));
             }
@@ -256,7 +261,7 @@ impl Cluster {
         }
         self.drop_links(Party::Primary(primary), false);
         match reason {
-            EndReason::Fenced => self.marks.reach(Mark::Fenced),
+            EndReason::Fenced | EndReason::Evicted => self.marks.reach(Mark::Fenced),
             EndReason::LostWrites => self.marks.reach(Mark::LostWrites),
             EndReason::DetachedUnclean => self.marks.reach(Mark::DetachedUnclean),
             EndReason::CoordinatorBehind if self.coordinator.was_touched => {
@@ -328,6 +333,7 @@ impl Cluster {
             | Note::StandsIn(..)
             | Note::Admitted(_)
             | Note::Completed { .. }
+            | Note::Evicted(_)
             | Note::Grown(_) => {}
         }
     }

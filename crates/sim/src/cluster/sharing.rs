@@ -4,9 +4,21 @@
 use evenkeel_core::*;
 
 use super::Cluster;
+use super::primaries::PrimarySlot;
 use crate::marks::Mark;
+use crate::oracles::Violation;
 use crate::oracles::minimal::Primaries;
 use crate::oracles::views;
+use crate::queue::Time;
+
+/// When a replica answered a primary.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    /// The last time.
+    last: Time,
+    /// The last time that this was the first answer after a long silence.
+    after_silence: Time,
+}
 
 impl Cluster {
     /// Whether another primary may be changing some of these sectors: what it has not been answered, or
@@ -75,6 +87,66 @@ impl Cluster {
             _ => None,
         };
         mark.into_iter().for_each(|mark| self.marks.reach(mark));
+    }
+
+    /// For how long a primary has to be silent before it may be evicted. The core waits for half a lease longer;
+    /// clocks drift by far less.
+    fn long_silence(&self) -> Time {
+        self.profile.settings.lease.as_nanos() as Time * 5 / 2
+    }
+
+    /// A replica answers a primary in the generation of both: neither is gone.
+    pub(super) fn note_answer(&mut self, replica: usize, primary: usize, message: &Message) {
+        if !matches!(message, Message::Pong { .. } | Message::Adopted { .. } | Message::Done { .. })
+        {
+            return;
+        }
+        let (now, silence) = (self.now, self.long_silence());
+        let first = Answered { last: now, after_silence: now };
+        let answered = self.primaries[primary].answered.entry(replica).or_insert(first);
+        if now - answered.last >= silence {
+            answered.after_silence = now;
+        }
+        answered.last = now;
+    }
+
+    /// I11: a primary that lives is evicted only if no member of the evicting one's view has answered it for long;
+    /// or it came back too late for that to be known.
+    pub(super) fn judge_evictions(&mut self, by: usize, next: &View) {
+        let slot = &self.primaries[by];
+        let Some(view) = slot.core.status(self.nodes[slot.node].clock(self.now)).view else {
+            return;
+        };
+        if !view.has_primary(slot.id) || !next.has_primary(slot.id) {
+            return; // It takes over, or leaves.
+        }
+        let settings = &self.profile.settings;
+        let known_by = (settings.deadline * 4 + settings.lease * 2).as_nanos() as Time;
+        let members: Vec<_> = (0..self.replicas.len())
+            .filter(|r| {
+                let record = view.replica(self.replicas[*r].id);
+                record.is_some_and(|(_, record)| record.state.takes_writes())
+            })
+            .collect();
+        let (now, silence, node) = (self.now, self.long_silence(), slot.node);
+        let is_evicted =
+            |p: &&PrimarySlot| view.has_primary(p.id) && !next.has_primary(p.id) && p.alive;
+        let mut verdict = Ok(());
+        for evicted in self.primaries.iter().filter(is_evicted).filter(|p| p.node != node) {
+            let answers = members.iter().filter_map(|r| evicted.answered.get(r));
+            let is_fresh =
+                |a: &&Answered| now - a.last < silence && now - a.after_silence > known_by;
+            if let Some(answered) = answers.into_iter().find(is_fresh) {
+                let ms = (now - answered.last) / 1_000_000;
+                let text = format!(
+                    "primary {by} evicts {:?}, which a member has answered {ms} ms ago",
+                    evicted.id
+                );
+                verdict = Err(Violation::new("I11", text));
+            }
+            self.marks.reach(Mark::EvictedAlive);
+        }
+        self.judge(verdict);
     }
 
     /// Told to the oracle of what rebuilds copy: which replicas are in-sync now.

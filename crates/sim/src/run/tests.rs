@@ -81,7 +81,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("W7", Sabotage::ForgetBits),
     ];
     for (oracle, sabotage) in canaries {
-        let found = finds(200_000, |seed| run_judged_by(oracle, seed, sabotage));
+        let found = finds(1_000_000, |seed| run_judged_by(oracle, seed, sabotage));
         println!("{oracle} finds {sabotage:?}: {found:?}");
         assert_eq!(found.map(|(by, _)| by), Some(oracle), "it does not find {sabotage:?}");
     }
