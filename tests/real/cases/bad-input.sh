@@ -40,6 +40,8 @@ commands() {
     refused 4 "last" ek 1 replica fail $vol n1
     refused 6 "degraded" ek 1 volume status $vol --check
     refused 7 "in-sync" ek 1 volume status $vol --wait in-sync --timeout 1s
+    # Nothing will happen by itself: told at once, not after the time-out.
+    refused 6 "is faulty" timeout 20 "$evenkeel" --socket "$work/n1/run/api.sock" volume status $vol --wait in-sync
     still_there
     ek 1 replica re-add $vol n2 --quiet
     ek 1 replica re-add $vol n3 --wait --timeout 2m --quiet

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{ChangeAnswer, Rebuild, VolumeAnswer, VolumeHealth, VolumeStatus};
+use evenkeel_node::api::types::{
+    ChangeAnswer, Rebuild, ReplicaState, ReplicaStatus, VolumeAnswer, VolumeHealth, VolumeState,
+    VolumeStatus,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Context;
@@ -19,7 +22,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Waits until the volume is so.
 ///
 /// # Errors
-/// With [`Exit::TimedOut`] if it is not so in time.
+/// With [`Exit::TimedOut`] if it is not so in time; with [`Exit::Degraded`] as soon as it can only
+/// become so by another command.
 pub fn until(
     context: &Context,
     name: &str,
@@ -29,11 +33,21 @@ pub fn until(
     let path = routes::fill(routes::VOLUME, &[name]);
     let start = Instant::now();
     let bar = RebuildBar::new(context.global.quiet || context.global.json);
+    let mut hopeless_since: Option<Instant> = None;
     loop {
         let volume = context.client.fetch::<VolumeAnswer>(&path)?.volume;
         bar.show(&volume);
         if holds(&volume, state) {
             return Ok(());
+        }
+        match hopeless(&volume).filter(|_| state == WaitFor::InSync) {
+            Some(obstacle) => {
+                let since = hopeless_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= obstacle.patience() {
+                    return Err(obstacle.failure(&volume));
+                }
+            }
+            None => hopeless_since = None,
         }
         if start.elapsed() >= timeout {
             return Err(timed_out(&volume, state, timeout));
@@ -70,6 +84,65 @@ fn holds(volume: &VolumeStatus, state: WaitFor) -> bool {
         WaitFor::InSync => volume.health == VolumeHealth::InSync,
         WaitFor::Degraded => volume.health != VolumeHealth::InSync,
     }
+}
+
+/// Why waiting longer would not help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Obstacle {
+    /// Nobody rebuilds a volume that is not attached.
+    NotAttached { stopped: bool },
+    /// A replica waits for a command, and no other one is made in its place.
+    Faulty { place: String, reason: String },
+}
+
+impl Obstacle {
+    /// How long it has to be seen: a command that takes it away may be on its way, and a node that
+    /// restarts attaches its volumes again.
+    const fn patience(&self) -> Duration {
+        match self {
+            Self::NotAttached { stopped: false } => Duration::from_secs(15),
+            Self::NotAttached { stopped: true } | Self::Faulty { .. } => Duration::from_secs(2),
+        }
+    }
+
+    fn failure(self, volume: &VolumeStatus) -> Failure {
+        let name = &volume.name;
+        let (why, advice) = match self {
+            Self::NotAttached { stopped: true } => {
+                ("it is stopped".to_owned(), format!("open it: evenkeel volume assemble {name}"))
+            }
+            Self::NotAttached { stopped: false } => (
+                "its replicas are rebuilt while it is attached, and it is not".to_owned(),
+                format!("attach it: evenkeel attach {name}"),
+            ),
+            Self::Faulty { place, reason } => (
+                format!("the replica on {place} is faulty: {reason}"),
+                format!(
+                    "when its disk is good again: evenkeel replica re-add {name} {place}; else: evenkeel replica replace {name} {place}"
+                ),
+            ),
+        };
+        Failure::new(format!("volume `{name}` does not become in-sync by itself"), why)
+            .exit(Exit::Degraded)
+            .advise(advice)
+    }
+}
+
+/// What keeps a volume from being in-sync that no time will take away.
+fn hopeless(volume: &VolumeStatus) -> Option<Obstacle> {
+    match volume.state {
+        VolumeState::Stopped => return Some(Obstacle::NotAttached { stopped: true }),
+        VolumeState::Detached => return Some(Obstacle::NotAttached { stopped: false }),
+        _ => {}
+    }
+    let replicas = || volume.mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let has_successor = |faulty: &ReplicaStatus| {
+        replicas().any(|other| other.instead_of.as_ref() == Some(&faulty.id))
+    };
+    let faulty = replicas()
+        .find(|replica| replica.state == ReplicaState::Faulty && !has_successor(replica))?;
+    let reason = faulty.reason.clone().unwrap_or_else(|| "it waits for a command".into());
+    Some(Obstacle::Faulty { place: output::volume::place(faulty), reason })
 }
 
 fn timed_out(volume: &VolumeStatus, state: WaitFor, timeout: Duration) -> Failure {
@@ -152,3 +225,6 @@ impl Drop for RebuildBar {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+mod tests;
