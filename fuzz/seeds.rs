@@ -197,6 +197,7 @@ fn hellos() -> std::io::Result<()> {
         cluster: "lab".to_owned(),
         nonce: [3; NONCE_LENGTH],
         software: String::new(),
+        start: Some(Start { counter: 3, incarnation: Incarnation(4) }),
     };
     let answer = HelloAnswer {
         outcome: Ok(0),
@@ -206,6 +207,7 @@ fn hellos() -> std::io::Result<()> {
         node_name: "beta".to_owned(),
         nonce: [4; NONCE_LENGTH],
         software: String::new(),
+        start: Some(Start { counter: 3, incarnation: Incarnation(4) }),
     };
     let refusal = Refusal { reason: Reason::KeyDiffers, text: "the keys differ".to_owned() };
     save("hello", "hello", 1, &hello.encode())?;

@@ -24,6 +24,7 @@ pub async fn nodes(node: &Node) -> Vec<NodeLife> {
     match node.coordinator.call_once(Request::Nodes).await {
         Ok(Answer::Nodes(nodes)) => {
             node.coordinator.set_nodes(nodes.clone());
+            node.peers.learn(&nodes);
             nodes
         }
         _ => node.coordinator.nodes(),

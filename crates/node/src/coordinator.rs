@@ -13,10 +13,12 @@ use evenkeel_format::{decode_view, encode_view};
 use serde::{Deserialize, Serialize};
 
 use crate::api::types::NoData;
+use crate::start::{Lineage, StartId};
 
 pub mod embedded;
 pub mod handle;
 pub mod remote;
+pub mod starts;
 
 pub use embedded::Embedded;
 pub use handle::Handle;
@@ -52,9 +54,44 @@ pub struct NodeRecord {
     pub addresses: Vec<String>,
     /// Version of its software.
     pub software: String,
-    /// The life of its daemon: another one means that the last has ended.
+    /// The incarnation of its daemon's present start.
     #[serde(default)]
     pub incarnation: u64,
+    /// The counter of that start; 0 of software that does not count them.
+    #[serde(default)]
+    pub counter: u64,
+}
+
+/// A start of a node's daemon that registers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    /// The node.
+    #[serde(flatten)]
+    pub node: NodeRecord,
+    /// The starts that this one follows.
+    #[serde(flatten)]
+    pub lineage: Lineage,
+    /// Whether an operator has said that this one counts, should there be copies of it.
+    #[serde(default)]
+    pub is_chosen: bool,
+}
+
+impl From<NodeRecord> for Registration {
+    /// A start that follows none.
+    fn from(node: NodeRecord) -> Self {
+        Self { node, lineage: Lineage::default(), is_chosen: false }
+    }
+}
+
+/// Who sends a request from another node: what the hello of its connection said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The node.
+    pub node: NodeId,
+    /// The start of its daemon; `None` of software that does not count them.
+    pub start: Option<StartId>,
+    /// The address that it connected from.
+    pub at: String,
 }
 
 /// A node with what the coordinator has heard of it.
@@ -176,12 +213,20 @@ pub struct StoredVolume {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Make a node a member, or renew its name and addresses. Answer: `Registered`, `NameInUse`.
-    Register(NodeRecord),
+    /// Make a node a member, or renew its name and addresses: by a start of its daemon that becomes
+    /// the node's present one. Answer: `Registered`, `NameInUse`, `Waits`, `Copy`, `Superseded`.
+    Register(Registration),
     /// The node is alive. Answer: `Heard`.
     Heartbeat {
         /// Which.
         node: String,
+    },
+    /// A start of a node's daemon ends, and will say nothing more. Answer: `Done`.
+    Goodbye {
+        /// The node.
+        node: String,
+        /// The start's incarnation.
+        incarnation: u64,
     },
     /// Give the cluster another name. Answer: `Done`.
     Rename {
@@ -317,7 +362,28 @@ pub enum Answer {
         /// The cluster's name.
         #[serde(default)]
         cluster: Option<String>,
+        /// Where a copy of the node spoke within the last minute.
+        #[serde(default)]
+        other: Option<String>,
     },
+    /// The start is not admitted yet: the one before it may live.
+    Waits {
+        /// So many seconds, if nothing is heard of that one meanwhile.
+        seconds: u64,
+    },
+    /// The start is not admitted: the node's present one lives, so one of the two has a copy of the
+    /// other's state directory.
+    Copy {
+        /// Where the present one speaks.
+        at: String,
+    },
+    /// A later start has taken the place of this one, for good.
+    Superseded {
+        /// Where that speaks.
+        at: String,
+    },
+    /// Nothing was done: this is not the present start of its node. It has to register.
+    NotRegistered,
     /// All nodes.
     Nodes(Vec<NodeLife>),
     /// All volumes, by name.
@@ -347,7 +413,8 @@ pub enum Answer {
 }
 
 /// The nodes whose primaries `next` drops, other than `by` itself: a node may always replace an
-/// earlier life of its own, because the lock of its state directory proves that it is over. Of a shared volume
+/// earlier primary of its own, because its present start was admitted only when the one before had ended or
+/// had been silent for the expiry time ([`starts`]). Of a shared volume
 /// none: its primaries are told apart from dead ones by its replicas, which answer them.
 pub fn dropped<'a>(
     next: &'a View,

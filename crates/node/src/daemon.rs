@@ -14,7 +14,7 @@ use crate::config::check::open_nbd_address;
 use crate::config::{Address, Config};
 use crate::coordinator::handle::Membership;
 use crate::coordinator::remote::Remote;
-use crate::coordinator::{Coordinator as _, Embedded, Handle, NodeRecord, Request, unix_seconds};
+use crate::coordinator::{Coordinator as _, Embedded, Handle, Request, unix_seconds};
 use crate::disks::Disks;
 use crate::engine_glue::{self, DataPath, Events};
 use crate::identity::Identity;
@@ -25,7 +25,7 @@ use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
 use crate::volumes::{Volumes, attach, status, sweep};
-use crate::{http, log, membership, systemd};
+use crate::{admission, http, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
 const END: Duration = Duration::from_secs(75);
@@ -66,9 +66,15 @@ pub fn run(config: Config) -> Result<(), StartError> {
         .map_err(|e| failed(format!("cannot start threads: {e}")))?;
     let ended = runtime.block_on(async {
         let daemon = Daemon::start(config).await?;
-        daemon.until_told().await;
-        daemon.stop().await;
-        Ok(())
+        let superseded = tokio::select! {
+            () = daemon.until_told() => None,
+            why = admission::superseded(&daemon.node) => Some(why),
+        };
+        match superseded {
+            None => daemon.stop().await,
+            Some(_) => daemon.abandon().await,
+        }
+        superseded.map_or(Ok(()), |why| Err(StartError(why)))
     });
     // Whoever is still connected is cut off.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -151,19 +157,38 @@ impl Daemon {
                 "some volumes did not detach in time; they are made equal at the next attach"
             );
         }
+        let node = self.node.clone();
         self.abandon().await;
+        membership::say_goodbye(&node).await;
         tracing::info!("ended");
     }
 
     /// Ends as a killed process would, but for writes under way.
     pub async fn abandon(self) {
-        self.node.stopping.send_replace(true);
-        self.node.nbd.stop();
-        // The files of the sockets are of no use any more; gone already is as good.
-        let _ = std::fs::remove_file(self.node.config.api_socket());
-        let data = self.node.data.clone();
-        // It only waits for disks.
-        let _ = tokio::task::spawn_blocking(move || data.engine().stop()).await;
+        halt(&self.node).await;
+    }
+}
+
+/// Serves nothing from now on.
+async fn halt(node: &Arc<Node>) {
+    node.stopping.send_replace(true);
+    node.nbd.stop();
+    // The files of the sockets are of no use any more; gone already is as good.
+    let _ = std::fs::remove_file(node.config.api_socket());
+    let data = node.data.clone();
+    // It only waits for disks.
+    let _ = tokio::task::spawn_blocking(move || data.engine().stop()).await;
+}
+
+/// Another start speaks for this node: this one serves nothing more.
+async fn halt_if_superseded(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    let is_superseded = tokio::select! {
+        _ = admission::superseded(&node) => true,
+        _ = stopping.wait_for(|stopping| *stopping) => false,
+    };
+    if is_superseded {
+        halt(&node).await;
     }
 }
 
@@ -186,6 +211,7 @@ fn credentials(
     Ok(Credentials {
         node: identity.node,
         name: identity.name.clone(),
+        start: identity.start.id(),
         cluster: ClusterName::load(state, &config.cluster).map_err(failed)?,
         key,
         tls,
@@ -229,8 +255,13 @@ async fn assemble(
         started: unix_seconds(),
         addresses,
         stopping: watch::Sender::new(false),
+        standing: watch::Sender::new(admission::Standing::Waiting(None)),
         warnings: std::sync::Mutex::default(),
     };
+    if node.embedded.is_some() {
+        admission::admit(&node);
+    }
+    node.peers.learn(&node.coordinator.nodes());
     Ok((Arc::new(node), events, opened))
 }
 
@@ -263,14 +294,8 @@ async fn coordinator(
     let handle = Handle::new(remembered);
     handle.set(Arc::new(embedded.clone()), None);
     handle.set_id(embedded.id().to_string());
-    let record = NodeRecord {
-        id: identity.node.to_string(),
-        name: identity.name.clone(),
-        addresses: addresses.to_vec(),
-        software: env!("CARGO_PKG_VERSION").to_owned(),
-        incarnation: identity.incarnation.0,
-    };
-    embedded.call(Request::Register(record)).await.map_err(failed)?;
+    let registration = membership::registration(identity, addresses, false);
+    embedded.call(Request::Register(registration)).await.map_err(failed)?;
     if let Ok(crate::coordinator::Answer::Nodes(nodes)) = handle.call_once(Request::Nodes).await {
         handle.set_nodes(nodes);
     }
@@ -287,6 +312,7 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     for listener in listeners.nbd {
         tokio::spawn(nbd::accept_tcp(listener, node.clone()));
     }
+    tokio::spawn(halt_if_superseded(node.clone()));
     tokio::spawn(membership::heartbeats(node.clone()));
     tokio::spawn(status::sample(node.clone()));
     tokio::spawn(systemd::watchdog(node.clone()));

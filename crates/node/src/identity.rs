@@ -3,6 +3,7 @@
 use evenkeel_core::{BootId, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
+use crate::start::Start;
 use crate::state::{StateDirectory, StateError};
 
 /// Who this node is.
@@ -14,8 +15,8 @@ pub struct Identity {
     pub name: String,
     /// The boot of this machine.
     pub boot: BootId,
-    /// This life of the daemon.
-    pub incarnation: Incarnation,
+    /// This start of the daemon.
+    pub start: Start,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -24,10 +25,11 @@ struct Stored {
 }
 
 impl Identity {
-    /// Reads the identity from the state directory, or draws one and stores it.
+    /// Reads the identity from the state directory, or draws one and stores it; and begins a
+    /// start, which is durable when this returns.
     ///
     /// # Errors
-    /// If the stored one cannot be read or a new one cannot be written.
+    /// If what is stored cannot be read, or what is new cannot be written.
     pub fn load_or_create(state: &StateDirectory, name: String) -> Result<Self, StateError> {
         const FILE: &str = "node.json";
         let node = match state.load::<Stored>(FILE)? {
@@ -41,7 +43,8 @@ impl Identity {
                 node
             }
         };
-        Ok(Self { node, name, boot: boot_id(), incarnation: random_incarnation() })
+        let boot = boot_id();
+        Ok(Self { node, name, boot, start: Start::begin(state, boot)? })
     }
 }
 
@@ -73,7 +76,7 @@ pub fn random_incarnation() -> Incarnation {
 }
 
 /// The boot of this machine. In a place without /proc, each start counts as a boot of its own:
-/// then nothing that was not flushed is taken for safe.
+/// then nothing that was not flushed is taken for safe, and no lock proves anything.
 fn boot_id() -> BootId {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().parse().unwrap_or_else(|_| BootId(random_u128()))

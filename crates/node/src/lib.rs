@@ -13,6 +13,7 @@
 //! - [`coordinator`], [`membership`], [`peer`], [`cluster`]: other nodes.
 //! - [`volumes`], [`nbd`], [`engine_glue`]: what it does; [`tasks`]: that it does it to the end.
 
+mod admission;
 pub mod api;
 pub mod cluster;
 pub mod cluster_name;
@@ -30,6 +31,7 @@ pub mod metrics;
 pub mod nbd;
 pub mod node;
 pub mod peer;
+pub mod start;
 pub mod state;
 mod systemd;
 pub mod tasks;

@@ -5,37 +5,44 @@ use std::time::Duration;
 
 use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeStatus};
 use crate::api::{ApiError, ErrorCode};
-use crate::cluster;
 use crate::config::Address;
 use crate::config::check::{NAME_RULE, is_name};
 use crate::coordinator::remote::Remote;
-use crate::coordinator::{Answer, CallError, NodeRecord, Request};
+use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request};
+use crate::identity::Identity;
 use crate::node::Node;
+use crate::{admission, cluster};
 
 /// What the state directory remembers of the cluster.
 pub const FILE: &str = "cluster.json";
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
 /// The pause between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The nodes are read anew after so many heartbeats, even if nothing seems to have changed: who is
 /// alive changes without a revision.
 const REFRESH: u32 = 5;
 
-/// This node as the coordinator stores it.
-fn record(node: &Node) -> NodeRecord {
-    NodeRecord {
-        id: node.identity.node.to_string(),
-        name: node.identity.name.clone(),
-        addresses: node.addresses.clone(),
+/// This start of the daemon as it registers. `is_chosen`: an operator says that it counts.
+pub fn registration(identity: &Identity, addresses: &[String], is_chosen: bool) -> Registration {
+    let start = identity.start.id();
+    let node = NodeRecord {
+        id: identity.node.to_string(),
+        name: identity.name.clone(),
+        addresses: addresses.to_vec(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
-        incarnation: node.identity.incarnation.0,
-    }
+        incarnation: start.incarnation.0,
+        counter: start.counter,
+    };
+    Registration { node, lineage: identity.start.lineage(), is_chosen }
 }
 
-/// Makes this node a member of the cluster whose coordinator's node is at this address.
+/// Makes this node a member of the cluster whose coordinator's node is at this address. `is_chosen`:
+/// an operator says that this node counts, should it have been found to be a copy of another.
 ///
 /// # Errors
 /// If it is a member of another one, or is refused there.
-pub async fn join(node: &Arc<Node>, address: &str) -> Result<(), ApiError> {
+pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<(), ApiError> {
     let what = format!("cannot join the cluster of {address}");
     let bad = |why: String| ApiError::new(ErrorCode::BadRequest, &what, why, "Check the address");
     let parsed = Address::parse(address).map_err(bad)?;
@@ -53,10 +60,15 @@ pub async fn join(node: &Arc<Node>, address: &str) -> Result<(), ApiError> {
         return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
     }
     let remote = Arc::new(Remote::new(node.peers.clone(), parsed.clone()));
-    let answer = crate::coordinator::Coordinator::call(&*remote, Request::Register(record(node)));
+    let request = registration(&node.identity, &node.addresses, is_chosen);
+    let answer = crate::coordinator::Coordinator::call(&*remote, Request::Register(request));
     let (coordinator, cluster) = match answer.await {
         Ok(Answer::Registered { coordinator, cluster }) => (coordinator, cluster),
         Ok(Answer::NameInUse) => return Err(name_in_use(node, what)),
+        Ok(refusal @ (Answer::Waits { .. } | Answer::Copy { .. } | Answer::Superseded { .. })) => {
+            note_refusal(node, &refusal);
+            return admission::demand(node, &what);
+        }
         Ok(other) => return Err(bad(format!("it answered {other:?}"))),
         Err(CallError::Refused(why)) => {
             let advice = "Give the address of the node with `here = true` under [coordinator]";
@@ -72,6 +84,7 @@ pub async fn join(node: &Arc<Node>, address: &str) -> Result<(), ApiError> {
     };
     node.coordinator.set(remote, Some(&parsed));
     node.coordinator.set_id(coordinator);
+    admission::admit(node);
     cluster::nodes(node).await;
     save(node).map_err(|why| {
         let advice = "Repair the state directory's file system, then join again";
@@ -79,6 +92,28 @@ pub async fn join(node: &Arc<Node>, address: &str) -> Result<(), ApiError> {
     })?;
     tracing::info!(%address, %cluster, "joined the cluster");
     Ok(())
+}
+
+/// The coordinator does not admit this start.
+fn note_refusal(node: &Node, answer: &Answer) {
+    match answer {
+        Answer::Waits { seconds } => admission::waits(node, *seconds),
+        Answer::Copy { at } => admission::is_copy(node, at),
+        Answer::Superseded { at } => admission::is_superseded(node, at),
+        _ => {}
+    }
+}
+
+/// Tells the coordinator that this start serves nothing any more, so that the next one need not
+/// wait. Whether it hears that is of no further interest.
+pub async fn say_goodbye(node: &Node) {
+    let goodbye = Request::Goodbye {
+        node: node.identity.node.to_string(),
+        incarnation: node.identity.start.incarnation().0,
+    };
+    if admission::is_admitted(node) {
+        let _ = tokio::time::timeout(GOODBYE, node.coordinator.call_once(goodbye)).await;
+    }
 }
 
 fn name_in_use(node: &Node, what: impl Into<String>) -> ApiError {
@@ -152,7 +187,7 @@ impl Member {
     async fn beat(&mut self, node: &Arc<Node>) {
         if !node.coordinator.is_joined() {
             if let Some(address) = &node.config.coordinator.join
-                && let Err(error) = join(node, address).await
+                && let Err(error) = join(node, address, false).await
             {
                 tracing::warn!(%error, "cannot join yet; trying again");
             }
@@ -163,10 +198,13 @@ impl Member {
         }
         let request = Request::Heartbeat { node: node.identity.node.to_string() };
         match node.coordinator.call_once(request).await {
-            Ok(Answer::Heard { revision, cluster }) => {
+            Ok(Answer::Heard { revision, cluster, other }) => {
+                other.iter().for_each(|at| admission::warn_of_copy(node, at));
                 cluster.iter().for_each(|name| is_called(node, name));
                 self.heard(node, revision).await;
             }
+            Ok(refusal @ Answer::Superseded { .. }) => note_refusal(node, &refusal),
+            Ok(Answer::NotRegistered) => self.registered = false,
             Ok(_) | Err(CallError::Refused(_)) => {}
             // Its node may have been restarted from another database: introduce ourselves anew.
             Err(CallError::Unreachable(_)) => self.registered = false,
@@ -174,7 +212,8 @@ impl Member {
     }
 
     async fn register(&mut self, node: &Arc<Node>) {
-        match node.coordinator.call_once(Request::Register(record(node))).await {
+        let request = Request::Register(registration(&node.identity, &node.addresses, false));
+        match node.coordinator.call_once(request).await {
             Ok(Answer::Registered { coordinator, cluster }) => {
                 is_called(node, &cluster);
                 let known = node.coordinator.membership().coordinator;
@@ -184,13 +223,15 @@ impl Member {
                     ));
                 }
                 node.coordinator.set_id(coordinator);
+                admission::admit(node);
                 self.registered = true;
                 self.revision = 0;
             }
             Ok(Answer::NameInUse) => {
                 node.warn(name_in_use(node, "cannot join the cluster").to_string())
             }
-            Ok(_) | Err(_) => {}
+            Ok(answer) => note_refusal(node, &answer),
+            Err(_) => {}
         }
     }
 
@@ -204,6 +245,7 @@ impl Member {
             let here = node.identity.node.to_string();
             // The coordinator was restarted with another database, within a heartbeat.
             self.registered = nodes.iter().any(|life| life.node.id == here);
+            node.peers.learn(&nodes);
             if node.coordinator.set_nodes(nodes)
                 && let Err(why) = save(node)
             {
@@ -250,6 +292,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
     };
     let mut warnings =
         node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    warnings.extend(admission::warning(node));
     warnings.extend(disks.iter().flat_map(|disk| {
         let of = |problem: &String| format!("disk {}: {problem}", disk.name);
         disk.problem.as_ref().map(of)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::admission::Standing;
 use crate::api::types::NodeRef;
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Config;
@@ -49,6 +50,8 @@ pub struct Node {
     pub addresses: Vec<String>,
     /// Becomes true when the daemon is to end.
     pub stopping: watch::Sender<bool>,
+    /// Whether this start of the daemon speaks for the node.
+    pub standing: watch::Sender<Standing>,
     /// What is unusual since the start.
     pub warnings: std::sync::Mutex<Vec<String>>,
 }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use evenkeel_core::{NodeId, ReplicaId, VolumeId};
+use evenkeel_core::{Incarnation, NodeId, ReplicaId, VolumeId};
 use evenkeel_wire::hello::Purpose;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -24,6 +24,8 @@ use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
 use crate::cluster_name::ClusterName;
 use crate::config::Address;
+use crate::coordinator::NodeLife;
+use crate::start::StartId;
 
 pub mod auth;
 pub mod hello;
@@ -50,6 +52,8 @@ pub struct Credentials {
     pub node: NodeId,
     /// Its name.
     pub name: String,
+    /// This start of its daemon.
+    pub start: StartId,
     /// Its cluster.
     pub cluster: ClusterName,
     /// The key that all nodes share.
@@ -110,13 +114,40 @@ type Sender = SendRequest<Full<Bytes>>;
 pub struct Peers {
     credentials: Credentials,
     idle: Mutex<HashMap<Address, Vec<Sender>>>,
+    /// The present start of each node, as the coordinator said last.
+    starts: Mutex<HashMap<NodeId, StartId>>,
 }
 
 impl Peers {
     /// Nothing is connected before it is needed.
     #[must_use]
     pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, idle: Mutex::default() }
+        Self { credentials, idle: Mutex::default(), starts: Mutex::default() }
+    }
+
+    /// Notes the present start of each node. Software that does not count its starts has none.
+    pub fn learn(&self, nodes: &[NodeLife]) {
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in nodes.iter().map(|life| &life.node).filter(|record| record.counter != 0) {
+            let incarnation = Incarnation(record.incarnation);
+            let start = StartId { counter: record.counter, incarnation };
+            record.id.parse().ok().and_then(|id| starts.insert(id, start));
+        }
+    }
+
+    /// Why a start of a node is not spoken to: a later one is known. A start that is later than the
+    /// one that is known here may have been admitted since.
+    #[must_use]
+    pub fn superseded(&self, node: NodeId, start: Option<StartId>) -> Option<String> {
+        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, start) = (*starts.get(&node)?, start?);
+        let is_older = start != known && start.counter <= known.counter;
+        is_older.then(|| {
+            format!(
+                "it is start {} of node {node}, and start {} is known: it runs from a copy of that node's state directory, or has been superseded. Stop the one of the two that is not wanted",
+                start.counter, known.counter
+            )
+        })
     }
 
     /// Connects for a purpose: TLS, if configured, and the hello.
@@ -132,9 +163,12 @@ impl Peers {
             let stream = stream::connect(address, self.credentials.tls.as_ref()).await;
             let mut stream = stream
                 .map_err(|source| PeerError::Connect { address: address.to_string(), source })?;
-            let node = hello::connect(&mut stream, &self.credentials, purpose).await;
-            let node = node.map_err(|e| e.at(address))?;
-            Ok((stream, node))
+            let host = hello::connect(&mut stream, &self.credentials, purpose).await;
+            let (node, start) = host.map_err(|e| e.at(address))?;
+            match self.superseded(node, start) {
+                Some(why) => Err(PeerError::Refused { address: address.to_string(), why }),
+                None => Ok((stream, node)),
+            }
         };
         let late = || PeerError::Late { address: address.to_string(), deadline: CONNECT_DEADLINE };
         tokio::time::timeout(CONNECT_DEADLINE, connect).await.unwrap_or_else(|_| Err(late()))

@@ -1,23 +1,32 @@
 //! The state directory: one daemon's memory across restarts.
 //!
 //! Small JSON files, each replaced as a whole: a crash leaves the old one or the new one. The file
-//! `lock` is held for as long as the daemon lives, so no two daemons share a directory; and who
-//! holds it knows that every earlier daemon of this node is dead.
+//! `lock` is held for as long as the daemon lives, so no two daemons share a directory. A copy of
+//! the directory has a lock of its own: [`crate::start`] tells what holding it proves.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The directory, held by this process.
 #[derive(Debug)]
 pub struct StateDirectory {
     path: PathBuf,
     /// Held for its lock.
-    _lock: File,
+    lock: File,
+}
+
+/// Which file a lock is: no other one on this machine while a process has it open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockId {
+    /// The device of its filesystem.
+    pub device: u64,
+    /// Its inode there.
+    pub inode: u64,
 }
 
 /// Why the state directory cannot be used.
@@ -73,9 +82,19 @@ impl StateDirectory {
         let lock_path = path.join("lock");
         let lock = lock_file(&lock_path).map_err(failed(&lock_path))?;
         match lock {
-            Ok(lock) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(lock) => Ok(Self { path: path.to_owned(), lock }),
             Err(pid) => Err(StateError::Held { path: path.to_owned(), pid }),
         }
+    }
+
+    /// Which file the lock is that this process holds.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn lock_id(&self) -> Result<LockId, StateError> {
+        let path = self.join("lock");
+        let found = self.lock.metadata().map_err(|source| StateError::Io { path, source })?;
+        Ok(LockId { device: found.dev(), inode: found.ino() })
     }
 
     /// A path inside the directory.

@@ -15,7 +15,7 @@
 
 use core::fmt;
 
-use evenkeel_core::{NodeId, ReplicaId, VolumeId};
+use evenkeel_core::{Incarnation, NodeId, ReplicaId, VolumeId};
 use evenkeel_format::SOFTWARE;
 use thiserror::Error;
 
@@ -79,6 +79,16 @@ pub enum Purpose {
     Control,
 }
 
+/// One start of a node's daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Higher than that of every earlier start from the same state directory.
+    pub counter: u64,
+    /// Drawn at random, so that two copies of a state directory differ from their next start on;
+    /// never 0.
+    pub incarnation: Incarnation,
+}
+
 /// How the two sides prove that they belong to one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
@@ -107,6 +117,8 @@ pub struct Hello {
     pub nonce: [u8; NONCE_LENGTH],
     /// The software, for messages and logs; set by [`Hello::encode`].
     pub software: String,
+    /// Its start; `None` of software that does not count them.
+    pub start: Option<Start>,
 }
 
 /// The second part, from who listens.
@@ -126,6 +138,8 @@ pub struct HelloAnswer {
     pub nonce: [u8; NONCE_LENGTH],
     /// The software, for messages and logs; set by [`HelloAnswer::encode`].
     pub software: String,
+    /// Its start; `None` of software that does not count them.
+    pub start: Option<Start>,
 }
 
 /// A proof of the shared key. Not comparable: compare in constant time.
@@ -161,6 +175,8 @@ pub enum Reason {
     NoReplica,
     /// The listener has as many connections as it may have, or is starting or stopping.
     Busy,
+    /// A later start of the connecting node is known.
+    Superseded,
     /// A reason that only newer software knows; the text says it.
     Other,
 }
@@ -237,6 +253,7 @@ impl Reason {
             Self::KeyDiffers => 4,
             Self::NoReplica => 5,
             Self::Busy => 6,
+            Self::Superseded => 7,
             Self::Other => 255,
         }
     }
@@ -249,6 +266,7 @@ impl Reason {
             4 => Self::KeyDiffers,
             5 => Self::NoReplica,
             6 => Self::Busy,
+            7 => Self::Superseded,
             _ => Self::Other,
         }
     }
@@ -271,6 +289,7 @@ impl Hello {
         part.text(&self.cluster, LONGEST_NAME);
         part.text(&self.node_name, LONGEST_NAME);
         part.text(SOFTWARE, LONGEST_NAME);
+        put_start(&mut part, self.start);
         part.finish()
     }
 
@@ -292,6 +311,7 @@ impl Hello {
             cluster: part.text(LONGEST_NAME)?,
             node_name: part.text(LONGEST_NAME)?,
             software: part.text(LONGEST_NAME)?,
+            start: read_start(&mut part)?,
         })
     }
 }
@@ -310,6 +330,7 @@ impl HelloAnswer {
         put_refusal(&mut part, self.outcome.as_ref().err());
         part.text(&self.node_name, LONGEST_NAME);
         part.text(SOFTWARE, LONGEST_NAME);
+        put_start(&mut part, self.start);
         part.finish()
     }
 
@@ -331,6 +352,7 @@ impl HelloAnswer {
             nonce,
             node_name: part.text(LONGEST_NAME)?,
             software: part.text(LONGEST_NAME)?,
+            start: read_start(&mut part)?,
         })
     }
 }
@@ -378,6 +400,19 @@ fn read_versions(part: &mut PartReader<'_>) -> Result<VersionRange, PartError> {
         return Err(PartError::Field("versions"));
     }
     Ok(versions)
+}
+
+fn put_start(part: &mut PartWriter, start: Option<Start>) {
+    part.u64(start.map_or(0, |start| start.counter));
+    part.u64(start.map_or(0, |start| start.incarnation.0));
+}
+
+fn read_start(part: &mut PartReader<'_>) -> Result<Option<Start>, PartError> {
+    if part.is_at_end() {
+        return Ok(None);
+    }
+    let (counter, incarnation) = (part.u64()?, Incarnation(part.u64()?));
+    Ok((incarnation.0 != 0).then_some(Start { counter, incarnation }))
 }
 
 fn put_refusal(part: &mut PartWriter, refusal: Option<&Refusal>) {

@@ -14,12 +14,14 @@ use evenkeel_core::{CoordinatorId, NodeId, View, VolumeId};
 use evenkeel_format::{decode_view, encode_view};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
+use super::starts::{Claim, Verdict};
 use super::*;
 use crate::identity::random_u128;
 
 mod assembly;
 mod drafts;
 mod placements;
+mod starts;
 
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
 const NODES: TableDefinition<&str, &[u8]> = TableDefinition::new("nodes");
@@ -43,6 +45,9 @@ struct Inner {
     started: Instant,
     heard: Mutex<HashMap<String, (Instant, u64)>>,
     revision: AtomicU64,
+    watch: Mutex<starts::Watch>,
+    /// Held by whoever acts for a node's present start, and by whoever admits another one.
+    gate: RwLock<()>,
 }
 
 /// Why the database cannot be used.
@@ -93,7 +98,7 @@ impl Embedded {
         let transaction = db(database.begin_write())?;
         let (id, cluster) = {
             let mut table = db(transaction.open_table(CLUSTER))?;
-            for empty in [NODES, VOLUMES, VIEWS, drafts::DRAFTS] {
+            for empty in [NODES, VOLUMES, VIEWS, drafts::DRAFTS, starts::STARTS] {
                 db(transaction.open_table(empty))?;
             }
             db(transaction.open_table(NAMES))?;
@@ -130,6 +135,8 @@ impl Embedded {
             started: Instant::now(),
             heard: Mutex::default(),
             revision: AtomicU64::new(1),
+            watch: Mutex::default(),
+            gate: RwLock::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -146,14 +153,15 @@ impl Embedded {
         self.inner.id
     }
 
-    /// Answers a request; blocks on the disk.
+    /// Answers a request of this very daemon; blocks on the disk. Those of others: [`Self::hear`].
     ///
     /// # Errors
     /// If the database reports an error.
     pub fn answer(&self, request: Request) -> Stored<Answer> {
         let inner = &*self.inner;
         match request {
-            Request::Register(node) => inner.register(&node),
+            Request::Register(registration) => inner.register(&registration, None),
+            Request::Goodbye { node, incarnation } => inner.goodbye(&node, incarnation),
             Request::Heartbeat { node } => Ok(inner.heartbeat(node)),
             Request::Rename { name } => inner.rename(&name),
             Request::Nodes => inner.nodes(),
@@ -210,7 +218,7 @@ impl Inner {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.insert(node, (Instant::now(), unix_seconds()));
         let cluster = Some(self.cluster());
-        Answer::Heard { revision: self.revision.load(Ordering::Relaxed), cluster }
+        Answer::Heard { revision: self.revision.load(Ordering::Relaxed), cluster, other: None }
     }
 
     /// Whether a node may still be alive: heard of, or the coordinator started, within the expiry
@@ -219,6 +227,12 @@ impl Inner {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let last = heard.get(node).map_or(self.started, |(at, _)| *at);
         last.elapsed() < self.expiry
+    }
+
+    /// When a node was heard of last, since this start of the coordinator.
+    fn last_heard(&self, node: &str) -> Option<Instant> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.get(node).map(|(at, _)| *at)
     }
 
     fn change(&self, change: impl FnOnce(&WriteTransaction) -> Stored<Answer>) -> Stored<Answer> {
@@ -234,22 +248,37 @@ impl Inner {
         Ok(answer)
     }
 
-    fn register(&self, node: &NodeRecord) -> Stored<Answer> {
+    /// A request of this very daemon has no caller. Its start is admitted: the database lies in the
+    /// state directory whose lock it holds.
+    fn register(&self, registration: &Registration, caller: Option<&Caller>) -> Stored<Answer> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let (node, claim) = (&registration.node, claim(registration));
+        let is_this_daemon = caller.is_none() && node.id == self.here.to_string();
+        let mut verdict = Verdict::Admitted;
         let answer = self.change(|transaction| {
             let mut nodes = db(transaction.open_table(NODES))?;
-            for entry in db(nodes.iter())? {
-                let (_, value) = db(entry)?;
-                let other: NodeRecord = json(value.value())?;
-                if other.name == node.name && other.id != node.id {
-                    return Ok(Answer::NameInUse);
-                }
+            if is_name_taken(&nodes, node)? {
+                return Ok(Answer::NameInUse);
             }
+            let present =
+                starts::load(&db(transaction.open_table(starts::STARTS))?, &nodes, &node.id)?;
+            let judged = present.as_ref().filter(|_| !is_this_daemon);
+            verdict = self.judge(judged, &node.id, &claim);
+            if verdict != Verdict::Admitted {
+                return Ok(Answer::NotRegistered);
+            }
+            starts::admit(transaction, present.as_ref(), &node.id, &claim)?;
             db(nodes.insert(node.id.as_str(), text(node)?.as_slice()))?;
             let (coordinator, cluster) = (self.id.to_string(), self.cluster());
             Ok(Answer::Registered { coordinator, cluster })
         })?;
-        if matches!(answer, Answer::Registered { .. }) {
-            self.heartbeat(node.id.clone());
+        match answer {
+            Answer::Registered { .. } => {
+                self.admitted(registration, caller);
+                self.heartbeat(node.id.clone());
+            }
+            Answer::NotRegistered => return self.not_admitted(verdict, registration, caller),
+            _ => {}
         }
         Ok(answer)
     }
@@ -409,6 +438,29 @@ impl Inner {
         }
         Ok(Answer::Fates(fates))
     }
+}
+
+fn claim(registration: &Registration) -> Claim {
+    let node = &registration.node;
+    Claim {
+        counter: node.counter,
+        incarnation: node.incarnation,
+        lineage: registration.lineage.clone(),
+        is_chosen: registration.is_chosen,
+    }
+}
+
+fn is_name_taken(
+    nodes: &impl ReadableTable<&'static str, &'static [u8]>,
+    node: &NodeRecord,
+) -> Stored<bool> {
+    for entry in db(nodes.iter())? {
+        let other: NodeRecord = json(db(entry)?.1.value())?;
+        if other.name == node.name && other.id != node.id {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn load(

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::{Credentials, PeerError};
 use crate::config::Address;
 use crate::identity::fill_random;
+use crate::start::StartId;
 
 /// Why a hello failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,8 @@ pub struct Guest {
     pub node: NodeId,
     /// Its name.
     pub name: String,
+    /// The start of its daemon; `None` of software that does not count them.
+    pub start: Option<StartId>,
     /// What it wants.
     pub purpose: Purpose,
 }
@@ -70,7 +73,7 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), part: &[u8]) -> Result<(),
     stream.flush().await.map_err(broken)
 }
 
-/// The connecting side. Returns who listens.
+/// The connecting side. Returns who listens, and which start of its daemon.
 ///
 /// # Errors
 /// If the other side refuses, cannot prove the shared key, or speaks something else.
@@ -78,7 +81,7 @@ pub async fn connect(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     credentials: &Credentials,
     purpose: Purpose,
-) -> Result<NodeId, HelloError> {
+) -> Result<(NodeId, Option<StartId>), HelloError> {
     let authentication =
         if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
     let hello = Hello {
@@ -90,6 +93,7 @@ pub async fn connect(
         cluster: credentials.cluster.get(),
         nonce: nonce(),
         software: String::new(),
+        start: Some(credentials.start),
     }
     .encode();
     send(stream, &hello).await?;
@@ -126,7 +130,7 @@ pub async fn connect(
             return Err(HelloError::Refused(why.into()));
         }
     }
-    Ok(answer.node)
+    Ok((answer.node, answer.start))
 }
 
 /// The listening side. `is_member` says whether a node belongs to the cluster, which may have been renamed
@@ -166,6 +170,7 @@ pub async fn accept(
         node_name: credentials.name.clone(),
         nonce: nonce(),
         software: String::new(),
+        start: Some(credentials.start),
     }
     .encode();
     send(stream, &answer).await?;
@@ -187,7 +192,12 @@ pub async fn accept(
         send(stream, &Verdict(verdict.clone()).encode()).await?;
         verdict.map_err(|r| HelloError::Refused(format!("{}: {}", hello.node_name, r.text)))?;
     }
-    Ok(Guest { node: hello.node, name: hello.node_name, purpose: hello.purpose })
+    Ok(Guest {
+        node: hello.node,
+        name: hello.node_name,
+        start: hello.start,
+        purpose: hello.purpose,
+    })
 }
 
 fn admit_version<F: FnOnce(&Hello) -> Result<(), Refusal>>(

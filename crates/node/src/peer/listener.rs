@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::hello::{self, Guest};
 use super::stream::{PeerStream, accept_tcp};
+use crate::admission;
 use crate::api::server;
 use crate::config::{Address, Config};
+use crate::coordinator::Caller;
 use crate::http;
 use crate::node::Node;
 
@@ -108,7 +111,7 @@ async fn greet(raw: PeerStream, from: String, node: Arc<Node>, permit: OwnedSema
     let greeted = tokio::time::timeout(deadline, prove(raw, &node)).await;
     drop(permit);
     match greeted {
-        Ok(Ok((stream, guest))) => serve(stream, guest, node).await,
+        Ok(Ok((stream, guest))) => serve(stream, guest, from, node).await,
         Ok(Err(error)) => tracing::warn!(%from, %error, "closed a connection from a peer"),
         Err(_) => tracing::warn!(%from, "closed a connection: it did not say who it is in time"),
     }
@@ -132,7 +135,16 @@ fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
     if *node.stopping.borrow() {
         return refuse(Reason::Busy, format!("node {} is stopping", node.identity.name));
     }
+    if let Some(why) = node.peers.superseded(hello.node, hello.start)
+        && !is_coordinators(node, hello)
+    {
+        return refuse(Reason::Superseded, why);
+    }
     match hello.purpose {
+        Purpose::Replication { .. } if !admission::may_serve_replicas(node) => {
+            let why = "is not admitted by the coordinator yet: see its `evenkeel node status`";
+            refuse(Reason::Busy, format!("node {} {why}", node.identity.name))
+        }
         Purpose::Replication { replica, .. } if !node.disks.serves(replica) => {
             let text = format!("node {} does not serve replica {replica}", node.identity.name);
             refuse(Reason::NoReplica, text)
@@ -141,11 +153,18 @@ fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
     }
 }
 
-async fn serve(stream: PeerStream, guest: Guest, node: Arc<Node>) {
+/// Whether the connection is for the coordinator here, which itself tells a superseded start so.
+fn is_coordinators(node: &Node, hello: &Hello) -> bool {
+    node.embedded.is_some() && hello.purpose == Purpose::Control
+}
+
+async fn serve(stream: PeerStream, guest: Guest, from: String, node: Arc<Node>) {
     match guest.purpose {
         Purpose::Control => {
             let mut stopping = node.stopping.subscribe();
-            let served = http::serve(stream, server::control_router(&node));
+            let caller = Caller { node: guest.node, start: guest.start, at: from };
+            let router = server::control_router(&node).layer(Extension(caller));
+            let served = http::serve(stream, router);
             tokio::select! {
                 () = served => {}
                 _ = stopping.wait_for(|stopping| *stopping) => {}

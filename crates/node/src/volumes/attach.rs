@@ -14,10 +14,10 @@ use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
 };
 use crate::api::{ApiError, ErrorCode, routes};
-use crate::cluster;
 use crate::coordinator::NodeLife;
 use crate::identity::random_incarnation;
 use crate::node::Node;
+use crate::{admission, cluster};
 
 /// How long an attach may take: dead replicas cost a deadline each, the coordinator a few seconds.
 const START: Duration = Duration::from_secs(60);
@@ -138,6 +138,7 @@ async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attache
     cluster::nodes(node).await;
     let found = find(node, what, volume).await?;
     refuse_stopped(&found, what)?;
+    admission::demand(node, what)?;
     refuse_second_primary(node, &found, what)?;
     let id = found.view.volume;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
@@ -517,6 +518,9 @@ async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
 
 /// Attaches again what was attached when the last daemon ended.
 pub async fn resume(node: Arc<Node>) {
+    if !admission::admitted(&node).await {
+        return;
+    }
     let wanted = match node.state.load::<Vec<Wanted>>(FILE) {
         Ok(wanted) => wanted.unwrap_or_default(),
         Err(error) => return node.warn(error.to_string()),

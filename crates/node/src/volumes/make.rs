@@ -44,7 +44,7 @@ pub(super) async fn make(node: &Arc<Node>, draft: &Draft, what: &str) -> Result<
     let volume = draft.view.volume;
     let request = Request::Draft {
         node: node.identity.node.to_string(),
-        incarnation: node.identity.incarnation.0,
+        incarnation: node.identity.start.incarnation().0,
         volume: volume.to_string(),
     };
     match node.coordinator.ask(what, request).await {

@@ -198,8 +198,10 @@ async fn note_place(
     (id, target, disk): (ReplicaId, NodeId, &str),
     what: &str,
 ) -> Result<bool, ApiError> {
-    let maker =
-        Maker { node: node.identity.node.to_string(), incarnation: node.identity.incarnation.0 };
+    let maker = Maker {
+        node: node.identity.node.to_string(),
+        incarnation: node.identity.start.incarnation().0,
+    };
     let replica = PlacedReplica {
         id: id.to_string(),
         mirror: plan.mirror,

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cluster;
+mod copies;
 mod cut_off;
 mod devices;
 mod disks_alone;

@@ -97,6 +97,34 @@ impl TestNode {
         }
     }
 
+    /// A machine with a copy of this node's state directory and of its configuration, but for its
+    /// sockets; not started.
+    pub fn copy(&self, place: &Place, name: &str) -> Self {
+        let mut copy = Self::new(place, name);
+        copy.config = Config {
+            state: copy.config.state,
+            runtime: copy.config.runtime,
+            peer: copy.config.peer,
+            ..self.config.clone()
+        };
+        std::fs::create_dir_all(&copy.config.state).unwrap();
+        for entry in std::fs::read_dir(&self.config.state).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.config.state.join(entry.file_name())).unwrap();
+        }
+        copy
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.config.api_socket().exists() {
+            assert!(Instant::now() < deadline, "node {} does not end", self.name);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.crash().await;
+    }
+
     /// Ends it as SIGTERM does.
     pub async fn stop(&mut self) {
         self.daemon.take().unwrap().stop().await;

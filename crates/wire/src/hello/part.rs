@@ -81,6 +81,10 @@ impl PartWriter {
         self.0.put_u16(value);
     }
 
+    pub(super) fn u64(&mut self, value: u64) {
+        self.0.put_u64(value);
+    }
+
     pub(super) fn u128(&mut self, value: u128) {
         self.0.put_u128(value);
     }
@@ -134,12 +138,21 @@ impl<'a> PartReader<'a> {
         Ok(self.0.u16()?)
     }
 
+    pub(super) fn u64(&mut self) -> Result<u64, PartError> {
+        Ok(self.0.u64()?)
+    }
+
     pub(super) fn u128(&mut self) -> Result<u128, PartError> {
         Ok(self.0.u128()?)
     }
 
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], PartError> {
         Ok(self.0.array()?)
+    }
+
+    /// Whether nothing follows: older software wrote no more fields.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.0.left() == 0
     }
 
     /// Text without control characters: it is shown to people and written to logs.

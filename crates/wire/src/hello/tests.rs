@@ -20,9 +20,19 @@ fn refusals() -> impl Strategy<Value = Refusal> {
         Reason::KeyDiffers,
         Reason::NoReplica,
         Reason::Busy,
+        Reason::Superseded,
         Reason::Other,
     ]);
     (reasons, "[ -~ä]{0,256}").prop_map(|(reason, text)| Refusal { reason, text })
+}
+
+fn starts() -> impl Strategy<Value = Option<Start>> {
+    any::<Option<(u64, u64)>>().prop_map(|start| {
+        start.map(|(counter, incarnation)| Start {
+            counter,
+            incarnation: Incarnation(incarnation.max(1)),
+        })
+    })
 }
 
 fn hellos() -> impl Strategy<Value = Hello> {
@@ -33,25 +43,29 @@ fn hellos() -> impl Strategy<Value = Hello> {
         None => Purpose::Control,
     });
     let names = ("[a-z0-9ä.-]{0,32}", "[a-z0-9ä.-]{0,32}");
-    (versions(), purposes, authentications(), names, any::<(u128, [u8; 32])>()).prop_map(
-        |(versions, purpose, authentication, (node_name, cluster), (node, nonce))| Hello {
-            versions,
-            purpose,
-            authentication,
-            node: NodeId(node),
-            node_name,
-            cluster,
-            nonce,
-            software: SOFTWARE.to_owned(),
-        },
-    )
+    (versions(), purposes, authentications(), names, (any::<(u128, [u8; 32])>(), starts()))
+        .prop_map(
+            |(versions, purpose, authentication, (node_name, cluster), ((node, nonce), start))| {
+                Hello {
+                    versions,
+                    purpose,
+                    authentication,
+                    node: NodeId(node),
+                    node_name,
+                    cluster,
+                    nonce,
+                    software: SOFTWARE.to_owned(),
+                    start,
+                }
+            },
+        )
 }
 
 fn answers() -> impl Strategy<Value = HelloAnswer> {
     let outcomes = prop_oneof![any::<u16>().prop_map(Ok), refusals().prop_map(Err)];
-    let ids = any::<(u128, [u8; 32])>();
+    let ids = (any::<(u128, [u8; 32])>(), starts());
     (outcomes, versions(), authentications(), "[a-z0-9.-]{0,64}", ids).prop_map(
-        |(outcome, versions, authentication, node_name, (node, nonce))| HelloAnswer {
+        |(outcome, versions, authentication, node_name, ((node, nonce), start))| HelloAnswer {
             outcome,
             versions,
             authentication,
@@ -59,6 +73,7 @@ fn answers() -> impl Strategy<Value = HelloAnswer> {
             node_name,
             nonce,
             software: SOFTWARE.to_owned(),
+            start,
         },
     )
 }
@@ -108,6 +123,7 @@ fn the_largest_parts_are_within_the_limit() {
         node_name: "x".repeat(9999),
         nonce: [0; 32],
         software: String::new(),
+        start: Some(Start { counter: u64::MAX, incarnation: Incarnation(u64::MAX) }),
     };
     assert!(answer.encode().len() <= LONGEST_PART);
     assert!(HelloAnswer::decode(&answer.encode()).is_ok());

@@ -26,7 +26,7 @@ pub async fn join(
     State(node): State<Arc<Node>>,
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<NodeAnswer>, ApiError> {
-    membership::join(&node, &request.address).await?;
+    membership::join(&node, &request.address, true).await?;
     Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::extract::{Body, Json, Path};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
-use crate::coordinator::{Answer, NodeLife, Request, from_hex};
+use crate::coordinator::{Answer, Caller, NodeLife, Request, from_hex};
 use crate::disks::NewReplica;
 use crate::node::Node;
 use crate::volumes::assemble::{PIECE, found, read_piece};
@@ -76,6 +77,7 @@ pub struct CreateReplica {
 
 pub async fn coordinator(
     State(node): State<Arc<Node>>,
+    Extension(caller): Extension<Caller>,
     Body(request): Body<Request>,
 ) -> Result<Json<Answer>, ApiError> {
     let what = "the coordinator cannot be asked here";
@@ -84,7 +86,7 @@ pub async fn coordinator(
         let advice = "Ask the node with `here = true` under [coordinator]";
         return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice));
     };
-    let answer = tokio::task::spawn_blocking(move || embedded.answer(request)).await;
+    let answer = tokio::task::spawn_blocking(move || embedded.hear(&caller, request)).await;
     let system = |why: String| {
         ApiError::new(ErrorCode::System, what, why, "See the log of the coordinator's node")
     };

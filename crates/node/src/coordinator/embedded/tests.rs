@@ -17,7 +17,14 @@ pub(super) fn node(id: NodeId, name: &str) -> NodeRecord {
         addresses: vec!["unix:/x".into()],
         software: "0".into(),
         incarnation: 1,
+        counter: 0,
     }
+}
+
+/// A start after the one with incarnation 1, which has provably ended.
+pub(super) fn follows_1(node: NodeRecord) -> Registration {
+    let lineage = Lineage { before: vec![1], before_ended: true };
+    Registration { lineage, ..node.into() }
 }
 
 pub(super) fn draft(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
@@ -87,7 +94,7 @@ fn all_is_there_after_a_restart_and_for_the_same_cluster_only() {
     let id = coordinator.id();
     let (stored, view) = volume(&coordinator, "web");
     create(&coordinator, &stored);
-    coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     let next = view.successor();
     swap(&coordinator, ALPHA, &next);
     drop(coordinator);
@@ -134,7 +141,7 @@ fn names_are_taken_once() {
     let named = |name| create(&coordinator, &volume(&coordinator, name).0);
     assert!(matches!(named("web"), Answer::Done));
     assert!(matches!(named("web"), Answer::NameInUse));
-    let register = |id, name| coordinator.answer(Request::Register(node(id, name))).unwrap();
+    let register = |id, name| coordinator.answer(Request::Register(node(id, name).into())).unwrap();
     assert!(matches!(register(ALPHA, "a"), Answer::Registered { .. }));
     assert!(matches!(register(BETA, "a"), Answer::NameInUse));
     assert!(matches!(register(ALPHA, "b"), Answer::Registered { .. }));

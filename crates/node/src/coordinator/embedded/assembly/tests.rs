@@ -81,7 +81,7 @@ fn a_volume_is_taken_over_once_and_only_as_it_was_expected() {
 fn what_is_attached_on_a_live_node_is_not_taken_over() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), LONG);
-    coordinator.answer(Request::Register(node(BETA, "beta"))).unwrap();
+    coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
     let (web, view) = volume(&coordinator, "web");
     create(&coordinator, &web);
     let mut attached = view.successor();

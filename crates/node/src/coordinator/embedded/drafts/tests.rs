@@ -1,4 +1,4 @@
-use super::super::tests::{ALPHA, BETA, create, draft, node, open, volume};
+use super::super::tests::{ALPHA, BETA, create, draft, follows_1, node, open, volume};
 use super::super::*;
 
 fn fate(coordinator: &Embedded, stored: &StoredVolume) -> Fate {
@@ -13,14 +13,14 @@ fn fate(coordinator: &Embedded, stored: &StoredVolume) -> Fate {
 fn a_drafts_replicas_are_kept_until_its_node_begins_another_life() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_secs(10));
-    coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     let (stored, _) = volume(&coordinator, "web");
     assert_eq!(fate(&coordinator, &stored), Fate::Unknown);
     assert!(matches!(draft(&coordinator, &stored), Answer::Done));
     assert_eq!(fate(&coordinator, &stored), Fate::Belongs);
 
     let reborn = NodeRecord { incarnation: 2, ..node(ALPHA, "alpha") };
-    coordinator.answer(Request::Register(reborn)).unwrap();
+    coordinator.answer(Request::Register(follows_1(reborn))).unwrap();
     assert_eq!(fate(&coordinator, &stored), Fate::NeverMade);
     // The daemon that had made it was only slow: too late, once and for all.
     let late = coordinator.answer(Request::Create(Box::new(stored.clone()))).unwrap();
@@ -32,8 +32,8 @@ fn a_drafts_replicas_are_kept_until_its_node_begins_another_life() {
 fn a_draft_of_a_node_that_is_not_heard_of_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_millis(100));
-    coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
-    coordinator.answer(Request::Register(node(BETA, "beta"))).unwrap();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
     let (stored, _) = volume(&coordinator, "web");
     draft(&coordinator, &stored);
     std::thread::sleep(Duration::from_millis(120));
@@ -44,7 +44,7 @@ fn a_draft_of_a_node_that_is_not_heard_of_is_given_up() {
 fn giving_up_takes_back_a_draft_and_never_a_volume() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_secs(10));
-    coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     let give_up = |stored: &StoredVolume| {
         let volume = stored.record.id.clone();
         coordinator.answer(Request::GiveUp { volume }).unwrap()

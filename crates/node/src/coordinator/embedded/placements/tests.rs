@@ -1,7 +1,7 @@
 use evenkeel_core::view::Newcomer;
 use evenkeel_core::{NodeId, ReplicaId, Role, View};
 
-use super::super::tests::{ALPHA, BETA, create, node, open, swap, volume};
+use super::super::tests::{ALPHA, BETA, create, follows_1, node, open, swap, volume};
 use super::super::*;
 
 const NEW: ReplicaId = ReplicaId(77);
@@ -9,8 +9,8 @@ const NEW: ReplicaId = ReplicaId(77);
 /// A coordinator with two nodes and the volume "web", and its view.
 fn with_volume(dir: &Path, expiry: Duration) -> (Embedded, StoredVolume, View) {
     let coordinator = open(dir, expiry);
-    coordinator.answer(Request::Register(node(ALPHA, "alpha"))).unwrap();
-    coordinator.answer(Request::Register(node(BETA, "beta"))).unwrap();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
     let (stored, view) = volume(&coordinator, "web");
     create(&coordinator, &stored);
     (coordinator, stored, view)
@@ -53,7 +53,7 @@ fn forget(coordinator: &Embedded, view: &View, id: ReplicaId) {
 
 fn reborn(coordinator: &Embedded, id: NodeId, name: &str) {
     let reborn = NodeRecord { incarnation: 2, ..node(id, name) };
-    coordinator.answer(Request::Register(reborn)).unwrap();
+    coordinator.answer(Request::Register(follows_1(reborn))).unwrap();
 }
 
 #[test]

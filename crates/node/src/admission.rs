@@ -1,0 +1,154 @@
+//! Whether this start of the daemon speaks for its node.
+//!
+//! The coordinator decides ([`crate::coordinator::starts`]). Until it has admitted this start, the
+//! node attaches nothing, and serves replicas only if it goes on in place of an admitted start that
+//! has provably ended. Once another start has superseded it, it ends at once: its identity is that
+//! of somebody else.
+
+use std::sync::Arc;
+
+use crate::api::{ApiError, ErrorCode};
+use crate::node::Node;
+
+/// What the coordinator has said of this start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is not admitted yet; why, if that is known.
+    Waiting(Option<String>),
+    /// It speaks for the node.
+    Admitted,
+    /// Another one does; why this one ends.
+    Superseded(String),
+}
+
+/// The coordinator has admitted this start.
+pub fn admit(node: &Node) {
+    let was = node.standing.send_replace(Standing::Admitted);
+    if was == Standing::Admitted {
+        return;
+    }
+    tracing::info!(counter = node.identity.start.id().counter, "this start speaks for the node");
+    if let Err(error) = node.identity.start.save_admitted(&node.state) {
+        node.warn(format!("cannot remember that this start was admitted: {error}"));
+    }
+}
+
+/// The coordinator does not admit this start yet. One that was admitted by another state of the
+/// coordinator's database goes on meanwhile: nobody has taken its place.
+pub fn waits(node: &Node, seconds: u64) {
+    if is_admitted(node) {
+        return;
+    }
+    let why = format!(
+        "waits until its predecessor has been silent for {seconds} s more: the last daemon with this state directory has not said goodbye, and may still run on a machine that this one is a copy of"
+    );
+    hold(node, why);
+}
+
+/// The coordinator has found that this start and another one speak for the node.
+pub fn is_copy(node: &Node, at: &str) {
+    let may_have_served = node.identity.start.continues_admitted() || is_admitted(node);
+    let why = format!(
+        "another machine runs with this node's identity, at {at}: one of the two has a copy of the other's state directory {}. This one is refused and serves nothing. To make it a node of its own, stop it, empty that directory and leave the copies of the other's disks away; to go on with this one in place of the other, stop the other and say `evenkeel node join ADDRESS` here, with the coordinator's address",
+        node.config.state.display()
+    );
+    match may_have_served {
+        true => supersede(node, why),
+        false => hold(node, why),
+    }
+}
+
+/// A later start of the node was admitted.
+pub fn is_superseded(node: &Node, at: &str) {
+    let why = format!(
+        "a later start of this node was admitted, at {at}: this daemon ends, so that no two speak for the node. If that one runs from a copy of this state directory, stop it there, then say `evenkeel node join ADDRESS` here"
+    );
+    supersede(node, why);
+}
+
+/// A copy of this node speaks; the coordinator refuses it.
+pub fn warn_of_copy(node: &Node, at: &str) {
+    node.warn(format!(
+        "another machine runs with this node's identity, seen at {at}: it has a copy of this state directory and is refused. Stop it there; to make it a node of its own, empty its state directory"
+    ));
+}
+
+/// Whether this start speaks for the node.
+#[must_use]
+pub fn is_admitted(node: &Node) -> bool {
+    *node.standing.borrow() == Standing::Admitted
+}
+
+fn hold(node: &Node, why: String) {
+    let was = node.standing.send_replace(Standing::Waiting(Some(why.clone())));
+    let begin = |why: &str| why.split(' ').next().unwrap_or_default().to_owned();
+    // The seconds that are left are no news.
+    if !matches!(was, Standing::Waiting(Some(before)) if begin(&before) == begin(&why)) {
+        tracing::warn!(node = node.identity.name, "{why}");
+    }
+}
+
+fn supersede(node: &Node, why: String) {
+    tracing::error!(node = node.identity.name, "{why}");
+    if let Err(error) = node.identity.start.save_superseded(&node.state) {
+        tracing::error!(%error, "cannot remember that this start was superseded");
+    }
+    node.standing.send_replace(Standing::Superseded(why));
+}
+
+/// Whether replicas of this node may be served to primaries.
+#[must_use]
+pub fn may_serve_replicas(node: &Node) -> bool {
+    match &*node.standing.borrow() {
+        Standing::Admitted => true,
+        Standing::Waiting(None) => node.identity.start.continues_admitted(),
+        Standing::Waiting(Some(_)) | Standing::Superseded(_) => false,
+    }
+}
+
+/// Waits until this start is admitted. `false`: the daemon ends before.
+pub async fn admitted(node: &Arc<Node>) -> bool {
+    let (mut standing, mut stopping) = (node.standing.subscribe(), node.stopping.subscribe());
+    tokio::select! {
+        found = standing.wait_for(|standing| *standing == Standing::Admitted) => found.is_ok(),
+        _ = stopping.wait_for(|stopping| *stopping) => false,
+    }
+}
+
+/// Waits until another start has superseded this one; why.
+pub async fn superseded(node: &Arc<Node>) -> String {
+    let mut standing = node.standing.subscribe();
+    loop {
+        if let Standing::Superseded(why) = &*standing.borrow_and_update() {
+            return why.clone();
+        }
+        if standing.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Refuses what only a node's present start may do.
+///
+/// # Errors
+/// If this start is not admitted.
+pub fn demand(node: &Node, what: &str) -> Result<(), ApiError> {
+    let why = match &*node.standing.borrow() {
+        Standing::Admitted => return Ok(()),
+        Standing::Waiting(None) => {
+            "this start of the node has not reached the coordinator yet".into()
+        }
+        Standing::Waiting(Some(why)) | Standing::Superseded(why) => format!("this node {why}"),
+    };
+    let advice = "See `evenkeel node status`";
+    Err(ApiError::new(ErrorCode::NotJoined, what, why, advice))
+}
+
+/// A sentence for the node's status while it is not admitted.
+#[must_use]
+pub fn warning(node: &Node) -> Option<String> {
+    match &*node.standing.borrow() {
+        Standing::Admitted | Standing::Waiting(None) => None,
+        Standing::Waiting(Some(why)) | Standing::Superseded(why) => Some(why.clone()),
+    }
+}

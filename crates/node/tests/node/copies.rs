@@ -1,0 +1,106 @@
+//! Machines that run with a copy of another one's state directory.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, TestNode};
+
+const WARNING: &str = "another machine runs with this node's identity";
+
+fn warns(of: &str) -> impl Fn(&Value) -> bool {
+    move |status| status["node"]["warnings"].to_string().contains(of)
+}
+
+/// Whether the coordinator has this node's own addresses for it.
+async fn is_registered(coordinator: &TestNode, node: &TestNode) -> bool {
+    let nodes = coordinator.get("/v1/nodes").await;
+    let entry = nodes["nodes"].as_array().unwrap().iter().find(|n| n["name"] == "b").unwrap();
+    entry["addresses"][0].as_str() == Some(&node.config.peer.listen[0])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_running_node_is_refused_and_both_are_told() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    let mut copy = nodes[1].copy(&place, "copy");
+    copy.start().await.unwrap();
+    copy.until("/v1/node", warns("until its predecessor has been silent")).await;
+    copy.until("/v1/node", warns(WARNING)).await;
+    nodes[1].until("/v1/node", warns(WARNING)).await;
+    assert!(is_registered(&nodes[0], &nodes[1]).await);
+    let attach = "/v1/volumes/web/attach";
+    let refused = copy.refused("POST", attach, json!({"how": "none"}), "not-joined").await;
+    assert!(refused["why"].as_str().unwrap().contains(WARNING), "{refused}");
+    // The original is not disturbed: it stays attached, and restarts without a wait.
+    let status = nodes[1].get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["state"], "serving", "{status:#}");
+    nodes[1].stop().await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    copy.until("/v1/node", warns(WARNING)).await;
+    nodes[1].restart().await;
+    nodes[1].until("/v1/node", |n| n["node"]["attached"] == json!(["web"])).await;
+    assert!(is_registered(&nodes[0], &nodes[1]).await);
+    nodes[1].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_chooses_the_copy_and_the_original_is_refused() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let mut copy = nodes[1].copy(&place, "copy");
+    copy.start().await.unwrap();
+    copy.until("/v1/node", warns(WARNING)).await;
+    let join = json!({"address": nodes[0].config.peer.listen[0]});
+    copy.refused("POST", "/v1/node/join", join.clone(), "not-joined").await;
+    nodes[1].stop().await;
+    copy.ok("POST", "/v1/node/join", join).await;
+    assert!(is_registered(&nodes[0], &copy).await);
+    // It goes on in place of a start of its own, until it is told who has taken its place.
+    nodes[1].restart().await;
+    nodes[1].ended().await;
+    copy.until("/v1/node", warns(WARNING)).await;
+    nodes[1].restart().await;
+    nodes[1].until("/v1/node", warns(WARNING)).await;
+    assert!(is_registered(&nodes[0], &copy).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_original_that_returns_after_its_silence_ends() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let mut copy = nodes[1].copy(&place, "copy");
+    // The start that was copied from has crashed: the copy waits out its silence.
+    nodes[1].crash().await;
+    copy.start().await.unwrap();
+    copy.until("/v1/node", warns("until its predecessor has been silent")).await;
+    copy.until("/v1/node", |n| n["node"]["warnings"] == json!([])).await;
+    assert!(is_registered(&nodes[0], &copy).await);
+    // It goes on in place of a start of its own, until it is told who has taken its place.
+    nodes[1].restart().await;
+    nodes[1].ended().await;
+    copy.until("/v1/node", warns(WARNING)).await;
+    nodes[1].restart().await;
+    nodes[1].until("/v1/node", warns(WARNING)).await;
+    assert!(is_registered(&nodes[0], &copy).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_daemon_restarts_on_its_machine_without_a_wait() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    for _ in 0..3 {
+        nodes[1].crash().await;
+        nodes[1].restart().await;
+        let started = Instant::now();
+        nodes[1].until("/v1/node", |n| n["node"]["attached"] == json!(["web"])).await;
+        let waited = started.elapsed();
+        let expiry = Duration::from_secs(nodes[1].config.coordinator.expiry_seconds);
+        assert!(waited < expiry, "{waited:?}");
+    }
+    nodes[1].detach("web").await;
+}
