@@ -25,7 +25,7 @@ use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
 use crate::volumes::{Volumes, attach, status, sweep};
-use crate::{admission, http, log, membership, systemd};
+use crate::{admission, http, late_disks, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
 const END: Duration = Duration::from_secs(75);
@@ -318,4 +318,5 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     tokio::spawn(systemd::watchdog(node.clone()));
     tokio::spawn(attach::resume(node.clone()));
     tokio::spawn(sweep::sweeps(node.clone()));
+    tokio::spawn(late_disks::reopen(node.clone()));
 }

@@ -6,29 +6,36 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use evenkeel_core::{BootId, Generation, ReplicaId, VolumeId};
 use evenkeel_format::{Newest, Slot, Superblock};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::api::types::{Disk, DiskKind, DiskReplica, NodeRef};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::check::{NAME_RULE, is_name};
 use crate::state::StateDirectory;
 
+mod again;
 mod device;
 mod directory;
 mod probe;
 mod replica_file;
 mod room;
+mod states;
 mod stopped;
 
+pub use again::Probe;
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_slot};
 pub use stopped::ReplicaPlace;
 
 pub use room::Room;
+use states::{EntryState, Hold, KnownState, Retry, Trouble};
 
 const FILE: &str = "disks.json";
 
@@ -38,6 +45,10 @@ struct Record {
     name: String,
     path: PathBuf,
     kind: DiskKind,
+    /// What its marker file says, of a directory, so that no other one is taken for it. `None`: it was
+    /// added by software that made none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    marker: Option<String>,
 }
 
 /// A replica that was opened: checked, locked, ready for direct I/O.
@@ -78,27 +89,16 @@ impl OpenReplica {
 struct Known {
     path: PathBuf,
     superblock: Option<Superblock>,
-    problem: Option<String>,
-    /// Whether it is still being made: nobody else touches it then.
-    unfinished: bool,
-}
-
-/// What a disk keeps open.
-#[derive(Debug)]
-enum Hold {
-    /// Its lock file.
-    Directory { _lock: File },
-    /// The device itself, opened exclusively.
-    Device { file: File },
+    state: KnownState,
 }
 
 #[derive(Debug)]
 struct Entry {
+    /// Which one it is; no other entry has ever had it.
+    serial: u64,
     record: Record,
-    /// `None` while there is a problem with the whole disk.
-    hold: Option<Hold>,
+    state: EntryState,
     block_size: u32,
-    problem: Option<String>,
     replicas: Vec<Known>,
 }
 
@@ -139,6 +139,8 @@ pub struct Disks {
     entries: Mutex<Vec<Entry>>,
     /// Volumes whose replicas are kept closed.
     stopped: Mutex<BTreeSet<VolumeId>>,
+    /// Something may have to be opened again sooner than was thought.
+    changed: Notify,
 }
 
 impl Disks {
@@ -154,8 +156,15 @@ impl Disks {
         let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
         let mut opened = Vec::new();
         let stopped = stopped::load(&state)?;
-        let entries = records.into_iter().map(|record| open_entry(record, &mut opened)).collect();
-        let disks = Self { state, node, entries: Mutex::new(entries), stopped: Mutex::default() };
+        let had_markers = records.iter().all(Record::has_marker);
+        let entries: Vec<_> =
+            records.into_iter().map(|record| open_entry(record, &mut opened)).collect();
+        if !had_markers {
+            let records: Vec<&Record> = entries.iter().map(|entry| &entry.record).collect();
+            state.save(FILE, &records)?;
+        }
+        let (entries, changed) = (Mutex::new(entries), Notify::new());
+        let disks = Self { state, node, entries, stopped: Mutex::default(), changed };
         for volume in stopped {
             opened.retain(|replica| replica.newest.superblock.volume != volume);
             disks.close(volume)?;
@@ -188,10 +197,10 @@ impl Disks {
             DiskKind::Directory => directory::prepare(&path, &what)?,
         }
         let mut opened = Vec::new();
-        let entry = open_entry(Record { name, path, kind }, &mut opened);
-        if let Some(problem) = entry.problem {
+        let entry = open_entry(Record { name, path, kind, marker: None }, &mut opened);
+        if let EntryState::Waiting(trouble, _) = entry.state {
             let advice = "Choose another disk, or end what uses it";
-            return Err(ApiError::new(ErrorCode::DiskInUse, what, problem, advice));
+            return Err(ApiError::new(ErrorCode::DiskInUse, what, trouble.why(), advice));
         }
         entries.push(entry);
         if let Err(e) = self.save(&entries) {
@@ -264,14 +273,17 @@ impl Disks {
     pub fn serves(&self, replica: ReplicaId) -> bool {
         let entries = self.lock();
         let known = entries.iter().find_map(|e| e.position(replica).map(|p| &e.replicas[p]));
-        known.is_some_and(|known| known.problem.is_none())
+        known.is_some_and(|known| known.state == KnownState::Served)
     }
 
     /// The replicas of which this node knows, with their volumes, but for those being made.
     #[must_use]
     pub fn finished_replicas(&self) -> Vec<(ReplicaId, VolumeId)> {
         let entries = self.lock();
-        let known = entries.iter().flat_map(|entry| &entry.replicas).filter(|k| !k.unfinished);
+        let known = entries
+            .iter()
+            .flat_map(|entry| &entry.replicas)
+            .filter(|k| k.state != KnownState::Making);
         known.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
     }
 
@@ -295,8 +307,7 @@ impl Disks {
             match &made {
                 Ok(opened) => {
                     entry.replicas[position].path.clone_from(&opened.path);
-                    entry.replicas[position].problem = None;
-                    entry.replicas[position].unfinished = false;
+                    entry.replicas[position].state = KnownState::Served;
                 }
                 Err(_) => drop(entry.replicas.remove(position)),
             }
@@ -309,10 +320,10 @@ impl Disks {
         let mut entries = self.lock();
         let index = find(&entries, disk, what)?;
         let entry = &mut entries[index];
-        let device = match &entry.hold {
+        let device = match entry.state.hold() {
             None => {
-                let problem = entry.problem.clone().unwrap_or_default();
-                let advice = "Repair the disk and restart the node, or choose another disk";
+                let problem = entry.state.described().1.unwrap_or_default();
+                let advice = "See `evenkeel disk list`: repair the disk, or choose another one";
                 return Err(ApiError::new(ErrorCode::System, what, problem, advice));
             }
             Some(Hold::Device { file }) => {
@@ -328,8 +339,7 @@ impl Disks {
         entry.replicas.push(Known {
             path: entry.record.path.clone(),
             superblock: Some(new.superblock.clone()),
-            problem: Some("it is being made".into()),
-            unfinished: true,
+            state: KnownState::Making,
         });
         Ok(site)
     }
@@ -357,12 +367,12 @@ impl Disks {
         let mut entries = self.lock();
         let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
         let Some((entry, position)) = found else { return Ok(false) };
-        match (&entry.hold, entry.record.kind) {
+        match (entry.state.hold(), entry.record.kind) {
             (Some(Hold::Device { file }), _) => replica_file::erase(file),
             (_, DiskKind::Directory) => directory::delete(&entry.replicas[position].path),
             (_, DiskKind::Device) => {
-                let problem = entry.problem.as_deref().unwrap_or("the disk is not open");
-                Err(std::io::Error::other(problem.to_owned()))
+                let problem = entry.state.described().1.unwrap_or_default();
+                Err(std::io::Error::other(problem))
             }
         }
         .map_err(|e| system(&what, &e))?;
@@ -374,7 +384,7 @@ impl Disks {
     pub fn note_problem(&self, replica: ReplicaId, problem: &str) {
         for entry in self.lock().iter_mut() {
             if let Some(position) = entry.position(replica) {
-                entry.replicas[position].problem = Some(problem.to_owned());
+                entry.replicas[position].state = KnownState::Refused(problem.to_owned());
             }
         }
     }
@@ -392,11 +402,12 @@ impl Disks {
     }
 
     fn describe(&self, entry: &Entry) -> Disk {
-        let (size, free) = match &entry.hold {
+        let (size, free) = match entry.state.hold() {
             Some(Hold::Device { file }) => device::space(entry, file),
             Some(Hold::Directory { .. }) => directory::space(entry),
             None => (0, 0),
         };
+        let (state, problem) = entry.state.described();
         Disk {
             name: entry.record.name.clone(),
             node: self.node.clone(),
@@ -406,8 +417,15 @@ impl Disks {
             free,
             block_size: entry.block_size,
             replicas: entry.replicas.iter().map(Known::describe).collect(),
-            problem: entry.problem.clone(),
+            state,
+            problem,
         }
+    }
+}
+
+impl Record {
+    const fn has_marker(&self) -> bool {
+        matches!(self.kind, DiskKind::Device) || self.marker.is_some()
     }
 }
 
@@ -428,23 +446,37 @@ impl Known {
             mirror: superblock.map(|s| s.mirror as usize),
             size: superblock.map(|s| s.data_length),
             path: self.path.display().to_string(),
-            problem: self.problem.clone(),
+            problem: self.state.problem(),
         }
     }
 }
 
-fn open_entry(record: Record, opened: &mut Vec<OpenReplica>) -> Entry {
-    let found = match record.kind {
+/// What is open of a disk: its hold, the smallest unit of direct I/O in bytes, its replicas.
+type Opened = (Hold, u32, Vec<Known>);
+
+fn open_record(record: &mut Record, opened: &mut Vec<OpenReplica>) -> Result<Opened, Trouble> {
+    match record.kind {
         DiskKind::Device => device::open(&record.path, opened),
-        DiskKind::Directory => directory::open(&record.path, opened),
-    };
-    match found {
+        DiskKind::Directory => directory::open(&record.path, &mut record.marker, opened),
+    }
+}
+
+fn open_entry(mut record: Record, opened: &mut Vec<OpenReplica>) -> Entry {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    match open_record(&mut record, opened) {
         Ok((hold, block_size, replicas)) => {
-            Entry { record, hold: Some(hold), block_size, problem: None, replicas }
+            Entry { serial, record, state: EntryState::Serving(hold), block_size, replicas }
         }
-        Err(problem) => {
-            let problem = Some(problem);
-            Entry { record, hold: None, block_size: 4096, problem, replicas: Vec::new() }
+        Err(trouble) => {
+            tracing::warn!(disk = record.name, why = trouble.why(), "a disk cannot be opened yet");
+            let retry = Retry::first(Instant::now());
+            let replicas = match record.kind {
+                DiskKind::Device => device::glimpse(&record.path, &trouble, retry),
+                DiskKind::Directory => Vec::new(),
+            };
+            let state = EntryState::Waiting(trouble, retry);
+            Entry { serial, record, state, block_size: 4096, replicas }
         }
     }
 }

@@ -9,9 +9,10 @@ use evenkeel_format::{DATA_OFFSET, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::replica_file::{
-    erase, inspect, length_of, lock, open_direct, write_allocation, write_superblocks,
+    erase, inspect, length_of, lock, open_direct, read_newest, write_allocation, write_superblocks,
 };
-use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe, system};
+use super::states::{Hold, KnownState, Retry, Trouble};
+use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe, system};
 use crate::api::{ApiError, ErrorCode};
 
 /// The smallest device that is taken: room for the superblocks and as much data again.
@@ -35,8 +36,13 @@ pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiErr
             "Make it writable (`blockdev --setrw`; for some, mechanically), or choose another disk";
         return refuse(ErrorCode::NotSupported, READ_ONLY.into(), action);
     }
-    let file = open_exclusively(path).map_err(|why| {
-        ApiError::new(ErrorCode::DiskInUse, what, why, "End that use first; force does not help")
+    let file = open_exclusively(path).map_err(|trouble| {
+        ApiError::new(
+            ErrorCode::DiskInUse,
+            what,
+            trouble.why(),
+            "End that use first; force does not help",
+        )
     })?;
     let size = probe::length(&file).map_err(|e| system(what, &e))?;
     if size < SMALLEST {
@@ -72,37 +78,55 @@ fn wipe(file: &File, size: u64) -> io::Result<()> {
     erase(file)
 }
 
-fn open_exclusively(path: &Path) -> Result<File, String> {
-    // Else the kernel's word is that permission is denied.
-    if probe::device_number(path).is_ok_and(|number| number.is_some_and(probe::is_read_only)) {
-        return Err(READ_ONLY.into());
-    }
-    let file = open_direct(path, OFlags::EXCL).map_err(|e| match e.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => {
-            "another program or device has it open exclusively".to_owned()
+fn open_exclusively(path: &Path) -> Result<File, Trouble> {
+    match probe::device_number(path)? {
+        None => return Err(Trouble::Absent("it is no block device any more".into())),
+        // Else the kernel's word is that permission is denied.
+        Some(number) if probe::is_read_only(number) => {
+            return Err(Trouble::Failing(READ_ONLY.into()));
         }
-        _ => e.to_string(),
-    })?;
-    match lock(&file) {
-        Ok(true) => Ok(file),
-        Ok(false) => Err("another process has locked it".into()),
-        Err(e) => Err(e.to_string()),
+        Some(_) => {}
+    }
+    let file = open_direct(path, OFlags::EXCL)?;
+    match lock(&file)? {
+        true => Ok(file),
+        false => Err(Trouble::Held("another process has locked it".into())),
     }
 }
 
+/// A disk that was given to evenkeel holds a replica, or nothing: with anything else it is another one,
+/// which got its path.
+fn refuse_another(path: &Path, file: &File) -> Result<(), Trouble> {
+    let size = probe::length(file)?;
+    if size == 0 {
+        return Err(Trouble::Absent("it has no medium".into()));
+    }
+    match signature(path, size)? {
+        Some(found) if !found.contains("evenkeel") => Err(Trouble::Absent(format!(
+            "another disk is at its path: it holds {found}; to use that one, remove the disk and add it anew"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The replica on a device that cannot be opened yet, as far as it can be read.
+pub(super) fn glimpse(path: &Path, trouble: &Trouble, retry: Retry) -> Vec<Known> {
+    let state = KnownState::Waiting(trouble.clone(), retry);
+    let known = |superblock| Known { path: path.to_owned(), superblock: Some(superblock), state };
+    read_newest(path).map(known).into_iter().collect()
+}
+
 /// Opens the device exclusively, and the replica on it if there is one.
-pub(super) fn open(
-    path: &Path,
-    opened: &mut Vec<OpenReplica>,
-) -> Result<(Hold, u32, Vec<Known>), String> {
+pub(super) fn open(path: &Path, opened: &mut Vec<OpenReplica>) -> Result<Opened, Trouble> {
     let file = open_exclusively(path)?;
-    let block_size = probe::direct_block_size(&file).map_err(|e| e.to_string())?;
-    let again = file.try_clone().map_err(|e| e.to_string())?;
+    refuse_another(path, &file)?;
+    let block_size = probe::direct_block_size(&file)?;
+    let again = file.try_clone()?;
     let known = match inspect(again, path, true, block_size) {
         Ok(Ok(replica)) => {
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
-            vec![Known { path: path.to_owned(), superblock, problem: None, unfinished: false }]
+            vec![Known { path: path.to_owned(), superblock, state: KnownState::Served }]
         }
         Ok(Err(known)) => vec![known],
         Err(e) if e.is_no_replica() => Vec::new(),
@@ -112,8 +136,7 @@ pub(super) fn open(
             vec![Known {
                 path: path.to_owned(),
                 superblock: None,
-                problem: Some(problem),
-                unfinished: false,
+                state: KnownState::Refused(problem),
             }]
         }
     };

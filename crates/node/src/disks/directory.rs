@@ -4,15 +4,20 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-use super::replica_file::{inspect, length_of, lock, open_direct, write_superblocks};
-use super::{Entry, Hold, Known, NewReplica, OpenReplica, probe};
+use super::replica_file::{inspect, length_of, lock, open_direct, read_newest, write_superblocks};
+use super::states::{Hold, KnownState, Retry, Trouble};
+use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe};
 use crate::api::{ApiError, ErrorCode};
-use crate::state::{lock_file, sync_parent};
+use crate::identity::random_u128;
+use crate::state::{lock_file, replace, sync_parent};
 
 const LOCK: &str = ".evenkeel.lock";
+/// Tells this directory from any other one that may appear at its path: an empty mount point, say.
+const MARKER: &str = ".evenkeel.disk";
 const PROBE: &str = ".evenkeel.probe";
 const ENDING: &str = "replica";
 /// A replica that is being made; of no volume if a crash leaves it.
@@ -58,18 +63,26 @@ fn block_size(path: &Path) -> io::Result<u32> {
     result
 }
 
-/// Takes the directory's lock and opens all replicas in it.
+/// Takes the directory's lock and opens all replicas in it. `marker` is what its marker file has to say;
+/// `None`: whatever it says, and one is made if there is none.
 pub(super) fn open(
     path: &Path,
+    marker: &mut Option<String>,
     opened: &mut Vec<OpenReplica>,
-) -> Result<(Hold, u32, Vec<Known>), String> {
-    let failed = |e: io::Error| format!("{}: {e}", path.display());
-    let lock = lock_file(&path.join(LOCK)).map_err(failed)?;
-    let lock = lock.map_err(|pid| format!("process {pid} uses it as its disk"))?;
-    let block_size = block_size(path).map_err(failed)?;
+) -> Result<Opened, Trouble> {
+    // Before anything is written there.
+    if let Some(marker) = marker {
+        check_marker(path, marker)?;
+    }
+    let lock = lock_file(&path.join(LOCK))?;
+    let lock = lock.map_err(|pid| Trouble::Held(format!("process {pid} uses it as its disk")))?;
+    if marker.is_none() {
+        *marker = Some(read_or_make_marker(path)?);
+    }
+    let block_size = block_size(path)?;
     let mut replicas = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
         match path.extension().and_then(|e| e.to_str()) {
             Some(ENDING) => replicas.push(open_replica(&path, block_size, opened)),
             Some(ENDING_NEW) => remove_unfinished(&path),
@@ -79,10 +92,39 @@ pub(super) fn open(
     Ok((Hold::Directory { _lock: lock }, block_size, replicas))
 }
 
+/// Whether it is the directory that was added, and not, say, the empty one on which it is to be mounted.
+fn check_marker(path: &Path, marker: &str) -> Result<(), Trouble> {
+    fs::metadata(path)?;
+    match fs::read_to_string(path.join(MARKER)) {
+        Ok(text) if text.trim() == marker => Ok(()),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e.into()),
+        found => {
+            let what =
+                if found.is_ok() { "another disk is there" } else { "it is another directory" };
+            Err(Trouble::Absent(format!(
+                "{what}, without the {MARKER} of this disk: mount what belongs there; to use it all the same, remove the disk and add it anew"
+            )))
+        }
+    }
+}
+
+fn read_or_make_marker(path: &Path) -> io::Result<String> {
+    let path = path.join(MARKER);
+    match fs::read_to_string(&path) {
+        Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => {
+            let marker = format!("{:032x}", random_u128());
+            replace(&path, format!("{marker}\n").as_bytes())?;
+            Ok(marker)
+        }
+    }
+}
+
 pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
     let bad = |problem: String| {
         tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
-        Known { path: path.to_owned(), superblock: None, problem: Some(problem), unfinished: false }
+        Known { path: path.to_owned(), superblock: None, state: KnownState::Refused(problem) }
     };
     let file = match open_direct(path, OFlags::empty()) {
         Ok(file) => file,
@@ -90,18 +132,25 @@ pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenRe
     };
     match lock(&file) {
         Ok(true) => {}
-        Ok(false) => return bad("another process has it open".into()),
+        // A killed daemon has it until its last write has ended.
+        Ok(false) => return held(path),
         Err(e) => return bad(e.to_string()),
     }
     match inspect(file, path, false, block_size) {
         Ok(Ok(replica)) => {
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
-            Known { path: path.to_owned(), superblock, problem: None, unfinished: false }
+            Known { path: path.to_owned(), superblock, state: KnownState::Served }
         }
         Ok(Err(known)) => known,
         Err(e) => bad(e.to_string()),
     }
+}
+
+fn held(path: &Path) -> Known {
+    let trouble = Trouble::Held("another process has it open".into());
+    let state = KnownState::Waiting(trouble, Retry::first(Instant::now()));
+    Known { path: path.to_owned(), superblock: read_newest(path), state }
 }
 
 fn remove_unfinished(path: &Path) {

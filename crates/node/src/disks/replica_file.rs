@@ -11,6 +11,7 @@ use evenkeel_format::{
 };
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use super::states::KnownState;
 use super::{Known, OpenReplica, probe};
 
 /// Opens for direct I/O, with further flags.
@@ -74,12 +75,11 @@ pub(super) fn inspect(
     } else {
         None
     };
-    if problem.is_some() {
+    if let Some(problem) = problem {
         return Ok(Err(Known {
             path: path.to_owned(),
             superblock: Some(newest.superblock),
-            problem,
-            unfinished: false,
+            state: KnownState::Refused(problem),
         }));
     }
     Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest }))

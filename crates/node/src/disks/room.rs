@@ -9,7 +9,8 @@ use evenkeel_format::disk_length;
 use rustix::fs::OFlags;
 
 use super::replica_file::{length_of, open_direct};
-use super::{Disks, Entry, Hold, device, directory, probe, system};
+use super::states::Hold;
+use super::{Disks, Entry, device, directory, probe, system};
 use crate::api::{ApiError, ErrorCode};
 
 /// A replica's file or device that has room for more data.
@@ -84,7 +85,7 @@ fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<Room,
         ApiError::new(ErrorCode::DiskTooSmall, what, why, advice)
     };
     let failed = |e: std::io::Error| system(what, &e);
-    if let Some(Hold::Device { file }) = &entry.hold {
+    if let Some(Hold::Device { file }) = entry.state.hold() {
         let size = probe::length(file).map_err(failed)?;
         if size < wanted {
             return Err(refuse(size));

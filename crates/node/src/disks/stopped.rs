@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Instant;
 
 use evenkeel_core::{ReplicaId, VolumeId};
 
-use super::{Disks, Hold, OpenReplica, device, directory};
+use super::states::{EntryState, KnownState, Retry};
+use super::{Disks, OpenReplica, device, directory};
 use crate::api::types::DiskKind;
 use crate::api::{ApiError, ErrorCode};
 use crate::state::{StateDirectory, StateError};
 
 const FILE: &str = "stopped.json";
-/// Why a replica of a stopped volume is not served.
-const PROBLEM: &str = "its volume is stopped: assemble it by `evenkeel volume assemble`";
 
 /// Where a replica lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,10 +76,10 @@ impl Disks {
                 known.superblock.as_ref().is_some_and(|s| s.volume == volume)
             };
             for known in entry.replicas.iter_mut().filter(of_it) {
-                known.problem = Some(PROBLEM.into());
-                if is_device {
-                    entry.hold = None;
-                    entry.problem = Some(PROBLEM.into());
+                known.state = KnownState::Stopped;
+                // The device itself is closed. If it is not here that is so already.
+                if is_device && entry.state.hold().is_some() {
+                    entry.state = EntryState::Stopped;
                 }
             }
         }
@@ -119,6 +119,7 @@ impl Disks {
                 }
             }
         }
+        self.changed.notify_one();
         Ok(opened)
     }
 
@@ -137,7 +138,7 @@ impl Disks {
         let entries = self.lock();
         let of_entry = |entry: &super::Entry| {
             let disk = entry.record.name.clone();
-            let finished = entry.replicas.iter().filter(|known| !known.unfinished);
+            let finished = entry.replicas.iter().filter(|known| known.state != KnownState::Making);
             let places =
                 finished.map(|known| ReplicaPlace { disk: disk.clone(), path: known.path.clone() });
             places.collect::<Vec<_>>()
@@ -148,17 +149,18 @@ impl Disks {
 
 fn reopen_device(entry: &mut super::Entry, opened: &mut Vec<OpenReplica>) {
     // The hold is given up before it is taken anew.
-    entry.hold = None::<Hold>;
+    entry.state = EntryState::Stopped;
     match device::open(&entry.record.path, opened) {
         Ok((hold, block_size, replicas)) => {
-            (entry.hold, entry.block_size, entry.problem) = (Some(hold), block_size, None);
+            (entry.state, entry.block_size) = (EntryState::Serving(hold), block_size);
             entry.replicas = replicas;
         }
-        Err(problem) => {
+        Err(trouble) => {
+            let retry = Retry::first(Instant::now());
             for known in &mut entry.replicas {
-                known.problem = Some(problem.clone());
+                known.state = KnownState::Waiting(trouble.clone(), retry);
             }
-            entry.problem = Some(problem);
+            entry.state = EntryState::Waiting(trouble, retry);
         }
     }
 }

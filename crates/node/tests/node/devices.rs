@@ -81,3 +81,67 @@ async fn a_device_that_is_too_small_is_refused() {
     let add = json!({"path": device.0, "name": "disk"});
     node.refused("POST", "/v1/disks", add, "disk-too-small").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_is_held_or_absent_at_the_start_is_waited_for() {
+    let place = Place::new();
+    let image = place.path().join("image");
+    let Some(device) = Loop::new(&image, 64 << 20) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", json!({"path": device.0, "name": "disk"})).await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    let state = |wanted: &'static str| move |v: &Value| v["disks"][0]["state"] == wanted;
+    let serving = |v: &Value| v["volume"]["state"] == "serving";
+
+    node.crash().await;
+    // As long as a write of a killed daemon is under way its exclusive open lasts.
+    let holder = until_held(&device.0).await;
+    node.restart().await;
+    node.until("/v1/disks", state("held")).await;
+    drop(holder);
+    node.until("/v1/disks", state("serving")).await;
+    node.until("/v1/volumes/web", serving).await;
+
+    node.crash().await;
+    assert!(until_true(|| run("losetup", &["--detach", &device.0])).await);
+    node.restart().await;
+    node.until("/v1/disks", state("absent")).await;
+    // Another disk gets its name first: it is not touched.
+    let other = place.path().join("other");
+    std::fs::File::create(&other).unwrap().set_len(64 << 20).unwrap();
+    assert!(run("mkfs.ext4", &["-q", "-F", other.to_str().unwrap()]));
+    assert!(run("losetup", &[&device.0, other.to_str().unwrap()]));
+    node.until("/v1/disks", |v| {
+        v["disks"][0]["problem"].as_str().is_some_and(|why| why.contains("ext4"))
+    })
+    .await;
+    assert!(until_true(|| run("losetup", &["--detach", &device.0])).await);
+    assert!(run("losetup", &[&device.0, image.to_str().unwrap()]));
+    node.until("/v1/disks", state("serving")).await;
+    node.until("/v1/volumes/web", serving).await;
+}
+
+/// The device, opened so that nobody else can.
+async fn until_held(device: &str) -> std::fs::File {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut held = None;
+    let taken = until_true(|| {
+        let flags = rustix::fs::OFlags::EXCL.bits().cast_signed();
+        held = std::fs::File::options().read(true).custom_flags(flags).open(device).ok();
+        held.is_some()
+    });
+    assert!(taken.await);
+    held.unwrap()
+}
+
+async fn until_true(mut holds: impl FnMut() -> bool) -> bool {
+    for _ in 0..100 {
+        if holds() {
+            return true;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    false
+}

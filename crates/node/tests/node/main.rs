@@ -6,6 +6,7 @@ mod copies;
 mod cut_off;
 mod devices;
 mod disks_alone;
+mod late_disks;
 mod life;
 mod support;
 mod tls;

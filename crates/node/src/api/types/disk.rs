@@ -15,6 +15,25 @@ pub enum DiskKind {
     Directory,
 }
 
+/// What a disk is at the moment. One that cannot be opened is tried again, at least every 15 s.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskState {
+    /// It is open.
+    #[default]
+    Serving,
+    /// It is being opened again.
+    Opening,
+    /// It is not there, or another disk is.
+    Absent,
+    /// Another program or process has it.
+    Held,
+    /// It, or the system, reports an error.
+    Failing,
+    /// Its replica is of a stopped volume.
+    Stopped,
+}
+
 /// A disk of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Disk {
@@ -34,6 +53,9 @@ pub struct Disk {
     pub block_size: u32,
     /// Replicas on it.
     pub replicas: Vec<DiskReplica>,
+    /// What it is at the moment.
+    #[serde(default)]
+    pub state: DiskState,
     /// Why it cannot be used, if so.
     pub problem: Option<String>,
 }

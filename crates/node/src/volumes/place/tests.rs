@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::types::NodeRef;
+use crate::api::types::{DiskState, NodeRef};
 
 const GIB: u64 = 1 << 30;
 
@@ -13,6 +13,7 @@ fn disk(node: &str, name: &str, free: u64) -> Disk {
         free,
         block_size: 512,
         replicas: Vec::new(),
+        state: DiskState::Serving,
         problem: None,
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::types::NodeRef;
+use crate::api::types::{DiskState, NodeRef};
 
 fn disk(node: &str, name: &str, free: u64) -> Disk {
     Disk {
@@ -11,6 +11,7 @@ fn disk(node: &str, name: &str, free: u64) -> Disk {
         free,
         block_size: 512,
         replicas: Vec::new(),
+        state: DiskState::Serving,
         problem: None,
     }
 }

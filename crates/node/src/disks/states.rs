@@ -1,0 +1,143 @@
+//! What a disk, and a replica on it, can be: served, or why not and when it is tried again.
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::api::types::DiskState;
+
+/// The pause before the first retry, and the longest one: it doubles each time.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
+/// Why a replica or a device of a stopped volume is not served.
+pub(super) const STOPPED: &str = "its volume is stopped: assemble it by `evenkeel volume assemble`";
+
+/// When something is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Retry {
+    pub(super) at: Instant,
+    pause: Duration,
+}
+
+impl Retry {
+    pub(super) fn first(now: Instant) -> Self {
+        Self { at: now + PAUSE.0, pause: PAUSE.0 }
+    }
+
+    /// The next one, after one that was to no avail.
+    pub(super) fn again(self, now: Instant) -> Self {
+        let pause = (self.pause * 2).min(PAUSE.1);
+        Self { at: now + pause, pause }
+    }
+}
+
+/// Why something on a disk, or all of it, could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// There is nothing at its path, or another disk.
+    Absent(String),
+    /// Somebody else has it.
+    Held(String),
+    /// It, or the system, reports an error.
+    Failing(String),
+}
+
+impl Trouble {
+    pub(super) const fn state(&self) -> DiskState {
+        match self {
+            Self::Absent(_) => DiskState::Absent,
+            Self::Held(_) => DiskState::Held,
+            Self::Failing(_) => DiskState::Failing,
+        }
+    }
+
+    pub(super) fn why(&self) -> &str {
+        let (Self::Absent(why) | Self::Held(why) | Self::Failing(why)) = self;
+        why
+    }
+
+    /// The reason, and that it is not given up.
+    pub(super) fn with_retry(&self) -> String {
+        format!("{}; it is tried again, at least every {} s", self.why(), PAUSE.1.as_secs())
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        use rustix::io::Errno;
+        let why = error.to_string();
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM) => Self::Absent(why),
+            Some(Errno::BUSY) => {
+                Self::Held("another program or device has it open exclusively".into())
+            }
+            _ => Self::Failing(why),
+        }
+    }
+}
+
+/// What a disk keeps open.
+#[derive(Debug)]
+pub(super) enum Hold {
+    /// Its lock file.
+    Directory { _lock: File },
+    /// The device itself, opened exclusively.
+    Device { file: File },
+}
+
+/// What a disk is at the moment.
+#[derive(Debug)]
+pub(super) enum EntryState {
+    /// It is open; so are its replicas, but for those with trouble of their own.
+    Serving(Hold),
+    /// It could not be opened.
+    Waiting(Trouble, Retry),
+    /// It is being opened again. What is told is the trouble that it had.
+    Opening(Trouble, Retry),
+    /// A device whose replica is of a stopped volume.
+    Stopped,
+}
+
+impl EntryState {
+    pub(super) fn described(&self) -> (DiskState, Option<String>) {
+        match self {
+            Self::Serving(_) => (DiskState::Serving, None),
+            Self::Waiting(trouble, _) => (trouble.state(), Some(trouble.with_retry())),
+            Self::Opening(trouble, _) => (DiskState::Opening, Some(trouble.with_retry())),
+            Self::Stopped => (DiskState::Stopped, Some(STOPPED.into())),
+        }
+    }
+
+    pub(super) const fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Serving(hold) => Some(hold),
+            _ => None,
+        }
+    }
+}
+
+/// What a replica on a disk is at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum KnownState {
+    /// The engine has it.
+    Served,
+    /// It is being made: nobody else touches it.
+    Making,
+    /// Its volume is stopped.
+    Stopped,
+    /// It could not be opened, and is tried again: with its disk, or by itself.
+    Waiting(Trouble, Retry),
+    /// It cannot be served as it is: why.
+    Refused(String),
+}
+
+impl KnownState {
+    pub(super) fn problem(&self) -> Option<String> {
+        match self {
+            Self::Served => None,
+            Self::Making => Some("it is being made".into()),
+            Self::Stopped => Some(STOPPED.into()),
+            Self::Waiting(trouble, _) => Some(trouble.with_retry()),
+            Self::Refused(why) => Some(why.clone()),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Disks and replicas that cannot be opened when the node starts, and can later.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, TestNode};
+
+/// Another process that has the lock of a file.
+struct Holder(Child);
+
+impl Holder {
+    fn of(path: &Path) -> Self {
+        let mut command = Command::new("flock");
+        // Without a fork, so that the one that is killed has the lock.
+        command.arg("--no-fork").arg(path).args(["sleep", "60"]).stdout(Stdio::null());
+        let holder = Self(command.spawn().unwrap());
+        let is_free = || {
+            let file = File::open(path).unwrap();
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+        };
+        for _ in 0..100 {
+            if !is_free() {
+                return holder;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the lock of {} was not taken", path.display());
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn disk<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let disks = answer["disks"].as_array().unwrap();
+    disks.iter().find(|disk| disk["name"] == name).unwrap()
+}
+
+/// Two nodes with a volume that is attached on `a`; `b` has crashed.
+async fn without_b(place: &Place) -> Vec<TestNode> {
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[0].attach("web").await;
+    nodes[1].crash().await;
+    nodes
+}
+
+async fn is_in_sync(nodes: &[TestNode]) {
+    let health = |v: &Value| v["volume"]["health"] == "in-sync";
+    nodes[0].until("/v1/volumes/web", health).await;
+    let answer = nodes[1].get("/v1/disks").await;
+    let disk = disk(&answer, "d");
+    assert_eq!((&disk["state"], &disk["problem"]), (&json!("serving"), &Value::Null), "{disk:#}");
+    assert_eq!(disk["replicas"][0]["problem"], Value::Null, "{disk:#}");
+    assert_eq!(nodes[1].get("/v1/node").await["node"]["warnings"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_another_process_holds_is_waited_for() {
+    let place = Place::new();
+    let mut nodes = without_b(&place).await;
+    let holder = Holder::of(&nodes[1].disk("d").join(".evenkeel.lock"));
+    nodes[1].restart().await;
+    let answer = nodes[1].get("/v1/disks").await;
+    assert_eq!(disk(&answer, "d")["state"], "held", "{answer:#}");
+    let warnings = nodes[1].get("/v1/node").await["node"]["warnings"].to_string();
+    assert!(warnings.contains("tried again"), "{warnings}");
+    drop(holder);
+    is_in_sync(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_file_is_held_by_a_write_of_the_last_daemon_is_waited_for() {
+    let place = Place::new();
+    let mut nodes = without_b(&place).await;
+    let holder = Holder::of(&nodes[1].replicas("d")[0]);
+    nodes[1].restart().await;
+    let answer = nodes[1].get("/v1/disks").await;
+    let replica = &disk(&answer, "d")["replicas"][0];
+    assert!(replica["problem"].as_str().unwrap().contains("tried again"), "{answer:#}");
+    // It is known whose it is all the same.
+    assert_eq!(replica["volume"], "web", "{answer:#}");
+    drop(holder);
+    is_in_sync(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_appears_after_the_start_is_taken_up() {
+    let place = Place::new();
+    let mut nodes = without_b(&place).await;
+    let away = nodes[1].directory.join("away");
+    std::fs::rename(nodes[1].disk("d"), &away).unwrap();
+    nodes[1].restart().await;
+    let answer = nodes[1].get("/v1/disks").await;
+    assert_eq!(disk(&answer, "d")["state"], "absent", "{answer:#}");
+    // What is mounted there meanwhile is another disk.
+    std::fs::create_dir(nodes[1].disk("d")).unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let answer = nodes[1].get("/v1/disks").await;
+    assert_eq!(disk(&answer, "d")["state"], "absent", "{answer:#}");
+    let left = std::fs::read_dir(nodes[1].disk("d")).unwrap().count();
+    assert_eq!(left, 0, "nothing is written to another disk");
+    std::fs::remove_dir(nodes[1].disk("d")).unwrap();
+    std::fs::rename(&away, nodes[1].disk("d")).unwrap();
+    is_in_sync(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_removed_while_it_is_waited_for_stays_removed() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a"]).await;
+    nodes[0].crash().await;
+    let away = nodes[0].directory.join("away");
+    std::fs::rename(nodes[0].disk("d"), &away).unwrap();
+    nodes[0].restart().await;
+    nodes[0].ok("DELETE", "/v1/disks/d", Value::Null).await;
+    std::fs::rename(&away, nodes[0].disk("d")).unwrap();
+    // It can be added at once, and a second probe does not take it away again.
+    nodes[0].add_disk("d").await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let answer = nodes[0].get("/v1/disks").await;
+    assert_eq!(answer["disks"].as_array().unwrap().len(), 1);
+    assert_eq!(disk(&answer, "d")["state"], "serving", "{answer:#}");
+}
