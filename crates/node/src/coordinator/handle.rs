@@ -166,7 +166,16 @@ impl Handle {
                 "Join one by `evenkeel node join ADDRESS`, or set `here = true` under [coordinator] and restart the node",
             ));
         }
-        self.call_within(request, PATIENCE).await.map_err(|e| match e {
+        let answer = self.call_within(request, PATIENCE).await;
+        if let Ok(Answer::NotRegistered | Answer::Superseded { .. }) = answer {
+            return Err(ApiError::new(
+                ErrorCode::NotJoined,
+                what,
+                "the coordinator has not admitted this start of the node",
+                "Try again in a few seconds; `evenkeel node status` says what it waits for",
+            ));
+        }
+        answer.map_err(|e| match e {
             CallError::Unreachable(why) => ApiError::new(
                 ErrorCode::NoCoordinator,
                 what,

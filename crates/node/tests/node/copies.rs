@@ -34,6 +34,7 @@ async fn a_copy_of_a_running_node_is_refused_and_both_are_told() {
     let attach = "/v1/volumes/web/attach";
     let refused = copy.refused("POST", attach, json!({"how": "none"}), "not-joined").await;
     assert!(refused["why"].as_str().unwrap().contains(WARNING), "{refused}");
+    copy.refused("DELETE", "/v1/volumes/web", Value::Null, "not-joined").await;
     // The original is not disturbed: it stays attached, and restarts without a wait.
     let status = nodes[1].get("/v1/volumes/web").await;
     assert_eq!(status["volume"]["state"], "serving", "{status:#}");
