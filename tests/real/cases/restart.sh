@@ -35,10 +35,10 @@ primary)
     start_node 1
     ;;
 esac
-if ! uri=$(uri_of $vol 2>/dev/null); then
-    await "attached again" ek 1 attach $vol --as nbd
-    uri=$(uri_of $vol)
-fi
+# The restarted node attaches it again by itself, now or in a moment; then a command to do so is refused.
+attached_again() { uri_of $vol || ek 1 attach $vol --as nbd; }
+await "attached again" attached_again
+uri=$(uri_of $vol)
 wait_in_sync $vol
 nbdcopy "$uri" "$work/back"
 cmp --bytes=$((32 << 20)) "$work/known" "$work/back" || die "data is lost"
