@@ -15,7 +15,7 @@ use evenkeel_core::{
 use evenkeel_format::{AllocationMap, Newest};
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
-use crate::disk::{Area, Carry, Recovered, Tables, read_metadata, recover};
+use crate::disk::{Area, Carry, Layout, Recovered, Tables, read_metadata, recover};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -66,6 +66,8 @@ pub struct OpenReplica {
     pub file: OwnedFd,
     /// Its superblock, as found.
     pub newest: Newest,
+    /// Where its data lie there, and how they are addressed.
+    pub(crate) layout: Layout,
     /// Where its tables of open regions go, as [`crate::read_metadata`] found.
     pub tables: Tables,
     /// Which parts of it hold anything, if it has a map of that.
@@ -92,6 +94,7 @@ impl OpenReplica {
         // the other copy is the one that is written next.
         rustix::fs::fdatasync(&file)?;
         let superblock = &newest.superblock;
+        let layout = Layout::of(&file, superblock)?;
         let metadata = read_metadata(&file, superblock)?;
         let open_regions = &metadata.open_regions;
         let checksums = match superblock.has_checksums {
@@ -109,7 +112,7 @@ impl OpenReplica {
             settings,
         };
         let (tables, allocation) = (metadata.tables, metadata.allocation);
-        Ok(Self { file, newest, tables, allocation, checksums, config })
+        Ok(Self { file, newest, layout, tables, allocation, checksums, config })
     }
 }
 

@@ -133,6 +133,23 @@ pub struct WorkerCounters {
     pub polls_in_time: u64,
     /// Times that a front end or a link waited for memory.
     pub memory_waits: u64,
+    /// The longest turn of its loop since it started, without its waiting: so long nothing else of its
+    /// volumes went on.
+    pub longest_turn: Duration,
+    /// Turns that took longer than [`LONG_TURN`].
+    pub long_turns: u64,
+}
+
+/// A turn that clients may notice.
+pub const LONG_TURN: Duration = Duration::from_millis(10);
+
+impl WorkerCounters {
+    pub(crate) fn note_turn(&mut self, took: Duration) {
+        if took > self.longest_turn {
+            self.longest_turn = took;
+        }
+        self.long_turns += u64::from(took > LONG_TURN);
+    }
 }
 
 #[cfg(test)]

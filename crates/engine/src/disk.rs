@@ -7,12 +7,14 @@ mod allocation;
 mod checked;
 mod checksums;
 mod extend;
+mod helper;
 mod layout;
 mod map;
 mod metadata;
 mod save;
 mod zero;
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evenkeel_core::{
@@ -27,7 +29,8 @@ use self::checksums::Checksums;
 pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
 pub(crate) use self::checksums::recover::recover;
-use self::layout::Layout;
+use self::helper::Helper;
+pub(crate) use self::layout::Layout;
 pub use self::layout::smallest_block;
 use self::metadata::Writes;
 pub use self::metadata::{Metadata, Tables, read_metadata};
@@ -35,7 +38,9 @@ use self::save::Saves;
 use self::zero::Zeroing;
 use crate::api::EngineError;
 use crate::counters::{DiskCounters, Kind};
+use crate::engine::Answer;
 use crate::frontend::SharedFile;
+use crate::mailbox::{Mailbox, Order};
 use crate::pool::Pool;
 use crate::ring::{Completion, Kept, Owner, Ring};
 use crate::slab::{Key, Slab};
@@ -48,6 +53,17 @@ pub(crate) struct Means<'a> {
     /// By which completions find their way back.
     pub(crate) replica: Key,
     pub(crate) now: Instant,
+}
+
+/// What a disk is opened with.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) file: OwnedFd,
+    pub(crate) layout: Layout,
+    pub(crate) newest: Newest,
+    pub(crate) tables: Tables,
+    pub(crate) allocation: Option<AllocationMap>,
+    pub(crate) recovered: Option<Recovered>,
 }
 
 /// An action that has ended.
@@ -66,6 +82,7 @@ pub(crate) struct Disk {
     layout: Layout,
     jobs: Slab<Job>,
     saves: Saves,
+    helper: Helper,
     tables: Tables,
     allocation: Option<Allocation>,
     checksums: Option<Checksums>,
@@ -98,6 +115,8 @@ enum Step {
     Zero(Zeroing),
     Save,
     Metadata(Writes),
+    /// The helper looks for what is allocated.
+    Map,
 }
 
 /// What a completed operation leads to.
@@ -109,26 +128,21 @@ enum Progress {
 }
 
 impl Disk {
-    /// A disk with what was found on it.
-    pub(crate) fn open(
-        file: SharedFile,
-        newest: Newest,
-        tables: Tables,
-        allocation: Option<AllocationMap>,
-        recovered: Option<Recovered>,
-    ) -> Result<Self, EngineError> {
+    /// A disk with what was found on it. Its helper answers to the mailbox.
+    pub(crate) fn open(found: Found, mailbox: Mailbox) -> Result<Self, EngineError> {
+        let Found { file, layout, newest, tables, allocation, recovered } = found;
         let checksums =
             recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
-        let layout = Layout::of(&file, &newest.superblock)?;
         let volume = newest.superblock.view.geometry.block_size;
         if layout.block > volume {
             return Err(EngineError::BlockSize { disk: layout.block, volume });
         }
         Ok(Self {
-            file,
+            file: SharedFile::with_blocking_submission(file, layout.submission_blocks),
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
+            helper: Helper::new(mailbox),
             tables,
             allocation: allocation.map(Allocation::new),
             checksums,
@@ -144,6 +158,21 @@ impl Disk {
 
     pub(crate) fn replica(&self) -> ReplicaId {
         self.saves.superblock.replica
+    }
+
+    /// Closes the file and gives its lock up, before the answer. Nothing may be under way.
+    pub(crate) fn close(mut self, answer: Answer<Result<(), EngineError>>) {
+        // Closing waits for what the system still does with the file.
+        let prepared = self.helper.prepare();
+        let Self { file, helper, .. } = self;
+        if prepared.is_err() {
+            drop(file);
+            return answer(Ok(()));
+        }
+        helper.ask(move || {
+            drop(file);
+            Order::Closed { answer }
+        });
     }
 
     /// Whether nothing is under way.
@@ -168,7 +197,7 @@ impl Disk {
             return self.fail(&job, Duration::ZERO, broken());
         }
         match action {
-            DiskAction::Map { offset, length } => self.map(&job, offset, length.into()),
+            DiskAction::Map { offset, length } => self.map(means, job, offset, length.into()),
             DiskAction::SaveView(view, _) if !self.has_room_for(&view) => {
                 self.fail(&job, Duration::ZERO, no_room())
             }
@@ -304,6 +333,8 @@ impl Disk {
             }
             (Step::Flush, _) => Some(Progress::Done(DiskOutcome::Done)),
             (Step::Zero(_), kept) => Some(self.zero_goes_on(means, key, kept, count)),
+            // Not the ring's.
+            (Step::Map, _) => None,
             (Step::Save, _) => Some(self.save_goes_on(means, count.unwrap_or(0))),
             (Step::Metadata(_), kept) => Some(self.metadata_goes_on(means, key, kept, count)),
         }
@@ -367,9 +398,7 @@ fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
             (Kind::Zero, *offset, u64::from(*length), Step::Zero(Zeroing::new(*unmap)))
         }
         DiskAction::Flush => (Kind::Flush, 0, 0, Step::Flush),
-        DiskAction::Map { offset, length } => {
-            (Kind::Map, *offset, u64::from(*length), Step::Read(0))
-        }
+        DiskAction::Map { offset, length } => (Kind::Map, *offset, u64::from(*length), Step::Map),
         DiskAction::SaveView(..) => (Kind::SaveView, 0, 0, Step::Save),
         // What is to be written is put in its place when it is known.
         DiskAction::SaveIntents(_) => (Kind::SaveIntents, 0, 0, Step::Save),

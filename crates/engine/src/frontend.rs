@@ -24,7 +24,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use evenkeel_core::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
@@ -392,20 +392,33 @@ fn read_by(operation: &Operation<Slot>) -> u32 {
 
 /// A descriptor that stays open while anything of it is under way.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedFile(Rc<OwnedFd>);
+pub(crate) struct SharedFile {
+    file: Arc<OwnedFd>,
+    /// Whether reading or writing it may block the thread that submits that.
+    submission_blocks: bool,
+}
 
 impl SharedFile {
     pub(crate) fn new(file: OwnedFd) -> Self {
-        Self(Rc::new(file))
+        Self { file: Arc::new(file), submission_blocks: false }
+    }
+
+    /// One of which the kernel may block who submits a read or write.
+    pub(crate) fn with_blocking_submission(file: OwnedFd, submission_blocks: bool) -> Self {
+        Self { file: Arc::new(file), submission_blocks }
+    }
+
+    pub(crate) const fn submission_blocks(&self) -> bool {
+        self.submission_blocks
     }
 
     pub(crate) fn raw(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.file.as_raw_fd()
     }
 }
 
 impl AsFd for SharedFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, Extent, Generation, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
 use crate::engine::Answer;
 use crate::frontend::FrontendMaker;
+use crate::slab::Key;
 
 /// Most orders that wait for one worker.
 const LONGEST_QUEUE: usize = 1024;
@@ -82,11 +83,21 @@ pub(crate) enum Order {
     Rebuilds {
         answer: Answer<VolumeRebuilds>,
     },
+    /// What a replica's helper has found: the answer to a disk action.
+    Mapped {
+        replica: Key,
+        job: Key,
+        extents: io::Result<Vec<Extent>>,
+    },
+    /// A replica's helper has closed its file.
+    Closed {
+        answer: Answer<Result<(), EngineError>>,
+    },
     Stop,
 }
 
 /// The sending end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Mailbox {
     orders: SyncSender<Order>,
     bell: Arc<OwnedFd>,
@@ -97,6 +108,8 @@ pub(crate) struct MailboxReceiver {
     pub(crate) orders: Receiver<Order>,
     /// Readable when orders have come; the worker's ring reads it.
     pub(crate) bell: Arc<OwnedFd>,
+    /// For those who work for this worker to answer.
+    pub(crate) own: Mailbox,
 }
 
 /// A new mailbox.
@@ -104,7 +117,8 @@ pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
     let (sender, receiver) = sync_channel(LONGEST_QUEUE);
     let mailbox = Mailbox { orders: sender, bell: bell.clone() };
-    Ok((mailbox, MailboxReceiver { orders: receiver, bell }))
+    let own = mailbox.clone();
+    Ok((mailbox, MailboxReceiver { orders: receiver, bell, own }))
 }
 
 impl Mailbox {

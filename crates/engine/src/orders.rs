@@ -6,7 +6,7 @@ use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
 use crate::api::{Caller, ConnectRequest, EngineError, FrontendId, OpenReplica};
-use crate::disk::Disk;
+use crate::disk::{Disk, Found};
 use crate::engine::Answer;
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile};
 use crate::frontend_host::FrontendHost;
@@ -61,6 +61,8 @@ impl Worker {
             }
             Order::Survey { answer } => answer(self.worker_status()),
             Order::Rebuilds { answer } => answer(self.rebuilds()),
+            Order::Mapped { replica, job, extents } => self.disk_mapped(replica, job, extents),
+            Order::Closed { answer } => answer(Ok(())),
             // Taken by the loop.
             Order::Stop => {}
         }
@@ -78,7 +80,7 @@ impl Worker {
     }
 
     fn open_replica(&mut self, replica: OpenReplica) -> Result<(), EngineError> {
-        let OpenReplica { file, newest, tables, allocation, checksums, config } = replica;
+        let OpenReplica { file, newest, layout, tables, allocation, checksums, config } = replica;
         let superblock = &newest.superblock;
         if superblock.replica != config.id || superblock.view != config.view {
             return Err(EngineError::Mismatch);
@@ -87,8 +89,8 @@ impl Worker {
         if self.replica_key(id, replica_id).is_some() {
             return Err(EngineError::AlreadyOpen);
         }
-        let file = SharedFile::new(file);
-        let disk = Disk::open(file, newest, tables, allocation, checksums)?;
+        let found = Found { file, layout, newest, tables, allocation, recovered: checksums };
+        let disk = Disk::open(found, self.mailbox())?;
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
         let key =

@@ -1,7 +1,9 @@
 //! A replica's driver: its core, its disk, and what happens between them.
 
+use std::io;
+
 use evenkeel_core::{
-    DiskAction, DiskTicket, Instant, LinkId, NodeId, Replica, ReplicaEffect, ReplicaEvent,
+    DiskAction, DiskTicket, Extent, Instant, LinkId, NodeId, Replica, ReplicaEffect, ReplicaEvent,
     ReplicaId,
 };
 
@@ -85,6 +87,14 @@ impl Worker {
         self.close_if_idle(key);
     }
 
+    pub(crate) fn disk_mapped(&mut self, key: Key, job: Key, extents: io::Result<Vec<Extent>>) {
+        let Some(host) = self.replicas.get_mut(key) else { return };
+        if let Some(ended) = host.disk.mapped(self.now, job, extents) {
+            self.disk_ended(key, ended);
+        }
+        self.close_if_idle(key);
+    }
+
     fn disk_ended(&mut self, key: Key, ended: Ended) {
         let Some(host) = self.replicas.get(key) else { return };
         if let Some(reason) = ended.reason {
@@ -137,11 +147,8 @@ impl Worker {
             volume.replicas.retain(|(_, replica)| *replica != key);
         }
         self.forget_unused_volume(host.volume);
-        let answer = host.closing;
-        // The file is closed, and its lock given up, before the answer.
-        drop(host.disk);
-        if let Some(answer) = answer {
-            answer(Ok(()));
+        if let Some(answer) = host.closing {
+            host.disk.close(answer);
         }
     }
 }

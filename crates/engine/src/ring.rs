@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use evenkeel_format::SuperblockBytes;
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
@@ -24,6 +24,11 @@ use crate::slot::{Slot, SlotMut};
 const SUBMISSION_ENTRIES: u32 = 512;
 /// Completions that fit before the kernel keeps them on a slower list.
 const COMPLETION_ENTRIES: u32 = 8192;
+
+/// Operations on disks that may block in the kernel at once, each in a thread of its own there: flushes above
+/// all, one for each replica. When all are taken others wait, so a few disks that hang must not take all. By
+/// default there are four for each processor.
+const BLOCKING_OPERATIONS: u32 = 1024;
 
 /// For whom an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +121,8 @@ impl Ring {
                 "this kernel's io_uring is too old: Linux 5.11 or later is needed",
             ));
         }
+        // Kernels before 5.15 do not know this.
+        let _ = uring.submitter().register_iowq_max_workers(&mut [BLOCKING_OPERATIONS, 0]);
         Ok(Self {
             uring,
             inflight: ManuallyDrop::new(Slab::new()),
@@ -165,6 +172,7 @@ impl Ring {
     ) {
         let (address, length) = destination(&memory, &range);
         let entry = opcode::Read::new(Fd(file.raw()), address, length).offset(offset).build();
+        let entry = entry.flags(flags_for(file));
         self.submit(owner, Some(file.clone()), Kept::Fill(memory), entry);
     }
 
@@ -177,7 +185,7 @@ impl Ring {
         skip: usize,
         offset: u64,
     ) {
-        let entry = write_entry(file, &data[skip..], offset).build();
+        let entry = write_entry(file, &data[skip..], offset).build().flags(flags_for(file));
         self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
     }
 
@@ -191,6 +199,7 @@ impl Ring {
         offset: u64,
     ) {
         let entry = write_entry(file, &data[skip..], offset).rw_flags(libc::RWF_DSYNC).build();
+        let entry = entry.flags(flags_for(file));
         self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
     }
 
@@ -204,6 +213,7 @@ impl Ring {
         let length = bytes.0.len() as u32;
         let entry =
             opcode::Write::new(Fd(file.raw()), bytes.0.as_ptr(), length).offset(offset).build();
+        let entry = entry.flags(flags_for(file));
         self.submit(owner, Some(file.clone()), Kept::Superblock(bytes), entry);
     }
 
@@ -373,6 +383,12 @@ impl Drop for Ring {
             unsafe { ManuallyDrop::drop(&mut self.inflight) };
         }
     }
+}
+
+/// An operation that may block begins in one of the ring's own threads. All others the kernel tries
+/// first where they are submitted, which is faster.
+fn flags_for(file: &SharedFile) -> Flags {
+    if file.submission_blocks() { Flags::ASYNC } else { Flags::empty() }
 }
 
 fn write_entry(file: &SharedFile, data: &[u8], offset: u64) -> opcode::Write {

@@ -27,7 +27,7 @@ use crate::counters::WorkerCounters;
 use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
-use crate::mailbox::{MailboxReceiver, Order};
+use crate::mailbox::{Mailbox, MailboxReceiver, Order};
 use crate::polling::Polling;
 use crate::pool::Pool;
 use crate::replica_host::ReplicaHost;
@@ -206,6 +206,7 @@ impl Worker {
     /// at first, where that pays, then asleep.
     fn wait(&mut self) -> io::Result<()> {
         let began = now();
+        self.counters.note_turn(began.since(self.now));
         let due = self.timers.peek().map(|Reverse((at, _))| at.since(began));
         let bound = self.polling.bound(began);
         let bound = due.map_or(bound, |due| bound.min(due));
@@ -352,6 +353,11 @@ impl Worker {
             Timer::Replica(key) => self.work.push_back(Work::Replica(key, ReplicaEvent::Tick)),
             Timer::Frontend(key) => self.wake_frontend(key),
         }
+    }
+
+    /// For those who work for this worker to answer.
+    pub(crate) fn mailbox(&self) -> Mailbox {
+        self.mailbox.own.clone()
     }
 
     pub(crate) fn tell(&self, event: EngineEvent) {

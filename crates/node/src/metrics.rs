@@ -137,6 +137,21 @@ fn worker_metrics(survey: &[WorkerStatus], page: &mut Page) {
         "Times that a client or link waited for memory.",
         &|w| w.counters.memory_waits,
     );
+    each(
+        "worker_long_turns_total",
+        "counter",
+        "Turns of the loop, without its waiting, that took longer than 10 ms.",
+        &|w| w.counters.long_turns,
+    );
+    page.head(
+        "worker_turn_seconds_max",
+        "gauge",
+        "The longest turn since the start, without its waiting.",
+    );
+    for worker in survey {
+        let labels = [("worker", &*worker.worker.to_string())];
+        page.line("worker_turn_seconds_max", &labels, worker.counters.longest_turn.as_secs_f64());
+    }
 }
 
 /// Labels of something, and what was counted of it by kind.

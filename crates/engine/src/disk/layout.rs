@@ -5,15 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use evenkeel_core::Payload;
 use evenkeel_format::Superblock;
-use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, fstat, statx};
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, fstat, fstatfs, statx};
 
-use crate::frontend::SharedFile;
 use crate::pool::Pool;
 use crate::slot::Slot;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     offset: u64,
     length: u64,
     /// The smallest unit of input and output, in bytes.
@@ -22,7 +21,13 @@ pub(super) struct Layout {
     memory: u32,
     /// Whether it is a block device, not a file.
     pub(super) is_device: bool,
+    /// Whether the kernel may block who submits a read or write: a file of FUSE does not heed that it is
+    /// not to.
+    pub(super) submission_blocks: bool,
 }
+
+/// The type of filesystem that FUSE names.
+const FUSE: u64 = 0x6573_5546;
 
 /// The smallest unit of input and output of a file or block device as it was opened, in bytes: a
 /// volume whose block size is smaller cannot have a replica there.
@@ -61,7 +66,8 @@ fn probe(file: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
 }
 
 impl Layout {
-    pub(super) fn of(file: &SharedFile, superblock: &Superblock) -> io::Result<Self> {
+    /// As the system tells it. Blocks on the disk.
+    pub(crate) fn of(file: impl AsFd, superblock: &Superblock) -> io::Result<Self> {
         let (memory, block) = alignment(file.as_fd())?;
         let mode = fstat(file.as_fd())?.st_mode;
         Ok(Self {
@@ -70,6 +76,8 @@ impl Layout {
             block,
             memory,
             is_device: FileType::from_raw_mode(mode) == FileType::BlockDevice,
+            submission_blocks: fstatfs(file.as_fd())
+                .map_or(true, |found| found.f_type as u64 == FUSE),
         })
     }
 

@@ -1,27 +1,61 @@
 //! Which parts of a replica hold data.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use evenkeel_core::settings::MOST_EXTENTS;
-use evenkeel_core::{DiskOutcome, Extent};
+use evenkeel_core::{DiskOutcome, Extent, Instant};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::{Disk, Ended, Job};
+use super::{Disk, Ended, Job, Means};
+use crate::mailbox::Order;
+use crate::slab::Key;
 
 impl Disk {
-    /// Answers at once: the system calls look at the filesystem's map, not at data. Block devices
-    /// have a map of ours; without one all of them counts as allocated.
-    pub(super) fn map(&mut self, job: &Job, offset: u64, length: u64) -> Option<Ended> {
+    /// Block devices have a map of ours, which answers at once; without one all of them counts as
+    /// allocated. Of a file the filesystem has a map, which it may have to read.
+    pub(super) fn map(
+        &mut self,
+        means: &Means<'_>,
+        job: Job,
+        offset: u64,
+        length: u64,
+    ) -> Option<Ended> {
         let extents = match &self.allocation {
-            Some(allocation) => Ok(allocation.extents(offset, length)),
-            None if self.layout.is_device => Ok(vec![Extent { length, allocated: true }]),
-            None => extents_of(self.file.as_fd(), self.layout.on_disk(offset), length),
+            Some(allocation) => allocation.extents(offset, length),
+            None if self.layout.is_device => vec![Extent { length, allocated: true }],
+            None => return self.ask_for_map(means.replica, job, offset, length),
         };
+        self.succeed(&job, Duration::ZERO, DiskOutcome::Extents(extents))
+    }
+
+    fn ask_for_map(&mut self, replica: Key, job: Job, offset: u64, length: u64) -> Option<Ended> {
+        if let Err(error) = self.helper.prepare() {
+            return self.fail(&job, Duration::ZERO, error);
+        }
+        let (file, start) = (self.file.clone(), self.layout.on_disk(offset));
+        let job = self.jobs.insert(job);
+        self.helper.ask(move || {
+            let extents = extents_of(file.as_fd(), start, length).map_err(Into::into);
+            Order::Mapped { replica, job, extents }
+        });
+        None
+    }
+
+    /// The filesystem has told.
+    pub(crate) fn mapped(
+        &mut self,
+        now: Instant,
+        job: Key,
+        extents: io::Result<Vec<Extent>>,
+    ) -> Option<Ended> {
+        let job = self.jobs.remove(job)?;
+        let took = now.since(job.began);
         match extents {
-            Ok(extents) => self.succeed(job, Duration::ZERO, DiskOutcome::Extents(extents)),
-            Err(error) => self.fail(job, Duration::ZERO, error.into()),
+            Ok(extents) => self.succeed(&job, took, DiskOutcome::Extents(extents)),
+            Err(error) => self.fail(&job, took, error),
         }
     }
 }

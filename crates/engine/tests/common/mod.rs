@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod client;
+pub mod hanging;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
