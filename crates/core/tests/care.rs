@@ -204,6 +204,44 @@ fn a_replica_that_fails_read_after_read_leaves() {
     assert_eq!(cluster.state(bad), ReplicaState::Faulty, "it can't be rewritten there");
 }
 
+/// A disk that has damaged much has most likely damaged more than was read of it. Of what it holds nothing is
+/// believed when it comes back: it gets all of it again.
+#[test]
+fn a_replica_that_failed_too_many_reads_is_copied_whole_when_it_is_brought_back() {
+    let (mut cluster, primary) = full(1, 2);
+    let bad = replica(0, 1);
+    // Far apart, so that nothing of one is mended with another one.
+    cluster.damaged.extend((0..64).map(|n| (bad, n * 131_072 + 4096)));
+    for n in 0..64 {
+        for _ in 0..2 {
+            assert!(cluster.read(primary, n * 131_072 + 4096, 4096).is_some());
+        }
+    }
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(bad), ReplicaState::Faulty);
+    assert!(!cluster.damaged.is_empty(), "something is damaged that nobody has read");
+    let command = cluster.command(primary, Command::ReAdd(bad));
+    assert_eq!(cluster.commands[&command], Ok(()));
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(bad), ReplicaState::InSync);
+    assert!(cluster.damaged.is_empty(), "{} blocks are damaged", cluster.damaged.len());
+    assert!(cluster.data(bad) == cluster.data(replica(0, 0)));
+}
+
+/// One that an operator took out for a while has what it had.
+#[test]
+fn a_replica_that_an_operator_failed_gets_only_what_has_changed() {
+    let (mut cluster, primary) = full(1, 2);
+    let before = cluster.bytes_written(replica(0, 1));
+    cluster.command(primary, Command::Fail(replica(0, 1)));
+    cluster.write(primary, 3 << 20, 7, 4096);
+    cluster.command(primary, Command::ReAdd(replica(0, 1)));
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+    let copied = cluster.bytes_written(replica(0, 1)) - before;
+    assert!((4096..=1 << 20).contains(&copied), "{copied} bytes copied");
+}
+
 #[test]
 fn a_rebuild_waits_while_it_is_paused_and_keeps_to_its_limit() {
     let (mut cluster, primary) = full(1, 2);

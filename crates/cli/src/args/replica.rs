@@ -44,7 +44,10 @@ The old replica stays in use until the new one is in-sync. A failed one can be r
         name = "re-add",
         after_help = "\
 Examples:
-  evenkeel replica re-add music n3 --wait"
+  evenkeel replica re-add music n3 --wait
+
+It gets what has changed meanwhile. If its disk had reported errors, it is copied whole: nobody
+knows what else that disk has damaged."
     )]
     ReAdd(ReplicaReAddArgs),
 }

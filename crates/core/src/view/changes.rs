@@ -183,7 +183,8 @@ impl View {
         Ok(())
     }
 
-    /// Lets a failed replica return by itself, or be a spare as before.
+    /// Lets a failed replica return by itself, or be a spare as before. If its disk reported errors, what else
+    /// that has damaged is unknown: it lacks everything from now on, and is copied whole.
     ///
     /// # Errors
     /// [`ViewError::WrongState`] if it is not faulty.
@@ -195,7 +196,11 @@ impl View {
                 record.cause = Cause::None;
                 self.set_state(id, ReplicaState::Spare)
             }
-            (ReplicaState::Faulty, _) => self.set_state(id, ReplicaState::Stale),
+            (ReplicaState::Faulty, _) => {
+                let has_failing_disk = record.cause == Cause::Medium;
+                self.set_state(id, ReplicaState::Stale)?;
+                if has_failing_disk { self.distrust(id) } else { Ok(()) }
+            }
             (state, _) => Err(ViewError::WrongState(state)),
         }
     }
