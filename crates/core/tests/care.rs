@@ -33,12 +33,17 @@ fn sound(at: u64) -> WrongRange {
         damaged: Vec::new(),
         unreadable: Vec::new(),
         is_lost: false,
+        is_undecided: false,
         is_repaired: false,
     }
 }
 
 fn verify(cluster: &mut Cluster, primary: usize, repair: bool) {
-    let command = cluster.command(primary, Command::Verify { repair });
+    verify_from(cluster, primary, repair, None);
+}
+
+fn verify_from(cluster: &mut Cluster, primary: usize, repair: bool, source: Option<ReplicaId>) {
+    let command = cluster.command(primary, Command::Verify { repair, source });
     assert_eq!(cluster.commands[&command], Ok(()));
     cluster.pass(A_WHILE);
     assert_eq!(cluster.verify(primary).state, VerifyState::Done);
@@ -47,7 +52,7 @@ fn verify(cluster: &mut Cluster, primary: usize, repair: bool) {
 #[test]
 fn a_verify_of_equal_replicas_finds_nothing() {
     let (mut cluster, primary) = full(2, 2);
-    cluster.command(primary, Command::Verify { repair: true });
+    cluster.command(primary, Command::Verify { repair: true, source: None });
     let state = cluster.verify(primary).state;
     assert_eq!(state, VerifyState::Done, "one range follows the other, no time need pass");
     let found = cluster.verify(primary);
@@ -77,11 +82,37 @@ fn a_verify_of_a_stripe_tells_the_volumes_offsets() {
     let (mut cluster, primary) = full(2, 2);
     // Chunk 1 of mirror 1 is chunk 3 of the volume.
     cluster.corrupt(replica(1, 1), 65536 + 4096);
-    verify(&mut cluster, primary, true);
+    verify_from(&mut cluster, primary, true, Some(replica(1, 0)));
     let (different, is_repaired) = (vec![replica(1, 1)], true);
     let range = WrongRange { different, is_repaired, ..sound(3 * 65536 + 4096) };
     assert_eq!(cluster.verify(primary).ranges, [range]);
     assert!(cluster.data(replica(1, 0)) == cluster.data(replica(1, 1)));
+}
+
+/// Of two that differ nobody knows which is right: a repair changes neither, until somebody says whose counts.
+#[test]
+fn a_repair_guesses_nothing() {
+    for bad in 0..2 {
+        let (mut cluster, primary) = full(1, 2);
+        let [a, b] = [0, 1].map(|r| replica(0, r));
+        let (bad, good) = if bad == 0 { (a, b) } else { (b, a) };
+        cluster.corrupt(bad, 5 << 20);
+        let (before, kept) = (cluster.data(bad).to_vec(), cluster.data(good).to_vec());
+        verify(&mut cluster, primary, true);
+        let found = cluster.verify(primary);
+        assert_eq!(
+            (found.different, found.undecided, found.repaired, found.lost),
+            (4096, 4096, 0, 0)
+        );
+        let undecided = WrongRange { different: vec![a, b], is_undecided: true, ..sound(5 << 20) };
+        assert_eq!(found.ranges, [undecided]);
+        assert!(cluster.data(bad) == before && cluster.data(good) == kept, "one was overwritten");
+
+        verify_from(&mut cluster, primary, true, Some(good));
+        let found = cluster.verify(primary);
+        assert_eq!((found.different, found.undecided, found.repaired), (4096, 0, 4096));
+        assert!(cluster.data(bad) == kept && cluster.data(good) == kept);
+    }
 }
 
 #[test]

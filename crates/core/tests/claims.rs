@@ -71,7 +71,7 @@ fn a_verify_repairs_while_another_primary_writes() {
         cluster.write(0, block << 20, 5, 1 << 20);
     }
     cluster.corrupt(replica(0, 1), 3 << 20);
-    let verify = cluster.command(1, Command::Verify { repair: true });
+    let verify = cluster.command(1, Command::Verify { repair: true, source: None });
     assert_eq!(cluster.commands[&verify], Ok(()));
     for _ in 0..20 {
         let write = cluster.write(0, 3 << 20 | 1 << 16, 6, BLOCK);
@@ -130,7 +130,7 @@ fn the_keeper_may_leave_at_any_moment() {
 #[test]
 fn a_detach_gives_back_what_was_claimed() {
     let mut cluster = shared(2);
-    let verify = cluster.command(0, Command::Verify { repair: false });
+    let verify = cluster.command(0, Command::Verify { repair: false, source: None });
     let detach = cluster.command(0, Command::Detach);
     cluster.pass(A_WHILE);
     assert_eq!((cluster.commands[&verify], cluster.commands[&detach]), (Ok(()), Ok(())));

@@ -71,7 +71,7 @@ fn damaged_blocks_are_read_elsewhere_and_mended() {
 
 fn verify(cluster: &Cluster, repair: bool) -> VerifyStatus {
     let (sender, receiver) = channel();
-    let command = Command::Verify { repair };
+    let command = Command::Verify { repair, source: None };
     cluster.engines[0].command(cluster.volume, command, move |result| {
         let _ = sender.send(result);
     });

@@ -86,6 +86,18 @@ verify)
     done
     ek 3 volume verify $vol --repair --wait | grep -q "24K repaired" || die "not repaired"
     ek 1 volume verify $vol --wait | grep -q "identical" || die "still different"
+    # Each has something else there: nobody is right until one is named.
+    dd if="$(replica_file 2)" of="$work/kept" bs=4096 count=1 skip=$((256 + 5120)) status=none
+    for n in 1 3; do
+        dd if=/dev/urandom of="$(replica_file $n)" bs=4096 count=1 seek=$((256 + 5120)) conv=notrunc,fsync status=none
+    done
+    status=0; ek 1 volume verify $vol --repair --wait > "$work/verdict" || status=$?
+    [ $status = 1 ] || die "exit code $status although nobody is right: $(cat "$work/verdict")"
+    grep -q "of 4K nobody knows which content is right" "$work/verdict" || die "$(cat "$work/verdict")"
+    dd if="$(replica_file 2)" bs=4096 count=1 skip=$((256 + 5120)) status=none | cmp "$work/kept" - || die "it was overwritten"
+    refused 2 "--repair" ek 1 volume verify $vol --source n2
+    ek 1 volume verify $vol --repair --source n2 --wait | grep -q "4K repaired" || die "not repaired from n2"
+    ek 1 volume verify $vol --wait | grep -q "identical" || die "still different"
     nbdcopy "$uri" "$work/after"
     cmp --bytes=$((64 << 20)) "$work/known" "$work/after" || die "the wrong copy won"
     refused 3 "no volume" ek 1 volume verify nosuch

@@ -41,6 +41,9 @@ pub struct VerifyArgs {
     /// Rewrite what differs: what most replicas hold goes to all
     #[arg(long)]
     pub repair: bool,
+    /// With --repair: where no content has the most, the one of this replica goes to all
+    #[arg(long, value_name = "REPLICA", requires = "repair")]
+    pub source: Option<String>,
     /// End a verify that runs
     #[arg(long, conflicts_with_all = ["repair", "wait"])]
     pub stop: bool,

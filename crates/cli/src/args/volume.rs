@@ -70,8 +70,10 @@ see the new size when they connect again. A volume never becomes smaller.")]
 Examples:
   evenkeel volume verify music --wait             are they identical? exit code 1 if not
   evenkeel volume verify music --repair --wait    what most of them hold goes to all
+  evenkeel volume verify music --repair --source n1 --wait   where none has the most, what n1 holds
   evenkeel volume verify music --stop
 
+A replica is named by NODE, NODE:DISK, or the first digits of its identity.
 The volume stays in use; clients go first. What is found is shown by `volume status`.")]
     Verify(VerifyArgs),
     /// Pause, resume or limit the rebuilds of a volume

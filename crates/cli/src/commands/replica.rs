@@ -99,18 +99,28 @@ fn send(
     args: &ReplicaArgs,
     action: &str,
 ) -> Result<crate::client::Answer, Failure> {
-    let path = routes::fill(routes::VOLUME, &[&args.volume]);
-    let volume: VolumeAnswer = context.client.fetch(&path)?;
-    let replicas: Vec<&ReplicaStatus> =
-        volume.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
-    let chosen = match choose(&replicas, &args.volume, &args.replica) {
-        Ok(chosen) => &chosen.id,
+    let chosen = match identity(context, &args.volume, &args.replica) {
+        Ok(chosen) => chosen,
         // One that is not there was perhaps removed already: the node knows.
-        Err(failure) if failure.exit == Exit::NotFound && action == "remove" => &args.replica,
+        Err(failure) if failure.exit == Exit::NotFound && action == "remove" => {
+            args.replica.clone()
+        }
         Err(failure) => return Err(failure),
     };
-    let path = routes::fill(routes::REPLICA, &[&args.volume, chosen, action]);
+    let path = routes::fill(routes::REPLICA, &[&args.volume, &chosen, action]);
     context.client.post(&path, &serde_json::json!({}))
+}
+
+/// The identity of the replica of a volume that is named so.
+///
+/// # Errors
+/// If none or several are, or the node can't be reached.
+pub fn identity(context: &Context, volume: &str, named: &str) -> Result<String, Failure> {
+    let path = routes::fill(routes::VOLUME, &[volume]);
+    let answer: VolumeAnswer = context.client.fetch(&path)?;
+    let replicas: Vec<&ReplicaStatus> =
+        answer.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
+    choose(&replicas, volume, named).map(|chosen| chosen.id.clone())
 }
 
 /// The replica that a person means by a node, `NODE:DISK`, or the beginning of an identity.

@@ -6,7 +6,7 @@ use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{Verify, VerifyRequest, VerifyState, VolumeAnswer, VolumeStatus};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::Context;
+use super::{Context, replica};
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -21,7 +21,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// If the node refuses or can't be reached, or with [`Exit::TimedOut`] if it takes too long.
 pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
     let path = routes::fill(routes::VERIFY, &[&args.name]);
-    let request = VerifyRequest { repair: args.repair, stop: args.stop };
+    let source = args.source.as_ref();
+    let source = source.map(|named| replica::identity(context, &args.name, named)).transpose()?;
+    let request = VerifyRequest { repair: args.repair, source, stop: args.stop };
     let answer = context.client.post(&path, &request)?;
     if !args.wait {
         context.show(&answer, |answer: &VolumeAnswer| {

@@ -50,6 +50,12 @@ pub fn verdict(verify: &Verify) -> String {
     if verify.lost > 0 {
         text.push_str(&format!("; {} are whole on no in-sync replica", size(verify.lost)));
     }
+    if verify.undecided > 0 {
+        text.push_str(&format!(
+            "; of {} nobody knows which content is right: name a replica with --repair --source",
+            size(verify.undecided)
+        ));
+    }
     if verify.alone > 0 {
         text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
     }
@@ -82,6 +88,9 @@ fn line(range: &WrongRange, volume: &VolumeStatus) -> String {
     ];
     let ways = ways.iter().filter(|(_, ids)| !ids.is_empty());
     let mut parts: Vec<_> = ways.map(|(how, ids)| format!("{how} {}", places(ids))).collect();
+    if range.undecided {
+        parts.push("which is right is not known".into());
+    }
     if range.lost {
         parts.push("whole on no in-sync replica".into());
     }

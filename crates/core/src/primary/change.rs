@@ -124,8 +124,8 @@ impl<P: Payload> Primary<P> {
             Command::Remove(replica) => Edit::Remove(replica),
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),
-            Command::Verify { repair } => {
-                self.begin_verify(cx.now, repair);
+            Command::Verify { repair, source } => {
+                self.begin_verify(cx.now, repair, source);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
             }
             Command::StopVerify => {

@@ -220,13 +220,17 @@ impl<P: Payload> Primary<P> {
 
     fn judge_differences(&mut self, cx: &mut Context<'_, P>) {
         let (repairs, generation) = (self.verify_repairs(), self.generation());
+        let source = self.repair_source().and_then(|id| self.peers.get(&id));
+        let source = source.map(|peer| (peer.mirror, peer.bit()));
         let Some(check) = &mut self.check else { return };
         if check.generation != generation {
             // Who answered may not be in-sync any more: this range has to be compared again.
             return self.put_off();
         }
         let is_verify = check.bad.is_none();
-        let found = check.compared.iter().flat_map(Compared::differences);
+        // A failed read names nobody whose content counts.
+        let source = source.filter(|_| is_verify);
+        let found = check.compared.iter().flat_map(|compared| compared.differences(source));
         // Which of several contents is to stay only an operator may say.
         check.differences =
             found.filter(|found| is_verify || found.somebody_cannot_read()).collect();
@@ -243,7 +247,7 @@ impl<P: Payload> Primary<P> {
         let number = check.number;
         let found = check.differences.iter().enumerate();
         let reads: Vec<_> = found
-            .filter(|(_, difference)| !difference.is_lost)
+            .filter(|(_, difference)| !difference.is_lost && !difference.is_undecided)
             .map(|(index, found)| (index as u64, found.mirror, found.wrong, found.bytes.clone()))
             .collect();
         if reads.is_empty() {

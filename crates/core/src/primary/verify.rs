@@ -49,6 +49,9 @@ pub struct VerifyStatus {
     pub unreadable: u64,
     /// Of the last two, bytes that no in-sync replica has whole.
     pub lost: u64,
+    /// Of the bytes that differed, those of which no content has a majority, and nobody was named whose
+    /// content counts.
+    pub undecided: u64,
     /// Of all that was wrong, bytes that were rewritten on all replicas.
     pub repaired: u64,
     /// The same by replicas: those that had anything wrong.
@@ -64,7 +67,7 @@ pub struct VerifyStatus {
 /// What one replica had wrong, in bytes. Of a replica one byte counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wrong {
-    /// It held something else than those that are right: than most, or than the first.
+    /// It held something else than those that are right; or of several contents nobody knows which is right.
     pub different: u64,
     /// It contradicted its checksum.
     pub damaged: u64,
@@ -77,7 +80,7 @@ pub struct Wrong {
 pub struct WrongRange {
     /// In the volume.
     pub range: Range<u64>,
-    /// Who held something else than those that are right: than most, or than the first.
+    /// Who held something else than those that are right. All that hold anything if it is undecided.
     pub different: Vec<ReplicaId>,
     /// Whose copy contradicted its checksum.
     pub damaged: Vec<ReplicaId>,
@@ -85,6 +88,8 @@ pub struct WrongRange {
     pub unreadable: Vec<ReplicaId>,
     /// Whether no in-sync replica has it whole.
     pub is_lost: bool,
+    /// Whether no content has a majority, and nobody was named whose content counts.
+    pub is_undecided: bool,
     /// Whether it was rewritten on all replicas.
     pub is_repaired: bool,
 }
@@ -101,6 +106,7 @@ impl VerifyStatus {
             damaged: 0,
             unreadable: 0,
             lost: 0,
+            undecided: 0,
             repaired: 0,
             replicas: BTreeMap::new(),
             ranges: Vec::new(),
@@ -119,6 +125,7 @@ impl VerifyStatus {
         };
         *of_all += length;
         self.lost += if wrong.is_lost { length } else { 0 };
+        self.undecided += if wrong.is_undecided { length } else { 0 };
         self.repaired += if wrong.is_repaired { length } else { 0 };
         for replica in &wrong.different {
             self.replicas.entry(*replica).or_default().different += length;
@@ -139,6 +146,8 @@ impl VerifyStatus {
 #[derive(Debug)]
 pub(super) struct Verify {
     status: VerifyStatus,
+    /// Whose content counts where none has a majority.
+    source: Option<ReplicaId>,
     pace: Pace,
 }
 
@@ -169,14 +178,14 @@ impl Verify {
 
 impl<P: Payload> Primary<P> {
     /// Begins a verify. One that runs goes on.
-    pub(super) fn begin_verify(&mut self, now: Instant, repairs: bool) {
+    pub(super) fn begin_verify(&mut self, now: Instant, repairs: bool, source: Option<ReplicaId>) {
         if let Some(verify) = self.verify.as_mut().filter(|verify| verify.is_running()) {
-            verify.status.repairs = repairs;
+            (verify.status.repairs, verify.source) = (repairs, source);
             return;
         }
         let total = self.view.as_ref().map_or(0, |view| view.geometry.size);
         let status = VerifyStatus::new(now, repairs, total);
-        self.verify = Some(Verify { status, pace: Pace::new(now) });
+        self.verify = Some(Verify { status, source, pace: Pace::new(now) });
     }
 
     /// Ends a verify, if one runs.
@@ -193,6 +202,11 @@ impl<P: Payload> Primary<P> {
 
     pub(super) fn verify_repairs(&self) -> bool {
         self.verify.as_ref().is_some_and(|verify| verify.status.repairs)
+    }
+
+    /// Whose content counts where none has a majority.
+    pub(super) fn repair_source(&self) -> Option<ReplicaId> {
+        self.verify.as_ref().filter(|verify| verify.is_running())?.source
     }
 
     /// The next range of the volume to check, if it is time for one.
@@ -238,6 +252,7 @@ impl<P: Payload> Primary<P> {
                 damaged: ids(difference.damaged),
                 unreadable: ids(difference.unreadable),
                 is_lost: difference.is_lost,
+                is_undecided: difference.is_undecided,
                 is_repaired: difference.is_repaired,
             });
         }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use evenkeel_core::primary::{
     Command, VerifyState as CoreState, VerifyStatus, Wrong, WrongRange as CoreRange,
 };
-use evenkeel_core::{Instant, ReplicaId};
+use evenkeel_core::{Instant, ReplicaId, ReplicaState};
 use hyper::Method;
 
-use super::lookup::{carried_out_elsewhere, find};
+use super::lookup::{Found, carried_out_elsewhere, find};
+use super::replica::resolve;
 use super::{status, view_change};
 use crate::api::types::{
     VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange, WrongReplica,
@@ -41,11 +42,35 @@ pub async fn verify(
     }
     let command = match request.stop {
         true => Command::StopVerify,
-        false => Command::Verify { repair: request.repair },
+        false => {
+            Command::Verify { repair: request.repair, source: source(node, &found, &request)? }
+        }
     };
     view_change::carry_out(node, &found, command, &what).await?;
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(VolumeAnswer { version: VERSION, volume })
+}
+
+/// The replica that is named as the source of a repair.
+fn source(
+    node: &Node,
+    found: &Found,
+    request: &VerifyRequest,
+) -> Result<Option<ReplicaId>, ApiError> {
+    let Some(text) = &request.source else { return Ok(None) };
+    let what = "cannot repair from that replica";
+    let id = resolve(node, found, text, what)?;
+    let is_in_sync =
+        found.view.replica(id).is_some_and(|(_, record)| record.state == ReplicaState::InSync);
+    if is_in_sync && request.repair {
+        return Ok(Some(id));
+    }
+    let (why, advice) = if request.repair {
+        ("it is not in-sync", "Name one that is; see `evenkeel volume status`")
+    } else {
+        ("a source is only for a repair", "Ask for a repair, too, or leave the source out")
+    };
+    Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
 }
 
 /// A verify as the API tells it. `now` is on the clock that the engine gives to the core.
@@ -70,6 +95,7 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         damaged: verify.damaged,
         unreadable: verify.unreadable,
         lost: verify.lost,
+        undecided: verify.undecided,
         repaired: verify.repaired,
         replicas: verify.replicas.iter().map(replica).collect(),
         ranges: verify.ranges.iter().map(range).collect(),
@@ -86,6 +112,7 @@ fn range(wrong: &CoreRange) -> WrongRange {
         damaged: ids(&wrong.damaged),
         unreadable: ids(&wrong.unreadable),
         lost: wrong.is_lost,
+        undecided: wrong.is_undecided,
         repaired: wrong.is_repaired,
     }
 }

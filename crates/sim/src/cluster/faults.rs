@@ -186,7 +186,7 @@ impl Cluster {
 
     fn verify_somewhere(&mut self) {
         let repair = self.random.chance(700);
-        self.command_anywhere(Command::Verify { repair });
+        self.command_anywhere(Command::Verify { repair, source: None });
     }
 
     /// An operator does something to a replica, and brings it back later.

@@ -35,6 +35,27 @@ all 1G compared in 5 s: 4K differ between replicas, 8K contradict their checksum
 }
 
 #[test]
+fn what_is_undecided_asks_for_a_source() {
+    let range = serde_json::json!(
+        {"offset": 4096, "length": 4096, "different": [N2, N1], "undecided": true}
+    );
+    let undecided = Verify {
+        damaged: 0,
+        lost: 0,
+        repaired: 0,
+        undecided: 4096,
+        replicas: Vec::new(),
+        ranges: vec![serde_json::from_value(range).unwrap()],
+        ..verify()
+    };
+    let expected = "\
+all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 0 repaired; of 4K nobody knows which content is right: name a replica with --repair --source
+  bytes 4096 to 8192: different on n1:fast, n2:fast; which is right is not known
+";
+    assert_eq!(told(&undecided, &volume()), expected);
+}
+
+#[test]
 fn a_verdict_without_a_fault_is_one_line() {
     let sound = Verify {
         different: 0,

@@ -33,6 +33,8 @@ pub(in crate::primary) struct Difference {
     pub unreadable: ReplicaSet,
     /// Whether nobody has it whole.
     pub is_lost: bool,
+    /// Whether no content has a majority, and nobody was named whose content counts.
+    pub is_undecided: bool,
     /// Whether it was rewritten on all members.
     pub is_repaired: bool,
 }
@@ -54,7 +56,7 @@ impl Difference {
 
     /// Whether another run follows on this one and is wrong in the same way.
     fn goes_on_with(&self, next: &Self) -> bool {
-        let how = |run: &Self| (run.wrong, run.damaged, run.unreadable);
+        let how = |run: &Self| (run.wrong, run.damaged, run.unreadable, run.is_undecided);
         self.bytes.end == next.bytes.start && how(self) == how(next)
     }
 }
@@ -84,12 +86,14 @@ impl Compared {
         (self.bytes.end - self.bytes.start).div_ceil(u64::from(BLOCK))
     }
 
-    /// Runs of blocks that some replica has wrong: what most of them hold is right, or, where no
-    /// content has the most, what the first of them holds.
-    pub fn differences(&self) -> Vec<Difference> {
+    /// Runs of blocks that some replica has wrong. What most of them hold is right; where no content has the
+    /// most, what `source` holds, a replica of a mirror. If nobody is named nobody is right: a guess might
+    /// put damage in the place of the only good copy.
+    pub fn differences(&self, source: Option<(usize, ReplicaSet)>) -> Vec<Difference> {
+        let source = source.filter(|(mirror, _)| *mirror == self.mirror).map(|(_, bit)| bit);
         let mut found: Vec<Difference> = Vec::new();
         for block in 0..self.blocks() {
-            let next = self.judge(block);
+            let next = self.judge(block, source);
             match found.last_mut() {
                 _ if next.wrong == 0 => {}
                 Some(last) if last.goes_on_with(&next) => last.bytes.end = next.bytes.end,
@@ -100,7 +104,7 @@ impl Compared {
     }
 
     /// Who has a block wrong.
-    fn judge(&self, block: u64) -> Difference {
+    fn judge(&self, block: u64, source: Option<ReplicaSet>) -> Difference {
         let start = self.bytes.start + block * u64::from(BLOCK);
         let bytes = start..(start + u64::from(BLOCK)).min(self.bytes.end);
         let of_block = |(bit, digests): &(ReplicaSet, Vec<BlockDigest>)| {
@@ -111,22 +115,36 @@ impl Compared {
             let chosen = votes.iter().filter(|(_, digest)| chosen(*digest));
             chosen.fold(0, |set, (bit, _)| set | bit)
         };
-        let support = |content: BlockDigest| votes.iter().filter(|(_, c)| *c == content).count();
-        let lowest_first = |bit: ReplicaSet| core::cmp::Reverse(bit);
-        let contents = votes.iter().filter(|(_, digest)| digest.is_content());
-        let right = contents
-            .max_by_key(|(bit, content)| (support(*content), lowest_first(*bit)))
-            .map(|(_, content)| *content);
+        let right = right_of(&votes, source);
+        let nobody_reads = !votes.iter().any(|(_, digest)| digest.is_content());
         Difference {
             mirror: self.mirror,
             bytes,
             wrong: set(&|digest| Some(digest) != right),
             damaged: set(&|digest| digest == BlockDigest::DAMAGED),
             unreadable: set(&|digest| digest == BlockDigest::UNREADABLE),
-            is_lost: right.is_none(),
+            is_lost: nobody_reads,
+            is_undecided: right.is_none() && !nobody_reads,
             is_repaired: false,
         }
     }
+}
+
+/// The content of a block that is right: that of most who can tell theirs, or, if several have the most, that
+/// of the replica that was named for this.
+fn right_of(
+    votes: &[(ReplicaSet, BlockDigest)],
+    source: Option<ReplicaSet>,
+) -> Option<BlockDigest> {
+    let support = |content: BlockDigest| votes.iter().filter(|(_, c)| *c == content).count();
+    let contents = || votes.iter().filter(|(_, digest)| digest.is_content());
+    let most = contents().map(|(_, content)| support(*content)).max()?;
+    let mut leading = contents().filter(|(_, content)| support(*content) == most);
+    let (_, first) = *leading.next()?;
+    if leading.all(|(_, content)| *content == first) {
+        return Some(first);
+    }
+    contents().find(|(bit, _)| Some(*bit) == source).map(|(_, content)| *content)
 }
 
 #[cfg(test)]

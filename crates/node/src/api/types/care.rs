@@ -37,8 +37,12 @@ pub enum RebuildRate {
 #[serde(deny_unknown_fields, default)]
 pub struct VerifyRequest {
     /// Rewrite what is wrong. Of what can be read, and does not contradict its checksum, goes to all
-    /// what most replicas hold, or the first of them where none is in the majority.
+    /// what most replicas hold. Where no content has the most, nothing is rewritten without a `source`.
     pub repair: bool,
+    /// Only with `repair`: the replica whose content counts where none has the most, by its identity, the
+    /// first digits of it, or `NODE:DISK`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// End a verify that runs, instead of beginning one.
     pub stop: bool,
 }
@@ -78,6 +82,9 @@ pub struct Verify {
     /// Of the last two, bytes that no in-sync replica has whole.
     #[serde(default)]
     pub lost: u64,
+    /// Of the bytes that differed, those of which no content has the most, and no source was named.
+    #[serde(default)]
+    pub undecided: u64,
     /// Of all these, bytes that were rewritten on all replicas.
     pub repaired: u64,
     /// What each replica had wrong; those that had nothing wrong are left out.
@@ -94,7 +101,7 @@ pub struct Verify {
 pub struct WrongReplica {
     /// Its identity.
     pub id: String,
-    /// Bytes that were something else than on those that count as right: on most, or on the first.
+    /// Bytes that were something else than on those that count as right, or of which nobody knows what is.
     pub different: u64,
     /// Bytes that contradicted their checksum.
     pub damaged: u64,
@@ -109,7 +116,8 @@ pub struct WrongRange {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Replicas with something else than those that count as right, by their identities.
+    /// Replicas with something else than those that count as right, by their identities; all that hold
+    /// anything if it is undecided.
     #[serde(default)]
     pub different: Vec<String>,
     /// Replicas whose copy contradicted its checksum.
@@ -121,6 +129,9 @@ pub struct WrongRange {
     /// Whether no in-sync replica has it whole.
     #[serde(default)]
     pub lost: bool,
+    /// Whether no content has the most, and no source was named.
+    #[serde(default)]
+    pub undecided: bool,
     /// Whether it was rewritten on all replicas.
     #[serde(default)]
     pub repaired: bool,

@@ -19,7 +19,7 @@ type Found = (Range<u64>, ReplicaSet, ReplicaSet, ReplicaSet);
 
 fn found(compared: &Compared) -> Vec<Found> {
     let blocks = |bytes: Range<u64>| bytes.start / u64::from(BLOCK)..bytes.end / u64::from(BLOCK);
-    let found = compared.differences().into_iter();
+    let found = compared.differences(None).into_iter();
     found.map(|d| (blocks(d.bytes.clone()), d.differs(), d.damaged, d.unreadable)).collect()
 }
 
@@ -36,9 +36,27 @@ fn most_replicas_are_right() {
 }
 
 #[test]
-fn of_two_that_differ_the_first_is_right() {
-    let two = [(2, [6, 6, 4, 5]), (1, [2, 3, 4, 5])];
-    assert_eq!(found(&compared(&two)), [(0..2, 2, 0, 0)]);
+fn of_two_that_differ_none_is_right_unless_one_is_named() {
+    let two = compared(&[(2, [6, 6, 4, 5]), (1, [2, 3, 4, 5])]);
+    assert_eq!(found(&two), [(0..2, 3, 0, 0)]);
+    assert!(two.differences(None).iter().all(|d| d.is_undecided && !d.is_lost));
+    for (named, wrong) in [(2, 1), (1, 2)] {
+        let found = two.differences(Some((0, named)));
+        assert_eq!((found.len(), found[0].differs(), found[0].is_undecided), (1, wrong, false));
+    }
+    assert!(two.differences(Some((1, 2)))[0].is_undecided, "of another mirror");
+    assert!(two.differences(Some((0, 4)))[0].is_undecided, "it tells nothing");
+}
+
+#[test]
+fn a_named_replica_outvotes_no_majority() {
+    let three = compared(&[(1, [9, 3, 4, 5]), (2, [2, 3, 4, 5]), (4, [2, 3, D, 5])]);
+    let found = three.differences(Some((0, 1)));
+    assert_eq!((found[0].differs(), found[0].is_undecided), (1, false));
+    let four = compared(&[(1, [9; 4]), (2, [9; 4]), (4, [2; 4]), (8, [D; 4])]);
+    assert!(!four.differences(None)[0].is_undecided);
+    let tie = compared(&[(1, [9; 4]), (2, [9; 4]), (4, [2; 4]), (8, [2; 4])]);
+    assert!(tie.differences(None)[0].is_undecided);
 }
 
 #[test]
@@ -47,14 +65,14 @@ fn what_contradicts_its_checksum_is_wrong_and_outvotes_nobody() {
     let wrong = [(0..1, 0, 3, 0), (1..2, 0, 1, 0), (2..3, 0, 0, 2), (3..4, 4, 0, 0)];
     assert_eq!(found(&compared(&three)), wrong);
     let two_differ = [(1, [D, 3, 4, 5]), (2, [7, 3, 4, 5]), (4, [8, 3, 4, 5])];
-    assert_eq!(found(&compared(&two_differ)), [(0..1, 4, 1, 0)]);
+    assert_eq!(found(&compared(&two_differ)), [(0..1, 6, 1, 0)]);
 }
 
 #[test]
 fn what_nobody_has_is_lost() {
     let mut nobody = compared(&[(1, [D, U, 4, 5]), (2, [D, D, 4, 5])]);
     assert_eq!(found(&nobody), [(0..1, 0, 3, 0), (1..2, 0, 2, 1)]);
-    assert!(nobody.differences().iter().all(|d| d.is_lost));
+    assert!(nobody.differences(None).iter().all(|d| d.is_lost));
     nobody.take_nothing(1);
     nobody.take_nothing(2);
     assert_eq!(found(&nobody), [(0..4, 0, 0, 3)]);
