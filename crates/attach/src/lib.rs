@@ -27,4 +27,4 @@ pub use attached::{AttachError, Attached, Options, attach, detach, grow};
 pub use in_use::User;
 pub use memory::{Missing, prepare_data_path};
 pub use place::{Kind, Place, Record, list};
-pub use stale::{CleanedUp, Filesystems, StillUsed, clean_up_stale};
+pub use stale::{CleanedUp, Filesystems, StillUsed, clean_up_stale, users_of_dead};

@@ -74,6 +74,21 @@ pub fn clean_up_stale(
     Ok(cleaned_up)
 }
 
+/// Who uses a device from which its volume was taken away. `None`: nobody, or it serves something else.
+///
+/// # Errors
+/// If the kernel's tables can't be read.
+pub fn users_of_dead(device: &Path) -> Result<Option<Vec<User>>, AttachError> {
+    if let Some(number) = loop_device::number_of(device) {
+        // The kernel frees it when the last user has closed it, also one that can't be seen from here.
+        return match loop_device::backing_file(number) {
+            Some(_) => users_of(device).map(Some),
+            None => Ok(None),
+        };
+    }
+    users_of(device).map(|users| Some(users).filter(|users| !users.is_empty()))
+}
+
 /// Takes away the mount and the loop devices over the file in it.
 fn take_loops(
     place: &Place,

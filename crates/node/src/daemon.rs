@@ -24,7 +24,7 @@ use crate::peer::listener::PeerListener;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
-use crate::volumes::{Volumes, attach, status, sweep};
+use crate::volumes::{Volumes, again, attach, status, sweep};
 use crate::{admission, http, late_disks, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
@@ -316,7 +316,7 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     tokio::spawn(membership::heartbeats(node.clone()));
     tokio::spawn(status::sample(node.clone()));
     tokio::spawn(systemd::watchdog(node.clone()));
-    tokio::spawn(attach::resume(node.clone()));
+    tokio::spawn(again::resume(node.clone()));
     tokio::spawn(sweep::sweeps(node.clone()));
     tokio::spawn(late_disks::reopen(node.clone()));
 }

@@ -15,6 +15,7 @@ use crate::api::types::VolumeEvent;
 use crate::coordinator::{PlacedReplica, VolumeRecord, unix_seconds};
 use crate::node::Node;
 
+pub mod again;
 pub mod assemble;
 pub mod attach;
 pub mod change;
@@ -37,6 +38,7 @@ pub mod verify;
 mod view_change;
 pub(crate) mod words;
 
+use again::Awaited;
 use rate::Rate;
 
 /// What the state directory remembers of attached volumes.
@@ -120,6 +122,8 @@ pub struct Attached {
 #[derive(Debug, Default)]
 pub struct Volumes {
     attached: Mutex<BTreeMap<VolumeId, Arc<Attached>>>,
+    /// Those that are to be attached here again, as soon as they may.
+    awaited: Mutex<BTreeMap<VolumeId, Awaited>>,
     frontends: AtomicU64,
     /// Volumes that are being attached, detached, exported or deleted.
     changing: Mutex<BTreeSet<VolumeId>>,
@@ -301,7 +305,7 @@ impl Volumes {
 
     /// Remembers which volumes are attached, so that the next daemon attaches them again.
     pub fn save(&self, node: &Node) {
-        let wanted: Vec<Wanted> = self.all().iter().map(|a| a.wanted()).collect();
+        let wanted = self.all_wanted();
         if let Err(error) = node.state.save(FILE, &wanted) {
             node.warn(format!("cannot remember which volumes are attached: {error}"));
         }
@@ -380,15 +384,24 @@ impl Volumes {
         tracing::info!(volume = attached.name(), "{message}");
         attached.event(message.clone());
         let before = attached.phase.send_replace(Phase::Ended(reason));
+        // Nobody has taken the volume from this node: the others go on, and it may join them.
+        let comes_back = before == Phase::Serving && reason == EndReason::Evicted;
+        if comes_back {
+            self.await_again(volume, attached.wanted(), &message);
+        }
         if matches!(before, Phase::Serving | Phase::Ending) {
             if !matches!(reason, EndReason::Detached | EndReason::DetachedUnclean) {
-                node.warn(format!(
-                    "volume {} is not attached here any more: {message}",
-                    attached.name()
-                ));
+                let then = if comes_back { "; it attaches again by itself" } else { "" };
+                let name = attached.name();
+                node.warn(format!("volume {name} is not attached here any more: {message}{then}"));
             }
             let node = node.clone();
-            tokio::spawn(async move { attach::take_away(&node, &attached).await });
+            tokio::spawn(async move {
+                attach::take_away(&node, &attached).await;
+                if comes_back {
+                    again::until_attached(node, volume).await;
+                }
+            });
         }
     }
 

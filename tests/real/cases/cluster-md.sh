@@ -4,14 +4,18 @@
 # cases/cluster-md.sh [report]       2.1 to 2.10
 # cases/cluster-md.sh add [ROUNDS]   2.10 alone, so often, each node in turn giving the commands, under load
 # cases/cluster-md.sh stress         3: writers on all nodes at once, one of which is killed
+# cases/cluster-md.sh pause HOW N SECONDS   node N is cut off (cut_off) or stands still (freeze); n1 uses the volume, too
+# cases/cluster-md.sh pause evicted  a node is cut off for longer than the others wait for it
 # cases/cluster-md.sh care           a scrub that repairs while all nodes write; reservations, a fenced node
 source "$(dirname "$0")/../lib.sh"
 what=${1:-report} rounds=${2:-1}
 [ "$(id -u)" = 0 ] || skip "network namespaces are made by root"
 users="2 3 4" # the nodes that use the volume; n1 has the coordinator and nothing else
+[ "$what" != pause ] || users="1 2 3 4"
 
+if [ "$what ${2:-}" = "pause evicted" ]; then TIMES=$'deadline_ms = 2000\nlease_ms = 2000'; fi
 namespaces 4
-for n in 1 $users; do prepare_node $n; start_node $n; done
+for n in 1 2 3 4; do prepare_node $n; start_node $n; done
 for n in $users; do await "n$n is a member" ek $n disk add "$work/n$n/disk" --name disk; done
 say "4 nodes run, each in its own network namespace"
 
@@ -24,7 +28,7 @@ attach_at() { ek "$1" attach $vol --as nbd --quiet; }
 detach_at() { ek "$1" detach $vol --quiet; }
 in_sync_at() { [ "$(status "$1" .volume.health)" = in-sync ] && [ "$(status "$1" '.volume.mirrors[0].replicas | length')" = "${copies:-2}" ]; }
 attached_on() { status "$1" '[.volume.primaries[].node.name] | sort | join(" ")'; }
-all_attached_at() { [ "$(attached_on "$1")" = "n2 n3 n4" ]; }
+all_attached_at() { [ "$(attached_on "$1")" = "$(printf 'n%s ' $users | sed 's/ $//')" ]; }
 generation() { status "${1:-2}" .volume.generation; }
 # copied N: what the last rebuild copied, by the events of node N.
 copied() { status "$1" '[.volume.events[].message | select(test("in-sync again"))] | last'; }
@@ -181,7 +185,7 @@ size_is() { [ "$(status "$2" .volume.size)" = "$1" ]; }
 load() {
     local n
     for n in $users; do
-        fio --name="load$n" --ioengine=nbd --uri="$(uri $n)" --rw=randrw --bs=4k --iodepth=4 --size=32M --offset=$(((n - 2) * 32))M \
+        fio --name="load$n" --ioengine=nbd --uri="$(uri $n)" --rw=randrw --bs=4k --iodepth=4 --size=32M --offset=$(((n - ${users%% *}) * 32))M \
             --verify=crc32c --verify_backlog=256 --verify_fatal=1 --rate_iops="${1:-400}" --time_based --runtime=3600 --eta=never \
             > "$work/fio.$n" 2>&1 &
         loads+=($!); helpers+=($!)
@@ -300,7 +304,48 @@ reservations() {
     pass "reservations, valid on every node"
 }
 
+# cut_off N SECONDS, freeze N SECONDS: the node is there again afterwards.
+cut_off() { ip -n "$netns" link set "port$1" down; sleep "$2"; ip -n "$netns" link set "port$1" up; }
+freeze() { kill -STOP "${pids[$1]}"; sleep "$2"; kill -CONT "${pids[$1]}"; }
+
+# evicted: a node is cut off for so long that the others go on without it; it comes back by itself, with its export.
+evicted() {
+    local uri n
+    uri=$(uri 4)
+    kill "${loads[3]}"; wait "${loads[3]}" 2> /dev/null || true; unset 'loads[3]'; rm -f "$work/fio.4"
+    ip -n "$netns" link set port4 down
+    await "n4 is evicted" others_only
+    ip -n "$netns" link set port4 up
+    for n in $users; do await "n$n: all nodes see all primaries" all_attached_at "$n"; done
+    grep -q "was evicted: no replica had answered it" "$work"/n[123]/node.log || die "the others do not say whom they evicted, and why"
+    grep -q "evicted: the other nodes .*; it attaches again by itself" "$work/n4/node.log" || die "it does not say why, and what it does"
+    await "its export is back" uri 4
+    [ "$(uri 4)" = "$uri" ] || die "the export was $uri and is $(uri 4)"
+    qio 4 -c "write -P 7 96M 64k" -c "read -P 7 96M 64k" || die "it does not serve"
+    pass "pause: evicted, and back"
+}
+others_only() { [ "$(attached_on 2)" = "n1 n2 n3" ]; }
+
+# pause HOW N SECONDS: nobody loses the volume by it, and no writer sees an error.
+pause() {
+    local n
+    "$@"
+    for n in $users; do await "n$n: all nodes see all primaries" all_attached_at "$n"; done
+    for n in $users; do await "n$n: in-sync" in_sync_at "$n"; done
+    ! grep -hE "volume $vol is not attached here any more" "$work"/n*/node.log || die "$*: a primary has ended"
+    pass "pause: $*"
+}
+
 case $what in
+pause)
+    copies=3
+    ek 2 volume create $vol --size 128M --replicas 3 --on n1:disk --on n2:disk --on n3:disk --primaries 4 --quiet
+    at_each_node attach_at
+    load 200
+    sleep 1
+    if [ $# = 2 ]; then "$2"; else pause "${@:2}"; fi
+    end_load
+    ;;
 report)
     for part in ${MD_SECTIONS:-create assemble resync_status filesystem read_write nodes_update cluster_name_update examine grow_and_switch add}; do $part 1; done
     ;;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use evenkeel_attach::{AttachError, Filesystems, Options, Place};
 use evenkeel_core::primary::{Command, EndReason, PrimaryConfig};
-use evenkeel_core::{Incarnation, NoDataPolicy, PrimaryId, VolumeId};
+use evenkeel_core::{NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, Device, FILE, Phase, Wanted, WantedNbd, export, lock, status, words};
+use super::{Attached, Device, FILE, Phase, WantedNbd, export, lock, status, words};
 use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
 };
@@ -23,8 +23,6 @@ use crate::{admission, cluster};
 const START: Duration = Duration::from_secs(60);
 /// How long a detach may take before it is reported as still going on.
 const END: Duration = Duration::from_secs(60);
-/// How often a restarted daemon tries to attach what was attached, and the pause between.
-const RETRIES: (u32, Duration) = (30, Duration::from_secs(2));
 
 /// Begins to use a volume on a node.
 ///
@@ -61,6 +59,7 @@ pub async fn attach(
     };
     show(node, &attached, &request, &what).await?;
     refuse_ended(node, &attached, &what).await?;
+    node.volumes.stop_awaiting(attached.id);
     node.volumes.save(node);
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
     let device = attached.device();
@@ -134,7 +133,11 @@ pub(super) fn why_ended(node: &Node, attached: &Attached, reason: EndReason) -> 
 }
 
 /// Makes a primary and waits until it serves.
-async fn start(node: &Arc<Node>, what: &str, volume: &str) -> Result<Arc<Attached>, ApiError> {
+pub(super) async fn start(
+    node: &Arc<Node>,
+    what: &str,
+    volume: &str,
+) -> Result<Arc<Attached>, ApiError> {
     cluster::nodes(node).await;
     let found = find(node, what, volume).await?;
     refuse_stopped(&found, what)?;
@@ -282,7 +285,7 @@ fn place(node: &Node) -> Place {
 }
 
 /// Makes the block device, or takes the one of a killed daemon up again.
-async fn make_device(
+pub(super) async fn make_device(
     node: &Arc<Node>,
     attached: &Arc<Attached>,
     resume: bool,
@@ -335,7 +338,7 @@ pub(super) async fn grow_device(
     node.blocking(move |node| grown(node)).await
 }
 
-fn device_error(what: &str, error: &AttachError) -> ApiError {
+pub(super) fn device_error(what: &str, error: &AttachError) -> ApiError {
     let (code, action) = match error {
         AttachError::Unavailable(_) => (ErrorCode::NotSupported, "Attach it by nbd instead"),
         AttachError::InUse { .. } => {
@@ -361,6 +364,12 @@ pub async fn detach(
     forwarded: bool,
 ) -> Result<DetachAnswer, ApiError> {
     let what = format!("cannot detach volume {volume}");
+    if let Some(id) = node.volumes.awaited_by_name(volume)
+        && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
+        && let Some(answer) = give_up_awaiting(node, id, volume).await
+    {
+        return Ok(answer);
+    }
     if let Some(attached) = node.volumes.by_name(volume)
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
     {
@@ -370,6 +379,19 @@ pub async fn detach(
     let path = routes::fill(routes::DETACH, &[volume]);
     let (body, deadline) = (Some(&request), cluster::COMMAND);
     cluster::forward(node, &target, Method::POST, &path, body, deadline).await
+}
+
+/// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
+async fn give_up_awaiting(node: &Node, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
+    let _changing = node.volumes.change(volume).await;
+    if !node.volumes.stop_awaiting(volume) {
+        return None;
+    }
+    node.volumes.save(node);
+    let here = &node.identity.name;
+    let message =
+        format!("{name}: it was not attached on node {here}, and is not attached there again");
+    Some(DetachAnswer { version: VERSION, clean: true, message })
 }
 
 async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
@@ -508,98 +530,22 @@ async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
             let cleaned = evenkeel_attach::clean_up_stale(&place(node), &name, Filesystems::Leave);
             cleaned.map_err(|e| device_error("cannot take a dead device away", &e))
         });
-        if let Err(error) = cleaned.await {
-            node.warn(error.to_string());
+        match cleaned.await {
+            Ok(cleaned) => {
+                let used = cleaned.still_used.into_iter().map(|used| used.device);
+                node.volumes.note_dead(attached.id, used);
+            }
+            Err(error) => node.warn(error.to_string()),
         }
     }
     node.volumes.remove(attached);
     node.volumes.save(node);
 }
 
-/// Attaches again what was attached when the last daemon ended.
-pub async fn resume(node: Arc<Node>) {
-    if !admission::admitted(&node).await {
-        return;
-    }
-    let wanted = match node.state.load::<Vec<Wanted>>(FILE) {
-        Ok(wanted) => wanted.unwrap_or_default(),
-        Err(error) => return node.warn(error.to_string()),
-    };
-    for wanted in wanted {
-        let node = node.clone();
-        tokio::spawn(async move {
-            let mut stopping = node.stopping.subscribe();
-            tokio::select! {
-                () = resume_one(&node, &wanted) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => {}
-            }
-        });
-    }
-}
-
-async fn resume_one(node: &Arc<Node>, wanted: &Wanted) {
-    let what = format!("cannot attach volume {} again", wanted.name);
-    for attempt in 1..=RETRIES.0 {
-        match resume_once(node, wanted, &what).await {
-            Ok(()) => {
-                tracing::info!(volume = wanted.name, "attached again after the restart");
-                return;
-            }
-            Err(error) if attempt == RETRIES.0 || !passes(error.code) => {
-                node.warn(error.to_string());
-                return;
-            }
-            Err(error) => {
-                tracing::warn!(volume = wanted.name, %error, "cannot attach it again yet");
-                tokio::time::sleep(RETRIES.1).await;
-            }
-        }
-    }
-}
-
-/// Whether time may mend it.
-const fn passes(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::NoCoordinator
-            | ErrorCode::NotJoined
-            | ErrorCode::NoData
-            | ErrorCode::OldCopy
-            | ErrorCode::NodeUnreachable
-            | ErrorCode::TimedOut
-    )
-}
-
-async fn resume_once(node: &Arc<Node>, wanted: &Wanted, what: &str) -> Result<(), ApiError> {
-    let id = wanted.volume.parse().map_err(|_| {
-        let why = format!("{:?} is no identity", wanted.volume);
-        ApiError::new(ErrorCode::System, what, why, "Attach it by hand")
-    })?;
-    let _changing = node.volumes.change(id).await;
-    if node.volumes.by_name(&wanted.volume).is_some() {
-        return Ok(());
-    }
-    let attached = start(node, what, &wanted.volume).await?;
-    if let Some(nbd) = wanted.nbd
-        && let Err(error) = export::start(node, &attached, nbd, what).await
-    {
-        node.warn(error.to_string());
-    }
-    // A device that outlived the last daemon is taken up only if nobody wrote in between.
-    let last = PrimaryId { node: node.identity.node, incarnation: Incarnation(wanted.incarnation) };
-    let alone = attached.before == [last];
-    if wanted.device
-        && let Err(error) = make_device(node, &attached, alone, what).await
-    {
-        node.warn(error.to_string());
-    }
-    Ok(())
-}
-
 /// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,
 /// so that the next daemon takes it up again.
 pub async fn detach_all(node: &Arc<Node>) {
-    let wanted: Vec<Wanted> = node.volumes.all().iter().map(|a| a.wanted()).collect();
+    let wanted = node.volumes.all_wanted();
     for attached in node.volumes.all() {
         match detach_here(node, &attached, "cannot detach at the daemon's end").await {
             Ok(answer) => tracing::info!("{}", answer.message),

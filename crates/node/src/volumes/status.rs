@@ -137,7 +137,13 @@ pub async fn one(
         return Ok(status);
     }
     let found = find(node, &format!("cannot tell the status of volume {volume}"), volume).await?;
-    Ok(of_found(node, &found, forwarded).await)
+    let mut status = of_found(node, &found, forwarded).await;
+    if let Some(why) = node.volumes.why_awaited(volume) {
+        let own = format!("it is to be attached on node {} again: {why}", node.identity.name);
+        status.reason =
+            Some(status.reason.map_or(own.clone(), |reason| format!("{reason}; {own}")));
+    }
+    Ok(status)
 }
 
 /// From the primary, here or elsewhere; else from the coordinator's view.

@@ -49,3 +49,22 @@ async fn a_disk_that_was_put_back_is_refused_as_an_old_copy() {
         nodes[0].refused("POST", "/v1/volumes/web/attach", json!({"how": "nbd"}), "old-copy").await;
     assert!(error["do"].as_str().unwrap().contains("--force"), "{error:#}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_attached_again_can_be_detached_while_it_waits() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("kept", 1).await;
+    nodes[0].create("given-up", 1).await;
+    nodes[1].attach("kept").await;
+    nodes[1].attach("given-up").await;
+    nodes[1].stop().await;
+    nodes[0].stop().await;
+    // Without the coordinator nothing can be attached yet.
+    nodes[1].restart().await;
+    let answer = nodes[1].detach("given-up").await;
+    assert!(answer["message"].as_str().unwrap().contains("not attached there again"), "{answer:#}");
+    nodes[0].restart().await;
+    nodes[1].until("/v1/volumes/kept", |v| v["volume"]["state"] == "serving").await;
+    assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!(["kept"]));
+}

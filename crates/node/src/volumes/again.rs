@@ -1,0 +1,193 @@
+//! Attaching again what is meant to be attached here: after a restart of the daemon, and after this
+//! node's primary was evicted because nobody had heard of it for too long.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_attach::AttachError;
+use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
+
+use super::{FILE, Volumes, Wanted, attach, export, lock};
+use crate::admission;
+use crate::api::{ApiError, ErrorCode};
+use crate::node::Node;
+
+/// The pause between attempts: the first, doubled each time up to the second.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// A volume that is to be attached here again.
+#[derive(Debug, Clone)]
+pub(super) struct Awaited {
+    how: Wanted,
+    /// Why it is not attached here, as a sentence; then what it waits for.
+    why: String,
+    /// Devices of its last attachment that give errors. While anybody uses one, none is made in its
+    /// place: whoever has it mounted would take the two for one.
+    dead: Vec<PathBuf>,
+}
+
+impl Volumes {
+    /// It is to be attached here again, as soon as it may.
+    pub(super) fn await_again(&self, volume: VolumeId, how: Wanted, why: &str) {
+        let awaited = Awaited { how, why: why.to_owned(), dead: Vec::new() };
+        lock(&self.awaited).insert(volume, awaited);
+    }
+
+    /// It is attached, or is not to be. Returns true if it was to be attached again.
+    pub(super) fn stop_awaiting(&self, volume: VolumeId) -> bool {
+        lock(&self.awaited).remove(&volume).is_some()
+    }
+
+    /// The volume of this name or identity that is to be attached here again.
+    pub(super) fn awaited_by_name(&self, name: &str) -> Option<VolumeId> {
+        let awaited = lock(&self.awaited);
+        let is = |(_, it): &(&VolumeId, &Awaited)| it.how.name == name || it.how.volume == name;
+        awaited.iter().find(is).map(|(volume, _)| *volume)
+    }
+
+    /// Why a volume that is to be attached here again is not yet, as a sentence.
+    pub(super) fn why_awaited(&self, name: &str) -> Option<String> {
+        let volume = self.awaited_by_name(name)?;
+        lock(&self.awaited).get(&volume).map(|awaited| awaited.why.clone())
+    }
+
+    /// What is attached here, or is to be again: for the next daemon.
+    pub(super) fn all_wanted(&self) -> Vec<Wanted> {
+        let attached = self.all();
+        let is_attached = |id: &VolumeId| attached.iter().any(|attached| attached.id == *id);
+        let awaited = lock(&self.awaited);
+        let others =
+            awaited.iter().filter(|(id, _)| !is_attached(id)).map(|(_, it)| it.how.clone());
+        attached.iter().map(|attached| attached.wanted()).chain(others).collect()
+    }
+
+    /// These devices give errors, and are used.
+    pub(super) fn note_dead(&self, volume: VolumeId, devices: impl Iterator<Item = PathBuf>) {
+        if let Some(awaited) = lock(&self.awaited).get_mut(&volume) {
+            awaited.dead.extend(devices);
+        }
+    }
+
+    fn awaited(&self, volume: VolumeId) -> Option<Awaited> {
+        lock(&self.awaited).get(&volume).cloned()
+    }
+
+    /// Returns true if this is news.
+    fn waits_for(&self, volume: VolumeId, why: &str) -> bool {
+        lock(&self.awaited).get_mut(&volume).is_some_and(|awaited| {
+            let is_new = awaited.why != why;
+            why.clone_into(&mut awaited.why);
+            is_new
+        })
+    }
+}
+
+/// Attaches again what was attached when the last daemon ended.
+pub async fn resume(node: Arc<Node>) {
+    let wanted = match node.state.load::<Vec<Wanted>>(FILE) {
+        Ok(wanted) => wanted.unwrap_or_default(),
+        Err(error) => return node.warn(error.to_string()),
+    };
+    let mut awaited = Vec::new();
+    for wanted in wanted {
+        let Ok(volume) = wanted.volume.parse::<VolumeId>() else {
+            let (name, id) = (&wanted.name, &wanted.volume);
+            node.warn(format!("cannot attach volume {name} again: {id:?} is no identity"));
+            continue;
+        };
+        node.volumes.await_again(volume, wanted, "the daemon was restarted");
+        awaited.push(volume);
+    }
+    if !admission::admitted(&node).await {
+        return;
+    }
+    for volume in awaited {
+        tokio::spawn(until_attached(node.clone(), volume));
+    }
+}
+
+/// Tries until the volume is attached, nobody wants it any more, or the daemon ends.
+pub(super) async fn until_attached(node: Arc<Node>, volume: VolumeId) {
+    let mut stopping = node.stopping.subscribe();
+    tokio::select! {
+        () = try_repeatedly(&node, volume) => {}
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+}
+
+async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
+    let mut pause = PAUSE.0;
+    while let Err(error) = try_once(node, volume).await {
+        if !passes(error.code) {
+            node.volumes.stop_awaiting(volume);
+            node.volumes.save(node);
+            return node.warn(error.to_string());
+        }
+        if node.volumes.waits_for(volume, &error.why) {
+            tracing::warn!(%volume, %error, "cannot attach it again yet");
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// Whether time may mend it, or somebody who need not say so.
+const fn passes(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NoCoordinator
+            | ErrorCode::NotJoined
+            | ErrorCode::NoData
+            | ErrorCode::OldCopy
+            | ErrorCode::NodeUnreachable
+            | ErrorCode::DeviceBusy
+            | ErrorCode::TimedOut
+    )
+}
+
+async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
+    let _changing = node.volumes.change(volume).await;
+    // It was attached or detached by hand meanwhile.
+    let Some(Awaited { how, dead, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
+    let what = format!("cannot attach volume {} again", how.name);
+    refuse_dead(node, dead, &what).await?;
+    let attached = attach::start(node, &what, &how.volume).await?;
+    if let Some(nbd) = how.nbd
+        && let Err(error) = export::start(node, &attached, nbd, &what).await
+    {
+        node.warn(error.to_string());
+    }
+    // A device that outlived the last daemon is taken up only if nobody wrote in between.
+    let last = PrimaryId { node: node.identity.node, incarnation: Incarnation(how.incarnation) };
+    let alone = attached.before == [last];
+    if how.device
+        && let Err(error) = attach::make_device(node, &attached, alone, &what).await
+    {
+        node.warn(error.to_string());
+    }
+    tracing::info!(volume = how.name, "attached again");
+    attached.event("attached again".into());
+    node.volumes.stop_awaiting(volume);
+    node.volumes.save(node);
+    Ok(())
+}
+
+/// A device that gave errors is not replaced while it is mounted or open.
+async fn refuse_dead(node: &Arc<Node>, dead: Vec<PathBuf>, what: &str) -> Result<(), ApiError> {
+    let what = what.to_owned();
+    let check = move |_: &Node| {
+        for device in dead {
+            match evenkeel_attach::users_of_dead(&device) {
+                Ok(None) => {}
+                Ok(Some(users)) => {
+                    let error = AttachError::InUse { device, users };
+                    return Err(attach::device_error(&what, &error));
+                }
+                Err(error) => return Err(attach::device_error(&what, &error)),
+            }
+        }
+        Ok(())
+    };
+    node.blocking(check).await
+}
