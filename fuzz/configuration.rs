@@ -138,8 +138,8 @@ pub fn check(text: &str) {
 fn check_values(config: &Config) {
     let settings = config.settings();
     let (first, longest) = settings.lag.pause;
-    assert!(!settings.deadline.is_zero() && !settings.lease.is_zero());
-    assert!(!settings.lease_margin.is_zero() && !settings.settle_after.is_zero());
+    assert!(!settings.deadline.is_zero() && !settings.settle_after.is_zero());
+    assert!(!config.lease().time().is_zero() && !config.lease().margin().is_zero());
     assert!((1..=100).contains(&settings.rebuild_share) && settings.concurrent_copies > 0);
     assert!(first <= longest && !settings.lag.window.is_zero());
     assert!(config.workers() > 0);

@@ -1,5 +1,7 @@
 //! Views: the one that a script begins with, and what may follow one.
 
+use core::time::Duration;
+
 use evenkeel_core::settings::{MOST_OPEN_REGIONS, MOST_REPLICAS};
 use evenkeel_core::view::{Cause, Change, ReservationChange, ReservationKind};
 use evenkeel_core::*;
@@ -62,6 +64,7 @@ pub fn first(script: &mut Script<'_>) -> View {
         bitmap: Bitmap::Internal,
         intents: IntentLayout { region: 64 << 10, places: 4, slots: 2 },
         rebuild_limit: RebuildLimit::None,
+        lease: Lease::default(),
         reservations: Default::default(),
         mirrors,
         primaries: Vec::new(),
@@ -108,8 +111,8 @@ pub fn next(script: &mut Script<'_>, base: &View) -> View {
 
 /// Changes one thing of a view.
 pub fn edit(script: &mut Script<'_>, view: &mut View) {
-    match script.choose(13) {
-        12 => {
+    match script.choose(14) {
+        13 => {
             let _ = view.change(Change::Reservation(reservation(script)));
         }
         0..=3 => change_replica(script, view),
@@ -125,6 +128,10 @@ pub fn edit(script: &mut Script<'_>, view: &mut View) {
             }
         }
         10 => change_members(script, view),
+        11 => {
+            let [time, margin] = [(); 2].map(|()| Duration::from_millis(script.near(10) * 10));
+            view.lease = Lease::new(time, margin).unwrap_or_default();
+        }
         _ => {
             let more = u64::from(script.byte()) << 16;
             view.geometry.size = view.geometry.size.saturating_add(more);

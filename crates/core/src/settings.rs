@@ -57,17 +57,12 @@ pub struct LagSettings {
     pub pause: (Duration, Duration),
 }
 
-/// The times by which a primary and its replicas work. One cluster uses one set: a replica's
-/// margin is computed from the same lease as the primary's.
+/// The times by which a primary and its replicas work. Each node has its own: what both sides have to
+/// agree upon is in the view ([`crate::view::Lease`]), and no claim about the data rests on these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// A replica that leaves a request unanswered for this long leaves the view.
     pub deadline: Duration,
-    /// How long one confirmation of a replica permits a primary to answer reads (rule V3).
-    pub lease: Duration,
-    /// Added to the lease by a replica before it lets a silent primary be dropped: covers clock
-    /// drift.
-    pub lease_margin: Duration,
     /// How long a lost connection may take to return before the replica leaves the view.
     pub reconnect_grace: Duration,
     /// First and longest pause between attempts to reach a replica that has left.
@@ -97,8 +92,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(5),
-            lease: Duration::from_secs(6),
-            lease_margin: Duration::from_millis(500),
             reconnect_grace: Duration::from_millis(500),
             retry_pause: (Duration::from_millis(250), Duration::from_secs(5)),
             no_data: NoDataPolicy::Suspend(Duration::from_secs(120)),

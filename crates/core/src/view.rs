@@ -8,12 +8,14 @@
 mod changes;
 mod eras;
 mod layout;
+mod lease;
 mod members;
 mod reservations;
 mod words;
 
 pub use eras::Era;
 pub use layout::{IntentLayout, LayoutError};
+pub use lease::Lease;
 pub use members::{Newcomer, Role};
 pub use reservations::{Registrant, Reservation, ReservationChange, ReservationKind, Reservations};
 
@@ -71,6 +73,8 @@ pub enum Change {
     Intents(IntentLayout),
     /// How fast rebuilds may go.
     RebuildLimit(RebuildLimit),
+    /// What one confirmation of a replica is worth.
+    Lease(Lease),
     /// Which hosts may read and write. Done when nothing is under way that was permitted before.
     Reservation(ReservationChange),
 }
@@ -209,6 +213,8 @@ pub struct View {
     pub intents: IntentLayout,
     /// How fast rebuilds may go.
     pub rebuild_limit: RebuildLimit,
+    /// What one confirmation of a replica is worth to a primary.
+    pub lease: Lease,
     /// 1 to [`MOST_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
     /// The primaries. None: detached cleanly, and all in-sync replicas of a mirror are identical.

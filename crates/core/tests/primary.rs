@@ -3,10 +3,12 @@
 #![allow(missing_docs)]
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use evenkeel_core::message::ReplicaReport;
 use evenkeel_core::message::SlotBits;
 use evenkeel_core::primary::{Command, CoordinatorAnswer, PrimaryConfig};
+use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
 #[derive(Debug, Clone)]
@@ -65,6 +67,7 @@ fn view() -> View {
         bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
+        lease: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas }],
         primaries: Vec::new(),
@@ -293,4 +296,39 @@ fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
         bench.request(write()).iter().any(is_sent)
     });
     assert!(written, "its range stays locked");
+}
+
+/// A primary of one replica by a first lease of so many seconds, which is then changed, unadopted yet.
+/// Whether a read that was sent before is answered when the replica's data come so many seconds later.
+fn is_read_after_change(leases: [u64; 2], seconds: u64) -> bool {
+    let lease = |seconds| Lease::new(Duration::from_secs(seconds), Duration::from_millis(500));
+    let [first, second] = leases.map(|seconds| lease(seconds).expect("possible"));
+    let mut alone = View { lease: first, ..view() };
+    alone.mirrors[0].replicas.truncate(1);
+    let mut bench = Bench::serving_in(alone);
+    let asked = bench.request(Operation::Map { offset: 0, length: 512 });
+    let [Message::Map { id, .. }] = asked[..] else { panic!("{asked:?}") };
+    bench.adopts = false;
+    let command = Command::Change(Change::Lease(second));
+    bench.step(PrimaryEvent::Command { id: CommandId(1), command });
+    assert_eq!(bench.newest.lease, second);
+    bench.now = bench.now + Duration::from_secs(seconds);
+    let extents = vec![Extent { length: 512, allocated: true }];
+    let effects = bench.say(SOURCE, Message::Extents { id, extents });
+    effects.iter().any(|effect| matches!(effect, PrimaryEffect::Reply { result: Ok(_), .. }))
+}
+
+#[test]
+fn a_longer_lease_counts_only_when_it_is_adopted() {
+    assert!(is_read_after_change([6, 60], 5));
+    assert!(!is_read_after_change([6, 60], 7), "its replica promised 6 s");
+}
+
+#[test]
+fn a_shorter_lease_counts_at_once() {
+    assert!(is_read_after_change([60, 6], 5));
+    assert!(
+        !is_read_after_change([60, 6], 7),
+        "its replica may promise no more than 6 s from now on"
+    );
 }

@@ -62,6 +62,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
+        lease: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
         primaries: vec![PrimaryRecord { id: primary, slot: 0 }],
@@ -75,11 +76,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::in_view(view(1, OLD))
+    }
+
+    fn in_view(view: View) -> Self {
         let config = ReplicaConfig {
             id: ME,
             incarnation: Incarnation(1),
             boot: BootId(1),
-            view: view(1, OLD),
+            view,
             lives: Lives::of([Incarnation(1)]),
             // All of it, so that writes begin at once.
             open_regions: vec![OpenRegions { slot: 0, region: 1 << 20, open: vec![0] }],
@@ -379,8 +384,7 @@ fn a_takeover_waits_for_running_work_then_for_the_lease_then_for_the_superblocks
         [Message::Done { id: id(1, 1), result: Ok(()) }, Message::Fenced { generation }]
     );
     assert!(actions(&effects).is_empty(), "the old primary's lease runs");
-    let settings = Settings::default();
-    bench.now = bench.now + settings.lease;
+    bench.now = bench.now + Lease::default().time();
     assert!(bench.step(ReplicaEvent::Tick).is_empty());
     bench.now = bench.replica.next_wakeup().expect("the end of the lease");
     let effects = bench.step(ReplicaEvent::Tick);
@@ -405,13 +409,61 @@ fn after_a_restart_the_lease_of_an_unseen_primary_is_waited_for() {
     let mut bench = Bench::new();
     bench.open(1, 1, Opener::Primary(NEW));
     assert!(actions(&bench.adopt(1, view(2, NEW))).is_empty());
-    let settings = Settings::default();
-    let lease = settings.lease + settings.lease_margin;
+    let lease = Lease::default().honoured();
     assert!(bench.replica.next_wakeup().is_some_and(|at| at <= Instant(0) + lease));
     bench.now = Instant(0) + (lease - Duration::from_nanos(1));
     assert!(actions(&bench.step(ReplicaEvent::Tick)).is_empty());
     bench.now = Instant(0) + lease;
     assert_eq!(actions(&bench.step(ReplicaEvent::Tick)).len(), 1);
+}
+
+/// A view in which both are primaries, with a lease of so many seconds.
+fn shared(generation: u64, lease: u64) -> View {
+    let mut view = view(generation, OLD);
+    view.primaries.push(PrimaryRecord { id: NEW, slot: 1 });
+    view.intents.slots = 2;
+    let lease = Lease::new(Duration::from_secs(lease), Duration::from_millis(500));
+    View { lease: lease.expect("possible"), ..view }
+}
+
+/// When the superblocks begin to be written, counted from the start of the replica.
+fn saved_after(bench: &mut Bench) -> Duration {
+    loop {
+        if !actions(&bench.step(ReplicaEvent::Tick)).is_empty() {
+            return bench.now.since(Instant(0));
+        }
+        bench.now = bench.replica.next_wakeup().expect("it waits for a lease");
+    }
+}
+
+#[test]
+fn a_shorter_lease_is_adopted_when_nobody_counts_on_the_longer_one() {
+    let mut bench = Bench::in_view(shared(1, 60));
+    bench.open(1, 1, Opener::Primary(OLD));
+    bench.open(2, 1, Opener::Primary(NEW));
+    assert!(actions(&bench.adopt(2, shared(2, 6))).is_empty(), "the other primary may read");
+    assert_eq!(saved_after(&mut bench), Duration::from_millis(60_500));
+
+    let mut bench = Bench::in_view(shared(1, 60));
+    bench.open(1, 1, Opener::Primary(OLD));
+    bench.open(2, 1, Opener::Primary(NEW));
+    bench.adopt(2, shared(2, 6));
+    let effects = bench.adopt(1, shared(2, 6));
+    assert_eq!(actions(&effects).len(), 1, "the other one knows, too");
+    bench.disk_done(ticket(&effects));
+    bench.adopt(2, View { generation: Generation(3), parent: Generation(2), ..view(3, NEW) });
+    assert_eq!(saved_after(&mut bench), Duration::from_millis(6500));
+}
+
+#[test]
+fn a_longer_lease_is_adopted_at_once_and_honoured_from_then_on() {
+    let mut bench = Bench::in_view(shared(1, 6));
+    bench.open(2, 1, Opener::Primary(NEW));
+    let effects = bench.adopt(2, shared(2, 60));
+    assert_eq!(actions(&effects).len(), 1);
+    bench.disk_done(ticket(&effects));
+    bench.adopt(2, view(3, NEW));
+    assert_eq!(saved_after(&mut bench), Duration::from_millis(60_500));
 }
 
 #[test]

@@ -9,18 +9,20 @@ use std::time::Duration;
 use common::client::{Answer, Request};
 use common::{Cluster, Shape, pattern};
 use evenkeel_core::primary::Note;
-use evenkeel_core::{ReplicaState, Settings};
+use evenkeel_core::{Lease, ReplicaState, Settings};
 use evenkeel_engine::EngineEvent;
 
 fn quick() -> Settings {
     Settings {
         deadline: Duration::from_millis(800),
-        lease: Duration::from_millis(1000),
-        lease_margin: Duration::from_millis(200),
         reconnect_grace: Duration::from_millis(100),
         retry_pause: (Duration::from_millis(50), Duration::from_millis(200)),
         ..Settings::default()
     }
+}
+
+fn quick_lease() -> Lease {
+    Lease::new(Duration::from_secs(1), Duration::from_millis(200)).unwrap()
 }
 
 fn three(memory: Option<usize>) -> Shape {
@@ -29,6 +31,7 @@ fn three(memory: Option<usize>) -> Shape {
         nodes: 3,
         size: 16 << 20,
         settings: quick(),
+        lease: quick_lease(),
         memory,
         ..Shape::default()
     }

@@ -1,5 +1,7 @@
 //! Arbitrary valid views, for property tests.
 
+use core::time::Duration;
+
 use evenkeel_core::settings::MOST_REPLICAS_IN_ALL;
 use evenkeel_core::view::{Cause, Registrant, Reservation, ReservationKind, Reservations};
 use evenkeel_core::*;
@@ -15,7 +17,7 @@ pub fn views() -> impl Strategy<Value = View> {
     let members = (vec(primaries(), 0..=32).prop_map(in_slots), vec(eras(), 0..=8));
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
     let bitmaps = select(vec![Bitmap::None, Bitmap::Internal]);
-    let options = (protocols, bitmaps, layouts(), rebuild_limits());
+    let options = (protocols, bitmaps, layouts(), rebuild_limits(), leases());
     let parts = (vec(mirrors(), 1..=16), reservations());
     (identities, options, geometries(), parts, members)
         .prop_map(|(ids, options, geometry, parts, (primaries, history))| {
@@ -23,7 +25,7 @@ pub fn views() -> impl Strategy<Value = View> {
             while mirrors.iter().map(|m| m.replicas.len()).sum::<usize>() > MOST_REPLICAS_IN_ALL {
                 mirrors.pop();
             }
-            let (protocol, bitmap, intents, rebuild_limit) = options;
+            let (protocol, bitmap, intents, rebuild_limit, lease) = options;
             // Several primaries by protocol C only.
             let most = if protocol == Protocol::C { 32 } else { 1 };
             let primaries = primaries.into_iter().take(most).collect();
@@ -40,6 +42,7 @@ pub fn views() -> impl Strategy<Value = View> {
                 bitmap,
                 intents: intents.reaching(geometry.size),
                 rebuild_limit,
+                lease,
                 mirrors,
                 primaries,
                 reservations,
@@ -73,6 +76,12 @@ pub fn replica_states() -> impl Strategy<Value = ReplicaState> {
 /// Any cause.
 pub fn causes() -> impl Strategy<Value = Cause> {
     (0..=14u8).prop_map(|code| cause_from_code(code).unwrap_or(Cause::None))
+}
+
+fn leases() -> impl Strategy<Value = Lease> {
+    (1..=65_535u64, 1..=65_535u64).prop_filter_map("not zero", |(steps, margin)| {
+        Lease::new(Duration::from_millis(steps * 10), Duration::from_millis(margin))
+    })
 }
 
 fn layouts() -> impl Strategy<Value = IntentLayout> {

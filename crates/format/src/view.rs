@@ -2,12 +2,15 @@
 
 mod reservations;
 
+use core::time::Duration;
+
 use evenkeel_core::settings::{
     MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REGISTRANTS, MOST_REPLICAS_IN_ALL,
 };
 use evenkeel_core::{
-    CoordinatorId, Era, Generation, Geometry, Incarnation, IntentLayout, Lineage, MirrorView,
-    NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord, Reservations, Role, View, VolumeId,
+    CoordinatorId, Era, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage,
+    MirrorView, NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord, Reservations, Role,
+    View, VolumeId,
 };
 use thiserror::Error;
 
@@ -25,6 +28,8 @@ const PRIMARY: usize = 25;
 const MIRROR: usize = 8;
 const RECORD: usize = 56;
 const ERA: usize = 48;
+/// The unit of a lease's time, in milliseconds.
+const LEASE_UNIT: u128 = 10;
 /// Bytes of a generation in a record.
 const GENERATION: usize = 6;
 
@@ -130,7 +135,13 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u16(view.intents.places);
     // A power of two.
     let exponent = view.intents.region.trailing_zeros() as u8;
-    out.put_padded(&[exponent, view.intents.slots], 6);
+    out.put(&[exponent, view.intents.slots]);
+    put_lease(view.lease, out);
+}
+
+fn put_lease(lease: Lease, out: &mut Vec<u8>) {
+    out.put_u16((lease.time().as_millis() / LEASE_UNIT) as u16);
+    out.put_u16(lease.margin().as_millis() as u16);
 }
 
 fn put_era(era: &Era, out: &mut Vec<u8>) {
@@ -236,6 +247,7 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
         geometry: Geometry { size: reader.u64()?, block_size: reader.u32()?, chunk: reader.u32()? },
         rebuild_limit: rebuild_limit_from_code(reader.u64()?),
         intents: read_layout(reader)?,
+        lease: read_lease(reader)?,
         primaries: (0..counts.primaries)
             .map(|_| read_primary(reader))
             .collect::<Result<_, Short>>()?,
@@ -252,10 +264,20 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
 }
 
 fn read_layout(reader: &mut Reader<'_>) -> Result<IntentLayout, ViewFormatError> {
-    let (places, [exponent, slots, reserved @ ..]) = (reader.u16()?, reader.array::<6>()?);
-    expect_zeroes(&reserved)?;
+    let (places, [exponent, slots]) = (reader.u16()?, reader.array::<2>()?);
     let region = 1u64.checked_shl(exponent.into()).ok_or_else(|| unknown("region", exponent))?;
     Ok(IntentLayout { region, places, slots })
+}
+
+/// Views from before leases stood in them have zeroes there: theirs was what is the default now.
+fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, ViewFormatError> {
+    let (time, margin) = (reader.u16()?, reader.u16()?);
+    if (time, margin) == (0, 0) {
+        return Ok(Lease::default());
+    }
+    let time = Duration::from_millis(u64::from(time) * LEASE_UNIT as u64);
+    let lease = Lease::new(time, Duration::from_millis(margin.into()));
+    lease.ok_or(ViewFormatError::Unknown { field: "lease", value: 0 })
 }
 
 fn read_era(reader: &mut Reader<'_>) -> Result<Era, Short> {

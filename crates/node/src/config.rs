@@ -5,8 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_core::Settings;
 use evenkeel_core::settings::LagSettings;
+use evenkeel_core::{Lease, Settings};
 use serde::{Deserialize, Serialize};
 
 pub mod check;
@@ -149,9 +149,10 @@ pub struct DataConfig {
 pub struct TimesConfig {
     /// A replica that leaves a request unanswered for so long leaves the view, in milliseconds.
     pub deadline_ms: u64,
-    /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds.
+    /// Of new volumes: how long one confirmation of a replica permits a primary to answer reads, in
+    /// milliseconds.
     pub lease_ms: u64,
-    /// Added to the lease by replicas, for drifting clocks, in milliseconds.
+    /// Of new volumes: added to the lease by replicas, for drifting clocks, in milliseconds.
     pub lease_margin_ms: u64,
     /// How long a lost connection may take to return before its replica leaves, in milliseconds.
     pub reconnect_grace_ms: u64,
@@ -289,12 +290,12 @@ impl Default for NbdConfig {
 
 impl Default for TimesConfig {
     fn default() -> Self {
-        let settings = Settings::default();
+        let (settings, lease) = (Settings::default(), Lease::default());
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         Self {
             deadline_ms: ms(settings.deadline),
-            lease_ms: ms(settings.lease),
-            lease_margin_ms: ms(settings.lease_margin),
+            lease_ms: ms(lease.time()),
+            lease_margin_ms: ms(lease.margin()),
             reconnect_grace_ms: ms(settings.reconnect_grace),
             coordinator_patience_seconds: settings.coordinator_patience.as_secs(),
             concurrent_copies: settings.concurrent_copies,
@@ -365,14 +366,21 @@ impl Config {
         self.data.workers.unwrap_or_else(cores)
     }
 
+    /// The lease of volumes that are created here.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        let (time, margin) = (self.times.lease_ms, self.times.lease_margin_ms);
+        let lease = Lease::new(Duration::from_millis(time), Duration::from_millis(margin));
+        // A configuration that was checked has a possible one.
+        lease.unwrap_or_default()
+    }
+
     /// The core's settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let times = &self.times;
         Settings {
             deadline: Duration::from_millis(times.deadline_ms),
-            lease: Duration::from_millis(times.lease_ms),
-            lease_margin: Duration::from_millis(times.lease_margin_ms),
             reconnect_grace: Duration::from_millis(times.reconnect_grace_ms),
             coordinator_patience: Duration::from_secs(times.coordinator_patience_seconds),
             concurrent_copies: times.concurrent_copies,

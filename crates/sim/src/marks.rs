@@ -73,6 +73,8 @@ marks! {
     Relaid => "regions of the intent logs were given another size",
     FewerSlots => "intent logs were given fewer slots",
     OtherSlot => "a primary had another slot than the first",
+    LeaseShortened => "the lease was shortened while several primaries ran the volume",
+    LeaseLengthened => "the lease was lengthened",
     ProtocolChanged => "the protocol was changed",
     Stopped => "a volume was stopped",
     EarlierLivesSettled => "what was open from earlier lives of a replica that stays has settled",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use evenkeel_core::settings::{LagSettings, REGION};
-use evenkeel_core::{Bitmap, Geometry, IntentLayout, NoDataPolicy, Protocol, Settings};
+use evenkeel_core::{Bitmap, Geometry, IntentLayout, Lease, NoDataPolicy, Protocol, Settings};
 
 use crate::payload::SECTOR;
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
@@ -50,6 +50,8 @@ pub enum Fault {
     Members,
     /// An operator changes the size of the intent logs.
     Layout,
+    /// An operator has replicas grant less, or more; the node of a primary is cut off for several leases.
+    Lease,
     /// The volume is stopped, or the coordinator's database is lost or restored from an old backup;
     /// then it is put together from its disks.
     Assembly,
@@ -100,8 +102,12 @@ pub struct Profile {
     pub protocol: Protocol,
     /// Size and layout of the volume.
     pub geometry: Geometry,
-    /// Times and limits of the core.
+    /// Times and limits of the core, for all that has to have some length.
     pub settings: Settings,
+    /// Those of each node, by which its primaries and replicas work.
+    pub own_settings: Vec<Settings>,
+    /// The lease with which the volume is made.
+    pub lease: Lease,
     /// On how many nodes the volume is to be attached at once.
     pub primaries: usize,
     /// How many requests each client has under way.
@@ -166,9 +172,18 @@ impl Profile {
         let mut apart = Random::new(seed ^ 0x6d65_6d62);
         let mut settings = settings(r);
         settings.spare_takes_over_after = settings.deadline * apart.between(1, 8) as u32;
-        let lease = settings.lease.as_nanos() as Time;
-        let drift_limit = settings.lease_margin.as_nanos() as i64 * 400_000 / lease as i64;
+        let first_lease = lease(&settings);
+        let lease = first_lease.time().as_nanos() as Time;
+        let drift_limit = first_lease.margin().as_nanos() as i64 * 400_000 / lease as i64;
         let mut faults = faults(r);
+        let mut apart_times = Random::new(seed ^ 0x6c65_6173);
+        let times_differ = apart_times.chance(250);
+        if times_differ && !faults.is_empty() {
+            faults.push((Fault::Lease, apart_times.between(20, 120)));
+        }
+        let own_settings = (0..nodes)
+            .map(|_| if times_differ { vary(&mut apart_times, settings) } else { settings })
+            .collect();
         if !faults.is_empty() && apart.chance(400) {
             faults.push((Fault::Members, apart.between(4, 20)));
         }
@@ -221,6 +236,8 @@ impl Profile {
             primaries,
             geometry,
             settings,
+            own_settings,
+            lease: first_lease,
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
             operations: r.between(200, 1200) * 3 / 2,
             think,
@@ -263,19 +280,68 @@ impl Profile {
     /// A time after which every wait that has a bound must have ended several times over.
     #[must_use]
     pub fn patience(&self) -> Time {
-        let s = &self.settings;
-        let no_data = match s.no_data {
-            NoDataPolicy::Suspend(time) => time,
-            NoDataPolicy::Error => Duration::ZERO,
-        };
-        let sum = s.deadline * 8
-            + s.lease * 4
-            + s.reconnect_grace * 4
-            + s.retry_pause.1 * 8
-            + no_data
-            + s.coordinator_patience * 2
-            + s.longest_hold * 8;
-        sum.as_nanos() as Time
+        let longest = self.own_settings.iter().map(waits).max().unwrap_or_default();
+        let lease = self.lease.time() * if self.changes_lease() { LONGER as u32 } else { 1 };
+        (longest + lease * 4).as_nanos() as Time
+    }
+
+    /// Whether operators change the lease.
+    #[must_use]
+    pub fn changes_lease(&self) -> bool {
+        self.faults.iter().any(|(fault, _)| *fault == Fault::Lease)
+    }
+
+    /// The first lease, changed by a factor: so its margin goes on to cover the drift.
+    #[must_use]
+    pub fn changed_lease(&self, r: &mut Random) -> Lease {
+        let factor = r.magnitude(PER_CENT / LONGER, PER_CENT * LONGER) as u32;
+        let change = |time: Duration| time * factor / PER_CENT as u32;
+        let steps = change(self.lease.time()).as_millis() as u32 / 10 + 1;
+        let margin = change(self.lease.margin()).as_millis() as u64 + 10;
+        let lease = Lease::new(Duration::from_millis(10) * steps, Duration::from_millis(margin));
+        lease.unwrap_or(self.lease)
+    }
+}
+
+/// How many times longer or shorter a lease becomes at most.
+const LONGER: u64 = 4;
+const PER_CENT: u64 = 100;
+
+/// All waits of a node that have a bound, several times over.
+fn waits(s: &Settings) -> Duration {
+    let no_data = match s.no_data {
+        NoDataPolicy::Suspend(time) => time,
+        NoDataPolicy::Error => Duration::ZERO,
+    };
+    s.deadline * 8
+        + s.reconnect_grace * 4
+        + s.retry_pause.1 * 8
+        + no_data
+        + s.coordinator_patience * 2
+        + s.longest_hold * 8
+}
+
+/// The shipped lease, shrunk by the factor by which the settings are, with a margin for clocks that drift
+/// far.
+fn lease(settings: &Settings) -> Lease {
+    let shipped = Settings::default().deadline.as_millis() as u64;
+    let percent = settings.deadline.as_millis() as u64 * PER_CENT / shipped;
+    let shrink = |time: Duration| time * percent as u32 / PER_CENT as u32;
+    let lease = Lease::new(shrink(Lease::default().time()), shrink(Duration::from_secs(1)));
+    lease.unwrap_or_default()
+}
+
+/// The times of one node among others that have been configured otherwise.
+fn vary(r: &mut Random, settings: Settings) -> Settings {
+    let mut vary = |time: Duration| time * r.between(50, 200) as u32 / PER_CENT as u32;
+    Settings {
+        deadline: vary(settings.deadline),
+        reconnect_grace: vary(settings.reconnect_grace),
+        coordinator_patience: vary(settings.coordinator_patience),
+        longest_hold: vary(settings.longest_hold),
+        settle_after: vary(settings.settle_after),
+        spare_takes_over_after: vary(settings.spare_takes_over_after),
+        ..settings
     }
 }
 
@@ -317,19 +383,16 @@ fn layout(r: &mut Random, geometry: Geometry, longest: u32) -> IntentLayout {
 
 /// The shipped times, all shrunk by one factor so that a run has many of them, and some changed.
 fn settings(r: &mut Random) -> Settings {
-    // Wide, for clocks that drift.
-    let base = Settings { lease_margin: Duration::from_secs(1), ..Settings::default() };
+    let base = Settings::default();
     let percent = r.magnitude(4, 100) as u32;
     let shrink = |time: Duration| time * percent / 100;
     let no_data = match r.below(4) {
         0 => NoDataPolicy::Error,
         1 => NoDataPolicy::Suspend(shrink(base.deadline)),
-        _ => NoDataPolicy::Suspend(shrink(base.lease * 6)),
+        _ => NoDataPolicy::Suspend(shrink(Lease::default().time() * 6)),
     };
     Settings {
         deadline: shrink(base.deadline),
-        lease: shrink(base.lease),
-        lease_margin: shrink(base.lease_margin),
         reconnect_grace: shrink(base.reconnect_grace),
         retry_pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
         no_data,

@@ -44,13 +44,15 @@ pub enum Sabotage {
     HearNobody,
     /// Requests are taken for those of whoever holds the reservation.
     MistakeHosts,
+    /// Primaries count on a longer lease than replicas honour, as if each node had its own.
+    CountOnLonger,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
     AssembleWithout,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -71,6 +73,7 @@ impl Sabotage {
         Self::ClaimElsewhere,
         Self::HearNobody,
         Self::MistakeHosts,
+        Self::CountOnLonger,
         Self::AssembleWithout,
     ];
 }

@@ -164,8 +164,9 @@ impl Bench {
                         Change::Bitmap { bitmap: view.bitmap, slots: 1 + script.byte() % 4 },
                         Change::Intents(view.intents),
                         Change::RebuildLimit(view.rebuild_limit),
+                        Change::Lease(view.lease),
                         Change::Reservation(views::reservation(script)),
-                    ][script.choose(5)],
+                    ][script.choose(6)],
                 )
             }
             4 | 5 => Command::Verify { repair: script.is_set() },

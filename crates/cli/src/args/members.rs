@@ -73,7 +73,7 @@ pub struct GrowArgs {
     ArgGroup::new("what")
         .required(true)
         .multiple(true)
-        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries"])
+        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries", "lease", "lease_margin"])
 ))]
 pub struct ChangeArgs {
     /// The volume
@@ -91,6 +91,13 @@ pub struct ChangeArgs {
     /// are not in-sync, then the last in `volume status`
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub replicas: Option<u16>,
+    /// How long one confirmation of a replica permits a primary to answer reads, as in 6s or 500ms: others
+    /// take over from one that is cut off after that time
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub lease: Option<Duration>,
+    /// What replicas add to it, for clocks that drift apart
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub lease_margin: Option<Duration>,
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,

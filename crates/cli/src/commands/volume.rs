@@ -1,5 +1,7 @@
 //! `evenkeel volume …`
 
+use std::time::Duration;
+
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
     ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
@@ -107,9 +109,15 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         replicas: copies,
         same_node: args.same_node,
         rebuild: None,
+        lease_ms: args.lease.map(milliseconds),
+        lease_margin_ms: args.lease_margin.map(milliseconds),
     };
     let answer = context.client.patch(&path, &request)?;
     wait::after_change(context, answer, &args.name, &args.wait)
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn rebuild(context: &Context, args: &RebuildArgs) -> Result<(), Failure> {

@@ -117,22 +117,23 @@ fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     }
 }
 
-/// Reads `30`, `30s`, `5m`, `2h`.
+/// Reads `500ms`, `30`, `30s`, `5m`, `2h`.
 ///
 /// # Errors
 /// Says what is wrong with the text, for clap to show.
 pub fn parse_span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a time; write 30s, 5m or 2h");
+    let wrong = || format!("`{text}` is not a time; write 500ms, 30s, 5m or 2h");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..end].parse().map_err(|_| wrong())?;
-    let factor = match &text[end..] {
-        "" | "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        "d" => 86_400,
+    let milliseconds = match &text[end..] {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return Err(wrong()),
     };
-    number.checked_mul(factor).map(Duration::from_secs).ok_or_else(wrong)
+    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -222,7 +222,7 @@ fn layout(volume: &VolumeStatus) -> String {
         }
     };
     format!(
-        "{}, {mirrors}{}{spares}, protocol {:?}, bitmap {}, block size {}, generation {}; {patience}{pace}",
+        "{}, {mirrors}{}{spares}, protocol {:?}, bitmap {}, block size {}, generation {}; {patience}{pace}{}",
         size(volume.size),
         count(replicas, "replica"),
         volume.protocol,
@@ -235,7 +235,19 @@ fn layout(volume: &VolumeStatus) -> String {
         },
         volume.block_size,
         volume.generation,
+        lease(volume),
     )
+}
+
+/// The lease, where it is not the usual one.
+fn lease(volume: &VolumeStatus) -> String {
+    match (volume.lease_ms, volume.lease_margin_ms) {
+        (6000, 500) => String::new(),
+        (lease, margin) => {
+            let [lease, margin] = [lease, margin].map(|ms| span(Duration::from_millis(ms)));
+            format!("; lease {lease} and {margin}")
+        }
+    }
 }
 
 fn regions(volume: &VolumeStatus) -> String {

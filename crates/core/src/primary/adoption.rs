@@ -1,6 +1,8 @@
 //! A committed view becomes the one to work by: all members adopt it before anything relies on it
 //! (rule V2).
 
+use core::time::Duration;
+
 use super::change::Edit;
 use super::peers::PeerLink;
 use super::verify::Verify;
@@ -9,7 +11,7 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
+use crate::view::{Cause, Lease, ReplicaRecord, ReplicaState, Role, View};
 
 /// So often a replica may refuse the newest view: it may have been asked for another one just then.
 const MOST_REFUSED_VIEWS: u32 = 3;
@@ -17,6 +19,7 @@ const MOST_REFUSED_VIEWS: u32 = 3;
 impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
     pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
+        self.follow_lease(view.lease);
         let old = self.view.replace(view);
         self.end_doubt_of_lives();
         let Some(view) = self.view.clone() else { return };
@@ -69,6 +72,15 @@ impl<P: Payload> Primary<P> {
             return self.end(cx, EndReason::LostWrites);
         }
         self.make_ready(cx, &view);
+    }
+
+    /// A view with this lease is the next one. Nobody counts on more than it grants from now on, and on no
+    /// more than before until a replica has adopted it.
+    fn follow_lease(&mut self, lease: Lease) {
+        // Members may not even have adopted the view before.
+        let older = if self.unadopted.is_empty() { Duration::ZERO } else { self.fencing };
+        self.fencing = older.max(self.lease().honoured()).max(lease.honoured());
+        self.peers.values_mut().for_each(|peer| peer.lease = peer.lease.min(lease.time()));
     }
 
     /// Others have admitted replicas with which this primary has no session: they have the time to be
@@ -200,8 +212,9 @@ impl<P: Payload> Primary<P> {
         if generation != self.generation() || !self.unadopted.remove(&replica) {
             return;
         }
-        let asked = self.adopting_since;
+        let (asked, lease) = (self.adopting_since, self.lease().time());
         if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.lease = lease;
             peer.confirm(asked);
             peer.refused_views = 0;
         }

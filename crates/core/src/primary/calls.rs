@@ -68,7 +68,7 @@ impl<P: Payload> Primary<P> {
     /// whose primary has died before that nobody would.
     pub(super) fn glance(&mut self, cx: &mut Context<'_, P>) {
         let is_shared = self.view.as_ref().is_some_and(View::is_shared);
-        let is_due = cx.now.since(self.glanced_at) >= self.config.settings.lease;
+        let is_due = cx.now.since(self.glanced_at) >= self.lease().time();
         if is_shared && is_due && matches!(self.phase, Phase::Serving) {
             let number = CoordinatorCall(self.next_number());
             self.glanced_at = cx.now;

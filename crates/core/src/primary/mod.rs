@@ -55,7 +55,7 @@ use crate::payload::Payload;
 use crate::range_lock::RangeLock;
 use crate::rising_map::RisingMap;
 use crate::time::Instant;
-use crate::view::View;
+use crate::view::{Lease, View};
 use core::time::Duration;
 
 /// Runs the mirrors of one attached volume. See the module's documentation.
@@ -72,6 +72,8 @@ pub struct Primary<P> {
     adopting_since: Instant,
     /// Whether replicas may have to wait for another primary's lease before they adopt the view.
     is_takeover: bool,
+    /// How long they may: by the longest lease of the views that members may still have adopted.
+    fencing: Duration,
     mirrors: Vec<MirrorPeers>,
     peers: BTreeMap<ReplicaId, Peer>,
     links: BTreeMap<LinkId, ReplicaId>,
@@ -173,6 +175,7 @@ impl<P: Payload> Primary<P> {
             unadopted: BTreeSet::new(),
             adopting_since: now,
             is_takeover: false,
+            fencing: Duration::ZERO,
             mirrors: Vec::new(),
             peers: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -299,7 +302,7 @@ impl<P: Payload> Primary<P> {
             && self.edits.is_empty()
             && matches!(self.phase, Phase::Serving)
             && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id));
-        let pause = if is_idle { settings.lease / 4 } else { settings.reconnect_grace / 4 };
+        let pause = if is_idle { self.lease().time() / 4 } else { settings.reconnect_grace / 4 };
         let tick_at = cx.now + pause.max(Duration::from_millis(1));
         // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
         self.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
@@ -388,6 +391,11 @@ impl<P: Payload> Primary<P> {
 
     fn generation(&self) -> Generation {
         self.view.as_ref().map_or(Generation(0), |view| view.generation)
+    }
+
+    /// What a confirmation in the present view is worth.
+    fn lease(&self) -> Lease {
+        self.view.as_ref().map_or_else(Lease::default, |view| view.lease)
     }
 
     /// Whether operations may be sent: every member has adopted the view.

@@ -36,6 +36,9 @@ pub(super) struct Peer {
     pub relied_on_boot: Option<BootId>,
     /// The latest moment of asking for which it has confirmed the generation.
     pub confirmed: Option<Instant>,
+    /// What that is worth: the shortest lease of the view that it was last known to have adopted and of all
+    /// since. It honours a longer one only when it has adopted that, and a shorter one binds at once.
+    pub lease: Duration,
     /// A ping that is not answered.
     pub ping: Option<(u64, Instant)>,
     /// It has refused something: it is not asked again before the coordinator has told the newest view.
@@ -111,6 +114,11 @@ impl Peer {
     /// Whether data can be relied upon to be there.
     pub fn is_healthy(&self) -> bool {
         self.ready_link().is_some() && !self.lost && !self.late
+    }
+
+    /// Whether its confirmation still permits to answer reads.
+    pub fn grants(&self, now: Instant) -> bool {
+        self.confirmed.is_some_and(|asked| now.since(asked) < self.lease)
     }
 
     /// Whether nothing about it needs watching more often than the lease does.
@@ -199,6 +207,7 @@ impl<P: Payload> Primary<P> {
                     heard: None,
                     relied_on_boot: None,
                     confirmed: None,
+                    lease: view.lease.time(),
                     ping: None,
                     has_refused: false,
                     refused_views: 0,

@@ -338,14 +338,14 @@ impl<P: Payload> Primary<P> {
             return self.drop_link(cx, link);
         }
         let generation = self.generation();
-        let number = self.next_number();
+        let (number, period) = (self.next_number(), self.lease().time() / 4);
         let adopting = self.unadopted.contains(&replica);
         let is_unsure =
             self.peers.get(&replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let is_down = peer.open_link().is_none();
         peer.late = is_late && !is_down;
-        let silent = peer.confirmed.is_none_or(|at| cx.now.since(at) >= settings.lease / 4);
+        let silent = peer.confirmed.is_none_or(|at| cx.now.since(at) >= period);
         if let Some(link) = peer.ready_link()
             && (silent || is_unsure)
             && peer.ping.is_none()
@@ -391,7 +391,7 @@ impl<P: Payload> Primary<P> {
         let settings = &self.config.settings;
         // With several primaries, for that of one of the others.
         let patience = if self.is_takeover || self.has_others() {
-            settings.lease + settings.lease_margin
+            self.fencing
         } else {
             core::time::Duration::ZERO
         };
@@ -422,12 +422,8 @@ impl<P: Payload> Primary<P> {
     /// from asking: then no other primary can have had a write acknowledged. One that rebuilds counts,
     /// too: a view that this primary has not learnt of may have made it the only one in-sync.
     pub(super) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
-        let lease = self.config.settings.lease;
         let peers = &self.mirrors[mirror];
-        peers.ids(peers.members).all(|id| {
-            let confirmed = self.peers.get(&id).and_then(|peer| peer.confirmed);
-            confirmed.is_some_and(|at| now.since(at) < lease)
-        })
+        peers.ids(peers.members).all(|id| self.peers.get(&id).is_some_and(|peer| peer.grants(now)))
     }
 
     /// Holds an answer back until the lease is confirmed.

@@ -32,8 +32,7 @@ impl<P: Payload> Primary<P> {
             return false;
         };
         // A replica that has not heard of the view can't tell of its primaries; if they live, it soon will.
-        let settings = &self.config.settings;
-        let is_soon = now.since(gathering.since) < settings.lease + settings.lease_margin;
+        let is_soon = now.since(gathering.since) < view.lease.honoured();
         let is_behind = |report: &ReplicaReport| report.generation < view.generation;
         let may_hear = is_soon && gathering.reports.values().any(is_behind);
         let are_others = view.is_shared() && self.slots_of_others(view) != 0;
@@ -60,10 +59,10 @@ impl<P: Payload> Primary<P> {
     pub(super) fn join(&mut self, cx: &mut Context<'_, P>) {
         let Phase::Starting(gathering) = &self.phase else { return };
         let waited = cx.now.since(gathering.since);
-        let settings = &self.config.settings;
+        let patience = self.config.settings.deadline + self.lease().honoured();
         if let Some(replica) = self.unreached() {
             // The others have it leave, or are dead themselves.
-            return if waited >= settings.deadline + settings.lease + settings.lease_margin {
+            return if waited >= patience {
                 self.end(cx, EndReason::NotReached(replica));
             } else {
                 self.ask_again(cx);
@@ -142,7 +141,7 @@ impl<P: Payload> Primary<P> {
     /// stays so.
     pub(super) fn watch_primaries(&mut self, now: Instant) {
         let Some(silent) = self.silent_primaries() else { return };
-        let (me, patience) = (self.config.id, self.config.settings.lease * EVICTION_LEASES);
+        let (me, patience) = (self.config.id, self.lease().time() * EVICTION_LEASES);
         self.silent_since.retain(|id, _| silent.contains(id));
         for id in silent {
             let since = *self.silent_since.entry(id).or_insert(now);
@@ -186,7 +185,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether a replica is to be asked which primaries it has heard.
     pub(super) fn is_unsure_of_primaries(&self, peer: &Peer, now: Instant) -> bool {
-        let period: Duration = self.config.settings.lease / 4;
+        let period: Duration = self.lease().time() / 4;
         self.has_others() && peer.heard.is_none_or(|(_, at)| now.since(at) >= period)
     }
 

@@ -120,7 +120,7 @@ impl<P: Payload> Primary<P> {
     fn await_confirmation(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
         let settings = &self.config.settings;
         // They may have to wait for the lease of a primary of the era before.
-        if waited >= settings.deadline + settings.lease + settings.lease_margin
+        if waited >= settings.deadline + self.lease().honoured()
             && let Some(replica) = self.unadopted.first()
         {
             self.end(cx, EndReason::Unconfirmed(*replica));

@@ -150,8 +150,7 @@ impl<P: Payload> Replica<P> {
 
     /// When the last of those primaries may be heard no more that do not know of the pending view.
     fn fenced_until(&self, now: Instant) -> Instant {
-        let settings = &self.config.settings;
-        let patience = settings.lease + settings.lease_margin;
+        let patience = self.view.lease.honoured();
         self.unaware().map(|(_, at)| at + patience).max().unwrap_or(now)
     }
 
@@ -180,9 +179,9 @@ impl<P: Payload> Replica<P> {
     }
 
     /// The primaries that this replica has confirmed and that may not know of the pending view,
-    /// if that view takes anything from anybody.
+    /// if that view takes anything from anybody: a place, or time that was granted.
     fn unaware(&self) -> impl Iterator<Item = (PrimaryId, Instant)> {
-        let pending = self.adoption.as_ref().filter(|a| drops_anyone(&self.view, &a.view));
+        let pending = self.adoption.as_ref().filter(|a| takes_anything(&self.view, &a.view));
         self.confirmations.iter().filter_map(move |(primary, confirmation)| {
             let adoption = pending?;
             // A node's newer primary proves that its older one is dead: they exclude each other by
@@ -248,7 +247,14 @@ impl<P: Payload> Replica<P> {
     }
 }
 
-/// Whether a primary or a member of the old view is none in the new one.
+/// Whether a primary or a member of the old view is none in the new one, or the lease is shorter. Who
+/// does not know of that goes on by the old view for as long as it was granted. After a restart a replica
+/// knows the lease of its view only; so it adopts a shorter one when nobody counts on the longer one any
+/// more.
+fn takes_anything(old: &View, new: &View) -> bool {
+    new.lease.time() < old.lease.time() || drops_anyone(old, new)
+}
+
 fn drops_anyone(old: &View, new: &View) -> bool {
     let primary_dropped = old.primaries.iter().any(|record| !new.has_primary(record.id));
     let member_dropped = old.replicas().any(|(_, record)| {

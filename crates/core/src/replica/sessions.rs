@@ -167,8 +167,7 @@ impl<P: Payload> Replica<P> {
     }
 
     fn slot_bits(&self, now: Instant) -> SlotBits {
-        let settings = &self.config.settings;
-        let patience = settings.lease + settings.lease_margin;
+        let patience = self.view.lease.honoured();
         let is_heard = |id| {
             let confirmation = self.confirmations.get(&id);
             confirmation.is_some_and(|confirmation| now.since(confirmation.at) < patience)

@@ -151,6 +151,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
+        lease: Default::default(),
         reservations: Default::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),

@@ -44,6 +44,7 @@ pub(crate) fn largest() -> View {
         bitmap: evenkeel_core::Bitmap::Internal,
         intents: IntentLayout { region: 1 << 30, places: 2032, slots: 32 },
         rebuild_limit: evenkeel_core::RebuildLimit::Paused,
+        lease: Lease::default(),
         mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
         primaries: (0..MOST_PRIMARIES as u8).map(primary).collect(),
         reservations: Reservations {

@@ -1,5 +1,7 @@
 //! Whether the values of a configuration fit together.
 
+use std::ops::RangeInclusive;
+
 use super::{Address, Config};
 
 /// A name of a node, disk, volume or cluster: 1 to 64 letters, digits, `-`, `_` and `.`, beginning
@@ -125,6 +127,13 @@ fn coordinator(config: &Config) -> Result<(), String> {
     }
 }
 
+/// Leases that a volume may have, in milliseconds.
+pub(crate) const LEASE: RangeInclusive<u64> = 200..=120_000;
+/// They are multiples of this.
+pub(crate) const LEASE_STEP: u64 = 10;
+/// What replicas may add to it, in milliseconds.
+pub(crate) const MARGIN: RangeInclusive<u64> = 10..=60_000;
+
 fn numbers(config: &Config) -> Result<(), String> {
     let within =
         |key: &str, value: u64, least: u64, most: u64| match (least..=most).contains(&value) {
@@ -141,8 +150,12 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("data.longest_poll_us", config.data.longest_poll_us, 0, 1_000)?;
     within("data.memory_per_worker", config.data.memory_per_worker.0, 16 << 20, 1 << 40)?;
     within("times.deadline_ms", times.deadline_ms, 100, 60_000)?;
-    within("times.lease_ms", times.lease_ms, 200, 120_000)?;
-    within("times.lease_margin_ms", times.lease_margin_ms, 10, 60_000)?;
+    within("times.lease_ms", times.lease_ms, *LEASE.start(), *LEASE.end())?;
+    within("times.lease_margin_ms", times.lease_margin_ms, *MARGIN.start(), *MARGIN.end())?;
+    if !times.lease_ms.is_multiple_of(LEASE_STEP) {
+        let (key, lease) = ("times.lease_ms", times.lease_ms);
+        return Err(format!("{key} = {lease} is not permitted: choose a multiple of {LEASE_STEP}"));
+    }
     within("times.reconnect_grace_ms", times.reconnect_grace_ms, 0, 60_000)?;
     within("times.coordinator_patience_seconds", times.coordinator_patience_seconds, 1, 86_400)?;
     within("times.concurrent_copies", times.concurrent_copies as u64, 1, 64)?;

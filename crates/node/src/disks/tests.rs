@@ -34,6 +34,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
+        lease: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![record] }],
         primaries: Vec::new(),

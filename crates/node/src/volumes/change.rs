@@ -1,10 +1,12 @@
 //! Changing a volume: its protocol, its bitmap, its intent logs, how fast rebuilds go, how many replicas it has.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::{Change, LayoutError};
-use evenkeel_core::{Bitmap, IntentLayout, Protocol, RebuildLimit, Role, View, settings};
+use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, Role, View, settings};
 use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find};
@@ -14,6 +16,7 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
+use crate::config::check;
 use crate::node::Node;
 
 /// Changes a volume, wherever it is attached. What is as asked for already is left so.
@@ -62,7 +65,7 @@ fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     let same_node = request.same_node;
     if *request == (ChangeVolumeRequest { same_node, ..ChangeVolumeRequest::default() }) {
-        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas or a limit of rebuilds";
+        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease or a limit of rebuilds";
         return bad("nothing is to be changed".into(), advice);
     }
     let never = RebuildRate::Rate { bytes_per_second: 0 };
@@ -100,7 +103,8 @@ fn wanted(
         1 => (shares.then(shared), request.protocol.map(protocol)),
         _ => (request.protocol.map(protocol), shares.then(shared)),
     };
-    let changes = [before, after, layout.map(intents), request.rebuild.map(rebuild_rate)];
+    let lease = lease(request, found.view.lease, what)?;
+    let changes = [before, after, layout.map(intents), request.rebuild.map(rebuild_rate), lease];
     Ok(changes.into_iter().flatten().collect())
 }
 
@@ -184,6 +188,35 @@ fn rebuild_rate(rate: RebuildRate) -> (Change, String) {
         }
     };
     (Change::RebuildLimit(limit), told.to_owned())
+}
+
+/// The lease that is asked for, where there is `present` now.
+fn lease(
+    request: &ChangeVolumeRequest,
+    present: Lease,
+    what: &str,
+) -> Result<Option<(Change, String)>, ApiError> {
+    let within = |name: &str, given: Option<u64>, range: &RangeInclusive<u64>, step: u64| {
+        let is_possible = |ms: &u64| range.contains(ms) && ms.is_multiple_of(step);
+        let Some(ms) = given.filter(|ms| !is_possible(ms)) else { return Ok(()) };
+        let (least, most) = (range.start(), range.end());
+        let why = format!("{name} of {ms} ms is not possible");
+        let advice = format!("Choose a multiple of {step} ms from {least} to {most} ms");
+        Err(ApiError::new(ErrorCode::BadRequest, what, why, advice))
+    };
+    within("a lease", request.lease_ms, &check::LEASE, check::LEASE_STEP)?;
+    within("a margin", request.lease_margin_ms, &check::MARGIN, 1)?;
+    if request.lease_ms.is_none() && request.lease_margin_ms.is_none() {
+        return Ok(None);
+    }
+    let or = |wanted: Option<u64>, present| wanted.map_or(present, Duration::from_millis);
+    let time = or(request.lease_ms, present.time());
+    let Some(lease) = Lease::new(time, or(request.lease_margin_ms, present.margin())) else {
+        return Ok(None);
+    };
+    let (time, margin) = (lease.time().as_millis(), lease.margin().as_millis());
+    let told = format!("its lease is {time} ms, with a margin of {margin} ms, from now on");
+    Ok(Some((Change::Lease(lease), told)))
 }
 
 /// What of the intent logs is to be otherwise.

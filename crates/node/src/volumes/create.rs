@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lineage, Lives,
+    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage, Lives,
     MirrorView, NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View,
     VolumeId, settings, stripe,
 };
@@ -113,7 +113,8 @@ async fn draft(
     let block_size = block_size(request, &disks, &placement, what)?;
     let chosen = |mirror: &Vec<usize>| mirror.iter().map(|i| disks[*i].clone()).collect();
     let disks: Vec<Vec<Disk>> = placement.iter().map(chosen).collect();
-    let view = first_view(request, &disks, geometry(block_size), coordinator, what)?;
+    let mut view = first_view(request, &disks, geometry(block_size), coordinator, what)?;
+    view.lease = node.config.lease();
     let mut warnings: Vec<String> = if request.on.is_empty() { warnings } else { Vec::new() };
     warnings.extend(shared_fate(&disks));
     let name = request.name.clone();
@@ -216,6 +217,7 @@ fn first_view(
         },
         intents: intents(request, geometry, what)?,
         rebuild_limit: RebuildLimit::default(),
+        lease: Lease::default(),
         reservations: Default::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),

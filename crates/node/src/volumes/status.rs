@@ -43,6 +43,10 @@ const fn bitmap(view: &View) -> VolumeBitmap {
     }
 }
 
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 const fn rebuild_rate(limit: RebuildLimit) -> RebuildRate {
     match limit {
         RebuildLimit::None => RebuildRate::None,
@@ -246,6 +250,8 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         open_regions: view.intents.places,
         slots: view.intents.slots,
         rebuild: rebuild_rate(view.rebuild_limit),
+        lease_ms: milliseconds(view.lease.time()),
+        lease_margin_ms: milliseconds(view.lease.margin()),
         no_data: record.no_data,
         state: if record.stopped { VolumeState::Stopped } else { VolumeState::Detached },
         health,

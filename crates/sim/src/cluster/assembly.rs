@@ -145,7 +145,7 @@ impl Cluster {
         if self.try_assembly() {
             return self.operators.is_planned = false;
         }
-        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let lease = self.profile.lease.time().as_nanos() as Time;
         let pause = self.random.between(lease / 4, lease * 2);
         self.queue.push(self.now + pause, Event::Assemble);
     }

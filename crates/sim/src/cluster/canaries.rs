@@ -1,6 +1,7 @@
 //! What the driver does wrong on purpose, where that is more than to leave something out.
 
 use evenkeel_core::message::{CopyContent, MissingContent, SlotBits};
+use evenkeel_core::primary::CoordinatorAnswer;
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
@@ -44,8 +45,33 @@ impl Cluster {
                 let slots = SlotBits { heard: 0, ..slots };
                 (Message::Pong { generation, number, slots }, None)
             }
+            Message::Adopt { view } => (Message::Adopt { view: self.with_honoured(view) }, payload),
             message => (message, payload),
         }
+    }
+
+    /// What a primary reads of the view: a lease that is far longer than the one that replicas honour.
+    pub(super) fn with_longer_lease(&self, answer: CoordinatorAnswer) -> CoordinatorAnswer {
+        match answer {
+            CoordinatorAnswer::Newest(mut view) if self.counts_on_longer() => {
+                let longer = Lease::new(view.lease.time() * 8, view.lease.margin());
+                view.lease = longer.unwrap_or(view.lease);
+                CoordinatorAnswer::Newest(view)
+            }
+            answer => answer,
+        }
+    }
+
+    /// What that primary says of the view to others: the lease that they know.
+    pub(super) fn with_honoured(&self, mut view: Box<View>) -> Box<View> {
+        if self.counts_on_longer() {
+            view.lease = self.profile.lease;
+        }
+        view
+    }
+
+    fn counts_on_longer(&self) -> bool {
+        self.sabotage == Some(Sabotage::CountOnLonger)
     }
 
     /// Some saves of views do nothing.

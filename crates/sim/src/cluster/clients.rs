@@ -87,6 +87,15 @@ impl Cluster {
         self.request(primary, Kind::Read { first, count }, operation);
     }
 
+    /// Whatever else is under way.
+    pub(super) fn issue_read_only(&mut self, primary: usize) {
+        if self.primaries[primary].alive {
+            self.counters.operations += 1;
+            let (first, count) = self.range();
+            self.issue_read(primary, first, count);
+        }
+    }
+
     fn issue_write(&mut self, primary: usize, first: u32, count: u32, durable: bool) {
         if self.is_locked(primary, first, count) {
             return self.issue_read(primary, first, count);
@@ -213,7 +222,7 @@ impl Cluster {
                 .fail("internal", format!("primary {primary} answers request {request} twice"));
         };
         let answered = self.tick_moment();
-        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let lease = self.profile.lease.time().as_nanos() as Time;
         // A client that is refused does not ask again at once.
         let pause = if result.is_ok() { self.profile.think } else { lease / 10 };
         let at = self.now + self.random.waiting(pause);

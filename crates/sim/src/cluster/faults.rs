@@ -10,6 +10,9 @@ use crate::payload::SECTOR;
 use crate::profile::Fault;
 use crate::queue::{MICROSECOND, Time};
 
+/// How often a client reads within a lease that its primary may no longer have.
+const READS_IN_LEASE: u64 = 8;
+
 impl Cluster {
     pub(super) fn plan_fault(&mut self) {
         if self.faulty {
@@ -20,7 +23,7 @@ impl Cluster {
 
     /// How long a fault lasts: shorter than any wait of the core, or longer than all.
     fn duration(&mut self) -> Time {
-        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let lease = self.profile.lease.time().as_nanos() as Time;
         self.random.magnitude(lease / 1000, lease * 4)
     }
 
@@ -96,10 +99,42 @@ impl Cluster {
             Fault::Operator => self.operate(replica, until),
             Fault::Members => self.change_members(replica),
             Fault::Layout => self.change_intents(),
+            Fault::Lease => self.try_lease(),
             Fault::Assembly => self.plan_assembly(node, until),
             Fault::Detach => self.command_somewhere(Command::Detach),
             Fault::NoConnections => self.no_connections_until = until,
             Fault::SlowNetwork => self.slow_network_until = until,
+        }
+    }
+
+    /// An operator wants another lease, or the node of a primary that counts on its lease is cut off for
+    /// some of them, and the volume attached elsewhere; or one soon after the other.
+    fn try_lease(&mut self) {
+        let (changes, cuts) = self.random.pick(&[(true, false), (false, true), (true, true)]);
+        let lease = self.profile.changed_lease(&mut self.random);
+        if changes {
+            self.command_anywhere(Command::Change(Change::Lease(lease)));
+        }
+        if cuts {
+            self.cut_off_primary();
+        }
+    }
+
+    fn cut_off_primary(&mut self) {
+        let living: Vec<_> = self.living_primaries().map(|p| self.primaries[p].node).collect();
+        let Some(primary) = self.serving_primary() else { return };
+        let is_free = |node: &usize| self.nodes[*node].up && !living.contains(node);
+        let free: Vec<_> = (0..self.nodes.len()).filter(is_free).collect();
+        let lease = self.profile.lease.time().as_nanos() as Time;
+        let leases = self.random.between(2, 8);
+        self.isolate(self.primaries[primary].node, self.now + lease * leases);
+        // What it has under way waits; a client that only reads may go on for long.
+        for read in 1..leases * READS_IN_LEASE {
+            self.queue.push(self.now + lease / READS_IN_LEASE * read, Event::Reads { primary });
+        }
+        if !free.is_empty() && self.coordinator.is_usable() && living.len() < 3 {
+            let other = self.random.pick(&free);
+            self.attach(other);
         }
     }
 
@@ -175,7 +210,7 @@ impl Cluster {
         }
         let until = until.max(self.nodes[node].paused_until);
         self.nodes[node].paused_until = until;
-        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let lease = self.profile.lease.time().as_nanos() as Time;
         if until - self.now > lease {
             self.marks.reach(Mark::PausedWoke);
         }

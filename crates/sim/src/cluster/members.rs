@@ -1,5 +1,7 @@
 //! Operators who change who belongs to the mirrors, and by which protocol writes are acknowledged.
 
+use std::cmp::Ordering;
+
 use evenkeel_core::primary::Command;
 use evenkeel_core::*;
 
@@ -117,6 +119,13 @@ impl Cluster {
         }
         if before.protocol != after.protocol {
             self.marks.reach(Mark::ProtocolChanged);
+        }
+        match after.lease.time().cmp(&before.lease.time()) {
+            Ordering::Less if after.has_several_primaries() => {
+                self.marks.reach(Mark::LeaseShortened);
+            }
+            Ordering::Greater => self.marks.reach(Mark::LeaseLengthened),
+            Ordering::Less | Ordering::Equal => {}
         }
         self.mark_intents(before, after);
         self.relaxed |= after.protocol != Protocol::C;

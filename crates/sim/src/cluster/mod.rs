@@ -102,6 +102,10 @@ enum Event {
         answer: CoordinatorAnswer,
     },
     Attach,
+    /// A client that only reads does so.
+    Reads {
+        primary: usize,
+    },
     /// Something happens after which the volume has to be put together.
     Trouble(Trouble),
     /// Somebody puts the volume together from its disks.
@@ -297,6 +301,7 @@ impl Cluster {
     fn postponed(&self, event: &Event) -> Option<Time> {
         let node = match event {
             Event::Issue { primary }
+            | Event::Reads { primary }
             | Event::PrimaryTick { primary }
             | Event::CallAnswered { primary, .. } => self.primaries[*primary].node,
             Event::ReplicaTick { replica, .. } | Event::DiskAnswers { replica, .. } => {
@@ -316,6 +321,7 @@ impl Cluster {
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::Issue { primary } => self.issue(primary),
+            Event::Reads { primary } => self.issue_read_only(primary),
             Event::Bound { primary, request, command } => self.bound(primary, request, command),
             Event::PrimaryTick { primary } => self.primary_tick(primary),
             Event::ReplicaTick { replica, life } => self.replica_tick(replica, life),

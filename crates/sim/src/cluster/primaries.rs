@@ -80,7 +80,7 @@ impl Cluster {
     }
 
     pub(super) fn plan_attach(&mut self) {
-        let lease = self.profile.settings.lease.as_nanos() as Time;
+        let lease = self.profile.lease.time().as_nanos() as Time;
         let pause = self.random.between(MICROSECOND, lease / 2);
         self.queue.push(self.now + pause, Event::Attach);
     }
@@ -90,7 +90,7 @@ impl Cluster {
         let incarnation = Incarnation(self.random.bits() | 1);
         let id = PrimaryId { node: NodeId(node as u128 + 1), incarnation };
         let volume = self.coordinator.newest().volume;
-        let config = PrimaryConfig { id, volume, settings: self.profile.settings };
+        let config = PrimaryConfig { id, volume, settings: self.profile.own_settings[node] };
         self.log(|| format!("primary {primary} is attached on node {node}"));
         self.primaries.push(PrimarySlot {
             id,
@@ -195,7 +195,7 @@ impl Cluster {
             PrimaryEffect::ReadView { call } => self.call(primary, call, Question::Read),
             PrimaryEffect::SwapView { call, view } => {
                 self.judge_evictions(primary, &view);
-                let view = self.without_one_voice(view);
+                let view = self.with_honoured(self.without_one_voice(view));
                 self.call(primary, call, Question::Swap(view));
             }
             PrimaryEffect::CommandDone { id, result } => self.command_done(primary, id, result),

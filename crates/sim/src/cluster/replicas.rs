@@ -100,6 +100,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         bitmap: profile.bitmap,
         intents: profile.layout,
         rebuild_limit: RebuildLimit::None,
+        lease: profile.lease,
         reservations: Default::default(),
         mirrors: mirrors
             .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
@@ -200,7 +201,7 @@ impl Cluster {
             lives: found.lives,
             open_regions: found.open_regions,
             missing: found.missing,
-            settings: self.profile.settings,
+            settings: self.profile.own_settings[node],
         };
         slot.store = store;
         slot.incarnation = config.incarnation;

@@ -92,7 +92,7 @@ impl Cluster {
     /// For how long a primary has to be silent before it may be evicted. The core waits for half a lease longer;
     /// clocks drift by far less.
     fn long_silence(&self) -> Time {
-        self.profile.settings.lease.as_nanos() as Time * 5 / 2
+        self.profile.lease.time().as_nanos() as Time * 5 / 2
     }
 
     /// A replica answers a primary in the generation of both: neither is gone.
@@ -120,8 +120,11 @@ impl Cluster {
         if !view.has_primary(slot.id) || !next.has_primary(slot.id) {
             return; // It takes over, or leaves.
         }
-        let settings = &self.profile.settings;
-        let known_by = (settings.deadline * 4 + settings.lease * 2).as_nanos() as Time;
+        if self.profile.changes_lease() {
+            return; // How long is long differs from view to view.
+        }
+        let (settings, lease) = (&self.profile.settings, self.profile.lease.time());
+        let known_by = (settings.deadline * 4 + lease * 2).as_nanos() as Time;
         let members: Vec<_> = (0..self.replicas.len())
             .filter(|r| {
                 let record = view.replica(self.replicas[*r].id);

@@ -67,6 +67,7 @@ fn each_oracle_finds_a_canary_by_itself() {
     let canaries = [
         ("I1", Sabotage::IgnoreFlushes),
         ("I2", Sabotage::ReadStale),
+        ("I2", Sabotage::CountOnLonger),
         ("I3", Sabotage::ForgetViews),
         ("I4", Sabotage::LoseWrites),
         ("I5", Sabotage::ForgetIntents),

@@ -58,6 +58,7 @@ fn spans_are_shown_in_their_two_largest_units() {
 #[test]
 fn spans_are_read() {
     assert_eq!(parse_span("30"), Ok(Duration::from_secs(30)));
+    assert_eq!(parse_span("500ms"), Ok(Duration::from_millis(500)));
     assert_eq!(parse_span("5m"), Ok(Duration::from_secs(300)));
     assert!(parse_span("soon").is_err());
 }

@@ -22,7 +22,7 @@ pub fn volume() -> VolumeStatus {
         "id": "5e000000-0000-0000-0000-000000000000", "name": "music", "size": 4u64 << 30,
         "block_size": 512, "chunk": 65536, "protocol": "C", "bitmap": "internal",
         "region_size": 1048576, "open_regions": 1024, "slots": 1,
-        "rebuild": {"limit": "none"},
+        "rebuild": {"limit": "none"}, "lease_ms": 6000, "lease_margin_ms": 500,
         "no_data": {"policy": "suspend", "seconds": 120},
         "state": "serving", "health": "rebuilding", "reason": "the replica on n3 is rebuilding",
         "suspended": null, "generation": 7, "lineage": "", "source": "primary",

@@ -46,6 +46,11 @@ pub struct ChangeVolumeRequest {
     pub primaries: Option<u8>,
     /// How fast rebuilds may go.
     pub rebuild: Option<RebuildRate>,
+    /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds: a
+    /// multiple of 10 from 200 to 120,000. A shorter one counts when no longer one is counted on any more.
+    pub lease_ms: Option<u64>,
+    /// What replicas add to that, for clocks that drift apart, in milliseconds: 10 to 60,000.
+    pub lease_margin_ms: Option<u64>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
     pub same_node: bool,
 }

@@ -110,6 +110,10 @@ pub struct VolumeStatus {
     pub slots: u8,
     /// How fast rebuilds may go.
     pub rebuild: RebuildRate,
+    /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds.
+    pub lease_ms: u64,
+    /// What replicas add to that before they let others take over from a silent primary, in milliseconds.
+    pub lease_margin_ms: u64,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,
     /// Whether it can be used.
