@@ -101,8 +101,8 @@ pub struct NodeLife {
     pub node: NodeRecord,
     /// Whether it was heard of within the expiry time.
     pub alive: bool,
-    /// Whether it is not known to be dead: alive, or the coordinator has started within the expiry
-    /// time and nothing was heard of it since.
+    /// Whether it is not known to be dead: alive, or it was not silent for the expiry time yet while a
+    /// coordinator listened, or the coordinator has just started.
     #[serde(default)]
     pub may_live: bool,
     /// When, in seconds since 1970; `None`: not since the coordinator's start.

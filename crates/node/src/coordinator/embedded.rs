@@ -1,13 +1,11 @@
 //! The coordinator as a database in the state directory of one node.
 //!
-//! Every change is one transaction, durable before it is answered. Which nodes are alive is kept
-//! in memory only: after a start, a node counts as heard of at the start, so that none is taken
-//! for dead too early.
+//! Every change is one transaction, durable before it is answered. Which nodes are alive follows from
+//! how long each was [silent](silence).
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{CoordinatorId, NodeId, View, VolumeId};
@@ -21,7 +19,10 @@ use crate::identity::random_u128;
 mod assembly;
 mod drafts;
 mod placements;
+mod silence;
 mod starts;
+
+use silence::Silence;
 
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
 const NODES: TableDefinition<&str, &[u8]> = TableDefinition::new("nodes");
@@ -41,9 +42,9 @@ struct Inner {
     id: CoordinatorId,
     cluster: RwLock<String>,
     here: NodeId,
-    expiry: Duration,
-    started: Instant,
-    heard: Mutex<HashMap<String, (Instant, u64)>>,
+    silence: Mutex<Silence>,
+    /// Held while that is saved.
+    saving: Mutex<()>,
     revision: AtomicU64,
     watch: Mutex<starts::Watch>,
     /// Held by whoever acts for a node's present start, and by whoever admits another one.
@@ -102,7 +103,7 @@ impl Embedded {
                 db(transaction.open_table(empty))?;
             }
             db(transaction.open_table(NAMES))?;
-            for times in [DELETED, drafts::GIVEN_UP] {
+            for times in [DELETED, drafts::GIVEN_UP, silence::SILENT] {
                 db(transaction.open_table(times))?;
             }
             let get = |key| Stored::Ok(db(table.get(key))?.map(|v| v.value().to_owned()));
@@ -125,15 +126,15 @@ impl Embedded {
             db(table.insert("configured", configured))?;
             (id, name)
         };
+        let counted = silence::load(&transaction)?;
         db(transaction.commit())?;
         let inner = Inner {
             database,
             id,
             cluster: RwLock::new(cluster),
             here,
-            expiry,
-            started: Instant::now(),
-            heard: Mutex::default(),
+            silence: Mutex::new(Silence::new(expiry, Instant::now(), counted)),
+            saving: Mutex::default(),
             revision: AtomicU64::new(1),
             watch: Mutex::default(),
             gate: RwLock::default(),
@@ -162,7 +163,7 @@ impl Embedded {
         match request {
             Request::Register(registration) => inner.register(&registration, None),
             Request::Goodbye { node, incarnation } => inner.goodbye(&node, incarnation),
-            Request::Heartbeat { node } => Ok(inner.heartbeat(node)),
+            Request::Heartbeat { node } => Ok(inner.heartbeat(&node)),
             Request::Rename { name } => inner.rename(&name),
             Request::Nodes => inner.nodes(),
             Request::Volumes => inner.volumes(),
@@ -214,25 +215,24 @@ impl Inner {
         Ok(answer)
     }
 
-    fn heartbeat(&self, node: String) -> Answer {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.insert(node, (Instant::now(), unix_seconds()));
+    fn heartbeat(&self, node: &str) -> Answer {
+        self.note_heard(node);
         let cluster = Some(self.cluster());
         Answer::Heard { revision: self.revision.load(Ordering::Relaxed), cluster, other: None }
     }
 
-    /// Whether a node may still be alive: heard of, or the coordinator started, within the expiry
-    /// time.
+    fn silence(&self) -> MutexGuard<'_, Silence> {
+        self.silence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a node may still be alive: it is not known to have been silent for the expiry time.
     fn alive(&self, node: &str) -> bool {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = heard.get(node).map_or(self.started, |(at, _)| *at);
-        last.elapsed() < self.expiry
+        self.silence().may_live(node, Instant::now())
     }
 
     /// When a node was heard of last, since this start of the coordinator.
     fn last_heard(&self, node: &str) -> Option<Instant> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.get(node).map(|(at, _)| *at)
+        self.silence().last_heard(node).map(|(at, _)| at)
     }
 
     fn change(&self, change: impl FnOnce(&WriteTransaction) -> Stored<Answer>) -> Stored<Answer> {
@@ -275,7 +275,7 @@ impl Inner {
         match answer {
             Answer::Registered { .. } => {
                 self.admitted(registration, caller);
-                self.heartbeat(node.id.clone());
+                self.note_heard(&node.id);
             }
             Answer::NotRegistered => return self.not_admitted(verdict, registration, caller),
             _ => {}
@@ -288,9 +288,7 @@ impl Inner {
         let mut nodes = Vec::new();
         for entry in db(db(transaction.open_table(NODES))?.iter())? {
             let node: NodeRecord = json(db(entry)?.1.value())?;
-            let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-            let last_heard = heard.get(&node.id).map(|(_, at)| *at);
-            drop(heard);
+            let last_heard = self.silence().last_heard(&node.id).map(|(_, at)| at);
             let may_live = self.alive(&node.id);
             let alive = last_heard.is_some() && may_live;
             let coordinator = node.id == self.here.to_string();

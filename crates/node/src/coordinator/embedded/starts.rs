@@ -130,8 +130,7 @@ impl Inner {
     ) -> Stored<Answer> {
         let node = &registration.node;
         if verdict == Verdict::Waits {
-            let since = self.last_heard(&node.id).unwrap_or(self.started).elapsed();
-            let seconds = self.expiry.saturating_sub(since).as_secs() + 1;
+            let seconds = self.silence().remaining(&node.id).as_secs() + 1;
             return Ok(Answer::Waits { seconds });
         }
         let at = caller.map_or_else(String::new, |caller| self.note_other(caller));

@@ -184,3 +184,30 @@ fn a_deleted_volume_is_remembered_as_such() {
     let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
     assert!(matches!(read, Answer::NoVolume));
 }
+
+#[test]
+fn restarts_of_the_coordinator_do_not_begin_the_wait_for_a_dead_node_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let expiry = Duration::from_secs(5);
+    let may_live = |coordinator: &Embedded| {
+        coordinator.answer(Request::Heartbeat { node: ALPHA.to_string() }).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+        nodes.iter().find(|life| life.node.name == "beta").unwrap().may_live
+    };
+    {
+        let coordinator = open(dir.path(), expiry);
+        for record in [node(ALPHA, "alpha"), node(BETA, "beta")] {
+            coordinator.answer(Request::Register(record.into())).unwrap();
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(4) {
+            assert!(may_live(&coordinator), "too early");
+        }
+    }
+    let (coordinator, began) = (open(dir.path(), expiry), Instant::now());
+    assert!(may_live(&coordinator), "it has not had the time to be heard");
+    while may_live(&coordinator) {
+        assert!(began.elapsed() < Duration::from_secs(4), "the wait began anew");
+    }
+}
