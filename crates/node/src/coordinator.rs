@@ -293,7 +293,8 @@ pub enum Request {
         stopped: bool,
     },
     /// Take a volume over that was put together from its disks. Answer: `Done`, `NameInUse`,
-    /// `Newest` if another view is known here than the one that was expected, or it is attached.
+    /// `Newest` if another view is known here than the one that was expected, or it is attached,
+    /// `GivenUp` if one of its replicas is being deleted.
     Assemble {
         /// The volume, with the first view of a new era.
         volume: Box<StoredVolume>,
@@ -314,6 +315,17 @@ pub enum Request {
     },
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
     Fates(Vec<FoundReplica>),
+    /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none takes it
+    /// up until that is `Discarded` or this life of the node's daemon has ended; else `Fates` with what
+    /// is to become of it.
+    Discard {
+        /// Who deletes it.
+        by: Maker,
+        /// The replica.
+        replica: FoundReplica,
+    },
+    /// A replica was deleted, or could not be. Answer: `Done`.
+    Discarded(FoundReplica),
 }
 
 /// A replica that a node found on a disk.
@@ -401,7 +413,7 @@ pub enum Answer {
         /// That node.
         node: String,
     },
-    /// The view adds a replica that was given up.
+    /// The view adds a replica that was given up, or is being deleted.
     GivenUp,
     /// The volume has a replica of this mirror on this disk already: its identity.
     PlacedAlready {

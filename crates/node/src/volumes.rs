@@ -128,6 +128,9 @@ pub struct Volumes {
     /// Volumes that are being attached, detached, exported or deleted.
     changing: Mutex<BTreeSet<VolumeId>>,
     changed: Notify,
+    /// Held while this node asks what is to become of its replicas, and acts on the answer: no old
+    /// answer is acted on after a newer one.
+    sweeping: tokio::sync::Mutex<()>,
     /// Held while a replica of this node makes room.
     growing: tokio::sync::Mutex<()>,
 }

@@ -18,6 +18,7 @@ use crate::identity::random_u128;
 
 mod assembly;
 mod drafts;
+mod fates;
 mod placements;
 mod silence;
 mod starts;
@@ -99,7 +100,8 @@ impl Embedded {
         let transaction = db(database.begin_write())?;
         let (id, cluster) = {
             let mut table = db(transaction.open_table(CLUSTER))?;
-            for empty in [NODES, VOLUMES, VIEWS, drafts::DRAFTS, starts::STARTS] {
+            let records = [NODES, VOLUMES, VIEWS, drafts::DRAFTS, fates::DISCARDED, starts::STARTS];
+            for empty in records {
                 db(transaction.open_table(empty))?;
             }
             db(transaction.open_table(NAMES))?;
@@ -184,6 +186,8 @@ impl Embedded {
                 inner.delete(&node, &volume, generation)
             }
             Request::Fates(found) => inner.fates(&found),
+            Request::Discard { by, replica } => inner.discard(&by, &replica),
+            Request::Discarded(found) => inner.discarded(&found),
         }
     }
 }
@@ -405,36 +409,6 @@ impl Inner {
             db(db(transaction.open_table(DELETED))?.insert(volume, unix_seconds()))?;
             Ok(Answer::Done)
         })
-    }
-
-    fn fates(&self, found: &[FoundReplica]) -> Stored<Answer> {
-        self.give_up_dead()?;
-        self.forget_unmade()?;
-        let transaction = db(self.database.begin_read())?;
-        let deleted = db(transaction.open_table(DELETED))?;
-        let drafts = db(transaction.open_table(drafts::DRAFTS))?;
-        let given_up = db(transaction.open_table(drafts::GIVEN_UP))?;
-        let volumes = db(transaction.open_table(VOLUMES))?;
-        let mut fates = Vec::with_capacity(found.len());
-        for FoundReplica { volume, replica } in found {
-            let record = db(volumes.get(volume.as_str()))?.map(|v| json::<VolumeRecord>(v.value()));
-            let record = record.transpose()?;
-            let stopped = record.as_ref().is_some_and(|record| record.stopped);
-            let placed = record.map(|record| {
-                record.replicas.iter().find(|p| p.id == *replica).map(|placed| placed.removed)
-            });
-            fates.push(match placed {
-                Some(Some(true)) => Fate::Deleted,
-                Some(Some(false)) if stopped => Fate::Stopped,
-                Some(Some(false)) => Fate::Belongs,
-                Some(None) => Fate::Unknown,
-                None if db(drafts.get(volume.as_str()))?.is_some() => Fate::Belongs,
-                None if db(given_up.get(volume.as_str()))?.is_some() => Fate::NeverMade,
-                None if db(deleted.get(volume.as_str()))?.is_some() => Fate::Deleted,
-                None => Fate::Unknown,
-            });
-        }
-        Ok(Answer::Fates(fates))
     }
 }
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::EngineError;
 
+use super::lookup::unexpected;
+use super::make::tell_in_the_end;
 use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::{Answer, FoundReplica, Maker, Request};
 use crate::disks::NewReplica;
 use crate::node::Node;
 
@@ -73,11 +76,43 @@ pub async fn open_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Closes a replica of this node and gives its space back. `false`: it is not here.
+/// Has the coordinator note that a replica is being deleted: no volume takes it up meanwhile.
+async fn discard(node: &Node, replica: &FoundReplica) -> Result<(), ApiError> {
+    let what = format!("cannot delete replica {}", replica.replica);
+    let by = Maker {
+        node: node.identity.node.to_string(),
+        incarnation: node.identity.start.incarnation().0,
+    };
+    let request = Request::Discard { by, replica: replica.clone() };
+    match node.coordinator.ask(&what, request).await? {
+        Answer::Done => Ok(()),
+        Answer::Fates(_) => {
+            let why = "a volume has it, or the coordinator does not know it";
+            let advice = "See `evenkeel volume list`";
+            Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
+        }
+        other => Err(unexpected(&what, &other)),
+    }
+}
+
+/// Closes a replica of this node and gives its space back. `false`: it is not here. The coordinator
+/// decides: whoever asked may have an old answer of its.
 ///
 /// # Errors
-/// If the disk fails.
+/// If a volume has the replica, the coordinator does not answer, or the disk fails.
 pub async fn delete_replica(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    replica: ReplicaId,
+) -> Result<bool, ApiError> {
+    let found = FoundReplica { volume: volume.to_string(), replica: replica.to_string() };
+    discard(node, &found).await?;
+    let deleted = delete_discarded(node, volume, replica).await;
+    tell_in_the_end(node, Request::Discarded(found)).await;
+    deleted
+}
+
+async fn delete_discarded(
     node: &Arc<Node>,
     volume: VolumeId,
     replica: ReplicaId,

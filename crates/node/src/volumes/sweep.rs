@@ -3,7 +3,8 @@
 //!
 //! A volume may have been deleted, or a creation cut off, while this node was away, or by a node
 //! that died in the midst of it. So the coordinator is asked again and again what is to become of
-//! the replicas here; only what it says was deleted is.
+//! the replicas here; only what it says was deleted is, and it says so once more when that is done
+//! ([`delete_replica`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub async fn now(node: &Arc<Node>) {
 /// Looks at all replicas once. `false`: the coordinator did not answer. `told` are those of which
 /// the log says already that nobody knows them.
 async fn sweep(node: &Arc<Node>, told: &mut BTreeSet<ReplicaId>) -> bool {
+    let _alone = node.volumes.sweeping.lock().await;
     let replicas = node.disks.finished_replicas();
     told.retain(|replica| replicas.iter().any(|(id, _)| id == replica));
     for some in replicas.chunks(MOST_AT_ONCE) {
@@ -106,3 +108,6 @@ async fn was_never_used(node: &Arc<Node>, replica: ReplicaId) -> bool {
     let read = node.blocking(move |node| Ok(node.disks.newest_generation(replica))).await;
     matches!(read, Ok(Some(Generation(1))))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@ use evenkeel_core::{View, VolumeId};
 use redb::{ReadableTable as _, WriteTransaction};
 
 use super::{
-    Answer, DELETED, EmbeddedError, Inner, NAMES, Stored, VOLUMES, db, drafts, json, newest_view,
-    store_view, text,
+    Answer, DELETED, EmbeddedError, Inner, NAMES, Stored, VOLUMES, db, drafts, fates, json,
+    newest_view, store_view, text,
 };
 use crate::coordinator::{StoredVolume, ViewText, VolumeRecord};
 
@@ -62,6 +62,9 @@ impl Inner {
                 if replaces != Some(newest.generation.0) || attached {
                     return newest_answer(newest);
                 }
+            }
+            if fates::holds_discarded(transaction, &view)? {
+                return Ok(Answer::GivenUp);
             }
             let mut names = db(transaction.open_table(NAMES))?;
             let holder = db(names.get(record.name.as_str()))?.map(|id| id.value().to_owned());

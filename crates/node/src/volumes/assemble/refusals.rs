@@ -36,6 +36,12 @@ pub(super) fn name_in_use(what: &str, name: &str) -> ApiError {
     ApiError::new(ErrorCode::NameInUse, what, why, advice)
 }
 
+pub(super) fn being_deleted(what: &str) -> ApiError {
+    let why = "one of its replicas is just being deleted, as its volume was";
+    let advice = "See what is left, by `evenkeel examine --scan`; then assemble it again";
+    ApiError::new(ErrorCode::WrongState, what, why, advice)
+}
+
 /// Why the decision was no; of a split brain [`super::split::refuse`] tells more.
 pub(super) fn refused(
     node: &Node,

@@ -43,6 +43,7 @@ pub(super) async fn register(
         Answer::Done => {}
         Answer::NameInUse => return Err(refusals::name_in_use(what, &candidate.name)),
         Answer::Newest(_) => return Err(moved(what)),
+        Answer::GivenUp => return Err(refusals::being_deleted(what)),
         other => return Err(unexpected(what, &other)),
     }
     stop::tell(node, view).await;

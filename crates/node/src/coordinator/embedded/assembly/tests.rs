@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use evenkeel_core::{CoordinatorId, Incarnation, Lineage, PrimaryId, PrimaryRecord};
 
-use super::super::tests::{ALPHA, BETA, create, node, open, volume};
+use super::super::tests::{ALPHA, BETA, create, follows_1, node, open, volume};
 use super::*;
-use crate::coordinator::{Embedded, Fate, FoundReplica, Request};
+use crate::coordinator::{Embedded, Fate, FoundReplica, Maker, NodeRecord, Request};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -92,4 +92,62 @@ fn what_is_attached_on_a_live_node_is_not_taken_over() {
     let taken = stored(&web, &next(&attached));
     let answer = assemble(&coordinator, &taken, Some(attached.generation.0));
     assert!(matches!(answer, Answer::Newest(_)));
+}
+
+fn found(web: &StoredVolume) -> FoundReplica {
+    FoundReplica { volume: web.record.id.clone(), replica: web.record.replicas[0].id.clone() }
+}
+
+#[test]
+fn a_daemon_that_has_ended_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, view) = volume(&coordinator, "web");
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    create(&coordinator, &web);
+    let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
+    let delete = Request::Delete { node: by, volume, generation: view.generation.0 };
+    coordinator.answer(delete).unwrap();
+    let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
+    coordinator.answer(Request::Discard { by, replica: found(&web) }).unwrap();
+    let again = stored(&web, &next(&view));
+    assert!(matches!(assemble(&coordinator, &again, None), Answer::GivenUp));
+    let restarted = NodeRecord { incarnation: 2, ..node(ALPHA, "alpha") };
+    coordinator.answer(Request::Register(follows_1(restarted))).unwrap();
+    assert!(matches!(assemble(&coordinator, &again, None), Answer::Done));
+}
+
+/// A node asks what is to become of a replica, and deletes it after a while.
+#[test]
+fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
+    let discard = |coordinator: &Embedded, web: &StoredVolume| {
+        let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
+        coordinator.answer(Request::Discard { by, replica: found(web) }).unwrap()
+    };
+    for discard_first in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let coordinator = open(dir.path(), LONG);
+        let (web, view) = volume(&coordinator, "web");
+        coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+        create(&coordinator, &web);
+        assert!(matches!(discard(&coordinator, &web), Answer::Fates(_)), "it has its volume");
+        let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
+        let delete = Request::Delete { node: by, volume, generation: view.generation.0 };
+        assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+        let again = stored(&web, &next(&view));
+        if discard_first {
+            assert!(matches!(discard(&coordinator, &web), Answer::Done));
+            assert!(matches!(assemble(&coordinator, &again, None), Answer::GivenUp));
+            assert!(matches!(discard(&coordinator, &web), Answer::Done), "the answer was lost");
+            // Its file may be put back later.
+            coordinator.answer(Request::Discarded(found(&web))).unwrap();
+            assert!(matches!(assemble(&coordinator, &again, None), Answer::Done));
+            // Its file may be put back later.
+            coordinator.answer(Request::Discarded(found(&web))).unwrap();
+            assert!(matches!(assemble(&coordinator, &again, None), Answer::Done));
+        } else {
+            assert!(matches!(assemble(&coordinator, &again, None), Answer::Done));
+            assert!(matches!(discard(&coordinator, &web), Answer::Fates(_)), "it has a volume");
+        }
+    }
 }
