@@ -40,6 +40,14 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// What the coordinator is asked to change.
+    pub(super) fn asked_edits(&self) -> &[PendingEdit] {
+        match &self.call {
+            Some(Call { kind: CallKind::Swap(_, edits), .. }) => edits,
+            _ => &[],
+        }
+    }
+
     /// A replica tells of a view of this generation.
     pub(super) fn hears_of(&mut self, generation: Generation) {
         self.told_of = self.told_of.max(generation);

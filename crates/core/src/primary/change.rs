@@ -96,6 +96,17 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already.
+    pub(super) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
+        let mut edits = self.edits.iter().chain(self.asked_edits()).map(|pending| pending.edit);
+        edits.find_map(|edit| match edit {
+            Edit::Leave { replica: leaves, state, cause } if leaves == replica => {
+                Some((state, cause))
+            }
+            _ => None,
+        })
+    }
+
     /// A replica's disk failed.
     pub(super) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
         let cause = match failure {

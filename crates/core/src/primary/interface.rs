@@ -8,7 +8,7 @@ use crate::message::{Message, RebuildProgress};
 use crate::operation::{Operation, Reply, RequestError};
 use crate::settings::Settings;
 use crate::time::Instant;
-use crate::view::{Cause, Change, Newcomer, View, ViewError};
+use crate::view::{Cause, Change, Newcomer, ReplicaState, View, ViewError};
 
 /// What happens to a primary.
 #[derive(Debug)]
@@ -318,6 +318,9 @@ pub struct PrimaryStatus {
 pub struct PeerStatus {
     /// Which.
     pub replica: ReplicaId,
+    /// As what it leaves its mirror and why, if that waits for the coordinator. Until then the view
+    /// calls it what it was.
+    pub leaving: Option<(ReplicaState, Cause)>,
     /// Whether a session is open with the life of it that the view knows.
     pub connected: bool,
     /// Operations that it has not answered.

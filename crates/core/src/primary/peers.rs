@@ -268,6 +268,7 @@ impl<P: Payload> Primary<P> {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         Some(PeerStatus {
             replica,
+            leaving: self.leaving(replica),
             connected: peer.ready_link().is_some(),
             outstanding: unanswered().count(),
             oldest: unanswered().map(|part| now.since(part.sent_at)).max(),

@@ -342,7 +342,14 @@ pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> 
 pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option<VolumeStatus> {
     let volume = node.data.volume_status(attached.id).await?;
     let core = volume.primary?;
-    let view = core.view.clone()?;
+    let mut view = core.view.clone()?;
+    let leaving: Vec<_> =
+        core.replicas.iter().filter_map(|peer| Some((peer.replica, peer.leaving?))).collect();
+    for record in view.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas) {
+        if let Some((_, leaves)) = leaving.iter().find(|(replica, _)| *replica == record.id) {
+            (record.state, record.cause) = *leaves;
+        }
+    }
     let mut status = base(node, &attached.record(), &view);
     status.source = StatusSource::Primary;
     let here = attached.primary.node;
@@ -369,6 +376,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         replica.rebuild =
             peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));
     }
+    tell_leaving(&mut status, &leaving);
     tell_apart(&mut status, attached);
     // A primary that serves does not wait for its start, whatever it has last noted.
     let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
@@ -389,6 +397,20 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)
+}
+
+/// The view still calls these what they were: that changes when the coordinator answers.
+fn tell_leaving(status: &mut VolumeStatus, leaving: &[(ReplicaId, (ReplicaState, Cause))]) {
+    let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
+    for replica in replicas {
+        let leaves = leaving.iter().find(|(id, _)| id.to_string() == replica.id);
+        if let Some((_, (_, cause))) = leaves {
+            replica.reason = Some(words::leaving(*cause));
+        }
+    }
+    if !leaving.is_empty() {
+        status.reason = unhealthy(&status.mirrors);
+    }
 }
 
 /// A replica that was written apart shows that only when it is reached; the view knows it as stale.

@@ -225,6 +225,11 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
 }
 
 /// Why a replica is not in-sync, and what brings it back.
+/// Why a replica is about to leave its mirror, as a sentence.
+pub(super) fn leaving(cause: Cause) -> String {
+    format!("{cause}; it leaves the mirror as soon as the coordinator answers")
+}
+
 pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
     let why = cause.to_string();
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
