@@ -303,8 +303,7 @@ pub enum Request {
         /// Who asks. It says that the volume is not attached there.
         node: String,
     },
-    /// Delete a volume that is not attached, or on a dead node only. Answer: `Done`, `Newest`,
-    /// `NoVolume`.
+    /// Delete a volume that is not attached. Answer: `Done`, `Newest`, `NoVolume`.
     Delete {
         /// Who asks. It says that the volume is not attached there.
         node: String,
@@ -312,6 +311,10 @@ pub enum Request {
         volume: String,
         /// Its generation; with another one it is not deleted.
         generation: u64,
+        /// Also if it was attached on a node that is dead since: nobody can tell whether it serves
+        /// there still.
+        #[serde(default)]
+        force: bool,
     },
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
     Fates(Vec<FoundReplica>),

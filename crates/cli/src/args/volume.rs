@@ -234,6 +234,9 @@ pub struct DeleteArgs {
     /// Yes, delete the data
     #[arg(long)]
     pub yes: bool,
+    /// Also if it was attached on a node that is dead, and too little of it is left to take it over
+    #[arg(long)]
+    pub force: bool,
     /// Show what would be deleted, and delete nothing
     #[arg(long)]
     pub dry_run: bool,

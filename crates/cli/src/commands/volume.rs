@@ -160,7 +160,8 @@ fn delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
         let volume: VolumeAnswer = context.client.fetch(&path)?;
         return announce_delete(&volume.volume, args.dry_run);
     }
-    let answer = context.client.delete(&path)?;
+    let query = if args.force { "?force=true" } else { "" };
+    let answer = context.client.delete(&format!("{path}{query}"))?;
     context.show(&answer, |answer: &DeleteVolumeAnswer| format!("{}\n", answer.message))
 }
 

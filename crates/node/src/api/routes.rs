@@ -14,7 +14,7 @@
 //! | GET | [`VOLUMES`] | | | `VolumesAnswer` |
 //! | POST | [`VOLUMES`] | `CreateVolumeRequest` | | `CreateVolumeAnswer` |
 //! | GET | [`VOLUME`] | | `VolumeQuery` | `VolumeAnswer` |
-//! | DELETE | [`VOLUME`] | | | `DeleteVolumeAnswer` |
+//! | DELETE | [`VOLUME`] | | `DeleteVolumeQuery` | `DeleteVolumeAnswer` |
 //! | POST | [`STOP`] | | | `StopAnswer` |
 //! | POST | [`ASSEMBLE`] | `AssembleRequest` | | `AssembleAnswer` |
 //! | POST | [`ATTACH`] | `AttachRequest` | | `AttachAnswer` |

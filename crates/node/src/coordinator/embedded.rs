@@ -182,8 +182,8 @@ impl Embedded {
             Request::Assemble { volume, replaces, node } => {
                 inner.assemble(&volume, replaces, &node)
             }
-            Request::Delete { node, volume, generation } => {
-                inner.delete(&node, &volume, generation)
+            Request::Delete { node, volume, generation, force } => {
+                inner.delete(&node, &volume, generation, force)
             }
             Request::Fates(found) => inner.fates(&found),
             Request::Discard { by, replica } => inner.discard(&by, &replica),
@@ -379,7 +379,7 @@ impl Inner {
         })
     }
 
-    fn delete(&self, node: &str, volume: &str, generation: u64) -> Stored<Answer> {
+    fn delete(&self, node: &str, volume: &str, generation: u64, force: bool) -> Stored<Answer> {
         self.change(|transaction| {
             let mut volumes = db(transaction.open_table(VOLUMES))?;
             let found = db(volumes.get(volume))?.map(|v| json::<VolumeRecord>(v.value()));
@@ -391,9 +391,10 @@ impl Inner {
             let id: VolumeId = volume
                 .parse()
                 .map_err(|_| EmbeddedError::Content(format!("no volume {volume}")))?;
+            // A silent node may serve it still: it does not need the coordinator for that.
             let attached = |newest: &View| {
                 let mut nodes = newest.primaries.iter().map(|p| p.id.node.to_string());
-                nodes.any(|primary| primary != node && self.alive(&primary))
+                nodes.any(|primary| primary != node && (!force || self.alive(&primary)))
             };
             if let Some(newest) = newest_view(transaction, id)?
                 && (newest.generation.0 != generation || attached(&newest))

@@ -4,29 +4,43 @@
 
 use std::sync::Arc;
 
-use super::lookup::{find, unexpected};
+use evenkeel_core::NodeId;
+
+use super::attach::adopt;
+use super::lookup::{Found, find, primaries_elsewhere, primary_elsewhere, unexpected};
 use super::make::delete_one;
 use crate::api::types::{DeleteVolumeAnswer, PlannedReplica, VERSION};
 use crate::api::{ApiError, ErrorCode};
+use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 
-/// Deletes a volume with its data.
+/// Deletes a volume with its data; with `force` also one that was attached on a dead node and cannot
+/// be taken over.
 ///
 /// # Errors
-/// If there is no such volume, or it is attached.
-pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer, ApiError> {
+/// If there is no such volume, it is attached, or it cannot be taken over from a dead node.
+pub async fn delete(
+    node: &Arc<Node>,
+    volume: &str,
+    force: bool,
+) -> Result<DeleteVolumeAnswer, ApiError> {
     let what = format!("cannot delete volume {volume}");
     let id = find(node, &what, volume).await?.view.volume;
     let _changing = node.volumes.change(id).await;
-    let found = find(node, &what, volume).await?;
+    let mut found = find(node, &what, volume).await?;
     if node.volumes.get(found.view.volume).is_some() {
         return Err(attached(&what, &node.identity.name));
+    }
+    if !force && primary_elsewhere(node, &found.view).is_some() {
+        take_over(node, &found, &what).await?;
+        found = find(node, &what, &id.to_string()).await?;
     }
     let request = Request::Delete {
         node: node.identity.node.to_string(),
         volume: found.view.volume.to_string(),
         generation: found.view.generation.0,
+        force,
     };
     match node.coordinator.ask(&what, request).await? {
         Answer::Done => {}
@@ -65,6 +79,27 @@ pub async fn delete(node: &Arc<Node>, volume: &str) -> Result<DeleteVolumeAnswer
     let message = format!("volume {name} is deleted{later}");
     tracing::info!("{message}");
     Ok(DeleteVolumeAnswer { version: VERSION, removed, remembered, message })
+}
+
+/// A node that the coordinator does not hear may serve the volume all the same. After a takeover it
+/// cannot: its lease is over, and the replicas refuse it.
+async fn take_over(node: &Arc<Node>, found: &Found, what: &str) -> Result<(), ApiError> {
+    cluster::nodes(node).await;
+    let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|life| life.may_live);
+    if let Some(primary) = primaries_elsewhere(node, &found.view).find(may_live) {
+        return Err(attached(what, &node.coordinator.node_ref(primary).name));
+    }
+    let name = &found.stored.record.name;
+    adopt(node, &found.view.volume.to_string(), what).await.map_err(|error| {
+        let why = format!(
+            "its last primary did not detach it, and it cannot be taken over to make sure that nobody uses it: {}",
+            error.why
+        );
+        let action = format!(
+            "Start the nodes of its replicas. If they are lost for good: `evenkeel volume delete {name} --yes --force`"
+        );
+        ApiError { why, action, ..error }
+    })
 }
 
 fn attached(what: &str, node: &str) -> ApiError {

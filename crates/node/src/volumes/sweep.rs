@@ -85,6 +85,10 @@ async fn carry_out(
         Fate::NeverMade => was_never_used(node, replica).await,
         Fate::Unknown => false,
     };
+    if deletable && node.volumes.get(volume).is_some() {
+        // Deleted by force. Its primary learns that, and ends first.
+        return;
+    }
     if deletable {
         match delete_replica(node, volume, replica).await {
             Ok(_) => tracing::info!(%volume, %replica, "deleted a replica that no volume has"),

@@ -166,6 +166,49 @@ async fn a_dead_nodes_volume_is_taken_over_after_the_expiry_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_volume_of_a_silent_node_is_taken_over_before_it_is_deleted() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    for (name, on) in [("both", vec!["a:d", "b:d"]), ("there", vec!["b:d"])] {
+        let request = json!({"name": name, "size": 4 << 20, "replicas": on.len(), "on": on});
+        nodes[0].ok("POST", "/v1/volumes", request).await;
+        nodes[1].attach(name).await;
+    }
+    nodes[1].crash().await;
+    nodes[0].refused("DELETE", "/v1/volumes/both", Value::Null, "attached").await;
+    nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
+    // Whatever still serves it on the silent node, nobody here can tell, nor stop it.
+    let there = "/v1/volumes/there";
+    let refused = nodes[0].refused("DELETE", there, Value::Null, "no-data").await;
+    assert!(refused["do"].as_str().unwrap().contains("--force"), "{refused}");
+    nodes[0].ok("DELETE", "/v1/volumes/there?force=true", Value::Null).await;
+    // The replica here refuses an old primary from the takeover on.
+    let deleted = nodes[0].ok("DELETE", "/v1/volumes/both", Value::Null).await;
+    assert_eq!(deleted["removed"], 1, "{deleted:#}");
+    nodes[1].restart().await;
+    nodes[1].until("/v1/disks", |d| d["disks"][0]["replicas"] == json!([])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_waits_to_leave_is_not_shown_as_in_sync() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    // With it go a replica, and the coordinator that would have to be asked.
+    nodes[0].crash().await;
+    let status = nodes[1].until("/v1/volumes/web", |v| v["volume"]["health"] == "degraded").await;
+    let replicas = status["volume"]["mirrors"][0]["replicas"].as_array().unwrap();
+    let of = |name: &str| replicas.iter().find(|r| r["node"]["name"] == name).unwrap();
+    assert_eq!(of("a")["state"], "stale", "{status:#}");
+    assert!(of("a")["reason"].as_str().unwrap().contains("the coordinator answers"), "{status:#}");
+    assert_eq!(of("b")["state"], "in-sync");
+    nodes[0].restart().await;
+    nodes[1].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+    nodes[1].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_refused() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();

@@ -49,13 +49,14 @@ pub async fn status(
 /// Deletes a volume that is not attached, with its data.
 #[utoipa::path(delete, path = "/v1/volumes/{volume}", tag = "volumes",
     operation_id = "volume-delete",
-    params(("volume" = String, Path, description = "Name or identity")),
+    params(("volume" = String, Path, description = "Name or identity"), DeleteVolumeQuery),
     responses((status = 200, body = DeleteVolumeAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn delete(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
+    Query(query): Query<DeleteVolumeQuery>,
 ) -> Result<Json<DeleteVolumeAnswer>, ApiError> {
-    delete::delete(&node, &volume).await.map(Json)
+    delete::delete(&node, &volume, query.force).await.map(Json)
 }
 
 /// Detaches a volume and closes its replicas until it is assembled. Stopping a stopped one is no

@@ -1,7 +1,7 @@
 //! Volumes: how one is created and deleted.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::{NodeRef, VolumeBitmap};
 
@@ -191,6 +191,17 @@ pub struct PlannedReplica {
     pub node: NodeRef,
     /// Name of its disk.
     pub disk: String,
+}
+
+/// How a volume is deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteVolumeQuery {
+    /// Also if it was attached on a node that is dead, and cannot be taken over to make sure that
+    /// nobody uses it.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Answer to a delete.

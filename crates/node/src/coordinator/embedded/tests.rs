@@ -168,7 +168,9 @@ fn a_deleted_volume_is_remembered_as_such() {
     let delete = |generation: Generation| {
         let volume = view.volume.to_string();
         let node = BETA.to_string();
-        coordinator.answer(Request::Delete { node, volume, generation: generation.0 }).unwrap()
+        coordinator
+            .answer(Request::Delete { node, volume, generation: generation.0, force: false })
+            .unwrap()
     };
     let mut attached = view.successor();
     attached.primaries.push(primary(ALPHA, 1));
@@ -210,4 +212,25 @@ fn restarts_of_the_coordinator_do_not_begin_the_wait_for_a_dead_node_anew() {
     while may_live(&coordinator) {
         assert!(began.elapsed() < Duration::from_secs(4), "the wait began anew");
     }
+}
+
+#[test]
+fn a_volume_is_not_deleted_beneath_a_primary_that_is_only_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let (stored, view) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    let mut held = view.successor();
+    held.primaries = vec![primary(BETA, 1)];
+    coordinator.answer(Request::Heartbeat { node: BETA.to_string() }).unwrap();
+    swap(&coordinator, BETA, &held);
+    let delete = |by: NodeId, force| {
+        let (node, volume) = (by.to_string(), stored.record.id.clone());
+        let generation = held.generation.0;
+        coordinator.answer(Request::Delete { node, volume, generation, force }).unwrap()
+    };
+    assert!(matches!(delete(ALPHA, true), Answer::Newest(_)), "its node lives");
+    std::thread::sleep(Duration::from_millis(120));
+    assert!(matches!(delete(ALPHA, false), Answer::Newest(_)), "it may serve all the same");
+    assert!(matches!(delete(ALPHA, true), Answer::Done));
 }

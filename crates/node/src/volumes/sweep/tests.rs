@@ -44,6 +44,7 @@ async fn an_old_answer_deletes_nothing() {
         node: node.identity.node.to_string(),
         volume: volume.to_string(),
         generation,
+        force: false,
     };
     assert!(matches!(node.coordinator.call_once(delete).await, Ok(Answer::Done)));
     now(node).await;

@@ -106,7 +106,7 @@ fn a_daemon_that_has_ended_deletes_nothing() {
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     create(&coordinator, &web);
     let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
-    let delete = Request::Delete { node: by, volume, generation: view.generation.0 };
+    let delete = Request::Delete { node: by, volume, generation: view.generation.0, force: false };
     coordinator.answer(delete).unwrap();
     let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
     coordinator.answer(Request::Discard { by, replica: found(&web) }).unwrap();
@@ -132,7 +132,8 @@ fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
         create(&coordinator, &web);
         assert!(matches!(discard(&coordinator, &web), Answer::Fates(_)), "it has its volume");
         let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
-        let delete = Request::Delete { node: by, volume, generation: view.generation.0 };
+        let delete =
+            Request::Delete { node: by, volume, generation: view.generation.0, force: false };
         assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
         let again = stored(&web, &next(&view));
         if discard_first {
