@@ -245,6 +245,7 @@ pub const fn exit_code(code: ErrorCode) -> Exit {
         | ErrorCode::LastInSync
         | ErrorCode::Incomplete
         | ErrorCode::OldCopy
+        | ErrorCode::ReplicaUnusable
         | ErrorCode::SplitBrain => Exit::Unsafe,
         ErrorCode::NodeUnreachable => Exit::Unreachable,
         ErrorCode::TimedOut => Exit::TimedOut,

@@ -28,11 +28,13 @@ mod replica_file;
 mod room;
 mod states;
 mod stopped;
+mod unserved;
 
 pub use again::Probe;
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_slot};
 pub use stopped::ReplicaPlace;
+pub use unserved::Unserved;
 
 pub use room::Room;
 use states::{EntryState, Hold, KnownState, Retry, Trouble};
@@ -266,14 +268,6 @@ impl Disks {
         let entries = self.lock();
         let entry = entries.iter().find(|entry| entry.position(replica).is_some())?;
         Some(entry.record.name.clone())
-    }
-
-    /// Whether this node has a replica and can serve it.
-    #[must_use]
-    pub fn serves(&self, replica: ReplicaId) -> bool {
-        let entries = self.lock();
-        let known = entries.iter().find_map(|e| e.position(replica).map(|p| &e.replicas[p]));
-        known.is_some_and(|known| known.state == KnownState::Served)
     }
 
     /// The replicas of which this node knows, with their volumes, but for those being made.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
 use evenkeel_core::{Generation, ReplicaId, View, VolumeId};
 use evenkeel_engine::{
-    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep, RoomTask,
-    VolumeRebuilds, VolumeStatus, WorkerStatus,
+    Caller, Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep,
+    RoomTask, VolumeRebuilds, VolumeStatus, WorkerStatus,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,6 +16,7 @@ use crate::coordinator::{Answer, Request, ViewText};
 use crate::disks::OpenReplica;
 use crate::identity::Identity;
 use crate::node::Node;
+use crate::peer;
 
 /// How long one call to the coordinator may take before the core is told that it is unknown. The
 /// core asks again for as long as requests may wait.
@@ -216,6 +217,9 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
             let socket = node.peers.connect_replica(&addresses, volume, replica).await;
             if let Err(error) = &socket {
                 tracing::debug!(%volume, %replica, ?caller, %error, "cannot connect");
+            }
+            if let Some(attached) = node.volumes.get(volume).filter(|_| caller == Caller::Primary) {
+                attached.learn_unserved(&node, replica, peer::unserved(&socket));
             }
             engine.connected(volume, request, socket.ok());
         }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_core::{Incarnation, NodeId, ReplicaId, VolumeId};
-use evenkeel_wire::hello::Purpose;
+use evenkeel_wire::hello::{Purpose, Reason};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
@@ -25,6 +25,7 @@ use crate::api::error::ErrorAnswer;
 use crate::cluster_name::ClusterName;
 use crate::config::Address;
 use crate::coordinator::NodeLife;
+use crate::disks::Unserved;
 use crate::start::StartId;
 
 pub mod auth;
@@ -78,6 +79,8 @@ pub enum PeerError {
     Refused {
         /// Who.
         address: String,
+        /// Why, for programs.
+        reason: Reason,
         /// Why, and what to do.
         why: String,
     },
@@ -104,6 +107,14 @@ impl PeerError {
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
+    }
+}
+
+/// What the answer to a connection says of the replica that it was for.
+pub fn unserved<T>(answer: &Result<T, PeerError>) -> Option<Unserved> {
+    match answer {
+        Err(PeerError::Refused { reason, why, .. }) => Unserved::of(*reason, why),
+        _ => None,
     }
 }
 
@@ -166,7 +177,10 @@ impl Peers {
             let host = hello::connect(&mut stream, &self.credentials, purpose).await;
             let (node, start) = host.map_err(|e| e.at(address))?;
             match self.superseded(node, start) {
-                Some(why) => Err(PeerError::Refused { address: address.to_string(), why }),
+                Some(why) => {
+                    let (address, reason) = (address.to_string(), Reason::Superseded);
+                    Err(PeerError::Refused { address, reason, why })
+                }
                 None => Ok((stream, node)),
             }
         };

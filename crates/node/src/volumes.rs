@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::api::types::VolumeEvent;
 use crate::coordinator::{PlacedReplica, VolumeRecord, unix_seconds};
+use crate::disks::Unserved;
 use crate::node::Node;
 
 pub mod again;
@@ -34,6 +35,7 @@ pub mod reservation;
 pub mod status;
 pub mod stop;
 pub mod sweep;
+mod unserved;
 pub mod verify;
 mod view_change;
 pub(crate) mod words;
@@ -116,6 +118,8 @@ pub struct Attached {
     rates: Mutex<HashMap<ReplicaId, Rate>>,
     /// Replicas that were reached and turned out to be written apart.
     apart: Mutex<BTreeSet<ReplicaId>>,
+    /// Replicas that their nodes do not serve, as those nodes said last.
+    unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
 }
 
 /// All volumes attached on this node.
@@ -169,6 +173,7 @@ impl Attached {
             events: Mutex::default(),
             rates: Mutex::default(),
             apart: Mutex::default(),
+            unserved: Mutex::default(),
         }
     }
 

@@ -177,6 +177,10 @@ pub enum Reason {
     Busy,
     /// A later start of the connecting node is known.
     Superseded,
+    /// The replica's disk is absent or held by another process: it is tried again, without a command.
+    DiskAway,
+    /// The replica's disk, or what it says of the replica, is bad: somebody has to do something.
+    Unusable,
     /// A reason that only newer software knows; the text says it.
     Other,
 }
@@ -253,6 +257,8 @@ impl Reason {
             Self::KeyDiffers => 4,
             Self::NoReplica => 5,
             Self::Busy => 6,
+            Self::DiskAway => 8,
+            Self::Unusable => 9,
             Self::Superseded => 7,
             Self::Other => 255,
         }
@@ -266,6 +272,8 @@ impl Reason {
             4 => Self::KeyDiffers,
             5 => Self::NoReplica,
             6 => Self::Busy,
+            8 => Self::DiskAway,
+            9 => Self::Unusable,
             7 => Self::Superseded,
             _ => Self::Other,
         }

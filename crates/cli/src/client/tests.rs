@@ -7,6 +7,7 @@ fn what_would_lose_data_ends_as_unsafe() {
         ErrorCode::LastInSync,
         ErrorCode::Incomplete,
         ErrorCode::OldCopy,
+        ErrorCode::ReplicaUnusable,
         ErrorCode::SplitBrain,
     ] {
         assert_eq!(exit_code(code), Exit::Unsafe, "{code:?}");

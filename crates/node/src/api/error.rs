@@ -52,6 +52,8 @@ pub enum ErrorCode {
     LastInSync,
     /// 409: not all replicas were found that the newest view calls in-sync.
     Incomplete,
+    /// 409: the replica's file is gone, or its disk is full or bad: it does not come back as it is.
+    ReplicaUnusable,
     /// 409: of a mirror's in-sync replicas only one answers, and an old copy of its disk was put back.
     OldCopy,
     /// 409: replicas were written apart from each other; one side has to be chosen.

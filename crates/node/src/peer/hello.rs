@@ -21,7 +21,7 @@ pub enum HelloError {
     Broken(String),
     /// One side does not want the other.
     #[error("{0}")]
-    Refused(String),
+    Refused(Refusal),
 }
 
 impl HelloError {
@@ -29,7 +29,9 @@ impl HelloError {
         let address = address.to_string();
         match self {
             Self::Broken(why) => PeerError::Broken { address, why },
-            Self::Refused(why) => PeerError::Refused { address, why },
+            Self::Refused(refusal) => {
+                PeerError::Refused { address, reason: refusal.reason, why: refusal.text }
+            }
         }
     }
 }
@@ -55,6 +57,15 @@ fn nonce() -> [u8; NONCE_LENGTH] {
 
 fn broken(error: impl std::fmt::Display) -> HelloError {
     HelloError::Broken(error.to_string())
+}
+
+fn refused(reason: Reason, text: String) -> HelloError {
+    HelloError::Refused(Refusal { reason, text })
+}
+
+/// What was refused to a guest, for our own log.
+fn of_guest(hello: &Hello, refusal: Refusal) -> HelloError {
+    refused(refusal.reason, format!("{}: {}", hello.node_name, refusal.text))
 }
 
 /// Reads one part, prefix included; never more than its bytes.
@@ -100,7 +111,7 @@ pub async fn connect(
     let answer_bytes = read_part(stream).await?;
     let answer = HelloAnswer::decode(&answer_bytes).map_err(broken)?;
     if let Err(refusal) = answer.outcome {
-        return Err(HelloError::Refused(refusal.text));
+        return Err(HelloError::Refused(refusal));
     }
     match (answer.authentication, &credentials.key) {
         (Authentication::None, None) => {}
@@ -111,23 +122,23 @@ pub async fn connect(
                     "node {} has another key: give all nodes the same peer.key_file",
                     answer.node_name
                 );
-                return Err(HelloError::Refused(why));
+                return Err(refused(Reason::KeyDiffers, why));
             }
             let input = proof_input(Side::Connecting, &hello, &answer_bytes);
             send(stream, &key.prove(&input).encode()).await?;
             let verdict = Verdict::decode(&read_part(stream).await?).map_err(broken)?;
-            verdict.0.map_err(|refusal| HelloError::Refused(refusal.text))?;
+            verdict.0.map_err(HelloError::Refused)?;
         }
         (Authentication::None, Some(_)) => {
             let why = format!(
                 "node {} has no key and this one has: give all nodes the same peer.key_file",
                 answer.node_name
             );
-            return Err(HelloError::Refused(why));
+            return Err(refused(Reason::KeyDiffers, why));
         }
         (Authentication::SharedKey, None) => {
             let why = "it demands a key and this node has none: set peer.key_file";
-            return Err(HelloError::Refused(why.into()));
+            return Err(refused(Reason::KeyNeeded, why.into()));
         }
     }
     Ok((answer.node, answer.start))
@@ -175,7 +186,7 @@ pub async fn accept(
     .encode();
     send(stream, &answer).await?;
     if let Some(refusal) = refusal {
-        return Err(HelloError::Refused(format!("{}: {}", hello.node_name, refusal.text)));
+        return Err(of_guest(&hello, refusal));
     }
     if let Some(key) = &credentials.key {
         let proof = key.prove(&proof_input(Side::Listening, &hello_bytes, &answer));
@@ -190,7 +201,7 @@ pub async fn accept(
             }),
         };
         send(stream, &Verdict(verdict.clone()).encode()).await?;
-        verdict.map_err(|r| HelloError::Refused(format!("{}: {}", hello.node_name, r.text)))?;
+        verdict.map_err(|refusal| of_guest(&hello, refusal))?;
     }
     Ok(Guest {
         node: hello.node,

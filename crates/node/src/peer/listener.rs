@@ -145,11 +145,11 @@ fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
             let why = "is not admitted by the coordinator yet: see its `evenkeel node status`";
             refuse(Reason::Busy, format!("node {} {why}", node.identity.name))
         }
-        Purpose::Replication { replica, .. } if !node.disks.serves(replica) => {
-            let text = format!("node {} does not serve replica {replica}", node.identity.name);
-            refuse(Reason::NoReplica, text)
-        }
-        _ => Ok(()),
+        Purpose::Replication { replica, .. } => match node.disks.why_not_served(replica) {
+            Some(why) => refuse(why.reason(), why.to_string()),
+            None => Ok(()),
+        },
+        Purpose::Control => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find};
 use super::make::delete_one;
-use super::{status, view_change};
+use super::{status, unserved, view_change};
 use crate::api::types::{VolumeAnswer, VolumeStatus};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -71,10 +71,17 @@ pub async fn command(
             cluster::forward::<(), VolumeAnswer>(node, &target, method, &path, None, deadline);
         return answer.await.map(|answer| answer.volume);
     }
+    let is_faulty = wanted == Action::ReAdd && unserved::is_faulty(&found, id);
+    if wanted == Action::ReAdd {
+        unserved::refuse_lost(node, &found, id, &what).await?;
+    }
     view_change::carry_out(node, &found, wanted.command(id), &what).await?;
     tracing::info!(volume = found.stored.record.name, replica = %id, action, "a command was carried out");
     if wanted == Action::Remove {
         take_out(node, &found, id).await;
+    }
+    if is_faulty && node.volumes.get(found.view.volume).is_some() {
+        unserved::watch(node, &found.stored.record.id, id, &what).await?;
     }
     status::one(node, &found.stored.record.id, forwarded).await
 }

@@ -11,7 +11,7 @@ use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, Vie
 use hyper::Method;
 
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, lock, reservation, verify, words};
+use super::{Attached, Phase, export, lock, reservation, unserved, verify, words};
 use crate::api::types::{
     MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaStatus, StatusSource,
     Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth, VolumeProtocol,
@@ -284,7 +284,7 @@ fn summary(view: &View, mirror: usize) -> String {
 }
 
 /// The first replica that is not in-sync, and why.
-fn unhealthy(mirrors: &[MirrorStatus]) -> Option<String> {
+pub(super) fn unhealthy(mirrors: &[MirrorStatus]) -> Option<String> {
     let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
     let mut unusual = replicas.filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
     let (first, why) = unusual.next()?;
@@ -321,6 +321,7 @@ fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> V
             oldest_ms: None,
             rebuild: None,
             failed_reads: None,
+            unserved: None,
         }
     };
     view.mirrors[mirror].replicas.iter().map(status).collect()
@@ -377,6 +378,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
             peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));
     }
     tell_leaving(&mut status, &leaving);
+    unserved::tell(node, &view, attached, &mut status);
     tell_apart(&mut status, attached);
     // A primary that serves does not wait for its start, whatever it has last noted.
     let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);

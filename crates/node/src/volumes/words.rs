@@ -6,6 +6,7 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaState, Role};
 
 use crate::api::ErrorCode;
 use crate::api::types;
+use crate::disks::Unserved;
 
 /// A note as a sentence; `place` names a replica by its node and disk, `name` a node.
 pub(super) fn note(
@@ -222,6 +223,22 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
         Cause::TooLarge => types::ReplicaCause::TooLarge,
         Cause::SourceFailed => types::ReplicaCause::SourceFailed,
     })
+}
+
+/// The same of a replica that its node does not serve.
+pub(super) fn unserved(state: ReplicaState, unserved: &Unserved) -> String {
+    let what = match state {
+        ReplicaState::InSync | ReplicaState::Spare => "it does not answer",
+        ReplicaState::Rebuilding | ReplicaState::Stale => "it lacks writes",
+        ReplicaState::Faulty => "it failed",
+    };
+    let then = match unserved {
+        Unserved::Away(_) => "it returns by itself then",
+        Unserved::Gone(_) | Unserved::Unusable(_) => {
+            "put its disk in order, or take another one by `evenkeel replica replace`"
+        }
+    };
+    format!("{what}: {unserved}; {then}")
 }
 
 /// Why a replica is not in-sync, and what brings it back.

@@ -130,3 +130,64 @@ async fn a_disk_that_is_removed_while_it_is_waited_for_stays_removed() {
     assert_eq!(answer["disks"].as_array().unwrap().len(), 1);
     assert_eq!(disk(&answer, "d")["state"], "serving", "{answer:#}");
 }
+
+/// The replica on `b`, as a status tells it.
+fn of_b(answer: &Value) -> &Value {
+    let replicas = answer["volume"]["mirrors"][0]["replicas"].as_array().unwrap();
+    replicas.iter().find(|replica| replica["node"]["name"] == "b").unwrap()
+}
+
+/// Ends `b` with its replica made unusable, and starts it again: the status tells why, and so does `re-add`.
+async fn is_told(spoil: impl Fn(&Path), why: &str) {
+    let place = Place::new();
+    let mut nodes = without_b(&place).await;
+    let file = nodes[1].replicas("d").remove(0);
+    spoil(&file);
+    nodes[1].restart().await;
+    let told = |v: &Value| {
+        let reason = &of_b(v)["reason"];
+        reason.as_str().is_some_and(|text| text.contains(why) && text.contains("replica replace"))
+    };
+    let status = nodes[0].until("/v1/volumes/web", told).await;
+    let replica = of_b(&status);
+    assert!(!replica["reason"].to_string().contains("by itself"), "{replica:#}");
+    assert!(replica["unserved"].as_str().unwrap().contains(why), "{replica:#}");
+    let events = status["volume"]["events"].to_string();
+    assert!(events.contains("is not served"), "{events}");
+    let commands = |action: &str| format!("/v1/volumes/web/replicas/b:d/{action}");
+    nodes[0].ok("POST", &commands("fail"), json!({})).await;
+    for node in &nodes {
+        let path = commands("re-add");
+        let error = node.refused("POST", &path, json!({}), "replica-unusable").await;
+        assert!(error["why"].as_str().unwrap().contains(why), "{error:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_file_was_deleted_is_told_and_not_brought_back() {
+    is_told(|file| std::fs::remove_file(file).unwrap(), "no such replica").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_superblocks_are_damaged_is_told_and_not_brought_back() {
+    let damage = |file: &Path| {
+        use std::os::unix::fs::FileExt as _;
+        let file = File::options().write(true).open(file).unwrap();
+        for slot in [0, 512 << 10] {
+            file.write_all_at(&[0xff; 4096], slot + 600).unwrap();
+        }
+    };
+    is_told(damage, "checksum").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_disk_is_absent_is_told_with_that() {
+    let place = Place::new();
+    let mut nodes = without_b(&place).await;
+    std::fs::rename(nodes[1].disk("d"), nodes[1].directory.join("away")).unwrap();
+    nodes[1].restart().await;
+    let reason = |v: &Value| of_b(v)["reason"].to_string();
+    let told =
+        |v: &Value| reason(v).contains("disk d: No such file") && reason(v).contains("by itself");
+    nodes[0].until("/v1/volumes/web", told).await;
+}

@@ -21,6 +21,8 @@ fn refusals() -> impl Strategy<Value = Refusal> {
         Reason::NoReplica,
         Reason::Busy,
         Reason::Superseded,
+        Reason::DiskAway,
+        Reason::Unusable,
         Reason::Other,
     ]);
     (reasons, "[ -~ä]{0,256}").prop_map(|(reason, text)| Refusal { reason, text })

@@ -294,6 +294,9 @@ pub struct ReplicaStatus {
     pub cause: Option<ReplicaCause>,
     /// The same as a sentence, with what to do if something has to be done.
     pub reason: Option<String>,
+    /// Why its node does not serve it, if that node has said so.
+    #[serde(default)]
+    pub unserved: Option<String>,
     /// Whether the primary has a session with it.
     pub connected: Option<bool>,
     /// Operations that it has not answered.

@@ -1,0 +1,104 @@
+//! Why this node does not serve a replica.
+
+use std::fmt;
+
+use evenkeel_core::ReplicaId;
+use evenkeel_wire::hello::Reason;
+
+use super::states::{EntryState, KnownState};
+use super::{Disks, Entry};
+
+/// Why this node does not serve a replica, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unserved {
+    /// No disk has it, and all disks are here.
+    Gone(String),
+    /// Its disk is not here, or held by somebody: the node tries again by itself.
+    Away(String),
+    /// Its disk, or what it says of the replica, is bad.
+    Unusable(String),
+}
+
+impl Unserved {
+    /// The same for another node.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Gone(_) => Reason::NoReplica,
+            Self::Away(_) => Reason::DiskAway,
+            Self::Unusable(_) => Reason::Unusable,
+        }
+    }
+
+    /// What another node has answered. `None`: its answer says nothing of the replica.
+    #[must_use]
+    pub fn of(reason: Reason, why: &str) -> Option<Self> {
+        match reason {
+            Reason::NoReplica => Some(Self::Gone(why.to_owned())),
+            Reason::DiskAway => Some(Self::Away(why.to_owned())),
+            Reason::Unusable => Some(Self::Unusable(why.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Whether it may be served without anybody's doing anything about the replica.
+    #[must_use]
+    pub const fn passes(&self) -> bool {
+        matches!(self, Self::Away(_))
+    }
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Gone(why) | Self::Away(why) | Self::Unusable(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl Disks {
+    /// Why this node does not serve a replica; `None`: it does.
+    #[must_use]
+    pub fn why_not_served(&self, replica: ReplicaId) -> Option<Unserved> {
+        let node = &self.node.name;
+        let entries = self.lock();
+        let known = entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])));
+        if let Some((entry, known)) = known {
+            let why = known.state.problem()?;
+            let text = format!("disk {} of node {node}: {why}", entry.record.name);
+            return Some(match known.state {
+                KnownState::Refused(_) => Unserved::Unusable(text),
+                _ => Unserved::Away(text),
+            });
+        }
+        // It may lie where nothing can be read.
+        if let Some(text) = entries.iter().find_map(Entry::hides) {
+            return Some(Unserved::Away(format!("node {node} has not opened it: {text}")));
+        }
+        if let Some((entry, why)) = entries.iter().find_map(|e| e.unreadable().map(|w| (e, w))) {
+            let text = format!("disk {} of node {node}: {why}", entry.record.name);
+            return Some(Unserved::Unusable(text));
+        }
+        Some(Unserved::Gone(format!(
+            "node {node} has no such replica: its file was deleted, or its disk erased or exchanged"
+        )))
+    }
+}
+
+impl Entry {
+    /// Why it is not known what this disk holds, if so.
+    fn hides(&self) -> Option<String> {
+        match &self.state {
+            EntryState::Waiting(..) | EntryState::Opening(..) => {
+                let why = self.state.described().1.unwrap_or_default();
+                Some(format!("disk {}: {why}", self.record.name))
+            }
+            EntryState::Serving(_) | EntryState::Stopped => None,
+        }
+    }
+
+    /// Why a replica on it can't even be told which it is, if there is such a one.
+    fn unreadable(&self) -> Option<String> {
+        let unknown = self.replicas.iter().find(|known| known.superblock.is_none())?;
+        Some(format!("{}: {}", unknown.path.display(), unknown.state.problem()?))
+    }
+}

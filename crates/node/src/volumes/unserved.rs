@@ -1,0 +1,122 @@
+//! Replicas that their nodes do not serve: the file is gone, the disk absent or bad. The node says so when
+//! somebody connects, and it is passed on to whoever looks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, View};
+
+use super::lookup::Found;
+use super::{Attached, lock, status, words};
+use crate::api::types::{self, VolumeStatus};
+use crate::api::{ApiError, ErrorCode};
+use crate::disks::Unserved;
+use crate::node::Node;
+use crate::peer;
+
+/// How long the answer to a `re-add` waits to see whether the replica fails again.
+const WATCH: Duration = Duration::from_secs(2);
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl Attached {
+    /// What a replica's node has answered when it was connected to. `None`: it serves the replica, or
+    /// has not answered.
+    pub fn learn_unserved(&self, node: &Node, replica: ReplicaId, answer: Option<Unserved>) {
+        let mut known = lock(&self.unserved);
+        let Some(answer) = answer else { return drop(known.remove(&replica)) };
+        let text = answer.to_string();
+        if known.insert(replica, answer).is_none() {
+            drop(known);
+            let place = status::place_of(node, self, replica);
+            tracing::warn!(volume = self.name(), "the replica on {place} is not served: {text}");
+            self.event(format!("the replica on {place} is not served: {text}"));
+        }
+    }
+}
+
+/// Puts it into the status of a volume that is attached here.
+pub(super) fn tell(node: &Node, view: &View, attached: &Attached, status: &mut VolumeStatus) {
+    let learnt = lock(&attached.unserved).clone();
+    for (_, record) in view.replicas() {
+        let unserved = match record.node == node.identity.node {
+            true => node.disks.why_not_served(record.id),
+            false => learnt.get(&record.id).cloned(),
+        };
+        let id = record.id.to_string();
+        let mut replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
+        let shown = replicas.find(|replica| replica.id == id && replica.connected != Some(true));
+        if let (Some(shown), Some(unserved)) = (shown, unserved) {
+            shown.unserved = Some(unserved.to_string());
+            shown.reason = Some(words::unserved(record.state, &unserved));
+        }
+    }
+    if let Some(why) = status::unhealthy(&status.mirrors) {
+        status.reason = Some(why);
+    }
+}
+
+/// Asks a replica's node whether it serves it. `None`: it does, or does not answer.
+async fn ask(node: &Arc<Node>, found: &Found, record: &ReplicaRecord) -> Option<Unserved> {
+    if record.node == node.identity.node {
+        return node.disks.why_not_served(record.id);
+    }
+    let addresses = node.coordinator.node(record.node)?.node.addresses;
+    let connected = node.peers.connect_replica(&addresses, found.view.volume, record.id).await;
+    peer::unserved(&connected)
+}
+
+/// Refuses to bring a replica back that does not come back.
+///
+/// # Errors
+/// If its node says that it is gone, or its disk is bad.
+pub(super) async fn refuse_lost(
+    node: &Arc<Node>,
+    found: &Found,
+    id: ReplicaId,
+    what: &str,
+) -> Result<(), ApiError> {
+    let Some((_, record)) = found.view.replica(id) else { return Ok(()) };
+    match ask(node, found, record).await {
+        Some(unserved) if !unserved.passes() => Err(unusable(what, unserved.to_string())),
+        _ => Ok(()),
+    }
+}
+
+fn unusable(what: &str, why: String) -> ApiError {
+    let advice = "Put its disk in order, or take another one: `evenkeel replica replace`";
+    ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice)
+}
+
+/// Watches for a while what becomes of a replica that was brought back.
+///
+/// # Errors
+/// If it fails again: its disk is still full, or bad.
+pub(super) async fn watch(
+    node: &Arc<Node>,
+    volume: &str,
+    id: ReplicaId,
+    what: &str,
+) -> Result<(), ApiError> {
+    let end = tokio::time::Instant::now() + WATCH;
+    let id = id.to_string();
+    while tokio::time::Instant::now() < end {
+        let status = status::one(node, volume, true).await?;
+        let replicas = status.mirrors.into_iter().flat_map(|mirror| mirror.replicas);
+        let Some(replica) = replicas.into_iter().find(|replica| replica.id == id) else { break };
+        match replica.state {
+            types::ReplicaState::InSync => break,
+            types::ReplicaState::Faulty => {
+                let why = replica.reason.unwrap_or_else(|| "it failed again".into());
+                return Err(unusable(what, why));
+            }
+            _ => tokio::time::sleep(LOOK).await,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the replica waits for somebody to bring it back.
+pub(super) fn is_faulty(found: &Found, id: ReplicaId) -> bool {
+    found.view.replica(id).is_some_and(|(_, record)| record.state == ReplicaState::Faulty)
+}
