@@ -277,12 +277,13 @@ impl Profile {
         self.sectors() * 2 + 64 * self.geometry.block_size / SECTOR
     }
 
-    /// A time after which every wait that has a bound must have ended several times over.
+    /// A time after which every wait that has a bound must have ended several times over. To evict a silent
+    /// primary takes three leases, and who joins may have to wait for one eviction after another.
     #[must_use]
     pub fn patience(&self) -> Time {
         let longest = self.own_settings.iter().map(waits).max().unwrap_or_default();
         let lease = self.lease.time() * if self.changes_lease() { LONGER as u32 } else { 1 };
-        (longest + lease * 4).as_nanos() as Time
+        (longest + lease * 10).as_nanos() as Time
     }
 
     /// Whether operators change the lease.

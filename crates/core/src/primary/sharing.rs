@@ -143,6 +143,12 @@ impl<P: Payload> Primary<P> {
         let Some(silent) = self.silent_primaries() else { return };
         let (me, patience) = (self.config.id, self.lease().time() * EVICTION_LEASES);
         self.silent_since.retain(|id, _| silent.contains(id));
+        // A swap that was not answered comes back as an edit, perhaps long after.
+        let is_heard = |edit: Edit| match edit {
+            Edit::Evict(id) => id.node != me.node && !silent.contains(&id),
+            _ => false,
+        };
+        self.edits.retain(|pending| !is_heard(pending.edit));
         for id in silent {
             let since = *self.silent_since.entry(id).or_insert(now);
             // A lock on the node's state says that an older one there is dead.

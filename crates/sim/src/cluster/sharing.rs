@@ -18,6 +18,8 @@ pub(super) struct Answered {
     last: Time,
     /// The last time that this was the first answer after a long silence.
     after_silence: Time,
+    /// Since when no two answers in a row were a lease apart.
+    steady_since: Time,
 }
 
 impl Cluster {
@@ -102,16 +104,20 @@ impl Cluster {
             return;
         }
         let (now, silence) = (self.now, self.long_silence());
-        let first = Answered { last: now, after_silence: now };
+        let lease = self.profile.lease.time().as_nanos() as Time;
+        let first = Answered { last: now, after_silence: now, steady_since: now };
         let answered = self.primaries[primary].answered.entry(replica).or_insert(first);
         if now - answered.last >= silence {
             answered.after_silence = now;
+        }
+        if now - answered.last >= lease {
+            answered.steady_since = now;
         }
         answered.last = now;
     }
 
     /// I11: a primary that lives is evicted only if no member of the evicting one's view has answered it for long;
-    /// or it came back too late for that to be known.
+    /// or it came back too late for that to be known, or the evicting one did not hear all members all the time.
     pub(super) fn judge_evictions(&mut self, by: usize, next: &View) {
         let slot = &self.primaries[by];
         let Some(view) = slot.core.status(self.nodes[slot.node].clock(self.now)).view else {
@@ -119,6 +125,9 @@ impl Cluster {
         };
         if !view.has_primary(slot.id) || !next.has_primary(slot.id) {
             return; // It takes over, or leaves.
+        }
+        if self.coordinator.newest().generation != view.generation {
+            return; // Whoever knows an old view is refused, and learns of the newest by that.
         }
         if self.profile.changes_lease() {
             return; // How long is long differs from view to view.
@@ -132,6 +141,14 @@ impl Cluster {
             })
             .collect();
         let (now, silence, node) = (self.now, self.long_silence(), slot.node);
+        // Between two words that are a lease apart a primary may have been heard, unnoticed.
+        let watched = (lease * 2).as_nanos() as Time;
+        let is_steady = |r: &usize| {
+            slot.answered.get(r).is_some_and(|answers| now - answers.steady_since >= watched)
+        };
+        if !members.iter().all(is_steady) {
+            return;
+        }
         let is_evicted =
             |p: &&PrimarySlot| view.has_primary(p.id) && !next.has_primary(p.id) && p.alive;
         let mut verdict = Ok(());
