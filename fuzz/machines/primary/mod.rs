@@ -169,7 +169,8 @@ impl Bench {
                     ][script.choose(6)],
                 )
             }
-            4 | 5 => Command::Verify { repair: script.is_set() },
+            4 => Command::Verify { repair: script.is_set(), source: None },
+            5 => Command::Verify { repair: script.is_set(), source: Some(replica) },
             6 => Command::StopVerify,
             7 => {
                 let other = ReplicaId(script.choose(MOST_IDS as usize) as u128 + 1);
