@@ -64,7 +64,7 @@ bitmap)
         say "regions of $region: $(grep -i "places open" "$work/examined" | head -n 1 | xargs)"
     done
     refused 1 "power of two" ek 1 volume change $vol --region-size 3M
-    refused 1 "longest request" ek 1 volume change $vol --region-size 64K
+    refused 1 "longest request" ek 1 volume change $vol --region-size 128K --open-regions 1024
     # Switched once more just before a crash: both tables lead to identical replicas.
     ek 1 volume change $vol --bitmap none --quiet
     kill_node 3; sleep 1; start_node 3

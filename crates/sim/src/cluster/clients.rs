@@ -236,8 +236,10 @@ impl Cluster {
                 self.log(|| format!("client of primary {primary} is told r{request}: {error:?}"));
                 self.marks.reach(Mark::FailedRequest);
                 // One that was replaced does not know how large the volume has become.
+                let newest = self.coordinator.newest();
                 let is_newest = self.serving_primary() == Some(primary)
-                    && self.era_of(primary) == Some(lines::era(self.coordinator.newest()));
+                    && newest.has_primary(self.primaries[primary].id)
+                    && self.era_of(primary) == Some(lines::era(newest));
                 let knows_newest =
                     !self.coordinator.newest().is_shared() || self.knows_newest(primary);
                 if error == RequestError::Invalid

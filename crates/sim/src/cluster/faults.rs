@@ -115,7 +115,7 @@ impl Cluster {
         if changes {
             self.command_anywhere(Command::Change(Change::Lease(lease)));
         }
-        if cuts {
+        if cuts && self.now >= self.next_cut {
             self.cut_off_primary();
         }
     }
@@ -127,6 +127,8 @@ impl Cluster {
         let free: Vec<_> = (0..self.nodes.len()).filter(is_free).collect();
         let lease = self.profile.lease.time().as_nanos() as Time;
         let leases = self.random.between(2, 8);
+        // Then the cluster may recover for two leases, or requests would wait for ever.
+        self.next_cut = self.now + lease * (leases + 2);
         self.isolate(self.primaries[primary].node, self.now + lease * leases);
         // What it has under way waits; a client that only reads may go on for long.
         for read in 1..leases * READS_IN_LEASE {

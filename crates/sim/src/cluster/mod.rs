@@ -154,6 +154,8 @@ pub struct Cluster {
     network: Network,
     coordinator: Coordinator,
     operators: Operators,
+    /// No primary's node is cut off for its lease again before.
+    next_cut: Time,
     lines: Lines,
     order: Order,
     minimal: Minimal,
@@ -208,6 +210,7 @@ impl Cluster {
             lines: Lines::new(profile.most_sectors(), lines::era(&view)),
             coordinator: Coordinator::new(view),
             operators: Operators::default(),
+            next_cut: 0,
             sectors: profile.sectors(),
             order: Order::default(),
             minimal: Minimal::default(),

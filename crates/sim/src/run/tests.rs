@@ -36,6 +36,9 @@ fn one_seed_gives_one_history() {
     }
 }
 
+/// Within so many operations, several hundred seeds, a canary is found.
+const MAX_OPERATIONS: u64 = 1_000_000;
+
 /// Which oracle finds a fault, and after how many operations, if one does within so many.
 fn finds(most_operations: u64, run: impl Fn(u64) -> Outcome) -> Option<(&'static str, u64)> {
     let mut operations = 0;
@@ -55,7 +58,7 @@ fn finds(most_operations: u64, run: impl Fn(u64) -> Outcome) -> Option<(&'static
 #[test]
 fn every_canary_is_found() {
     for sabotage in Sabotage::ALL {
-        let found = finds(200_000, |seed| run(seed, Some(sabotage), Log::Off));
+        let found = finds(MAX_OPERATIONS, |seed| run(seed, Some(sabotage), Log::Off));
         println!("{sabotage:?}: {found:?}");
         assert!(found.is_some(), "{sabotage:?} was not found");
     }
@@ -82,7 +85,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("W7", Sabotage::ForgetBits),
     ];
     for (oracle, sabotage) in canaries {
-        let found = finds(1_000_000, |seed| run_judged_by(oracle, seed, sabotage));
+        let found = finds(MAX_OPERATIONS, |seed| run_judged_by(oracle, seed, sabotage));
         println!("{oracle} finds {sabotage:?}: {found:?}");
         assert_eq!(found.map(|(by, _)| by), Some(oracle), "it does not find {sabotage:?}");
     }
