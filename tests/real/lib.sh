@@ -77,12 +77,13 @@ namespaces() {
 
 # start_node N: its process; returns when it answers.
 start_node() {
-    local n=$1 inside=()
+    local n=$1 inside=() deadline=$((SECONDS + 60))
     [ -z "${netns:-}" ] || inside=(ip netns exec "$netns-$n")
     setsid "${inside[@]}" "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
     pids[$n]=$!
     until ek "$n" node status > /dev/null 2>&1; do
         kill -0 "${pids[$n]}" 2> /dev/null || die "node $n ended at its start"
+        [ $SECONDS -lt $deadline ] || die "node $n runs and does not answer"
         sleep 0.1
     done
 }
@@ -157,6 +158,16 @@ refused() {
     say "refused as it should be: ${*: -4} -> $(head -n 1 <<< "$output")"
 }
 
+# interrupted: what the case was waiting for when its time was over.
+interrupted() {
+    {
+        echo "--- interrupted in ${FUNCNAME[*]:1}, line ${BASH_LINENO[0]}; what runs below it:"
+        ps -o pid,ppid,stat,wchan:20,etimes,args --forest -g $$
+        for pid in $(pgrep -x fio); do echo "fio $pid: $(cat /proc/$pid/task/*/wchan | tr '\n' ' ')"; done
+    } >&2
+    exit 130
+}
+
 cleanup() {
     local status=$? n point loop
     trap - EXIT INT TERM
@@ -179,4 +190,4 @@ cleanup() {
     exit $status
 }
 trap cleanup EXIT
-trap 'exit 130' INT TERM
+trap interrupted INT TERM

@@ -240,9 +240,13 @@ stress() {
     after=$(date +%s%N)
     await "its slot is replayed" in_sync_at 2
     say "a dead primary was taken out after $(((after - before) / 1000000)) ms, and its slot replayed after $((($(date +%s%N) - before) / 1000000)) ms; $(copied 2)"
-    kill "${loads[2]}" 2> /dev/null || true; wait "${loads[2]}" 2> /dev/null || true; unset 'loads[2]'
+    # Its writer has lost its server; fio may wait for that for ever, and asked politely, too.
+    pkill -KILL --parent "${loads[2]}" || true
+    kill -KILL "${loads[2]}" 2> /dev/null || true; wait "${loads[2]}" 2> /dev/null || true; unset 'loads[2]'
+    say "its writer is gone"
     rm -f "$work/fio.4"
     start_node 4
+    say "n4 runs again"
     await "it is attached again" uri 4
     at_each_node await "all nodes see all primaries" all_attached_at
     sleep 5
