@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use evenkeel_core::message::ReplicaReport;
 use evenkeel_core::message::SlotBits;
-use evenkeel_core::primary::{Command, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::view::Change;
+use evenkeel_core::primary::{Command, CoordinatorAnswer, Note, PrimaryConfig};
+use evenkeel_core::view::{Change, PrimaryRecord};
 use evenkeel_core::*;
 
 #[derive(Debug, Clone)]
@@ -81,6 +81,8 @@ struct Bench {
     now: Instant,
     /// Whether replicas answer when they are to adopt a view.
     adopts: bool,
+    /// A view that somebody else commits just before this primary's next one.
+    overtaken_by: Option<View>,
 }
 
 impl Bench {
@@ -91,14 +93,18 @@ impl Bench {
     }
 
     fn serving_in(newest: View) -> Self {
-        let config = PrimaryConfig { id: ME, volume: VolumeId(1), settings: Settings::default() };
-        let primary = Primary::new(config, Instant(0));
-        let mut bench = Self { primary, newest, now: Instant(0), adopts: true };
+        let mut bench = Self::idle(newest);
         bench.step(PrimaryEvent::Start);
         for _ in 0..40 {
             bench.tick();
         }
         bench
+    }
+
+    fn idle(newest: View) -> Self {
+        let config = PrimaryConfig { id: ME, volume: VolumeId(1), settings: Settings::default() };
+        let primary = Primary::new(config, Instant(0));
+        Self { primary, newest, now: Instant(0), adopts: true, overtaken_by: None }
     }
 
     fn tick(&mut self) -> Vec<PrimaryEffect<Data>> {
@@ -126,6 +132,11 @@ impl Bench {
     fn answer(&mut self, effect: &PrimaryEffect<Data>) -> Option<PrimaryEvent<Data>> {
         Some(match effect {
             PrimaryEffect::ReadView { call } => {
+                let answer = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
+                PrimaryEvent::Coordinator { call: *call, answer }
+            }
+            PrimaryEffect::SwapView { call, .. } if self.overtaken_by.is_some() => {
+                self.newest = self.overtaken_by.take()?;
                 let answer = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
                 PrimaryEvent::Coordinator { call: *call, answer }
             }
@@ -331,4 +342,38 @@ fn a_shorter_lease_counts_at_once() {
         !is_read_after_change([60, 6], 7),
         "its replica may promise no more than 6 s from now on"
     );
+}
+
+/// Attaches a volume whose last primary left it open; says whom it follows.
+fn followed(overtaken_by: Option<View>) -> Option<PrimaryId> {
+    let mut bench = Bench::idle(View { primaries: vec![primary(LAST)], ..view() });
+    bench.overtaken_by = overtaken_by;
+    let mut effects = bench.step(PrimaryEvent::Start);
+    for _ in 0..40 {
+        effects.extend(bench.tick());
+    }
+    let follows = effects.iter().find_map(|effect| match effect {
+        PrimaryEffect::Note(Note::Serving { follows, .. }) => Some(*follows),
+        _ => None,
+    });
+    follows.expect("it serves")
+}
+
+const LAST: PrimaryId = PrimaryId { node: ME.node, incarnation: Incarnation(0) };
+
+fn primary(id: PrimaryId) -> PrimaryRecord {
+    PrimaryRecord { id, slot: 0 }
+}
+
+#[test]
+fn a_primary_tells_whom_it_follows() {
+    assert_eq!(followed(None), Some(LAST));
+}
+
+#[test]
+fn who_was_overtaken_while_it_started_follows_the_one_that_came_in_between() {
+    let next = |primaries| View { primaries, ..view().successor() };
+    let other = PrimaryId { node: NodeId(1), incarnation: Incarnation(7) };
+    assert_eq!(followed(Some(next(vec![primary(other)]))), Some(other));
+    assert_eq!(followed(Some(next(Vec::new()))), None, "it was detached in between");
 }

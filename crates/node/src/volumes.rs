@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
@@ -109,8 +109,8 @@ pub struct Attached {
     pub block_size: u32,
     /// This life of its primary.
     pub primary: PrimaryId,
-    /// The primaries of the view before this one.
-    pub before: Vec<PrimaryId>,
+    /// The only primary of the view that its first view replaced, known once it serves.
+    follows: OnceLock<PrimaryId>,
     phase: watch::Sender<Phase>,
     device: Mutex<Option<Device>>,
     nbd: Mutex<Option<WantedNbd>>,
@@ -166,7 +166,7 @@ impl Attached {
             size: Arc::new(AtomicU64::new(view.geometry.size)),
             block_size: view.geometry.block_size,
             primary,
-            before: view.primaries.iter().map(|primary| primary.id).collect(),
+            follows: OnceLock::new(),
             phase: watch::Sender::new(Phase::Starting),
             device: Mutex::default(),
             nbd: Mutex::default(),
@@ -358,7 +358,11 @@ impl Volumes {
             }
             _ => tracing::info!(volume = attached.name(), "{message}"),
         }
-        if matches!(note, Note::Serving(_)) {
+        if let Note::Serving { follows, .. } = note {
+            // Before anybody learns that it serves.
+            if let Some(last) = follows {
+                let _ = attached.follows.set(last);
+            }
             attached.phase.send_if_modified(|phase| {
                 let starting = *phase == Phase::Starting;
                 if starting {

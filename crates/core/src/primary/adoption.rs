@@ -223,7 +223,7 @@ impl<P: Payload> Primary<P> {
         self.restate_claim(replica);
         if self.unadopted.is_empty() {
             if core::mem::take(&mut self.is_takeover) && self.joining.is_none() {
-                cx.note(Note::Serving(generation));
+                cx.note(Note::Serving { view: generation, follows: self.follows });
             }
             self.unconfirmed.clear();
             self.check_all_parts(cx);

@@ -202,7 +202,7 @@ impl<P: Payload> Primary<P> {
         let Some(number) = self.joining.take() else { return };
         self.end_kept(number);
         if matches!(self.phase, Phase::Serving) {
-            cx.note(Note::Serving(self.generation()));
+            cx.note(Note::Serving { view: self.generation(), follows: self.follows });
             self.accept_early(cx);
         }
     }

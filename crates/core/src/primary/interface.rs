@@ -228,7 +228,13 @@ pub enum EndReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
     /// The volume is ready for requests.
-    Serving(Generation),
+    Serving {
+        /// By this view.
+        view: Generation,
+        /// The only primary of the view that this one's first view replaced. `None` if there was not
+        /// exactly one. Nobody else has written since that one ended.
+        follows: Option<PrimaryId>,
+    },
     /// A replica left the view.
     Left(ReplicaId, Cause),
     /// A replica does not belong to the volume any more: its space may be given back.

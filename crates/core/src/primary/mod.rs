@@ -72,6 +72,8 @@ pub struct Primary<P> {
     adopting_since: Instant,
     /// Whether replicas may have to wait for another primary's lease before they adopt the view.
     is_takeover: bool,
+    /// The only primary of the view that its first one replaced.
+    follows: Option<PrimaryId>,
     /// How long they may: by the longest lease of the views that members may still have adopted.
     fencing: Duration,
     mirrors: Vec<MirrorPeers>,
@@ -175,6 +177,7 @@ impl<P: Payload> Primary<P> {
             unadopted: BTreeSet::new(),
             adopting_since: now,
             is_takeover: false,
+            follows: None,
             fencing: Duration::ZERO,
             mirrors: Vec::new(),
             peers: BTreeMap::new(),

@@ -244,6 +244,7 @@ impl<P: Payload> Primary<P> {
 
     /// The inaugural view is committed: from now on this is the primary.
     pub(super) fn started(&mut self, cx: &mut Context<'_, P>, view: View) {
+        self.follows = self.view.as_ref().and_then(|parent| only_primary_before(parent, &view));
         if self.view.as_ref().is_some_and(|view| !view.primaries.is_empty()) {
             // The last primary may have acknowledged what no flush covers: losing it counts.
             self.last_sequence = self.last_sequence.next();
@@ -257,5 +258,14 @@ impl<P: Payload> Primary<P> {
             self.joining = Some(self.claim_for_itself(0..u64::MAX));
         }
         self.accept_early(cx);
+    }
+}
+
+/// The only primary of the view that this one replaced. `None` if there was not exactly one, or if views
+/// came in between.
+fn only_primary_before(parent: &View, view: &View) -> Option<PrimaryId> {
+    match parent.primaries.as_slice() {
+        [only] if parent.successor().generation == view.generation => Some(only.id),
+        _ => None,
     }
 }

@@ -263,7 +263,7 @@ impl Cluster {
         };
         ask(|answer| self.engines[0].attach(config, self.shape.memory, answer)).expect("attaches");
         self.wait_for("serving", |event| {
-            matches!(event, EngineEvent::Note { note: Note::Serving(_), .. })
+            matches!(event, EngineEvent::Note { note: Note::Serving { .. }, .. })
         });
     }
 

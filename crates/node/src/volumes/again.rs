@@ -160,7 +160,7 @@ async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     }
     // A device that outlived the last daemon is taken up only if nobody wrote in between.
     let last = PrimaryId { node: node.identity.node, incarnation: Incarnation(how.incarnation) };
-    let alone = attached.before == [last];
+    let alone = attached.follows.get() == Some(&last);
     if how.device
         && let Err(error) = attach::make_device(node, &attached, alone, &what).await
     {

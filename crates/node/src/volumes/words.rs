@@ -15,7 +15,7 @@ pub(super) fn note(
     name: impl Fn(NodeId) -> String,
 ) -> String {
     match note {
-        Note::Serving(generation) => format!("the volume is served, by view {generation}"),
+        Note::Serving { view, .. } => format!("the volume is served, by view {view}"),
         Note::Left(replica, cause) => {
             format!("the replica on {} left: {cause}", place(*replica))
         }
@@ -76,7 +76,7 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
         | Note::Completed { replica, .. }
         | Note::OtherLineage(replica)
         | Note::Lagging { replica, .. } => Some(*replica),
-        Note::Serving(_)
+        Note::Serving { .. }
         | Note::Removed(..)
         | Note::Evicted(_)
         | Note::Grown(_)

@@ -298,7 +298,7 @@ impl Cluster {
     fn noted(&mut self, primary: usize, note: Note) {
         self.log(|| format!("primary {primary} notes: {note:?}"));
         match note {
-            Note::Serving(_) => self.begins_to_serve(primary),
+            Note::Serving { .. } => self.begins_to_serve(primary),
             Note::Suspended(waiting) => {
                 self.marks.reach(Mark::Suspended);
                 self.primaries[primary].waiting = Some(waiting);
