@@ -30,6 +30,7 @@ mod make;
 pub mod members;
 mod place;
 mod rate;
+mod reach;
 pub mod replica;
 pub mod reservation;
 pub mod status;

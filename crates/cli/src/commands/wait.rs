@@ -82,7 +82,9 @@ pub fn after_change(
 fn holds(volume: &VolumeStatus, state: WaitFor) -> bool {
     match state {
         WaitFor::InSync => volume.health == VolumeHealth::InSync,
-        WaitFor::Degraded => volume.health != VolumeHealth::InSync,
+        WaitFor::Degraded => {
+            matches!(volume.health, VolumeHealth::Rebuilding | VolumeHealth::Degraded)
+        }
     }
 }
 
@@ -132,7 +134,10 @@ impl Obstacle {
 fn hopeless(volume: &VolumeStatus) -> Option<Obstacle> {
     match volume.state {
         VolumeState::Stopped => return Some(Obstacle::NotAttached { stopped: true }),
-        VolumeState::Detached => return Some(Obstacle::NotAttached { stopped: false }),
+        // A node that comes back may be all that it lacks.
+        VolumeState::Detached if !is_out_of_reach(volume) => {
+            return Some(Obstacle::NotAttached { stopped: false });
+        }
         _ => {}
     }
     let replicas = || volume.mirrors.iter().flat_map(|mirror| &mirror.replicas);
@@ -143,6 +148,10 @@ fn hopeless(volume: &VolumeStatus) -> Option<Obstacle> {
         .find(|replica| replica.state == ReplicaState::Faulty && !has_successor(replica))?;
     let reason = faulty.reason.clone().unwrap_or_else(|| "it waits for a command".into());
     Some(Obstacle::Faulty { place: output::volume::place(faulty), reason })
+}
+
+const fn is_out_of_reach(volume: &VolumeStatus) -> bool {
+    matches!(volume.health, VolumeHealth::Unknown | VolumeHealth::Unreachable)
 }
 
 fn timed_out(volume: &VolumeStatus, state: WaitFor, timeout: Duration) -> Failure {

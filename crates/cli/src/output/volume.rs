@@ -58,7 +58,9 @@ pub fn sum(volumes: &[VolumeStatus]) -> String {
     let words = volumes.iter().map(condition);
     // From good to bad, as the eye ends at the last one.
     let mut counts: Vec<(&str, usize)> =
-        ["in-sync", "rebuilding", "degraded", "suspended", "unreachable"].map(|w| (w, 0)).to_vec();
+        ["in-sync", "rebuilding", "unknown", "degraded", "suspended", "unreachable"]
+            .map(|w| (w, 0))
+            .to_vec();
     for word in words {
         match counts.iter_mut().find(|(known, _)| *known == word) {
             Some((_, number)) => *number += 1,
@@ -326,8 +328,18 @@ fn replica_cells(replica: &ReplicaStatus) -> Vec<String> {
         short(&replica.id).to_owned(),
         replica.node.name.clone(),
         replica.disk.clone().unwrap_or_else(|| "?".to_owned()),
-        replica_state(replica.state),
+        match is_away(replica) {
+            true => "unreachable".bad(),
+            false => replica_state(replica.state),
+        },
     ]
+}
+
+/// Whether the volume counts on a replica that does not answer.
+fn is_away(replica: &ReplicaStatus) -> bool {
+    let counts = matches!(replica.state, ReplicaState::InSync | ReplicaState::Rebuilding);
+    let answers = replica.connected.or(replica.node_alive);
+    counts && answers == Some(false)
 }
 
 fn notes(table: &mut Table, replica: &ReplicaStatus) {
@@ -406,14 +418,16 @@ pub const fn health(health: VolumeHealth) -> &'static str {
         VolumeHealth::InSync => "in-sync",
         VolumeHealth::Rebuilding => "rebuilding",
         VolumeHealth::Degraded => "degraded",
+        VolumeHealth::Unknown => "unknown",
+        VolumeHealth::Unreachable => "unreachable",
     }
 }
 
 fn painted(text: &str, health: VolumeHealth) -> String {
     match health {
         VolumeHealth::InSync => text.good(),
-        VolumeHealth::Rebuilding => text.warning(),
-        VolumeHealth::Degraded => text.bad(),
+        VolumeHealth::Rebuilding | VolumeHealth::Unknown => text.warning(),
+        VolumeHealth::Degraded | VolumeHealth::Unreachable => text.bad(),
     }
 }
 

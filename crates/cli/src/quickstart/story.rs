@@ -207,7 +207,7 @@ impl<'a> Story<'a> {
         let meanwhile = load.take();
         self.load = Some(load);
         let volume = self.await_health("the loss shows", LOSS_PATIENCE, |health| {
-            health != VolumeHealth::InSync
+            health == VolumeHealth::Degraded
         })?;
         self.report_loss(&since, &meanwhile, &volume)?;
         self.copied.extend(before.copied);

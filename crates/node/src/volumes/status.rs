@@ -11,7 +11,7 @@ use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, Vie
 use hyper::Method;
 
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, lock, reservation, unserved, verify, words};
+use super::{Attached, Phase, export, lock, reach, reservation, unserved, verify, words};
 use crate::api::types::{
     MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaStatus, StatusSource,
     Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth, VolumeProtocol,
@@ -203,6 +203,7 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
                 ),
             });
     }
+    reach::tell(&mut status);
     status
 }
 
@@ -370,7 +371,9 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         let Some(peer) = core.replicas.iter().find(|p| p.replica.to_string() == replica.id) else {
             continue;
         };
-        replica.connected = Some(peer.connected);
+        // Who is being attached has not tried all of them yet.
+        let is_told = peer.connected || attached.phase() != Phase::Starting;
+        replica.connected = is_told.then_some(peer.connected);
         replica.outstanding = Some(peer.outstanding);
         replica.failed_reads = Some(peer.failed_reads);
         replica.oldest_ms = peer.oldest.map(|age| age.as_millis() as u64);
@@ -380,6 +383,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     tell_leaving(&mut status, &leaving);
     unserved::tell(node, &view, attached, &mut status);
     tell_apart(&mut status, attached);
+    reach::tell(&mut status);
     // A primary that serves does not wait for its start, whatever it has last noted.
     let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
     status.state = match (attached.phase(), core.serving, waiting) {

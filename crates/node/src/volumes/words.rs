@@ -256,7 +256,7 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
         }
         ReplicaState::InSync | ReplicaState::Spare => return None,
         ReplicaState::Stale if because.is_empty() => {
-            "it holds nothing yet; it copies what it lacks as soon as it can be reached".into()
+            "it holds nothing yet; it copies what it lacks when the volume is attached and it can be reached".into()
         }
         ReplicaState::Rebuilding => format!("it copies what it lacks{because}"),
         ReplicaState::Stale if cause == Cause::OtherLineage => {

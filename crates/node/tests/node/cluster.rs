@@ -303,3 +303,21 @@ async fn give_up(database: &std::path::Path, volumes: &[String]) {
     drop(given_up);
     transaction.commit().unwrap();
 }
+
+/// A view tells what replicas hold; whether they are there shows only who answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detached_volume_is_not_called_in_sync_while_a_node_of_it_is_dead() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+    nodes[1].crash().await;
+    let is_dead = |v: &Value| v["volume"]["health"] == "unreachable";
+    let status = nodes[0].until("/v1/volumes/web", is_dead).await;
+    let volume = &status["volume"];
+    assert_eq!(volume["mirrors"][0]["summary"], "[U?]", "{status:#}");
+    let reason = volume["reason"].as_str().unwrap();
+    assert!(reason.contains("b:d") && reason.contains("does not answer"), "{reason}");
+    nodes[1].restart().await;
+    nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+}

@@ -67,6 +67,17 @@ volume music [UUR] rebuilding, serving
 }
 
 #[test]
+fn a_replica_that_does_not_answer_is_not_shown_as_in_sync() {
+    let mut volume = volume();
+    volume.mirrors[0].replicas.truncate(2);
+    volume.mirrors[0].replicas[1].connected = Some(false);
+    assert!(status(&volume).contains("77aa0011  n2    fast  unreachable\n"), "{}", status(&volume));
+    volume.mirrors[0].replicas[1].connected = None;
+    volume.mirrors[0].replicas[1].node_alive = Some(false);
+    assert!(status(&volume).contains("77aa0011  n2    fast  unreachable\n"), "{}", status(&volume));
+}
+
+#[test]
 fn a_stripe_shows_its_mirrors() {
     let mut volume = volume();
     let mut second = volume.mirrors[0].clone();

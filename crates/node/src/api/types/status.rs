@@ -83,6 +83,11 @@ pub enum VolumeHealth {
     Rebuilding,
     /// A replica is stale or faulty.
     Degraded,
+    /// Whether its replicas are there is not known: nobody who uses the volume answers, and the
+    /// coordinator has not heard of their nodes yet.
+    Unknown,
+    /// A replica that the volume counts on does not answer.
+    Unreachable,
 }
 
 /// All that a person wants to know of a volume.
