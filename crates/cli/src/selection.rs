@@ -40,7 +40,10 @@ pub fn is_pattern(name: &str) -> bool {
 /// operator is healthy if its replicas are.
 pub fn is_healthy(volume: &VolumeStatus) -> bool {
     volume.health == VolumeHealth::InSync
-        && !matches!(volume.state, VolumeState::Suspended | VolumeState::Unreachable)
+        && !matches!(
+            volume.state,
+            VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown
+        )
 }
 
 #[cfg(test)]

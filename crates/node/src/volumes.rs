@@ -24,6 +24,7 @@ pub mod create;
 pub mod delete;
 pub mod export;
 pub mod grow;
+mod known;
 pub mod local;
 mod lookup;
 mod make;

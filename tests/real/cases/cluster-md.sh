@@ -326,6 +326,7 @@ evicted() {
     await "its export is back" uri 4
     [ "$(uri 4)" = "$uri" ] || die "the export was $uri and is $(uri 4)"
     qio 4 -c "write -P 7 96M 64k" -c "read -P 7 96M 64k" || die "it does not serve"
+    for n in $users; do await "n$n: in-sync" in_sync_at "$n"; done
     pass "pause: evicted, and back"
 }
 others_only() { [ "$(attached_on 2)" = "n1 n2 n3" ]; }

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{VolumeAnswer, VolumeStatus, VolumesAnswer};
+use evenkeel_node::api::types::{StatusSource, VolumeAnswer, VolumeStatus, VolumesAnswer};
 
 use super::{Context, wait};
 use crate::args::{ListArgs, StatusArgs};
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the node refuses or cannot be reached.
-pub fn list(context: &Context, args: &ListArgs) -> Result<(), Failure> {
+pub fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let selection = Selection::new(&args.names, args.unhealthy);
     let all: VolumesAnswer = context.client.fetch(routes::VOLUMES)?;
     let total = all.volumes.len();
@@ -30,7 +30,8 @@ pub fn list(context: &Context, args: &ListArgs) -> Result<(), Failure> {
     if total > 0 && found.volumes.is_empty() && !args.names.is_empty() && !args.unhealthy {
         return Err(no_match(&args.names));
     }
-    show(context, &found, || output::volume::list(&found, total))
+    show(context, &found, || output::volume::list(&found, total))?;
+    Ok(if found.complete { Exit::Done } else { Exit::Unreachable })
 }
 
 /// Shows volumes with all their replicas.
@@ -52,11 +53,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
     }
     let look = Look::at(context, args)?;
     look.show(context)?;
-    Ok(verdict(look.volumes(), args.check))
-}
-
-fn verdict(volumes: &[VolumeStatus], check: bool) -> Exit {
-    if check && !volumes.iter().all(is_healthy) { Exit::Degraded } else { Exit::Done }
+    Ok(look.verdict(args.check))
 }
 
 /// What a look at one or several volumes found.
@@ -88,6 +85,19 @@ impl Look {
         }
     }
 
+    /// What is not known is no verdict, asked for or not.
+    fn verdict(&self, check: bool) -> Exit {
+        let complete = match self {
+            Self::One(_) => true,
+            Self::Several(several) => several.complete,
+        };
+        match self.volumes() {
+            all if !complete || all.iter().any(is_hearsay) => Exit::Unreachable,
+            all if check && !all.iter().all(is_healthy) => Exit::Degraded,
+            _ => Exit::Done,
+        }
+    }
+
     fn show(&self, context: &Context) -> Result<(), Failure> {
         match self {
             Self::One(one) => show(context, one, || self.page()),
@@ -108,6 +118,11 @@ impl Look {
             }
         }
     }
+}
+
+/// Whether nobody who knows has told of the volume.
+fn is_hearsay(volume: &VolumeStatus) -> bool {
+    volume.source == StatusSource::Replica
 }
 
 /// An answer as JSON with `--json`, else as `page` puts it.

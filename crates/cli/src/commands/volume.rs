@@ -25,7 +25,7 @@ use crate::output::{self, say, size};
 pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> {
     match command {
         VolumeCommand::Create(args) => create(context, args)?,
-        VolumeCommand::List(args) => look::list(context, args)?,
+        VolumeCommand::List(args) => return look::list(context, args),
         VolumeCommand::Status(args) => return look::status(context, args),
         VolumeCommand::Stop(args) => stop(context, args)?,
         VolumeCommand::Assemble(args) => return assemble::run(context, args),

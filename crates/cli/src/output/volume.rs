@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use evenkeel_node::api::types::{
     Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaRole, ReplicaState,
-    ReplicaStatus, Suspended, VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus,
-    VolumesAnswer,
+    ReplicaStatus, StatusSource, Suspended, VolumeBitmap, VolumeHealth, VolumePlan, VolumeState,
+    VolumeStatus, VolumesAnswer,
 };
 
 use super::table::{Align, Table};
@@ -19,6 +19,7 @@ const BAR: usize = 24;
 pub fn list(answer: &VolumesAnswer, total: usize) -> String {
     if answer.volumes.is_empty() {
         let text = match total {
+            0 if !answer.complete => "Nothing is known of any volume here.\n",
             0 => "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n",
             _ => "None of them wants attention.\n",
         };
@@ -80,6 +81,7 @@ const fn condition(volume: &VolumeStatus) -> &'static str {
     match volume.state {
         VolumeState::Suspended => "suspended",
         VolumeState::Unreachable => "unreachable",
+        VolumeState::Unknown => "unknown",
         _ => health(volume.health),
     }
 }
@@ -103,6 +105,9 @@ pub fn status(volume: &VolumeStatus) -> String {
     );
     if let Some(reason) = &volume.reason {
         text.push_str(&format!("  why       {reason}\n"));
+    }
+    if let Some(saved) = volume.as_of {
+        text.push_str(&format!("  as of     {}\n", moment(saved)));
     }
     if let Some(suspended) = &volume.suspended {
         text.push_str(&suspension(suspended));
@@ -211,6 +216,7 @@ fn layout(volume: &VolumeStatus) -> String {
         many => format!("a stripe of {many} mirrors of "),
     };
     let patience = match volume.no_data {
+        _ if volume.source == StatusSource::Replica => "generations may have followed".to_owned(),
         NoData::Suspend { seconds } => {
             format!("without data requests wait {}", span(Duration::from_secs(seconds)))
         }
@@ -250,6 +256,15 @@ fn lease(volume: &VolumeStatus) -> String {
             format!("; lease {lease} and {margin}")
         }
     }
+}
+
+/// `2026-11-24 02:30:01, 5 min ago`.
+fn moment(seconds: u64) -> String {
+    let then = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
+    let Some(then) = then else { return "a time that nobody can have meant".to_owned() };
+    let age = jiff::Timestamp::now().as_second().saturating_sub(then.as_second());
+    let local = then.to_zoned(jiff::tz::TimeZone::system()).strftime("%F %T");
+    format!("{local}, {} ago", span(Duration::from_secs(u64::try_from(age).unwrap_or(0))))
 }
 
 fn regions(volume: &VolumeStatus) -> String {
@@ -435,7 +450,7 @@ fn state(state: VolumeState) -> String {
     let word = state_word(state);
     match state {
         VolumeState::Stopped | VolumeState::Detached => word.dim(),
-        VolumeState::Starting => word.warning(),
+        VolumeState::Starting | VolumeState::Unknown => word.warning(),
         VolumeState::Serving => word.good(),
         VolumeState::Suspended | VolumeState::Unreachable => word.bad(),
     }
@@ -449,6 +464,7 @@ const fn state_word(state: VolumeState) -> &'static str {
         VolumeState::Serving => "serving",
         VolumeState::Suspended => "suspended",
         VolumeState::Unreachable => "unreachable",
+        VolumeState::Unknown => "unknown whether attached",
     }
 }
 

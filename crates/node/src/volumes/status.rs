@@ -11,7 +11,7 @@ use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, Vie
 use hyper::Method;
 
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, lock, reach, reservation, unserved, verify, words};
+use super::{Attached, Phase, export, known, lock, reach, reservation, unserved, verify, words};
 use crate::api::types::{
     MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaStatus, StatusSource,
     Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth, VolumeProtocol,
@@ -55,7 +55,7 @@ const fn rebuild_rate(limit: RebuildLimit) -> RebuildRate {
     }
 }
 
-/// All volumes. Without the coordinator: those that are attached here.
+/// All volumes. Without the coordinator: those that this node knows of by itself.
 ///
 /// # Errors
 /// If this node belongs to no cluster.
@@ -63,6 +63,7 @@ pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
     let what = "cannot list the volumes";
     let mut warnings = Vec::new();
     let mut volumes = Vec::new();
+    let mut complete = true;
     match node.coordinator.ask(what, Request::Volumes).await {
         Ok(Answer::Volumes(stored)) => {
             cluster::nodes(node).await;
@@ -77,15 +78,17 @@ pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
         }
         Ok(other) => return Err(unexpected(what, &other)),
         Err(e) if e.code == ErrorCode::NoCoordinator => {
-            warnings.push(format!("{}: only volumes attached on this node are listed", e.why));
-            for attached in node.volumes.all() {
-                volumes.extend(of_attached(node, &attached).await);
-            }
+            warnings.push(format!(
+                "{}: only volumes that are attached on this node or have a replica here are listed",
+                e.why
+            ));
+            complete = false;
+            volumes = known::all(node).await;
         }
         Err(e) => return Err(e),
     }
     volumes.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(VolumesAnswer { version: VERSION, volumes, warnings })
+    Ok(VolumesAnswer { version: VERSION, volumes, complete, warnings })
 }
 
 /// One volume, when what is waited for has come or the time is up.
@@ -140,8 +143,15 @@ pub async fn one(
     {
         return Ok(status);
     }
-    let found = find(node, &format!("cannot tell the status of volume {volume}"), volume).await?;
-    let mut status = of_found(node, &found, forwarded).await;
+    let what = format!("cannot tell the status of volume {volume}");
+    let mut status = match find(node, &what, volume).await {
+        Ok(found) => of_found(node, &found, forwarded).await,
+        // Whoever asks for another node has looked at its own replicas.
+        Err(e) if e.code == ErrorCode::NoCoordinator && !forwarded => {
+            known::one(node, volume).await.ok_or(e)?
+        }
+        Err(e) => return Err(e),
+    };
     if let Some(why) = node.volumes.why_awaited(volume) {
         let own = format!("it is to be attached on node {} again: {why}", node.identity.name);
         status.reason =
@@ -184,11 +194,17 @@ pub(super) async fn told_by(
     Some(status)
 }
 
-/// From the coordinator's view alone.
-fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
-    let mut status = base(node, &stored.record, view);
+/// From a view, as its primaries would be if it still held.
+pub(super) fn of_adopted(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
+    let mut status = base(node, record, view);
     status.primaries =
         view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect();
+    status
+}
+
+/// From the coordinator's view alone.
+fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
+    let mut status = of_adopted(node, &stored.record, view);
     if let Some(primary) = status.primaries.first() {
         status.state = VolumeState::Unreachable;
         let name = &primary.node.name;
@@ -261,6 +277,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         generation: view.generation.0,
         lineage: view.lineage.to_string(),
         source: StatusSource::Coordinator,
+        as_of: None,
         primaries: Vec::new(),
         mirrors,
         verify: None,

@@ -315,9 +315,38 @@ async fn a_detached_volume_is_not_called_in_sync_while_a_node_of_it_is_dead() {
     let is_dead = |v: &Value| v["volume"]["health"] == "unreachable";
     let status = nodes[0].until("/v1/volumes/web", is_dead).await;
     let volume = &status["volume"];
-    assert_eq!(volume["mirrors"][0]["summary"], "[U?]", "{status:#}");
+    let summary = volume["mirrors"][0]["summary"].as_str().unwrap();
+    assert!(["[U?]", "[?U]"].contains(&summary), "{status:#}");
     let reason = volume["reason"].as_str().unwrap();
     assert!(reason.contains("b:d") && reason.contains("does not answer"), "{reason}");
     nodes[1].restart().await;
     nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
+}
+
+/// Without the coordinator a node tells what it knows, and that it is not all.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_coordinator_a_node_tells_what_its_replicas_know() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    for (name, home) in [("web", "b:d"), ("far", "a:d")] {
+        let request = json!({"name": name, "size": 4 << 20, "replicas": 1, "on": [home]});
+        nodes[0].ok("POST", "/v1/volumes", request).await;
+    }
+    let all = nodes[1].get("/v1/volumes").await;
+    assert_eq!((&all["complete"], all["volumes"].as_array().unwrap().len()), (&json!(true), 2));
+    nodes[0].crash().await;
+
+    let silent = nodes[1].until("/v1/volumes", |v| v["complete"] == false).await;
+    let volumes = silent["volumes"].as_array().unwrap();
+    assert_eq!(volumes.len(), 1, "{silent:#}");
+    let told = |key: &str| (volumes[0][key].clone(), silent["warnings"][0].clone());
+    assert_eq!(told("name").0, "web");
+    assert_eq!(told("source").0, "replica");
+    assert_eq!((told("state").0, told("health").0), (json!("unknown"), json!("unknown")));
+    assert!(told("as_of").0.as_u64().is_some_and(|seconds| seconds > 1_700_000_000));
+    assert!(told("reason").0.as_str().unwrap().contains("coordinator"), "{silent:#}");
+    assert!(told("name").1.as_str().unwrap().contains("a replica here"), "{silent:#}");
+    assert_eq!(nodes[1].get("/v1/volumes/web").await["volume"]["source"], "replica");
+    nodes[1].refused("GET", "/v1/volumes/far", Value::Null, "no-coordinator").await;
+    assert_eq!(nodes[2].get("/v1/volumes").await["volumes"], json!([]));
 }

@@ -99,7 +99,8 @@ fn a_stripe_shows_its_mirrors() {
 
 #[test]
 fn the_list_has_one_line_for_each_volume_and_the_reason() {
-    let answer = VolumesAnswer { version: 1, volumes: vec![volume()], warnings: vec![] };
+    let answer =
+        VolumesAnswer { version: 1, volumes: vec![volume()], complete: true, warnings: vec![] };
     let expected = "\
 NAME   SIZE  PROTOCOL  REPLICAS  HEALTH      STATE    ATTACHED ON
 music    4G  C         [UUR]     rebuilding  serving  n1
@@ -110,8 +111,12 @@ music    4G  C         [UUR]     rebuilding  serving  n1
 
 #[test]
 fn an_empty_list_says_what_to_do() {
-    let answer =
-        VolumesAnswer { version: 1, volumes: vec![], warnings: vec!["n2 is silent".into()] };
+    let answer = VolumesAnswer {
+        version: 1,
+        volumes: vec![],
+        complete: true,
+        warnings: vec!["n2 is silent".into()],
+    };
     assert!(list(&answer, 0).starts_with("There is no volume yet. Create one: "));
 }
 
@@ -135,4 +140,23 @@ fn many_volumes_are_summed_up_first() {
     ];
     assert_eq!(sum(&volumes), "4 volumes: 2 in-sync, 1 degraded, 1 unreachable\n");
     assert_eq!(sum(&volumes[..1]), "");
+}
+
+#[test]
+fn what_a_replica_knew_last_is_dated_and_called_unknown() {
+    let mut volume = volume();
+    (volume.source, volume.as_of) = (StatusSource::Replica, Some(1_700_000_000));
+    (volume.state, volume.health) = (VolumeState::Unknown, VolumeHealth::Unknown);
+    let text = status(&volume);
+    assert!(text.starts_with("volume music [UUR] unknown, unknown whether attached\n"), "{text}");
+    assert!(text.contains("\n  as of     2023-11-1"), "{text}");
+    assert!(text.contains("generation 7; generations may have followed"), "{text}");
+}
+
+#[test]
+fn no_volume_is_not_said_to_be_none_while_nobody_knows() {
+    let warnings = vec!["the coordinator does not answer".into()];
+    let answer = VolumesAnswer { version: 1, volumes: vec![], complete: false, warnings };
+    let text = list(&answer, 0);
+    assert!(text.starts_with("Nothing is known of any volume here.\nnote: "), "{text}");
 }

@@ -42,8 +42,15 @@ pub struct VolumesAnswer {
     pub version: u32,
     /// The volumes, by name.
     pub volumes: Vec<VolumeStatus>,
+    /// Whether these are all: without the coordinator a node knows those that it has to do with.
+    #[serde(default = "yes")]
+    pub complete: bool,
     /// What could not be found out, a sentence each.
     pub warnings: Vec<String>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Answer to `GET /v1/volumes/NAME`.
@@ -71,6 +78,8 @@ pub enum VolumeState {
     Suspended,
     /// The view names a primary that is not alive or does not answer.
     Unreachable,
+    /// Neither the coordinator answers nor the node on which it was attached when a replica here last heard.
+    Unknown,
 }
 
 /// Whether a volume has all its replicas.
@@ -135,6 +144,9 @@ pub struct VolumeStatus {
     pub lineage: String,
     /// Where this status comes from.
     pub source: StatusSource,
+    /// With the source `replica`: when that was saved, in seconds since 1970.
+    #[serde(default)]
+    pub as_of: Option<u64>,
     /// Where it is attached.
     pub primaries: Vec<PrimaryStatus>,
     /// The mirrors, in stripe order.
@@ -160,6 +172,9 @@ pub enum StatusSource {
     Primary,
     /// The coordinator's newest view: connections and rebuild progress are not known.
     Coordinator,
+    /// What a replica on the node that was asked adopted last: nobody else answers, and anything may have
+    /// changed since `as_of`.
+    Replica,
 }
 
 /// What requests wait for.

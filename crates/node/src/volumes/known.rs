@@ -1,0 +1,110 @@
+//! What this node can tell of volumes while the coordinator does not answer: what is attached here, what
+//! other nodes tell that have one attached, and what the replicas on its own disks adopted last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::VolumeId;
+use evenkeel_format::Superblock;
+
+use super::{lookup, reach, status};
+use crate::api::types::{NoData, StatusSource, VolumeHealth, VolumeState, VolumeStatus};
+use crate::coordinator::{PlacedReplica, VolumeRecord};
+use crate::examine::examine_one;
+use crate::node::Node;
+
+/// How long the disks may take to be read: of one that hangs nothing is told.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Each volume that is attached here, or has a replica here.
+pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
+    let mut volumes = Vec::new();
+    for attached in node.volumes.all() {
+        volumes.extend(status::of_attached(node, &attached).await);
+    }
+    let mut asked = Vec::new();
+    for newest in on_disks(node).await.into_values() {
+        if volumes.iter().all(|volume| volume.id != newest.superblock.volume.to_string()) {
+            let node = node.clone();
+            asked.push(tokio::spawn(async move { of_replica(&node, &newest).await }));
+        }
+    }
+    for status in asked {
+        volumes.extend(status.await.ok());
+    }
+    volumes
+}
+
+/// The volume of this name or identity, if a replica of it is here.
+pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> {
+    let is = |it: &Superblock| it.name == volume || it.volume.to_string() == volume;
+    let newest = on_disks(node).await.into_values().find(|newest| is(&newest.superblock))?;
+    Some(of_replica(node, &newest).await)
+}
+
+/// The replica here that has adopted the newest view of its volume.
+struct Newest {
+    superblock: Superblock,
+    /// All replicas of the volume that are here.
+    placed: Vec<PlacedReplica>,
+}
+
+async fn on_disks(node: &Arc<Node>) -> BTreeMap<VolumeId, Newest> {
+    let read = node.blocking(|node| {
+        let mut newest: BTreeMap<VolumeId, Newest> = BTreeMap::new();
+        for place in node.disks.places() {
+            let Some(superblock) = examine_one(&place.path).superblock else { continue };
+            let placed = PlacedReplica {
+                id: superblock.replica.to_string(),
+                mirror: superblock.mirror as usize,
+                node: node.identity.node.to_string(),
+                disk: place.disk,
+                removed: false,
+                maker: None,
+            };
+            let entry = newest
+                .entry(superblock.volume)
+                .or_insert_with(|| Newest { superblock: superblock.clone(), placed: Vec::new() });
+            entry.placed.push(placed);
+            if superblock.view.generation > entry.superblock.view.generation {
+                entry.superblock = superblock;
+            }
+        }
+        Ok(newest)
+    });
+    let read = tokio::time::timeout(PATIENCE, read).await;
+    read.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// From the node on which the view says that it is attached, if that answers; else from the view itself,
+/// which may have been replaced since.
+async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
+    let superblock = &newest.superblock;
+    let id = superblock.volume.to_string();
+    let elsewhere = lookup::primary_elsewhere(node, &superblock.view);
+    if let Some(life) = elsewhere.and_then(|id| node.coordinator.node(id))
+        && let Some(status) = status::told_by(node, &life, &id).await
+    {
+        return status;
+    }
+    let record = VolumeRecord {
+        id,
+        name: superblock.name.clone(),
+        no_data: NoData::default(),
+        replicas: newest.placed.clone(),
+        stopped: false,
+        checksums: superblock.has_checksums,
+    };
+    let mut status = status::of_adopted(node, &record, &superblock.view);
+    status.source = StatusSource::Replica;
+    status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);
+    status.state = VolumeState::Unknown;
+    reach::tell(&mut status);
+    if matches!(status.health, VolumeHealth::InSync | VolumeHealth::Rebuilding) {
+        status.health = VolumeHealth::Unknown;
+    }
+    let why = "the coordinator does not answer: this is what a replica on this node knew last";
+    status.reason = Some(why.to_owned());
+    status
+}
