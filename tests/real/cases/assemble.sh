@@ -166,7 +166,7 @@ lost() {
     settled() { "$evenkeel" examine --json "$work"/n?/disk | jq -e '[.replicas[].replica.intents.slots[].bytes] | add == 0'; }
     await "what was written is settled" settled
     kill_node 3
-    await "n3's replica has left" bash -c "! '$evenkeel' --socket '$work/n1/run/api.sock' volume status $vol --check"
+    ek 1 volume status $vol --wait degraded --timeout 1m --quiet || die "n3's replica does not leave"
     io 1 -c 'write -P 0x78 0 1M'
     ek 1 detach $vol --quiet
     stop_node 1
@@ -278,7 +278,7 @@ forced() {
     attach $vol nbd > /dev/null
     io 1 -c 'write -P 0x77 0 8M'
     kill_node 3
-    await "n3's replica has left" bash -c "! '$evenkeel' --socket '$work/n1/run/api.sock' volume status $vol --check"
+    ek 1 volume status $vol --wait degraded --timeout 1m --quiet || die "n3's replica does not leave"
     io 1 -c 'write -P 0x78 0 1M'
     ek 1 detach $vol --quiet
     stop_node 2

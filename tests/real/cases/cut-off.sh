@@ -55,7 +55,8 @@ say "every volume has its replicas, and nothing else is left"
 
 # What is there works, and the same command again says what is the matter or does it.
 for name in $(volumes); do
-    ek 1 volume status "$name" --check --quiet || die "$name is not whole"
+    # Nodes that the coordinator has not heard since its start are not known to be there.
+    await "$name is whole" ek 1 volume status "$name" --check --quiet
     if [ "$what" = delete ]; then ek $asked volume delete "$name" --yes --quiet || die "$name cannot be deleted by a second attempt"; fi
 done
 await "nothing is orphaned" nothing_orphaned

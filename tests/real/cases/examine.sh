@@ -24,7 +24,7 @@ look --scan --config "$work/n3/evenkeel.toml" | jq -e '.replicas | length == 1' 
 
 # Its node is killed; what it lacks is in the bitmaps of the others.
 kill_node 3
-await "n3's replica has left" bash -c "! '$evenkeel' --socket '$work/n1/run/api.sock' volume status $vol --check"
+ek 1 volume status $vol --wait degraded --timeout 1m --quiet || die "n3's replica does not leave"
 qemu-io -f raw "$uri" -c 'write -P 0x78 1M 40k' -c flush > /dev/null
 await "what was written is settled again" settled
 ek 1 detach $vol --quiet

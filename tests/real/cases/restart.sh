@@ -19,7 +19,7 @@ clean)
     ek 1 detach $vol --quiet
     for n in 3 2 1; do stop_node $n; done
     for n in 1 2 3; do start_node $n; done
-    refused 0 "" ek 1 volume status $vol --check
+    await "all nodes are known to be there" ek 1 volume status $vol --check
     ;;
 replica)
     load 8 & fio=$!
