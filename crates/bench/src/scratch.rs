@@ -318,7 +318,7 @@ fn undo_one(undo: &Undo) -> Result<(), String> {
         Undo::Loop { file } => free_loops(file),
         Undo::Namespace { name } => delete_namespace(name),
         Undo::Run { words } => {
-            drop(process::quiet(words));
+            run_repeatedly(words);
             Ok(())
         }
         Undo::Directory { path } => match fs::remove_dir_all(path) {
@@ -327,6 +327,17 @@ fn undo_one(undo: &Undo) -> Result<(), String> {
             }
             _ => Ok(()),
         },
+    }
+}
+
+/// DRBD refuses to take down what is just being connected ("in transient state, retry"). What is not
+/// there fails each time, and is no error.
+fn run_repeatedly(words: &[String]) {
+    for _ in 0..4 {
+        if process::quiet(words).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
