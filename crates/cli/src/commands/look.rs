@@ -85,17 +85,12 @@ impl Look {
         }
     }
 
-    /// What is not known is no verdict, asked for or not.
     fn verdict(&self, check: bool) -> Exit {
         let complete = match self {
             Self::One(_) => true,
             Self::Several(several) => several.complete,
         };
-        match self.volumes() {
-            all if !complete || all.iter().any(is_hearsay) => Exit::Unreachable,
-            all if check && !all.iter().all(is_healthy) => Exit::Degraded,
-            _ => Exit::Done,
-        }
+        if complete { verdict(self.volumes(), check) } else { Exit::Unreachable }
     }
 
     fn show(&self, context: &Context) -> Result<(), Failure> {
@@ -120,9 +115,15 @@ impl Look {
     }
 }
 
-/// Whether nobody who knows has told of the volume.
-fn is_hearsay(volume: &VolumeStatus) -> bool {
-    volume.source == StatusSource::Replica
+/// The code with which a look at these ends. What is not known is no verdict, asked for or not.
+pub fn verdict(volumes: &[VolumeStatus], check: bool) -> Exit {
+    // Nobody who knows has answered.
+    let is_hearsay = |volume: &VolumeStatus| volume.source == StatusSource::Replica;
+    match volumes {
+        all if all.iter().any(is_hearsay) => Exit::Unreachable,
+        all if check && !all.iter().all(is_healthy) => Exit::Degraded,
+        _ => Exit::Done,
+    }
 }
 
 /// An answer as JSON with `--json`, else as `page` puts it.

@@ -6,7 +6,7 @@ pub mod bench;
 pub mod config;
 pub mod disk;
 pub mod examine;
-mod look;
+pub mod look;
 pub mod mount;
 pub mod node;
 pub mod pages;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_node::api::types::{
-    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaRole, ReplicaState,
-    ReplicaStatus, StatusSource, Suspended, VolumeBitmap, VolumeHealth, VolumePlan, VolumeState,
-    VolumeStatus, VolumesAnswer,
+    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach, ReplicaRole,
+    ReplicaState, ReplicaStatus, StatusSource, Suspended, VolumeBitmap, VolumeHealth, VolumePlan,
+    VolumeState, VolumeStatus, VolumesAnswer,
 };
 
 use super::table::{Align, Table};
@@ -343,18 +343,12 @@ fn replica_cells(replica: &ReplicaStatus) -> Vec<String> {
         short(&replica.id).to_owned(),
         replica.node.name.clone(),
         replica.disk.clone().unwrap_or_else(|| "?".to_owned()),
-        match is_away(replica) {
-            true => "unreachable".bad(),
-            false => replica_state(replica.state),
+        match replica.reach {
+            ReplicaReach::Unreachable => "unreachable".bad(),
+            ReplicaReach::Unknown => "unknown".warning(),
+            ReplicaReach::Answers | ReplicaReach::NotNeeded => replica_state(replica.state),
         },
     ]
-}
-
-/// Whether the volume counts on a replica that does not answer.
-fn is_away(replica: &ReplicaStatus) -> bool {
-    let counts = matches!(replica.state, ReplicaState::InSync | ReplicaState::Rebuilding);
-    let answers = replica.connected.or(replica.node_alive);
-    counts && answers == Some(false)
 }
 
 fn notes(table: &mut Table, replica: &ReplicaStatus) {
@@ -468,5 +462,7 @@ const fn state_word(state: VolumeState) -> &'static str {
     }
 }
 
+#[cfg(test)]
+mod states;
 #[cfg(test)]
 pub mod tests;

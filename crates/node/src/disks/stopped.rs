@@ -6,9 +6,10 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
 
 use evenkeel_core::{ReplicaId, VolumeId};
+use evenkeel_format::Superblock;
 
 use super::states::{EntryState, KnownState, Retry};
-use super::{Disks, OpenReplica, device, directory};
+use super::{Disks, Known, OpenReplica, device, directory};
 use crate::api::types::DiskKind;
 use crate::api::{ApiError, ErrorCode};
 use crate::state::{StateDirectory, StateError};
@@ -135,15 +136,25 @@ impl Disks {
     /// served.
     #[must_use]
     pub fn places(&self) -> Vec<ReplicaPlace> {
+        self.places_of(|_| true)
+    }
+
+    /// The same of replicas whose superblock was so when it was read, and of those that have none that
+    /// could be read.
+    #[must_use]
+    pub fn places_of(&self, is_wanted: impl Fn(&Superblock) -> bool) -> Vec<ReplicaPlace> {
         let entries = self.lock();
-        let of_entry = |entry: &super::Entry| {
-            let disk = entry.record.name.clone();
-            let finished = entry.replicas.iter().filter(|known| known.state != KnownState::Making);
-            let places =
-                finished.map(|known| ReplicaPlace { disk: disk.clone(), path: known.path.clone() });
-            places.collect::<Vec<_>>()
+        let is_sought = |known: &Known| {
+            known.state != KnownState::Making && known.superblock.as_ref().is_none_or(&is_wanted)
         };
-        entries.iter().flat_map(of_entry).collect()
+        let mut places = Vec::new();
+        for entry in entries.iter() {
+            for known in entry.replicas.iter().filter(|known| is_sought(known)) {
+                let (disk, path) = (entry.record.name.clone(), known.path.clone());
+                places.push(ReplicaPlace { disk, path });
+            }
+        }
+        places
     }
 }
 

@@ -1,5 +1,5 @@
-//! What this node can tell of volumes while the coordinator does not answer: what is attached here, what
-//! other nodes tell that have one attached, and what the replicas on its own disks adopted last.
+//! What this node knows of volumes while the coordinator does not answer: what is attached here, what
+//! other nodes report that have one attached, and what the replicas on its own disks adopted last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use evenkeel_core::VolumeId;
 use evenkeel_format::Superblock;
 
-use super::{lookup, reach, status};
-use crate::api::types::{NoData, StatusSource, VolumeHealth, VolumeState, VolumeStatus};
+use super::{lookup, status};
+use crate::api::types::{NoData, VolumeStatus};
 use crate::coordinator::{PlacedReplica, VolumeRecord};
 use crate::examine::examine_one;
 use crate::node::Node;
 
-/// How long the disks may take to be read: of one that hangs nothing is told.
+/// How long the disks may take to be read: one that hangs is left out.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Each volume that is attached here, or has a replica here.
@@ -24,7 +24,7 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
         volumes.extend(status::of_attached(node, &attached).await);
     }
     let mut asked = Vec::new();
-    for newest in on_disks(node).await.into_values() {
+    for newest in on_disks(node, |_| true).await.into_values() {
         if volumes.iter().all(|volume| volume.id != newest.superblock.volume.to_string()) {
             let node = node.clone();
             asked.push(tokio::spawn(async move { of_replica(&node, &newest).await }));
@@ -38,8 +38,9 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
 
 /// The volume of this name or identity, if a replica of it is here.
 pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> {
-    let is = |it: &Superblock| it.name == volume || it.volume.to_string() == volume;
-    let newest = on_disks(node).await.into_values().find(|newest| is(&newest.superblock))?;
+    let wanted = volume.to_owned();
+    let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
+    let newest = on_disks(node, is).await.into_values().next()?;
     Some(of_replica(node, &newest).await)
 }
 
@@ -50,11 +51,16 @@ struct Newest {
     placed: Vec<PlacedReplica>,
 }
 
-async fn on_disks(node: &Arc<Node>) -> BTreeMap<VolumeId, Newest> {
-    let read = node.blocking(|node| {
+/// Of those volumes that are wanted.
+async fn on_disks(
+    node: &Arc<Node>,
+    is_wanted: impl Fn(&Superblock) -> bool + Send + 'static,
+) -> BTreeMap<VolumeId, Newest> {
+    let read = node.blocking(move |node| {
         let mut newest: BTreeMap<VolumeId, Newest> = BTreeMap::new();
-        for place in node.disks.places() {
-            let Some(superblock) = examine_one(&place.path).superblock else { continue };
+        for place in node.disks.places_of(&is_wanted) {
+            let read = examine_one(&place.path).superblock;
+            let Some(superblock) = read.filter(&is_wanted) else { continue };
             let placed = PlacedReplica {
                 id: superblock.replica.to_string(),
                 mirror: superblock.mirror as usize,
@@ -97,14 +103,6 @@ async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
         checksums: superblock.has_checksums,
     };
     let mut status = status::of_adopted(node, &record, &superblock.view);
-    status.source = StatusSource::Replica;
     status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);
-    status.state = VolumeState::Unknown;
-    reach::tell(&mut status);
-    if matches!(status.health, VolumeHealth::InSync | VolumeHealth::Rebuilding) {
-        status.health = VolumeHealth::Unknown;
-    }
-    let why = "the coordinator does not answer: this is what a replica on this node knew last";
-    status.reason = Some(why.to_owned());
     status
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
-use evenkeel_core::primary::Waiting;
-use evenkeel_core::view::Cause;
-use evenkeel_core::{Bitmap, Protocol, RebuildLimit, ReplicaId, ReplicaState, View};
+use evenkeel_core::primary::{PrimaryStatus as Primary, Waiting};
+use evenkeel_core::{Bitmap, MirrorView, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, View};
 use hyper::Method;
 
+use super::condition::{Account, conclude};
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, known, lock, reach, reservation, unserved, verify, words};
+use super::{Attached, Phase, export, facts, known, lock, reservation, verify, words};
 use crate::api::types::{
-    MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaStatus, StatusSource,
-    Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth, VolumeProtocol,
-    VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+    MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach, ReplicaStatus,
+    StatusSource, Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth,
+    VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -194,32 +194,25 @@ pub(super) async fn told_by(
     Some(status)
 }
 
-/// From a view, as its primaries would be if it still held.
+/// From a view that a replica here has adopted, which may have been replaced since.
 pub(super) fn of_adopted(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
     let mut status = base(node, record, view);
-    status.primaries =
-        view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect();
+    status.source = StatusSource::Replica;
+    conclude(&mut status, &Account::Replica, &facts::of_view(node, record, view));
     status
 }
 
 /// From the coordinator's view alone.
 fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
-    let mut status = of_adopted(node, &stored.record, view);
-    if let Some(primary) = status.primaries.first() {
-        status.state = VolumeState::Unreachable;
-        let name = &primary.node.name;
-        status.reason =
-            Some(match (primary.node.id == node.identity.node.to_string(), primary.alive) {
-                (true, _) => {
-                    format!("node {name} ended without detaching it: attach it again")
-                }
-                (false, true) => format!("node {name}, on which it is attached, does not answer"),
-                (false, false) => format!(
-                    "node {name}, on which it was attached, is dead: attach it on another node"
-                ),
-            });
-    }
-    reach::tell(&mut status);
+    let record = &stored.record;
+    let mut status = base(node, record, view);
+    let account = match status.primaries.first() {
+        None if record.stopped => Account::Stopped(record.name.clone()),
+        None => Account::Detached,
+        Some(primary) if primary.here => Account::Forgotten(primary.node.name.clone()),
+        Some(primary) => Account::Silent { node: primary.node.name.clone(), alive: primary.alive },
+    };
+    conclude(&mut status, &account, &facts::of_view(node, record, view));
     status
 }
 
@@ -237,23 +230,17 @@ fn primary(node: &Node, id: evenkeel_core::NodeId, slot: Option<u8>) -> PrimaryS
     }
 }
 
-/// What a view tells.
+/// What a view says, before anything is concluded from it.
 fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
-    let mirrors: Vec<MirrorStatus> = (0..view.mirrors.len())
-        .map(|index| MirrorStatus {
-            index,
-            summary: summary(view, index),
-            replicas: replicas(node, record, view, index),
-        })
-        .collect();
-    let is_idle = |state: &ReplicaState| *state == ReplicaState::Spare;
-    let states = || view.replicas().map(|(_, record)| record.state).filter(|s| !is_idle(s));
-    let health = if states().all(|s| s == ReplicaState::InSync) {
-        VolumeHealth::InSync
-    } else if states().all(ReplicaState::takes_writes) {
-        VolumeHealth::Rebuilding
-    } else {
-        VolumeHealth::Degraded
+    let mirrors = view.mirrors.iter().enumerate();
+    let mirror = |(index, mirror): (usize, &MirrorView)| MirrorStatus {
+        index,
+        summary: String::new(),
+        replicas: mirror
+            .replicas
+            .iter()
+            .map(|replica| base_of_replica(node, record, replica))
+            .collect(),
     };
     VolumeStatus {
         id: record.id.clone(),
@@ -270,16 +257,16 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         lease_ms: milliseconds(view.lease.time()),
         lease_margin_ms: milliseconds(view.lease.margin()),
         no_data: record.no_data,
-        state: if record.stopped { VolumeState::Stopped } else { VolumeState::Detached },
-        health,
-        reason: stopped(record).or_else(|| unhealthy(&mirrors)),
+        state: VolumeState::Unknown,
+        health: VolumeHealth::Unknown,
+        reason: None,
         suspended: None,
         generation: view.generation.0,
         lineage: view.lineage.to_string(),
         source: StatusSource::Coordinator,
         as_of: None,
-        primaries: Vec::new(),
-        mirrors,
+        primaries: view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect(),
+        mirrors: mirrors.map(mirror).collect(),
         verify: None,
         reservation: reservation::told(node, &view.reservations),
         rewritten: None,
@@ -288,61 +275,26 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
     }
 }
 
-fn stopped(record: &VolumeRecord) -> Option<String> {
-    let name = &record.name;
-    let why = || format!("it is stopped until `evenkeel volume assemble {name}`");
-    record.stopped.then(why)
-}
-
-/// As in `[UU_]`.
-fn summary(view: &View, mirror: usize) -> String {
-    let replicas = &view.mirrors[mirror].replicas;
-    let letters: String = replicas.iter().map(|record| words::letter(record.state)).collect();
-    format!("[{letters}]")
-}
-
-/// The first replica that is not in-sync, and why.
-pub(super) fn unhealthy(mirrors: &[MirrorStatus]) -> Option<String> {
-    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    let mut unusual = replicas.filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
-    let (first, why) = unusual.next()?;
-    let more = match unusual.count() {
-        0 => String::new(),
-        count => format!(" (and {count} more)"),
-    };
-    let disk = first.disk.as_deref().unwrap_or("?");
-    Some(format!("replica {}:{disk}: {why}{more}", first.node.name))
-}
-
-fn replicas(node: &Node, record: &VolumeRecord, view: &View, mirror: usize) -> Vec<ReplicaStatus> {
-    let status = |replica: &evenkeel_core::ReplicaRecord| {
-        let id = replica.id.to_string();
-        let life = node.coordinator.node(replica.node);
-        let here = replica.node == node.identity.node;
-        // Right after the coordinator's start nothing may be known of a node.
-        let known = life
-            .filter(|life| life.alive == life.may_live)
-            .map(|life| life.alive)
-            .filter(|_| node.coordinator.status().reachable);
-        ReplicaStatus {
-            disk: record.replicas.iter().find(|p| p.id == id).map(|p| p.disk.clone()),
-            id,
-            node: node.coordinator.node_ref(replica.node),
-            node_alive: if here { Some(true) } else { known },
-            state: words::state(replica.state),
-            role: words::role(replica.role),
-            instead_of: replica.role.instead_of().map(|other| other.to_string()),
-            cause: words::cause(replica.cause),
-            reason: words::reason(replica.state, replica.cause),
-            connected: None,
-            outstanding: None,
-            oldest_ms: None,
-            rebuild: None,
-            failed_reads: None,
-            unserved: None,
-        }
-    };
-    view.mirrors[mirror].replicas.iter().map(status).collect()
+fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaStatus {
+    let id = replica.id.to_string();
+    ReplicaStatus {
+        disk: record.replicas.iter().find(|p| p.id == id).map(|p| p.disk.clone()),
+        id,
+        node: node.coordinator.node_ref(replica.node),
+        node_alive: None,
+        state: words::state(replica.state),
+        role: words::role(replica.role),
+        instead_of: replica.role.instead_of().map(|other| other.to_string()),
+        cause: None,
+        reach: ReplicaReach::Unknown,
+        reason: None,
+        connected: None,
+        outstanding: None,
+        oldest_ms: None,
+        rebuild: None,
+        failed_reads: None,
+        unserved: None,
+    }
 }
 
 /// A replica's node and disk, as in `alpha:disk1`.
@@ -361,21 +313,39 @@ pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> 
 pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option<VolumeStatus> {
     let volume = node.data.volume_status(attached.id).await?;
     let core = volume.primary?;
-    let mut view = core.view.clone()?;
-    let leaving: Vec<_> =
-        core.replicas.iter().filter_map(|peer| Some((peer.replica, peer.leaving?))).collect();
-    for record in view.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas) {
-        if let Some((_, leaves)) = leaving.iter().find(|(replica, _)| *replica == record.id) {
-            (record.state, record.cause) = *leaves;
-        }
-    }
+    let view = core.view.clone()?;
     let mut status = base(node, &attached.record(), &view);
     status.source = StatusSource::Primary;
-    let here = attached.primary.node;
-    status.primaries =
-        view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect();
-    if !status.primaries.iter().any(|p| p.here) {
-        status.primaries.push(primary(node, here, None));
+    add_primary(node, attached, &core, &mut status);
+    add_sessions(node, attached, &core, &view, &mut status);
+    let now = now();
+    let waits = waits(attached, &core);
+    status.suspended = waits.map(|(why, since)| suspended(node, attached, why, now.since(since)));
+    let account = match (&status.suspended, attached.phase()) {
+        (None, _) => Account::Serving,
+        (Some(wait), Phase::Starting) => Account::Starting(wait.why.clone()),
+        (Some(wait), _) => Account::Suspended(wait.why.clone()),
+    };
+    conclude(&mut status, &account, &facts::of_attached(node, attached, &core, &view));
+    status.verify = core.verify.as_ref().map(|verify| verify::told(verify, now));
+    status.rewritten = Some(core.rewritten);
+    status.exports = export::of(node, attached, &volume.frontends);
+    status.events = lock(&attached.events).iter().cloned().collect();
+    Some(status)
+}
+
+/// What its requests wait for, and since when. `None`: they are served.
+fn waits(attached: &Attached, core: &Primary) -> Option<(Waiting, evenkeel_core::Instant)> {
+    // A primary that serves does not wait for its start, whatever it has last noted.
+    let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
+    let serves = core.serving && waiting.is_none() && attached.phase() != Phase::Starting;
+    (!serves).then(|| waiting.unwrap_or((Waiting::Start, now())))
+}
+
+/// Adds what the primary here knows of itself.
+fn add_primary(node: &Node, attached: &Attached, core: &Primary, status: &mut VolumeStatus) {
+    if !status.primaries.iter().any(|primary| primary.here) {
+        status.primaries.push(primary(node, attached.primary.node, None));
     }
     let device = attached.device();
     for primary in status.primaries.iter_mut().filter(|primary| primary.here) {
@@ -384,69 +354,25 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         primary.requests = Some(core.requests);
         primary.unflushed = Some(core.unflushed);
     }
+}
+
+/// Adds what the primary here knows of its sessions with replicas.
+fn add_sessions(
+    node: &Node,
+    attached: &Attached,
+    core: &Primary,
+    view: &View,
+    status: &mut VolumeStatus,
+) {
     for replica in status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas) {
         let Some(peer) = core.replicas.iter().find(|p| p.replica.to_string() == replica.id) else {
             continue;
         };
-        // Who is being attached has not tried all of them yet.
-        let is_told = peer.connected || attached.phase() != Phase::Starting;
-        replica.connected = is_told.then_some(peer.connected);
         replica.outstanding = Some(peer.outstanding);
         replica.failed_reads = Some(peer.failed_reads);
         replica.oldest_ms = peer.oldest.map(|age| age.as_millis() as u64);
         replica.rebuild =
-            peer.rebuild.map(|progress| rebuild(node, attached, &view, peer.replica, &progress));
-    }
-    tell_leaving(&mut status, &leaving);
-    unserved::tell(node, &view, attached, &mut status);
-    tell_apart(&mut status, attached);
-    reach::tell(&mut status);
-    // A primary that serves does not wait for its start, whatever it has last noted.
-    let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
-    status.state = match (attached.phase(), core.serving, waiting) {
-        (Phase::Starting, ..) => VolumeState::Starting,
-        (_, true, None) => VolumeState::Serving,
-        _ => VolumeState::Suspended,
-    };
-    let now = now();
-    if status.state == VolumeState::Suspended || status.state == VolumeState::Starting {
-        let waiting = waiting.unwrap_or((Waiting::Start, now));
-        let suspended = suspended(node, attached, waiting.0, now.since(waiting.1));
-        status.reason = Some(suspended.why.clone());
-        status.suspended = Some(suspended);
-    }
-    status.verify = core.verify.as_ref().map(|verify| verify::told(verify, now));
-    status.rewritten = Some(core.rewritten);
-    status.exports = export::of(node, attached, &volume.frontends);
-    status.events = lock(&attached.events).iter().cloned().collect();
-    Some(status)
-}
-
-/// The view still calls these what they were: that changes when the coordinator answers.
-fn tell_leaving(status: &mut VolumeStatus, leaving: &[(ReplicaId, (ReplicaState, Cause))]) {
-    let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
-    for replica in replicas {
-        let leaves = leaving.iter().find(|(id, _)| id.to_string() == replica.id);
-        if let Some((_, (_, cause))) = leaves {
-            replica.reason = Some(words::leaving(*cause));
-        }
-    }
-    if !leaving.is_empty() {
-        status.reason = unhealthy(&status.mirrors);
-    }
-}
-
-/// A replica that was written apart shows that only when it is reached; the view knows it as stale.
-fn tell_apart(status: &mut VolumeStatus, attached: &Attached) {
-    let apart: Vec<String> = lock(&attached.apart).iter().map(ToString::to_string).collect();
-    let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
-    for replica in replicas.filter(|replica| apart.contains(&replica.id)) {
-        let cause = Cause::OtherLineage;
-        replica.cause = words::cause(cause);
-        replica.reason = words::reason(ReplicaState::Stale, cause);
-    }
-    if !apart.is_empty() {
-        status.reason = unhealthy(&status.mirrors);
+            peer.rebuild.map(|progress| rebuild(node, attached, view, peer.replica, &progress));
     }
 }
 

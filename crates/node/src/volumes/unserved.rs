@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, View};
+use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 
 use super::lookup::Found;
-use super::{Attached, lock, status, words};
-use crate::api::types::{self, VolumeStatus};
+use super::{Attached, lock, status};
+use crate::api::types;
 use crate::api::{ApiError, ErrorCode};
 use crate::disks::Unserved;
 use crate::node::Node;
@@ -32,27 +32,6 @@ impl Attached {
             tracing::warn!(volume = self.name(), "the replica on {place} is not served: {text}");
             self.event(format!("the replica on {place} is not served: {text}"));
         }
-    }
-}
-
-/// Puts it into the status of a volume that is attached here.
-pub(super) fn tell(node: &Node, view: &View, attached: &Attached, status: &mut VolumeStatus) {
-    let learnt = lock(&attached.unserved).clone();
-    for (_, record) in view.replicas() {
-        let unserved = match record.node == node.identity.node {
-            true => node.disks.why_not_served(record.id),
-            false => learnt.get(&record.id).cloned(),
-        };
-        let id = record.id.to_string();
-        let mut replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
-        let shown = replicas.find(|replica| replica.id == id && replica.connected != Some(true));
-        if let (Some(shown), Some(unserved)) = (shown, unserved) {
-            shown.unserved = Some(unserved.to_string());
-            shown.reason = Some(words::unserved(record.state, &unserved));
-        }
-    }
-    if let Some(why) = status::unhealthy(&status.mirrors) {
-        status.reason = Some(why);
     }
 }
 

@@ -241,12 +241,32 @@ pub(super) fn unserved(state: ReplicaState, unserved: &Unserved) -> String {
     format!("{what}: {unserved}; {then}")
 }
 
-/// Why a replica is not in-sync, and what brings it back.
 /// Why a replica is about to leave its mirror, as a sentence.
 pub(super) fn leaving(cause: Cause) -> String {
     format!("{cause}; it leaves the mirror as soon as the coordinator answers")
 }
 
+/// That a replica on which the view counts does not answer.
+pub(super) fn unreachable(state: ReplicaState) -> String {
+    format!("it does not answer; it was {} when it last did", word(state))
+}
+
+/// That nobody has said whether a replica's node is there.
+pub(super) fn unknown(state: ReplicaState, node: &str) -> String {
+    format!("whether node {node} is there is not known; it was {}", word(state))
+}
+
+const fn word(state: ReplicaState) -> &'static str {
+    match state {
+        ReplicaState::InSync => "in-sync",
+        ReplicaState::Rebuilding => "rebuilding",
+        ReplicaState::Stale => "stale",
+        ReplicaState::Faulty => "faulty",
+        ReplicaState::Spare => "a spare",
+    }
+}
+
+/// Why a replica is not in-sync, and what brings it back.
 pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
     let why = cause.to_string();
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };

@@ -9,6 +9,7 @@ pub fn volume() -> VolumeStatus {
             "id": format!("{id}-0000-0000-0000-000000000000"),
             "node": {"id": "00000000-0000-0000-0000-000000000001", "name": node},
             "node_alive": true, "disk": "fast", "state": state, "connected": true,
+            "reach": "answers",
         })
     };
     let mut third = replica("0badcafe", "n3", "rebuilding");
@@ -70,11 +71,10 @@ volume music [UUR] rebuilding, serving
 fn a_replica_that_does_not_answer_is_not_shown_as_in_sync() {
     let mut volume = volume();
     volume.mirrors[0].replicas.truncate(2);
-    volume.mirrors[0].replicas[1].connected = Some(false);
+    volume.mirrors[0].replicas[1].reach = ReplicaReach::Unreachable;
     assert!(status(&volume).contains("77aa0011  n2    fast  unreachable\n"), "{}", status(&volume));
-    volume.mirrors[0].replicas[1].connected = None;
-    volume.mirrors[0].replicas[1].node_alive = Some(false);
-    assert!(status(&volume).contains("77aa0011  n2    fast  unreachable\n"), "{}", status(&volume));
+    volume.mirrors[0].replicas[1].reach = ReplicaReach::Unknown;
+    assert!(status(&volume).contains("77aa0011  n2    fast  unknown\n"), "{}", status(&volume));
 }
 
 #[test]

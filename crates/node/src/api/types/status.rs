@@ -310,6 +310,9 @@ pub struct ReplicaStatus {
     /// The replica that it replaces or stands in for, by its identity.
     #[serde(default)]
     pub instead_of: Option<String>,
+    /// Whether it answers.
+    #[serde(default)]
+    pub reach: ReplicaReach,
     /// Why it is not in-sync.
     pub cause: Option<ReplicaCause>,
     /// The same as a sentence, with what to do if something has to be done.
@@ -330,6 +333,21 @@ pub struct ReplicaStatus {
     /// can't read is rewritten from there. What a verify finds is not counted here.
     #[serde(default)]
     pub failed_reads: Option<u32>,
+}
+
+/// Whether a replica answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplicaReach {
+    /// Nobody has said, such as right after the coordinator's start.
+    #[default]
+    Unknown,
+    /// It answers, or its node does.
+    Answers,
+    /// The volume counts on it, and it does not answer.
+    Unreachable,
+    /// The volume does not count on it: it is stale, faulty or a spare.
+    NotNeeded,
 }
 
 /// How far a rebuild is.

@@ -1,0 +1,181 @@
+//! The table of all states in `docs/manual/states.md`: which line, which words in JSON and which code a
+//! volume has, by who answers and what is known of its second replica.
+
+use std::fmt::Write as _;
+
+use evenkeel_core::ReplicaState as State;
+use evenkeel_core::view::Cause;
+use evenkeel_node::api::types::{
+    ReplicaReach, StatusSource, VolumeHealth, VolumeState, VolumeStatus,
+};
+use evenkeel_node::disks::Unserved;
+use evenkeel_node::volumes::condition::{Account, ReplicaFacts, conclude};
+
+use super::{line, tests::volume};
+use crate::commands::look::verdict;
+use crate::exit::Exit;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/manual/states.md");
+const BEGIN: &str =
+    "<!-- written by a test: EVENKEEL_WRITE_DOCS=1 cargo test -p evenkeel states -->\n";
+
+/// Whoever answers, with the words of the heading.
+fn accounts() -> Vec<(&'static str, StatusSource, Account)> {
+    let coordinator_away = "a view has to change, and the coordinator does not answer";
+    vec![
+        ("The primary: it serves", StatusSource::Primary, Account::Serving),
+        (
+            "The primary: it is being attached",
+            StatusSource::Primary,
+            Account::Starting(
+                "it is being attached: replicas are reached and the view is changed".into(),
+            ),
+        ),
+        (
+            "The primary: it waits",
+            StatusSource::Primary,
+            Account::Suspended(coordinator_away.into()),
+        ),
+        ("The coordinator: attached nowhere", StatusSource::Coordinator, Account::Detached),
+        ("The coordinator: stopped", StatusSource::Coordinator, Account::Stopped("music".into())),
+        (
+            "The coordinator: attached here, where nothing is known of that",
+            StatusSource::Coordinator,
+            Account::Forgotten("n1".into()),
+        ),
+        (
+            "The coordinator: attached on a node that does not answer",
+            StatusSource::Coordinator,
+            Account::Silent { node: "n3".into(), alive: true },
+        ),
+        (
+            "The coordinator: attached on a node that is dead",
+            StatusSource::Coordinator,
+            Account::Silent { node: "n3".into(), alive: false },
+        ),
+        ("A replica here: nobody else answers", StatusSource::Replica, Account::Replica),
+    ]
+}
+
+fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
+    ReplicaFacts {
+        node: node.into(),
+        disk: Some("fast".into()),
+        state,
+        cause,
+        leaves: false,
+        apart: false,
+        unserved: None,
+        connected: None,
+        node_alive: Some(true),
+    }
+}
+
+/// What may be known of the second replica, by whoever answers.
+fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
+    let of = |state, cause| replica("n2", state, cause);
+    let away = || Unserved::Away("its disk is absent".into());
+    let known = |alive| ReplicaFacts { node_alive: alive, ..of(State::InSync, Cause::None) };
+    let session = |up| ReplicaFacts { connected: Some(up), ..of(State::InSync, Cause::None) };
+    let missing = [
+        ("stale", of(State::Stale, Cause::Disconnected)),
+        ("faulty", of(State::Faulty, Cause::Medium)),
+    ];
+    let mut all = match source {
+        StatusSource::Primary => vec![
+            ("in-sync, answers", session(true)),
+            ("in-sync, does not answer", session(false)),
+            ("in-sync, its disk absent", ReplicaFacts { unserved: Some(away()), ..session(false) }),
+            (
+                "leaves when the coordinator answers",
+                ReplicaFacts { leaves: true, ..of(State::Stale, Cause::Disconnected) },
+            ),
+            (
+                "rebuilding, answers",
+                ReplicaFacts { connected: Some(true), ..of(State::Rebuilding, Cause::Restarted) },
+            ),
+            (
+                "rebuilding, does not answer",
+                ReplicaFacts { connected: Some(false), ..of(State::Rebuilding, Cause::Restarted) },
+            ),
+            (
+                "written apart",
+                ReplicaFacts {
+                    apart: true,
+                    connected: Some(true),
+                    ..of(State::Stale, Cause::None)
+                },
+            ),
+        ],
+        StatusSource::Coordinator => vec![
+            ("in-sync, node alive", known(Some(true))),
+            ("in-sync, node dead", known(Some(false))),
+            ("in-sync, node not heard of yet", known(None)),
+            ("rebuilding, node alive", of(State::Rebuilding, Cause::Restarted)),
+        ],
+        StatusSource::Replica => vec![("in-sync", known(None))],
+    };
+    all.extend(missing);
+    all
+}
+
+fn status(source: StatusSource, account: &Account, second: ReplicaFacts) -> VolumeStatus {
+    let mut volume = volume();
+    volume.mirrors[0].replicas.truncate(2);
+    volume.source = source;
+    let mut first = replica("n1", State::InSync, Cause::None);
+    if source == StatusSource::Primary {
+        first.connected = Some(true);
+    }
+    conclude(&mut volume, account, &[vec![first, second]]);
+    volume
+}
+
+fn table() -> String {
+    let mut page = String::new();
+    for (heading, source, account) in accounts() {
+        let word = serde_json::to_value(source).unwrap();
+        let _ =
+            writeln!(page, "\n### {heading}\n\n`source` in JSON: `{}`\n", word.as_str().unwrap());
+        page.push_str("| Replica on n2 | Line | `--check` |\n|---|---|---:|\n");
+        for (second, facts) in seconds(source) {
+            let volume = status(source, &account, facts);
+            let code = verdict(std::slice::from_ref(&volume), true).code();
+            let _ = writeln!(page, "| {second} | {} | {code} |", line(&volume).replace('|', "\\|"));
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_has_every_state() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (by_hand, written) = page.split_once(BEGIN).expect("the page has the mark");
+    let table = table();
+    if std::env::var_os("EVENKEEL_WRITE_DOCS").is_some() {
+        std::fs::write(PAGE, format!("{by_hand}{BEGIN}{table}")).unwrap();
+    } else {
+        assert!(
+            written == table,
+            "docs/manual/states.md is old: EVENKEEL_WRITE_DOCS=1 writes it anew"
+        );
+    }
+}
+
+#[test]
+fn a_code_of_0_needs_everybody_to_have_answered() {
+    for (heading, source, account) in accounts() {
+        for (second, facts) in seconds(source) {
+            let volume = status(source, &account, facts);
+            let all_answer =
+                volume.mirrors[0].replicas.iter().all(|r| r.reach == ReplicaReach::Answers);
+            let good = volume.health == VolumeHealth::InSync
+                && !matches!(
+                    volume.state,
+                    VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown
+                );
+            let is_done = verdict(std::slice::from_ref(&volume), true) == Exit::Done;
+            assert_eq!(is_done, good && all_answer, "{heading}: {second}: {}", line(&volume));
+        }
+    }
+}

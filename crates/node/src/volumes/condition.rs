@@ -1,0 +1,212 @@
+//! What state a volume is in, from all that is known of it: a pure function of facts, in which letters,
+//! states, health and reasons are decided, and nowhere else.
+//!
+//! A view says what replicas hold, and nothing of whether they are there; the primary knows its
+//! sessions, the coordinator the nodes' heartbeats, a replica's node its disk. No conclusion says more
+//! than the facts do: `docs/manual/states.md` has them all.
+
+use evenkeel_core::ReplicaState;
+use evenkeel_core::view::Cause;
+
+use super::words;
+use crate::api::types::{
+    MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState, VolumeStatus,
+};
+use crate::disks::Unserved;
+
+#[cfg(test)]
+mod tests;
+
+/// What is known of one replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaFacts {
+    /// Its node's name.
+    pub node: String,
+    /// Its disk's name, where it is known.
+    pub disk: Option<String>,
+    /// What the view says of it, or will say when the coordinator answers.
+    pub state: ReplicaState,
+    /// Why.
+    pub cause: Cause,
+    /// The primary waits for the coordinator to have it leave its mirror.
+    pub leaves: bool,
+    /// It was written apart from the others: it shows that when it is reached, not in the view.
+    pub apart: bool,
+    /// Why its node does not serve it, if the node has said so.
+    pub unserved: Option<Unserved>,
+    /// Whether the primary has a session with it; `None` if no primary has said.
+    pub connected: Option<bool>,
+    /// Whether its node sends heartbeats; `None` if the coordinator has not said.
+    pub node_alive: Option<bool>,
+}
+
+impl ReplicaFacts {
+    /// Whether it answers, of those that the view counts on: the others are said to be missing already.
+    fn reach(&self) -> ReplicaReach {
+        if !self.state.takes_writes() {
+            return ReplicaReach::NotNeeded;
+        }
+        match (self.connected, self.node_alive) {
+            (Some(true), _) => ReplicaReach::Answers,
+            (None, _) if self.unserved.is_some() => ReplicaReach::Unreachable,
+            (None, Some(true)) => ReplicaReach::Answers,
+            (None, None) => ReplicaReach::Unknown,
+            (Some(false), _) | (None, Some(false)) => ReplicaReach::Unreachable,
+        }
+    }
+
+    fn cause(&self) -> Cause {
+        if self.apart { Cause::OtherLineage } else { self.cause }
+    }
+
+    fn letter(&self) -> char {
+        match self.reach() {
+            ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
+            ReplicaReach::Answers | ReplicaReach::NotNeeded => words::letter(self.state),
+        }
+    }
+
+    /// The most particular reason that is known.
+    fn reason(&self) -> Option<String> {
+        if self.apart {
+            return words::reason(ReplicaState::Stale, Cause::OtherLineage);
+        }
+        let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
+        match (unserved, self.leaves, self.reach()) {
+            (Some(unserved), ..) => Some(words::unserved(self.state, unserved)),
+            (_, true, _) => Some(words::leaving(self.cause)),
+            (_, _, ReplicaReach::Unreachable) => Some(words::unreachable(self.state)),
+            (_, _, ReplicaReach::Unknown) => Some(words::unknown(self.state, &self.node)),
+            _ => words::reason(self.state, self.cause),
+        }
+    }
+
+    fn write(&self, status: &mut ReplicaStatus) {
+        status.node_alive = self.node_alive;
+        status.connected = self.connected;
+        status.unserved = self
+            .unserved
+            .as_ref()
+            .filter(|_| self.connected != Some(true))
+            .map(ToString::to_string);
+        status.state = words::state(self.state);
+        status.cause = words::cause(self.cause());
+        status.reach = self.reach();
+        status.reason = self.reason();
+    }
+}
+
+/// Who has said what is known of a volume, and what that is beside its replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Account {
+    /// The primary: it serves.
+    Serving,
+    /// The primary: it is being attached, and waits for this.
+    Starting(String),
+    /// The primary: requests wait for this.
+    Suspended(String),
+    /// The coordinator: it is attached nowhere.
+    Detached,
+    /// The coordinator: it was stopped; the name is the volume's.
+    Stopped(String),
+    /// The coordinator: it is attached on the node that is asked, which knows nothing of that.
+    Forgotten(String),
+    /// The coordinator: it is attached on another node, which does not answer.
+    Silent {
+        /// That node's name.
+        node: String,
+        /// Whether it may still be alive.
+        alive: bool,
+    },
+    /// A replica on the node that is asked: nobody who would know answers.
+    Replica,
+}
+
+impl Account {
+    const fn state(&self) -> VolumeState {
+        match self {
+            Self::Serving => VolumeState::Serving,
+            Self::Starting(_) => VolumeState::Starting,
+            Self::Suspended(_) => VolumeState::Suspended,
+            Self::Detached => VolumeState::Detached,
+            Self::Stopped(_) => VolumeState::Stopped,
+            Self::Forgotten(_) | Self::Silent { .. } => VolumeState::Unreachable,
+            Self::Replica => VolumeState::Unknown,
+        }
+    }
+
+    /// What the volume itself lacks, which matters more than what a replica does.
+    fn reason(&self) -> Option<String> {
+        Some(match self {
+            Self::Serving | Self::Detached => return None,
+            Self::Starting(why) | Self::Suspended(why) => why.clone(),
+            Self::Stopped(name) => {
+                format!("it is stopped until `evenkeel volume assemble {name}`")
+            }
+            Self::Forgotten(node) => {
+                format!("node {node} ended without detaching it: attach it again")
+            }
+            Self::Silent { node, alive: true } => {
+                format!("node {node}, on which it is attached, does not answer")
+            }
+            Self::Silent { node, alive: false } => {
+                format!("node {node}, on which it was attached, is dead: attach it on another node")
+            }
+            Self::Replica => {
+                "the coordinator does not answer: this is what a replica on this node knew last"
+                    .into()
+            }
+        })
+    }
+}
+
+/// Writes into a status what follows from the facts. `mirrors` has the facts of each replica, in the order
+/// of the status.
+pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
+    for (mirror, facts) in status.mirrors.iter_mut().zip(mirrors) {
+        mirror.summary =
+            format!("[{}]", facts.iter().map(ReplicaFacts::letter).collect::<String>());
+        for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {
+            facts.write(replica);
+        }
+    }
+    status.state = account.state();
+    status.health = match account {
+        // What that replica knew may be long past.
+        Account::Replica => VolumeHealth::Unknown,
+        _ => health(mirrors),
+    };
+    status.reason = account.reason().or_else(|| first_reason(&status.mirrors));
+}
+
+/// The worst of what is known.
+fn health(mirrors: &[Vec<ReplicaFacts>]) -> VolumeHealth {
+    let of = |replica: &ReplicaFacts| match (replica.reach(), replica.state) {
+        (ReplicaReach::Unreachable, _) => VolumeHealth::Unreachable,
+        (ReplicaReach::Unknown, _) => VolumeHealth::Unknown,
+        (_, ReplicaState::InSync | ReplicaState::Spare) => VolumeHealth::InSync,
+        (_, ReplicaState::Rebuilding) => VolumeHealth::Rebuilding,
+        (_, ReplicaState::Stale | ReplicaState::Faulty) => VolumeHealth::Degraded,
+    };
+    let rank = |health: &VolumeHealth| match health {
+        VolumeHealth::InSync => 0,
+        VolumeHealth::Rebuilding => 1,
+        VolumeHealth::Unknown => 2,
+        VolumeHealth::Degraded => 3,
+        VolumeHealth::Unreachable => 4,
+    };
+    mirrors.iter().flatten().map(of).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
+}
+
+/// The first replica that has a reason, with it.
+fn first_reason(mirrors: &[MirrorStatus]) -> Option<String> {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let mut unusual = replicas.filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
+    let (first, why) = unusual.next()?;
+    let more = match unusual.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    let disk = first.disk.as_deref().unwrap_or("?");
+    Some(format!("replica {}:{disk}: {why}{more}", first.node.name))
+}

@@ -1,0 +1,166 @@
+use serde_json::json;
+
+use super::*;
+
+const YES: Option<bool> = Some(true);
+const NO: Option<bool> = Some(false);
+
+/// A replica of which these are the facts.
+fn replica(state: ReplicaState, connected: Option<bool>, node_alive: Option<bool>) -> ReplicaFacts {
+    ReplicaFacts {
+        node: "n3".into(),
+        disk: Some("fast".into()),
+        state,
+        cause: Cause::None,
+        leaves: false,
+        apart: false,
+        unserved: None,
+        connected,
+        node_alive,
+    }
+}
+
+fn in_sync(connected: Option<bool>, node_alive: Option<bool>) -> ReplicaFacts {
+    replica(ReplicaState::InSync, connected, node_alive)
+}
+
+fn concluded(account: &Account, facts: &[ReplicaFacts]) -> VolumeStatus {
+    let one = |facts: &ReplicaFacts| {
+        json!({
+            "id": "", "node": {"id": "", "name": facts.node}, "disk": facts.disk, "state": "in-sync",
+        })
+    };
+    let replicas: Vec<_> = facts.iter().map(one).collect();
+    let mut status = serde_json::from_value(json!({
+        "id": "", "name": "music", "size": 4096, "block_size": 512, "chunk": 65536, "protocol": "C",
+        "bitmap": "internal", "region_size": 1048576, "open_regions": 1024, "slots": 1,
+        "rebuild": {"limit": "none"}, "lease_ms": 6000, "lease_margin_ms": 500,
+        "no_data": {"policy": "error"}, "state": "detached", "health": "in-sync", "generation": 7,
+        "lineage": "", "source": "coordinator", "primaries": [], "exports": [], "events": [],
+        "mirrors": [{"index": 0, "summary": "", "replicas": replicas}],
+    }))
+    .unwrap();
+    conclude(&mut status, account, &[facts.to_vec()]);
+    status
+}
+
+/// Letters, health and reason of a volume that nobody has attached.
+fn detached(facts: &[ReplicaFacts]) -> (String, VolumeHealth, String) {
+    let status = concluded(&Account::Detached, facts);
+    (status.mirrors[0].summary.clone(), status.health, status.reason.unwrap_or_default())
+}
+
+#[test]
+fn what_answers_is_as_the_view_has_it() {
+    let good = ("[UU]".to_owned(), VolumeHealth::InSync, String::new());
+    assert_eq!(detached(&[in_sync(YES, YES), in_sync(YES, NO)]), good);
+    assert_eq!(detached(&[in_sync(None, YES), in_sync(None, YES)]), good);
+}
+
+#[test]
+fn a_dead_node_is_not_called_in_sync() {
+    let (summary, health, reason) = detached(&[in_sync(None, YES), in_sync(None, NO)]);
+    assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unreachable));
+    assert_eq!(reason, "replica n3:fast: it does not answer; it was in-sync when it last did");
+    // The primary knows better than whoever hears that node's heartbeats.
+    let (summary, health, _) = detached(&[in_sync(YES, YES), in_sync(NO, YES)]);
+    assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unreachable));
+}
+
+#[test]
+fn what_nobody_knows_is_called_unknown_unless_worse_is_known() {
+    let (summary, health, reason) = detached(&[in_sync(None, None)]);
+    assert_eq!((&*summary, health), ("[?]", VolumeHealth::Unknown));
+    assert!(reason.contains("whether node n3 is there is not known"), "{reason}");
+    let half = [in_sync(None, None), replica(ReplicaState::Stale, None, YES)];
+    assert_eq!(detached(&half).1, VolumeHealth::Degraded);
+}
+
+#[test]
+fn a_replica_that_counts_as_missing_need_not_answer() {
+    let stale = replica(ReplicaState::Stale, NO, NO);
+    let spare = replica(ReplicaState::Spare, None, NO);
+    let (summary, health, _) = detached(&[in_sync(YES, YES), stale, spare]);
+    assert_eq!((&*summary, health), ("[U_S]", VolumeHealth::Degraded));
+}
+
+#[test]
+fn a_replica_that_rebuilt_and_does_not_answer_is_said_not_to_answer() {
+    let mut rebuilt = replica(ReplicaState::Rebuilding, NO, NO);
+    rebuilt.cause = Cause::Restarted;
+    let (summary, health, reason) = detached(&[in_sync(YES, YES), rebuilt]);
+    assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unreachable));
+    assert!(reason.contains("it does not answer; it was rebuilding"), "{reason}");
+}
+
+#[test]
+fn a_replica_whose_file_is_gone_does_not_count_though_its_node_is_there() {
+    let gone = Unserved::Gone("no disk of this node has it".into());
+    let lost = ReplicaFacts { unserved: Some(gone), ..in_sync(None, YES) };
+    let (summary, health, reason) = detached(&[in_sync(None, YES), lost]);
+    assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unreachable));
+    assert!(reason.contains("no disk of this node has it"), "{reason}");
+}
+
+#[test]
+fn what_the_volume_itself_lacks_comes_before_what_a_replica_lacks() {
+    let facts = [in_sync(YES, YES), in_sync(NO, NO)];
+    let status = concluded(&Account::Suspended("the coordinator is away".into()), &facts);
+    assert_eq!(status.reason.as_deref(), Some("the coordinator is away"));
+    assert_eq!(status.state, VolumeState::Suspended);
+    assert_eq!(status.health, VolumeHealth::Unreachable);
+}
+
+#[test]
+fn what_a_replica_knew_once_is_no_health() {
+    for state in [ReplicaState::InSync, ReplicaState::Rebuilding, ReplicaState::Stale] {
+        let status = concluded(&Account::Replica, &[replica(state, None, YES)]);
+        assert_eq!((status.state, status.health), (VolumeState::Unknown, VolumeHealth::Unknown));
+    }
+}
+
+/// Every replica of which anything can be known.
+fn all() -> Vec<ReplicaFacts> {
+    let states = [
+        ReplicaState::InSync,
+        ReplicaState::Rebuilding,
+        ReplicaState::Stale,
+        ReplicaState::Faulty,
+        ReplicaState::Spare,
+    ];
+    let unserved = [None, Some(Unserved::Away("its disk is absent".into()))];
+    let mut all = Vec::new();
+    for (state, connected) in states.iter().flat_map(|s| [YES, NO, None].map(|c| (*s, c))) {
+        for (unserved, alive) in unserved.iter().flat_map(|u| [YES, NO, None].map(|a| (u, a))) {
+            for bits in 0..4 {
+                let (leaves, apart) = (bits & 1 != 0, bits & 2 != 0);
+                let unserved = unserved.clone();
+                all.push(ReplicaFacts {
+                    leaves,
+                    apart,
+                    unserved,
+                    ..replica(state, connected, alive)
+                });
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn nothing_is_called_in_sync_that_nobody_has_said_to_be_there() {
+    for facts in all() {
+        let (letters, health, reason) = detached(std::slice::from_ref(&facts));
+        let answers = match facts.connected {
+            None => facts.node_alive == YES && facts.unserved.is_none(),
+            Some(connected) => connected,
+        };
+        if facts.state == ReplicaState::InSync {
+            assert_eq!(letters == "[U]", answers, "{facts:?}");
+            assert_eq!(health == VolumeHealth::InSync, answers, "{facts:?}");
+        }
+        let is_good = matches!(facts.state, ReplicaState::InSync | ReplicaState::Spare);
+        assert!(health != VolumeHealth::InSync || is_good, "{facts:?}");
+        assert!(health == VolumeHealth::InSync || !reason.is_empty(), "{facts:?}");
+    }
+}

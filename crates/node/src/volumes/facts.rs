@@ -1,0 +1,79 @@
+//! The facts from which a volume's condition follows: gathered from the view, the coordinator's word on
+//! nodes, the primary here, and this node's disks.
+
+use evenkeel_core::primary::PrimaryStatus;
+use evenkeel_core::{ReplicaRecord, View};
+
+use super::condition::ReplicaFacts;
+use super::{Attached, Phase, lock};
+use crate::coordinator::VolumeRecord;
+use crate::node::Node;
+
+/// What is known of each replica without a primary, by mirror.
+pub(super) fn of_view(node: &Node, record: &VolumeRecord, view: &View) -> Vec<Vec<ReplicaFacts>> {
+    by_mirror(view, |replica| of_replica(node, record, replica))
+}
+
+/// What is known of each replica with the primary on this node, by mirror.
+pub(super) fn of_attached(
+    node: &Node,
+    attached: &Attached,
+    core: &PrimaryStatus,
+    view: &View,
+) -> Vec<Vec<ReplicaFacts>> {
+    let record = attached.record();
+    let unserved = lock(&attached.unserved).clone();
+    let apart = lock(&attached.apart).clone();
+    by_mirror(view, |replica| {
+        let mut facts = of_replica(node, &record, replica);
+        facts.apart = apart.contains(&replica.id);
+        facts.unserved = facts.unserved.or_else(|| unserved.get(&replica.id).cloned());
+        let Some(peer) = core.replicas.iter().find(|peer| peer.replica == replica.id) else {
+            return facts;
+        };
+        // Who is being attached has not tried all of them yet.
+        let has_tried = peer.connected || attached.phase() != Phase::Starting;
+        facts.connected = has_tried.then_some(peer.connected);
+        if let Some((state, cause)) = peer.leaving {
+            (facts.state, facts.cause, facts.leaves) = (state, cause, true);
+        }
+        facts
+    })
+}
+
+fn by_mirror(
+    view: &View,
+    facts: impl Fn(&ReplicaRecord) -> ReplicaFacts,
+) -> Vec<Vec<ReplicaFacts>> {
+    let mirrors = view.mirrors.iter();
+    mirrors.map(|mirror| mirror.replicas.iter().map(&facts).collect()).collect()
+}
+
+fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaFacts {
+    let here = replica.node == node.identity.node;
+    // Right after the coordinator's start nothing may be known of a node.
+    let heard = || {
+        let life = node.coordinator.node(replica.node)?;
+        let is_known = life.alive == life.may_live && node.coordinator.status().reachable;
+        is_known.then_some(life.alive)
+    };
+    let id = replica.id.to_string();
+    ReplicaFacts {
+        node: node.coordinator.node_ref(replica.node).name,
+        disk: record
+            .replicas
+            .iter()
+            .find(|placed| placed.id == id)
+            .map(|placed| placed.disk.clone()),
+        state: replica.state,
+        cause: replica.cause,
+        leaves: false,
+        apart: false,
+        // A stopped volume's replicas are closed on purpose.
+        unserved: (here && !record.stopped)
+            .then(|| node.disks.why_not_served(replica.id))
+            .flatten(),
+        connected: None,
+        node_alive: if here { Some(true) } else { heard() },
+    }
+}
