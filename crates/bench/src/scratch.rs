@@ -51,12 +51,23 @@ pub enum Undo {
     Run {
         /// The command.
         words: Vec<String>,
+        /// It is run again, for [`PATIENCE`] at most, while it fails with a message that contains this:
+        /// what it undoes is in the midst of something.
+        #[serde(default)]
+        again_on: Option<String>,
     },
     /// Delete a directory and all in it.
     Directory {
         /// Which.
         path: PathBuf,
     },
+}
+
+impl Undo {
+    /// Run a command once.
+    pub const fn run(words: Vec<String>) -> Self {
+        Self::Run { words, again_on: None }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -317,8 +328,12 @@ fn undo_one(undo: &Undo) -> Result<(), String> {
         Undo::Mount { point } => unmount(point),
         Undo::Loop { file } => free_loops(file),
         Undo::Namespace { name } => delete_namespace(name),
-        Undo::Run { words } => {
-            run_repeatedly(words);
+        Undo::Run { words, again_on } => {
+            let is_over = || match (process::quiet(words), again_on) {
+                (Err(why), Some(text)) => !why.contains(text),
+                _ => true,
+            };
+            await_gone(is_over);
             Ok(())
         }
         Undo::Directory { path } => match fs::remove_dir_all(path) {
@@ -327,17 +342,6 @@ fn undo_one(undo: &Undo) -> Result<(), String> {
             }
             _ => Ok(()),
         },
-    }
-}
-
-/// DRBD refuses to take down what is just being connected ("in transient state, retry"). What is not
-/// there fails each time, and is no error.
-fn run_repeatedly(words: &[String]) {
-    for _ in 0..4 {
-        if process::quiet(words).is_ok() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
@@ -433,7 +437,8 @@ mod tests {
         assert!(sockets.is_dir() && sockets.as_os_str().len() < 60, "{sockets:?}");
         let witness = parent.path().join("witness");
         let order = format!("test -d {} && echo inside > {}", path.display(), witness.display());
-        scratch.note(Undo::Run { words: vec!["sh".into(), "-c".into(), order] }).unwrap();
+        let words = vec!["sh".into(), "-c".into(), order];
+        scratch.note(Undo::run(words)).unwrap();
         let pid = scratch.serve("sleeper", &mut process::command(["sleep", "600"])).unwrap();
         let started = process::started(pid).unwrap();
         assert!(process::alive(pid, started));
@@ -441,6 +446,25 @@ mod tests {
         assert!(!process::alive(pid, started));
         assert!(!path.exists() && !sockets.exists());
         assert_eq!(fs::read_to_string(witness).unwrap(), "inside\n");
+    }
+
+    #[test]
+    fn what_is_busy_is_undone_when_it_is_no_longer() {
+        let parent = tempfile::tempdir().unwrap();
+        let tries = parent.path().join("tries");
+        let order = format!(
+            "echo >> {0}; [ $(wc -l < {0}) -ge 3 ] || {{ echo \"$1\" >&2; exit 11; }}",
+            tries.display()
+        );
+        let run = |message: &str| Undo::Run {
+            words: ["sh", "-c", &order, "sh", message].map(str::to_owned).to_vec(),
+            again_on: Some("transient state".into()),
+        };
+        let count = || fs::read_to_string(&tries).unwrap().lines().count();
+        undo_one(&run("no such resource")).unwrap();
+        assert_eq!(count(), 1, "what fails otherwise is left");
+        undo_one(&run("In transient state, retry")).unwrap();
+        assert_eq!(count(), 3);
     }
 
     #[test]

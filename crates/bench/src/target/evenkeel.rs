@@ -173,7 +173,7 @@ fn finish(
     create.extend(on.iter().flat_map(|place| ["--on", place.as_str()]));
     node.ask(lab, &create)?;
     let how = if lab.devices { "device" } else { "nbd" };
-    lab.scratch.note(Undo::Run { words: node.words(&lab.evenkeel, &["detach", &volume]) })?;
+    lab.scratch.note(Undo::run(node.words(&lab.evenkeel, &["detach", &volume])))?;
     let answer = node.ask(lab, &["attach", &volume, "--as", how])?;
     let copies = u32::try_from(shape.copies()).unwrap_or(u32::MAX);
     let mut configuration =
@@ -193,7 +193,7 @@ fn finish(
         }
     };
     for other in &nodes[1..shape.primaries] {
-        lab.scratch.note(Undo::Run { words: other.words(&lab.evenkeel, &["detach", &volume]) })?;
+        lab.scratch.note(Undo::run(other.words(&lab.evenkeel, &["detach", &volume])))?;
         other.ask(lab, &["attach", &volume, "--as", "none"])?;
     }
     lab.fill(&reach, lab.size, None)?;

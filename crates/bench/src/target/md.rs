@@ -23,7 +23,7 @@ pub fn raid1(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     }
     let device = format!("/dev/md/ekbench{}", std::process::id());
     let stop = ["mdadm", "--stop", &device].map(str::to_owned).to_vec();
-    lab.scratch.note(Undo::Run { words: stop })?;
+    lab.scratch.note(Undo::run(stop))?;
     lab.helper([
         "mdadm",
         "--create",
