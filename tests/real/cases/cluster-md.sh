@@ -192,10 +192,16 @@ load() {
     done
 }
 loads=()
+# ended PID…: whether none of these processes runs any more, waited for or not.
+ended() {
+    local pid
+    for pid in "$@"; do case $(ps -o stat= -p "$pid") in "" | Z*) ;; *) return 1 ;; esac; done
+}
 end_load() {
     local pid
     for pid in "${loads[@]}"; do kill -0 "$pid" 2> /dev/null || { cat "$work"/fio.*; die "a writer has failed"; }; done
     kill -INT "${loads[@]}"
+    await "the writers end" ended "${loads[@]}"
     for pid in "${loads[@]}"; do wait "$pid" || true; done
     ! grep -hE "verify: bad|err=|error=" "$work"/fio.* | grep -v "err= 0" || die "a writer has failed"
     loads=()
