@@ -128,6 +128,10 @@ pub struct VolumeRecord {
     /// Whether new replicas of it keep checksums of their blocks.
     #[serde(default)]
     pub checksums: bool,
+    /// The node that attached it last to use it. `None`: none has, or only under software that did not
+    /// note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_on: Option<String>,
 }
 
 /// Where a replica was placed.
@@ -266,6 +270,9 @@ pub enum Request {
         node: String,
         /// The view.
         view: ViewText,
+        /// Whether a primary that it adds only has the replicas adopt it, and is not for use.
+        #[serde(default)]
+        in_passing: bool,
     },
     /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`, `PlacedAlready`.
     Place {

@@ -244,7 +244,8 @@ async fn swap(node: &Node, view: &View) -> CoordinatorAnswer {
             return CoordinatorAnswer::Unknown;
         }
     };
-    let request = Request::Swap { node: node.identity.node.to_string(), view: text };
+    let in_passing = node.volumes.get(view.volume).is_some_and(|attached| attached.in_passing);
+    let request = Request::Swap { node: node.identity.node.to_string(), view: text, in_passing };
     ask_coordinator(node, request).await
 }
 

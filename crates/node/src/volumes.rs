@@ -86,6 +86,10 @@ pub struct Wanted {
     pub device: bool,
     /// With an NBD export: on TCP too, and whether writes are refused.
     pub nbd: Option<WantedNbd>,
+    /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is made
+    /// in its place: whoever has it mounted would take the two for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dead: Vec<PathBuf>,
 }
 
 /// An NBD export to be made again.
@@ -112,6 +116,8 @@ pub struct Attached {
     pub block_size: u32,
     /// This life of its primary.
     pub primary: PrimaryId,
+    /// Whether it is attached for a moment only, so that its replicas adopt a view.
+    pub in_passing: bool,
     /// The only primary of the view that its first view replaced, known once it serves.
     follows: OnceLock<PrimaryId>,
     phase: watch::Sender<Phase>,
@@ -161,7 +167,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Attached {
-    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId) -> Self {
+    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, in_passing: bool) -> Self {
         Self {
             id: view.volume,
             name: record.name.clone(),
@@ -169,6 +175,7 @@ impl Attached {
             size: Arc::new(AtomicU64::new(view.geometry.size)),
             block_size: view.geometry.block_size,
             primary,
+            in_passing,
             follows: OnceLock::new(),
             phase: watch::Sender::new(Phase::Starting),
             device: Mutex::default(),
@@ -248,6 +255,7 @@ impl Attached {
             incarnation: self.primary.incarnation.0,
             device: self.device().is_some(),
             nbd: self.nbd(),
+            dead: Vec::new(),
         }
     }
 }

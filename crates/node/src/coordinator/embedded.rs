@@ -173,7 +173,7 @@ impl Embedded {
             Request::Draft { node, incarnation, volume } => inner.draft(node, incarnation, &volume),
             Request::Create(volume) => inner.create(&volume),
             Request::GiveUp { volume } => inner.give_up(&volume),
-            Request::Swap { node, view } => inner.swap(&node, &view),
+            Request::Swap { node, view, in_passing } => inner.swap(&node, &view, in_passing),
             Request::Place { volume, replica, same_disk } => {
                 inner.place(&volume, replica, same_disk)
             }
@@ -349,7 +349,7 @@ impl Inner {
         })
     }
 
-    fn swap(&self, node: &str, view: &ViewText) -> Stored<Answer> {
+    fn swap(&self, node: &str, view: &ViewText, in_passing: bool) -> Stored<Answer> {
         let refused = |e: CallError| EmbeddedError::Content(format!("{e} in a view to swap"));
         let next = view.decode().map_err(refused)?;
         let by = node.parse().map_err(|_| EmbeddedError::Content(format!("no node {node}")))?;
@@ -373,6 +373,9 @@ impl Inner {
             }
             if !placements::follow(transaction, &newest, &next)? {
                 return Ok(Answer::GivenUp);
+            }
+            if !in_passing {
+                placements::note_use(transaction, &newest, &next)?;
             }
             store_view(transaction, &next)?;
             Ok(Answer::Done)

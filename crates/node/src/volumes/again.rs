@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel_attach::AttachError;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use super::{FILE, Volumes, Wanted, attach, export, lock};
+use super::{FILE, Volumes, Wanted, attach, export, lock, lookup};
 use crate::admission;
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
@@ -22,15 +22,12 @@ pub(super) struct Awaited {
     how: Wanted,
     /// Why it is not attached here, as a sentence; then what it waits for.
     why: String,
-    /// Devices of its last attachment that give errors. While anybody uses one, none is made in its
-    /// place: whoever has it mounted would take the two for one.
-    dead: Vec<PathBuf>,
 }
 
 impl Volumes {
     /// It is to be attached here again, as soon as it may.
     pub(super) fn await_again(&self, volume: VolumeId, how: Wanted, why: &str) {
-        let awaited = Awaited { how, why: why.to_owned(), dead: Vec::new() };
+        let awaited = Awaited { how, why: why.to_owned() };
         lock(&self.awaited).insert(volume, awaited);
     }
 
@@ -65,7 +62,7 @@ impl Volumes {
     /// These devices give errors, and are used.
     pub(super) fn note_dead(&self, volume: VolumeId, devices: impl Iterator<Item = PathBuf>) {
         if let Some(awaited) = lock(&self.awaited).get_mut(&volume) {
-            awaited.dead.extend(devices);
+            awaited.how.dead.extend(devices);
         }
     }
 
@@ -149,9 +146,10 @@ const fn passes(code: ErrorCode) -> bool {
 async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     let _changing = node.volumes.change(volume).await;
     // It was attached or detached by hand meanwhile.
-    let Some(Awaited { how, dead, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
+    let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
-    refuse_dead(node, dead, &what).await?;
+    refuse_dead(node, how.dead, &what).await?;
+    refuse_used_elsewhere(node, &how.volume, &what).await?;
     let attached = attach::start(node, &what, &how.volume).await?;
     if let Some(nbd) = how.nbd
         && let Err(error) = export::start(node, &attached, nbd, &what).await
@@ -171,6 +169,22 @@ async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     node.volumes.stop_awaiting(volume);
     node.volumes.save(node);
     Ok(())
+}
+
+/// Whoever attached it elsewhere meanwhile wanted it there, also if it is detached there by now. A volume
+/// that several nodes may attach is wanted by each for itself.
+async fn refuse_used_elsewhere(node: &Node, volume: &str, what: &str) -> Result<(), ApiError> {
+    let found = lookup::find(node, what, volume).await?;
+    let used_on = found.stored.record.used_on.as_deref().and_then(|id| id.parse().ok());
+    match used_on {
+        Some(other) if other != node.identity.node && !found.view.is_shared() => {
+            let name = node.coordinator.node_ref(other).name;
+            let why = format!("node {name} has attached it since this one did");
+            let advice = "Attach it by hand, where it is wanted: `evenkeel attach`";
+            Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A device that gave errors is not replaced while it is mounted or open.

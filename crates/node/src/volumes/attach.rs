@@ -138,6 +138,15 @@ pub(super) async fn start(
     what: &str,
     volume: &str,
 ) -> Result<Arc<Attached>, ApiError> {
+    start_for(node, what, volume, false).await
+}
+
+async fn start_for(
+    node: &Arc<Node>,
+    what: &str,
+    volume: &str,
+    in_passing: bool,
+) -> Result<Arc<Attached>, ApiError> {
     cluster::nodes(node).await;
     let found = find(node, what, volume).await?;
     refuse_stopped(&found, what)?;
@@ -145,7 +154,7 @@ pub(super) async fn start(
     refuse_second_primary(node, &found, what)?;
     let id = found.view.volume;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
-    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary));
+    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, in_passing));
     // It must be known before the engine tells of it.
     node.volumes.insert(attached.clone());
     let settings = evenkeel_core::Settings {
@@ -183,7 +192,7 @@ pub(super) async fn start(
 /// # Errors
 /// If it does not start or end.
 pub(super) async fn adopt(node: &Arc<Node>, volume: &str, what: &str) -> Result<(), ApiError> {
-    let attached = start(node, what, volume).await?;
+    let attached = start_for(node, what, volume, true).await?;
     match end(node, &attached).await {
         Some(_) => Ok(()),
         None => {

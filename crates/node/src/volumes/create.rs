@@ -265,6 +265,7 @@ impl Draft {
             replicas: self.replicas().map(placed).collect(),
             stopped: false,
             checksums: self.checksums,
+            used_on: None,
         }
     }
 }

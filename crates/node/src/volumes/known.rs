@@ -101,6 +101,7 @@ async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
         replicas: newest.placed.clone(),
         stopped: false,
         checksums: superblock.has_checksums,
+        used_on: None,
     };
     let mut status = status::of_adopted(node, &record, &superblock.view);
     status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);

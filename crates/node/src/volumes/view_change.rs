@@ -148,7 +148,8 @@ async fn by_coordinator(
     change(&mut next, command).map_err(|error| not_permitted(error, what))?;
     let text = ViewText::encode(&next)
         .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
-    let request = Request::Swap { node: node.identity.node.to_string(), view: text };
+    let request =
+        Request::Swap { node: node.identity.node.to_string(), view: text, in_passing: true };
     match node.coordinator.ask(what, request).await? {
         Answer::Done => Ok(()),
         Answer::GivenUp => Err(given_up(what)),

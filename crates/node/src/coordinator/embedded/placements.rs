@@ -109,6 +109,18 @@ pub(super) fn follow(transaction: &WriteTransaction, newest: &View, next: &View)
     Ok(true)
 }
 
+/// Notes who attaches a volume by its next view: whoever had attached it before, and comes back, is told.
+pub(super) fn note_use(transaction: &WriteTransaction, newest: &View, next: &View) -> Stored<()> {
+    let mut added = next.primaries.iter().filter(|primary| !newest.has_primary(primary.id));
+    let Some(user) = added.next().map(|primary| primary.id.node.to_string()) else { return Ok(()) };
+    match load(transaction, &next.volume.to_string())? {
+        Some(record) if record.used_on.as_ref() != Some(&user) => {
+            store(transaction, &VolumeRecord { used_on: Some(user), ..record })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn held_by_newest(transaction: &WriteTransaction, volume: &str) -> Stored<Vec<String>> {
     let id: VolumeId =
         volume.parse().map_err(|_| EmbeddedError::Content(format!("no volume {volume}")))?;

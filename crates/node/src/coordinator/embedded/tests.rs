@@ -57,13 +57,14 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
         replicas: vec![placed],
         stopped: false,
         checksums: true,
+        used_on: None,
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }
 
 pub(super) fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
     let view = ViewText::encode(view).unwrap();
-    coordinator.answer(Request::Swap { node: by.to_string(), view }).unwrap()
+    coordinator.answer(Request::Swap { node: by.to_string(), view, in_passing: false }).unwrap()
 }
 
 fn primary(node: NodeId, incarnation: u64) -> PrimaryRecord {
@@ -233,4 +234,31 @@ fn a_volume_is_not_deleted_beneath_a_primary_that_is_only_silent() {
     std::thread::sleep(Duration::from_millis(120));
     assert!(matches!(delete(ALPHA, false), Answer::Newest(_)), "it may serve all the same");
     assert!(matches!(delete(ALPHA, true), Answer::Done));
+}
+
+#[test]
+fn who_attached_a_volume_last_is_noted_unless_in_passing() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let (stored, view) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    let used_on = || {
+        let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
+        let Answer::Volume(stored) = read else { panic!("{read:?}") };
+        stored.record.used_on
+    };
+    let mut held = view.successor();
+    held.primaries = vec![primary(ALPHA, 1)];
+    swap(&coordinator, ALPHA, &held);
+    assert_eq!(used_on(), Some(ALPHA.to_string()));
+    let mut ended = held.successor();
+    ended.primaries.clear();
+    swap(&coordinator, ALPHA, &ended);
+    assert_eq!(used_on(), Some(ALPHA.to_string()), "it has been used since by nobody else");
+    let mut passing = ended.successor();
+    passing.primaries = vec![primary(BETA, 2)];
+    let text = ViewText::encode(&passing).unwrap();
+    let swap = Request::Swap { node: BETA.to_string(), view: text, in_passing: true };
+    assert!(matches!(coordinator.answer(swap), Ok(Answer::Done)));
+    assert_eq!(used_on(), Some(ALPHA.to_string()));
 }

@@ -115,5 +115,6 @@ fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String
         replicas,
         stopped: false,
         checksums: candidate.replicas.iter().any(|replica| replica.superblock.has_checksums),
+        used_on: known.and_then(|known| known.used_on.clone()),
     }
 }

@@ -46,7 +46,9 @@ fn a_stopped_volume_is_not_attached_and_its_replicas_are_kept_closed() {
         vec![PrimaryRecord { id: PrimaryId { node: ALPHA, incarnation: Incarnation(1) }, slot: 0 }];
     let attach = || {
         let view = ViewText::encode(&attached).unwrap();
-        coordinator.answer(Request::Swap { node: ALPHA.to_string(), view }).unwrap()
+        coordinator
+            .answer(Request::Swap { node: ALPHA.to_string(), view, in_passing: false })
+            .unwrap()
     };
     assert!(matches!(stop(true), Answer::Done));
     assert!(matches!(stop(true), Answer::Done));
@@ -88,7 +90,9 @@ fn what_is_attached_on_a_live_node_is_not_taken_over() {
     attached.primaries =
         vec![PrimaryRecord { id: PrimaryId { node: BETA, incarnation: Incarnation(1) }, slot: 0 }];
     let text = ViewText::encode(&attached).unwrap();
-    coordinator.answer(Request::Swap { node: BETA.to_string(), view: text }).unwrap();
+    coordinator
+        .answer(Request::Swap { node: BETA.to_string(), view: text, in_passing: false })
+        .unwrap();
     let taken = stored(&web, &next(&attached));
     let answer = assemble(&coordinator, &taken, Some(attached.generation.0));
     assert!(matches!(answer, Answer::Newest(_)));
