@@ -7,8 +7,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, Uri};
+use evenkeel_core::NodeId;
 use evenkeel_node::api::{ErrorCode, routes, server, types};
-use evenkeel_node::coordinator;
+use evenkeel_node::coordinator::{self, Caller};
 use evenkeel_node::{Config, Daemon};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -42,7 +43,8 @@ fn bench() -> &'static Bench {
         let node = Arc::clone(daemon.node());
         // It runs until the process ends.
         std::mem::forget(daemon);
-        Bench { runtime, routers: [server::router(&node), server::control_router(&node)] }
+        let caller = Caller { node: NodeId(2), start: None, at: "fuzzer".into() };
+        Bench { runtime, routers: [server::router(&node), server::control_router(&node, caller)] }
     })
 }
 

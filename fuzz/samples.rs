@@ -17,6 +17,9 @@ use evenkeel_format::{
 };
 use evenkeel_wire::HEADER_LENGTH;
 
+/// Where the lease stands in an encoded view.
+pub const LEASE: std::ops::Range<usize> = 108..112;
+
 /// A view of two mirrors of two replicas, with one primary.
 pub fn view() -> View {
     let record = |id: u128| ReplicaRecord {

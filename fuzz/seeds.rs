@@ -5,7 +5,7 @@ use std::path::Path;
 
 use evenkeel_core::message::*;
 use evenkeel_core::*;
-use evenkeel_fuzz::{superblock, tables, view};
+use evenkeel_fuzz::{LEASE, superblock, tables, view};
 use evenkeel_wire::hello::*;
 use evenkeel_wire::{PayloadSummary, VERSIONS, carries_payload, encode};
 
@@ -13,7 +13,10 @@ fn main() -> std::io::Result<()> {
     let whole = superblock().encode().expect("a sound superblock");
     save("superblock", "raw", 0, &whole.0)?;
     save("superblock", "patched", 1, &[32, 0, 9, 48, 0, 1, 200, 2, 7, 16, 0, 1])?;
-    save("view", "raw", 0, &evenkeel_format::encode_view(&view()).expect("a valid view"))?;
+    let mut encoded = evenkeel_format::encode_view(&view()).expect("a valid view");
+    save("view", "raw", 0, &encoded)?;
+    encoded[LEASE].fill(0);
+    save("view", "before_leases", 0, &encoded)?;
     save("view", "patched", 1, &[2, 0, 1, 96, 0, 255])?;
     for ((name, bytes), kind) in tables().into_iter().zip(0..) {
         save("tables", name, kind * 2, &bytes)?;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use axum::{Extension, Router};
 use rustix::fs::{Gid, chown};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::{ApiError, ErrorCode, handlers, openapi, routes};
 use crate::config::Config;
-use crate::coordinator::remote;
+use crate::coordinator::{Caller, remote};
 use crate::node::Node;
 use crate::{http, metrics};
 
@@ -37,8 +37,8 @@ pub fn router(node: &Arc<Node>) -> Router {
         .with_state(node.clone())
 }
 
-/// The API for other nodes: that for users, and the paths that only nodes need.
-pub fn control_router(node: &Arc<Node>) -> Router {
+/// The API for another node, `caller`: that for users, and the paths that only nodes need.
+pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
     let paths = paths()
         .route(handlers::peer::REPLICAS, post(handlers::peer::create_replica))
         .route(handlers::peer::FOUND, get(handlers::peer::found))
@@ -53,6 +53,7 @@ pub fn control_router(node: &Arc<Node>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
         .layer(axum::middleware::from_fn(whole_body))
+        .layer(Extension(caller))
         .with_state(node.clone())
 }
 

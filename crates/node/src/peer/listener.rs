@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -163,8 +162,7 @@ async fn serve(stream: PeerStream, guest: Guest, from: String, node: Arc<Node>) 
         Purpose::Control => {
             let mut stopping = node.stopping.subscribe();
             let caller = Caller { node: guest.node, start: guest.start, at: from };
-            let router = server::control_router(&node).layer(Extension(caller));
-            let served = http::serve(stream, router);
+            let served = http::serve(stream, server::control_router(&node, caller));
             tokio::select! {
                 () = served => {}
                 _ = stopping.wait_for(|stopping| *stopping) => {}
