@@ -106,6 +106,14 @@ pub fn patch(bytes: &mut [u8], patches: &[u8]) {
     }
 }
 
+/// Makes `again`, an encoded view with `lease`, leave out the default lease if `told` does, the bytes that
+/// it was read from. Its checksum is to be sealed again.
+pub fn leave_out_lease(again: &mut [u8], told: &[u8], lease: Lease) {
+    if lease == Lease::default() && told[LEASE] == [0; 4] {
+        again[LEASE].fill(0);
+    }
+}
+
 /// Puts the CRC-32C of `bytes`, with its own four bytes taken as zero, at `at`.
 pub fn seal(bytes: &mut [u8], at: usize) {
     if bytes.len() >= at + 4 {

@@ -1,7 +1,9 @@
-//! A frame as it is received: header, then body. What is accepted has just one encoding.
+//! A frame as it is received: header, then body. What is accepted has just one encoding,
+//! apart from a view with the default lease (see `view`).
 #![no_main]
 
-use evenkeel_fuzz::seal_frame;
+use evenkeel_core::message::Message;
+use evenkeel_fuzz::{leave_out_lease, seal_frame};
 use evenkeel_wire::{
     HEADER_LENGTH, PayloadSummary, carries_payload, decode, decode_header, encode,
 };
@@ -23,5 +25,9 @@ fuzz_target!(|input: &[u8]| {
     let payload = PayloadSummary { length: header.payload_length, crc: header.payload_crc };
     let mut again = Vec::new();
     encode(&message, carries_payload(&message).then_some(payload), &mut again).unwrap();
+    if let Message::Adopt { view } = &message {
+        leave_out_lease(&mut again[HEADER_LENGTH..], body, view.lease);
+        seal_frame(&mut again);
+    }
     assert_eq!(again, bytes[..HEADER_LENGTH + body.len()]);
 });

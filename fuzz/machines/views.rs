@@ -129,7 +129,8 @@ pub fn edit(script: &mut Script<'_>, view: &mut View) {
         }
         10 => change_members(script, view),
         11 => {
-            let [time, margin] = [(); 2].map(|()| Duration::from_millis(script.near(10).saturating_mul(10)));
+            let [time, margin] =
+                [(); 2].map(|()| Duration::from_millis(script.near(10).saturating_mul(10)));
             view.lease = Lease::new(time, margin).unwrap_or_default();
         }
         _ => {

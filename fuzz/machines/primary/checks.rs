@@ -45,7 +45,8 @@ impl Asked {
                 let covered: u64 = extents.iter().map(|extent| extent.length).sum();
                 assert!((1..=*length).contains(&covered), "{covered} of {length}");
             }
-            (Self::Done | Self::DoneIf, Reply::Done) | (Self::DoneIf, Reply::Miscompare { .. }) => {}
+            (Self::Done | Self::DoneIf, Reply::Done) | (Self::DoneIf, Reply::Miscompare { .. }) => {
+            }
             (asked, reply) => panic!("{reply:?} to {asked:?}"),
         }
     }
