@@ -337,7 +337,10 @@ impl Cluster {
         if !self.coordinator.is_usable() {
             self.marks.reach(Mark::AssembledKnown);
             self.log(|| "the volume goes on as the coordinator knows it".into());
-            self.relaxed |= *self.coordinator.newest() != view;
+            if *self.coordinator.newest() != view {
+                self.relaxed = true;
+                self.reserved = None;
+            }
             self.sectors = (view.geometry.size / u64::from(SECTOR)) as u32;
             self.coordinator.assembled(view);
             self.open_replicas();
@@ -365,6 +368,8 @@ impl Cluster {
         );
         if forced || choice.keep.is_some() {
             mirrors.iter().for_each(|mirror| self.minimal.lose_track(*mirror));
+            // Who takes the loss of writes takes that of a change of reservations as well.
+            self.reserved = None;
         }
         let in_sync = states.iter().map(|state| *state == Some(ReplicaState::InSync));
         let all: Vec<_> = mirrors.into_iter().zip(in_sync).collect();
