@@ -259,7 +259,7 @@ fn shown(results: &Results, manner: &Manner, as_markdown: bool) -> String {
         (true, ..) => results.to_json(),
         (false, true, _) => markdown::page(results),
         (false, false, true) => String::new(),
-        (false, false, false) => terminal::tables(results, terminal::width_of(&std::io::stdout())),
+        (false, false, false) => terminal::page(results, terminal::width_of(&std::io::stdout())),
     }
 }
 

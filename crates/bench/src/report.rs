@@ -1,7 +1,8 @@
-//! Pages and tables for people, made of results.
+//! Pages and tables for people, made of results: each begins with what the results show.
 
 pub mod charts;
 pub mod compare;
+pub mod findings;
 pub mod html;
 pub mod markdown;
 pub mod plot;

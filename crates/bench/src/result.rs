@@ -377,6 +377,11 @@ impl Sample {
         }
     }
 
+    /// How long it took: the longest of its parts.
+    pub fn seconds(&self) -> Option<f64> {
+        self.parts.iter().filter_map(|part| part.seconds).reduce(f64::max)
+    }
+
     /// Operations of all parts.
     pub fn operations(&self) -> Option<f64> {
         let found: Vec<f64> = self.parts.iter().filter_map(|part| part.operations).collect();

@@ -29,11 +29,17 @@ addEventListener("load", () => {
     lines: [...document.querySelectorAll("svg .line")].filter(ink).length,
     bars: [...document.querySelectorAll(".track i")].filter(e => e.getBoundingClientRect().height > 4).length,
     commands: document.querySelectorAll("details pre code").length,
+    pictures: seen(".picture .row"), warnings: seen(".warning"), width: innerWidth,
+    loose: [...document.querySelectorAll("table")]
+      .filter(e => e.scrollWidth > e.parentElement.clientWidth + 1)
+      .filter(e => !["auto", "scroll"].includes(getComputedStyle(e.parentElement).overflowX)).length,
+    small: [...document.querySelectorAll(".picture span, .summary p, td")]
+      .filter(e => e.textContent && parseFloat(getComputedStyle(e).fontSize) < 11).length,
     sticksOut: document.documentElement.scrollWidth - innerWidth,
     paper: getComputedStyle(document.body).backgroundColor,
   };
-  const pre = document.createElement("pre");
-  pre.id = "probe"; pre.textContent = JSON.stringify(found); document.body.append(pre);
+  const out = parent.document, pre = out.createElement("pre");
+  pre.id = "probe"; pre.textContent = JSON.stringify(found); out.body.append(pre);
 });
 </script>"#;
 
@@ -49,7 +55,16 @@ fn look(browser: &str, page: &Path, width: u32, dark: bool) -> Value {
     let copy = folder.path().join("page.html");
     let text = std::fs::read_to_string(page).unwrap();
     assert!(!text.contains("<script"), "the page has a script");
-    std::fs::write(&copy, text + PROBE).unwrap();
+    let text = text + PROBE;
+    // A window is never narrower than 500: a frame has the width of a phone.
+    let framed = match width < 500 {
+        true => format!(
+            "<!doctype html><iframe style=\"border:0;width:{width}px;height:900px\" srcdoc=\"{}\"></iframe>",
+            text.replace('&', "&amp;").replace('"', "&quot;")
+        ),
+        false => text,
+    };
+    std::fs::write(&copy, framed).unwrap();
     let output = Command::new(browser)
         .args([
             "--headless=new",
@@ -79,13 +94,17 @@ fn number(found: &Value, what: &str) -> i64 {
 /// Opens a page in several ways; it must have at least so many of each.
 fn check(browser: &str, page: &Path, least: &[(&str, i64)]) {
     let mut papers = Vec::new();
-    // Chromium's window is never narrower than 500.
-    for (width, dark) in [(1200, false), (1200, true), (500, false)] {
+    for (width, dark) in [(1280, false), (1280, true), (500, false), (360, false), (360, true)] {
         let found = look(browser, page, width, dark);
         for (what, least) in least {
             assert!(number(&found, what) >= *least, "{what} at {width}: {found}");
         }
+        if width < 500 {
+            assert_eq!(number(&found, "width"), i64::from(width), "{found}");
+        }
         assert!(number(&found, "sticksOut") <= 0, "it is wider than a window of {width}: {found}");
+        assert_eq!(number(&found, "loose"), 0, "a table does not scroll by itself: {found}");
+        assert_eq!(number(&found, "small"), 0, "letters are too small at {width}: {found}");
         papers.push(found["paper"].clone());
     }
     assert_ne!(papers[0], papers[1], "dark is as light");
@@ -114,12 +133,15 @@ fn a_browser_shows_tables_and_charts_without_a_complaint() {
         ("lines", 6 * workloads),
         ("bars", 6 * workloads),
         ("commands", 3 * workloads),
-        ("summary", 4),
+        ("summary", 3),
+        ("pictures", 3 * workloads),
+        // Two rounds are too few.
+        ("warnings", 1),
     ];
     check(browser, &page, &least);
     let imported = [import::read("fio.txt", FIO), import::read("bonnie.txt", BONNIE)];
     let page = write("imported.html", &imported);
-    check(browser, &page, &[("tables", 2), ("charts", 1), ("summary", 4)]);
+    check(browser, &page, &[("tables", 2), ("charts", 1), ("summary", 3)]);
     if let Some(page) = std::env::var_os("EVENKEEL_BENCH_PAGE") {
         check(
             browser,

@@ -1,12 +1,11 @@
 //! Results as one HTML file that needs nothing else: no network, no script.
 
+mod beginning;
 mod circumstances;
 mod overview;
 mod section;
 
-use std::fmt::Write as _;
-
-use crate::report::{charts, words};
+use crate::report::charts;
 use crate::result::{Configuration, Family, Origin, Results, Workload};
 
 const STYLE: &str = include_str!("style.css");
@@ -36,12 +35,7 @@ pub fn escaped(text: &str) -> String {
 
 fn part(results: &Results) -> String {
     let mut html = header(results);
-    html += "<section class=\"summary\">";
-    for sentence in words::summary(results) {
-        // Writing into a String does not fail.
-        let _ = write!(html, "<p>{}</p>", escaped(&sentence));
-    }
-    html += "</section>\n";
+    html += &beginning::of(results);
     html += &overview::table(results);
     for (number, workload) in results.workloads.iter().enumerate() {
         html += &section::of(results, number, workload);

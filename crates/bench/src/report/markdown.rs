@@ -2,16 +2,18 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{figure, or_dash, rows_of, words};
+use crate::report::findings::Findings;
+use crate::report::{figure, or_dash, rows_of, terminal, words};
 use crate::result::{Origin, Results};
 use crate::units::{micros, percent};
+
+/// Columns of the picture.
+const PICTURE_WIDTH: usize = 110;
 
 /// A page in Markdown: summary, tables, configurations, method.
 pub fn page(results: &Results) -> String {
     let mut text = format!("# evenkeel bench {}\n\n", results.profile);
-    for sentence in words::summary(results) {
-        let _ = writeln!(text, "{sentence}\n");
-    }
+    text += &beginning(&Findings::of(results));
     for workload in &results.workloads {
         let _ = writeln!(text, "## {}\n", workload.name);
         text += "| configuration | median | ± | of raw | of limit | p50 | p99 | server CPU/op | tool CPU/op |\n";
@@ -36,6 +38,21 @@ pub fn page(results: &Results) -> String {
     }
     text += &configurations(results);
     text += &circumstances(results);
+    text
+}
+
+/// Warnings, picture and sentences.
+fn beginning(findings: &Findings) -> String {
+    let mut text = String::new();
+    for warning in &findings.warnings {
+        let _ = writeln!(text, "> **Warning.** {}\n", warning.sentence());
+    }
+    if !findings.panels.is_empty() {
+        let _ = writeln!(text, "```text\n{}```\n", terminal::picture(findings, PICTURE_WIDTH));
+    }
+    for sentence in findings.sentences() {
+        let _ = writeln!(text, "{sentence}\n");
+    }
     text
 }
 

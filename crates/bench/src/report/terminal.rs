@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
-use crate::report::{figure, or_dash, rows_of, words};
+use crate::report::findings::Findings;
+use crate::report::findings::picture::Bar;
+use crate::report::{figure, or_dash, rows_of};
 use crate::result::{Configuration, Family, Results, Row, Skipped, Summary, Workload};
 use crate::runner::Observer;
 use crate::units::{micros, percent, span};
@@ -14,18 +16,52 @@ const USUAL_WIDTH: usize = 132;
 /// Width of a bar that is as fast as raw.
 const BAR: usize = 20;
 
-/// All tables of a run, with the summary, for a terminal of so many columns.
-pub fn tables(results: &Results, width: usize) -> String {
-    let mut text = String::new();
+/// What a run shows, and all its tables, for a terminal of so many columns.
+pub fn page(results: &Results, width: usize) -> String {
+    let mut text = beginning(&Findings::of(results), width);
     for workload in &results.workloads {
         text += &table(results, workload, width);
         text.push('\n');
     }
-    for sentence in words::summary(results) {
-        text += &format!("{}\n", wrapped(&sentence, width.min(100)));
-    }
     for skipped in &results.skipped {
         text += &left_out(skipped);
+    }
+    text
+}
+
+/// Warnings, picture and sentences.
+fn beginning(findings: &Findings, width: usize) -> String {
+    let narrow = width.min(100);
+    let mut text = String::new();
+    for warning in &findings.warnings {
+        text += &format!("{}\n\n", wrapped(&format!("WARNING: {}", warning.sentence()), narrow));
+    }
+    text += &picture(findings, width);
+    for sentence in findings.sentences() {
+        text += &format!("{}\n\n", wrapped(&sentence, narrow));
+    }
+    text
+}
+
+/// The headline workloads as bars, at most so wide.
+pub fn picture(findings: &Findings, width: usize) -> String {
+    let mut text = String::new();
+    let bars = || findings.panels.iter().flat_map(|panel| &panel.bars);
+    let longest = |of: fn(&Bar) -> &str| bars().map(|bar| of(bar).chars().count()).max();
+    let names = longest(|bar| &bar.name).unwrap_or(0);
+    let labels = longest(|bar| &bar.label).unwrap_or(0);
+    let reach = longest(|bar| bar.reach.as_deref().unwrap_or_default()).unwrap_or(0);
+    let with_reach = 2 + names + 1 + BAR + 2 + labels + 2 + reach <= width;
+    for panel in &findings.panels {
+        // Writing into a String does not fail.
+        let _ = writeln!(text, "{}, as a part of {}", panel.workload, panel.reference);
+        for one in &panel.bars {
+            let (bar, label) = (blocks(one.length), &one.label);
+            let reach = one.reach.as_deref().filter(|_| with_reach).unwrap_or_default();
+            let line = format!("  {:<names$} {bar}  {label:<labels$}  {reach}", one.name);
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text.push('\n');
     }
     text
 }
@@ -103,6 +139,11 @@ fn shown_columns(rows: &[(&Configuration, &Row, &Summary)], room: usize) -> Vec<
 /// A bar for a ratio to raw; faster than raw has a mark at its end.
 fn bar(ratio: Option<f64>) -> String {
     let Some(ratio) = ratio else { return " ".repeat(BAR + 1) };
+    blocks(ratio) + if ratio > 1.005 { "\u{25b8}" } else { " " }
+}
+
+/// So much of the width of a bar, in block characters, filled up with blanks.
+fn blocks(ratio: f64) -> String {
     let eighths = (ratio.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
     let part = ['\u{258f}', '\u{258e}', '\u{258d}', '\u{258c}', '\u{258b}', '\u{258a}', '\u{2589}'];
     let mut text = "\u{2588}".repeat(eighths / 8);
@@ -110,7 +151,7 @@ fn bar(ratio: Option<f64>) -> String {
         text.push(part[eighths % 8 - 1]);
     }
     let fill = BAR.saturating_sub(text.chars().count());
-    text + &" ".repeat(fill) + if ratio > 1.005 { "\u{25b8}" } else { " " }
+    text + &" ".repeat(fill)
 }
 
 fn left_out(skipped: &Skipped) -> String {

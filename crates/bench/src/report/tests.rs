@@ -87,19 +87,26 @@ fn sample(round: u32, factor: f64) -> Sample {
 }
 
 #[test]
-fn the_summary_tells_the_ratio_to_raw_and_to_the_limit() {
-    let said = words::summary(&run(0.4)).join("\n");
-    assert!(said.contains("does 81.6 k/s: evenkeel mirror(2) costs 60 % of raw."), "{said}");
-    assert!(said.contains("these are reached: evenkeel mirror(2) 89 %."), "{said}");
-    assert!(words::summary(&run(1.5))[0].contains("evenkeel mirror(2) is 50 % faster"));
-    assert!(said.contains("the machine was quiet"), "{said}");
-    let mut wrong = run(0.4);
-    wrong.configurations[2].verified = Some(false);
-    assert!(
-        words::summary(&wrong)
-            .join("\n")
-            .contains("did NOT read back right from: evenkeel mirror(2)")
+fn every_page_begins_with_the_picture_and_the_sentences() {
+    let results = run(0.4);
+    let cost = "evenkeel mirror(2) reaches 40 % of raw for 4K random write, depth 32";
+    let (text, page, marked) = (
+        terminal::page(&results, 132),
+        html::page(std::slice::from_ref(&results)),
+        markdown::page(&results),
     );
+    let order = |page: &str, marks: [&str; 4]| {
+        let places = marks.map(|mark| page.find(mark).unwrap_or_else(|| panic!("{mark}: {page}")));
+        assert!(places.is_sorted(), "{marks:?} at {places:?}: {page}");
+    };
+    order(&text, ["4K random write, depth 32, as a part of raw", "Which is", "How sure", "p99"]);
+    order(&page, ["<figure class=\"picture\"", "Which is", "How sure", "<th>of raw</th>"]);
+    order(&marked, ["```text\n4K random write", "Which is", "How sure", "| configuration |"]);
+    // A broken line on the terminal is still the same sentence.
+    for page in [text.replace('\n', " "), page, marked] {
+        assert!(page.contains(cost), "{page}");
+        assert!(!page.contains("slower") && !page.contains("costs 60 %"), "{page}");
+    }
 }
 
 #[test]
@@ -126,10 +133,10 @@ fn the_picture_has_a_bar_for_each_configuration_but_the_limit() {
 #[test]
 fn the_terminal_and_markdown_show_every_row() {
     let results = run(0.4);
-    let table = terminal::tables(&results, 132);
+    let table = terminal::page(&results, 132);
     assert!(table.contains("evenkeel mirror(2)") && table.contains("left out: drbd"), "{table}");
     assert!(table.contains("of limit       p50       p99    CPU/op\n"), "{table}");
-    let narrow = terminal::tables(&results, 80);
+    let narrow = terminal::page(&results, 80);
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(narrow.contains("of raw") && !narrow.contains("CPU/op"), "{narrow}");
     let page = markdown::page(&results);

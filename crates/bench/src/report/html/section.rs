@@ -249,7 +249,7 @@ fn processor_time(results: &Results, rows: &[(&Configuration, &Row)]) -> String 
     if longest <= 0.0 {
         return String::new();
     }
-    let mut html = "<table class=\"cpu\"><thead><tr><th>configuration</th><th></th><th>servers</th><th>tool</th><th>rest</th></tr></thead>\n<tbody>".to_owned();
+    let mut html = "<div class=\"scroll\"><table class=\"cpu\"><thead><tr><th>configuration</th><th></th><th>servers</th><th>tool</th><th>rest</th></tr></thead>\n<tbody>".to_owned();
     for (known, parts) in known {
         let number = colour(results, known);
         let mut bars = String::new();
@@ -267,7 +267,7 @@ fn processor_time(results: &Results, rows: &[(&Configuration, &Row)]) -> String 
         }
         html += "</tr>\n";
     }
-    html + "</tbody></table><p class=\"legend\">Full colour: all processes that serve it; lighter: the tool; \
+    html + "</tbody></table></div><p class=\"legend\">Full colour: all processes that serve it; lighter: the tool; \
             pale: the rest of the machine, kernel threads and others’ work.</p>"
 }
 
