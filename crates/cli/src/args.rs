@@ -17,7 +17,9 @@ pub use attach::{
     UmountArgs,
 };
 pub use care::{BitmapName, IntentArgs, RebuildArgs, VerifyArgs};
-pub use members::{ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaReplaceArgs, WaitArgs};
+pub use members::{
+    ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs, WaitArgs,
+};
 pub use node::{
     ClusterCommand, DiskAddArgs, DiskCommand, DiskName, JoinArgs, NodeCommand, RunArgs,
 };

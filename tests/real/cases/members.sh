@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Members and shape of a volume that change under load:
-# cases/members.sh add|replace|spare|protocol|fewer|grow|story [killed|primary]
+# cases/members.sh add|replace|move|spare|protocol|fewer|grow|story [killed|primary]
 # fio writes and verifies through NBD meanwhile; with `killed`, a node is killed in the midst of it; with
 # `primary`, it is the one on which the volume is attached, and the coordinator's too.
 # story: a bad disk is found, named, failed and replaced, as in a report of md's.
@@ -63,6 +63,18 @@ replace)
     is n3 in-sync || die "n3 is $(state n3)"
     await "the old replica's space is given back" no_replica 2
     ek 4 replica replace $vol n2 n3:disk | grep -q "has replaced it" || die "the third replace does not say so"
+    ;;
+move)
+    refused 3 "there is no node n9" ek 4 replica move $vol n2 --to n9
+    ek 4 replica move $vol n2 --to n3 --quiet
+    ek 3 replica move $vol n2 --to n3 | grep -q "is to replace it already\|has replaced it" || die "the second move does not say so"
+    [ "$(state n2)" != "" ] || is n3 in-sync || die "the old replica went before the new one was in-sync"
+    hit 3
+    wait_in_sync $vol
+    [ "$(count)" = 2 ] || die "$(count) replicas"
+    is n3 in-sync || die "n3 is $(state n3)"
+    await "the old replica's space is given back" no_replica 2
+    ek 4 replica move $vol n2 --to n3 | grep -q "has replaced it" || die "the third move does not say so"
     ;;
 spare)
     ek 3 replica add $vol n4:disk --spare --quiet

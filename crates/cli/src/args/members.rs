@@ -24,7 +24,7 @@ pub struct ReplicaAddArgs {
     /// The volume
     pub volume: String,
     /// Where; chosen by free space, on a node without another replica of the mirror, if not given
-    #[arg(value_name = "NODE:DISK")]
+    #[arg(value_name = "NODE[:DISK]")]
     pub on: Option<String>,
     /// As a spare, which stands in for a replica that fails
     #[arg(long)]
@@ -47,8 +47,25 @@ pub struct ReplicaReplaceArgs {
     #[command(flatten)]
     pub replica: ReplicaArgs,
     /// Where to; chosen by free space if not given
-    #[arg(value_name = "NODE:DISK")]
+    #[arg(value_name = "NODE[:DISK]")]
     pub on: Option<String>,
+    /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
+    #[arg(long)]
+    pub same_node: bool,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Arguments of `replica move`.
+#[derive(Debug, Args)]
+pub struct ReplicaMoveArgs {
+    /// Which.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
+    /// Where to: a disk, or a node, of which the disk with the most free space is taken
+    #[arg(long, value_name = "NODE[:DISK]")]
+    pub to: String,
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,

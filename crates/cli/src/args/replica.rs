@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{ReplicaAddArgs, ReplicaReplaceArgs};
+use super::{ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs};
 use crate::output::parse_span;
 
 /// `evenkeel replica …`
@@ -39,6 +39,15 @@ Examples:
 
 The old replica stays in use until the new one is in-sync. A failed one can be replaced, too.")]
     Replace(ReplicaReplaceArgs),
+    /// Move a replica to a disk of another node, as before that node is retired
+    #[command(after_help = "\
+Examples:
+  evenkeel replica move music n3 --to n4 --wait         the disk of n4 with the most free space
+  evenkeel replica move music n3:slow --to n3:fast
+
+A new replica is made there and copied; only when it is in-sync the old one is removed. Whatever is
+cut off meanwhile, the volume has as many good copies as before, and the same command goes on.")]
+    Move(ReplicaMoveArgs),
     /// Let a failed replica return: it rebuilds, then is in-sync
     #[command(
         name = "re-add",

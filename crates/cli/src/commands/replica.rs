@@ -5,8 +5,8 @@ use evenkeel_node::api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
 
 use super::{Context, wait};
 use crate::args::{
-    ReplicaAddArgs, ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs,
-    ReplicaReplaceArgs, WaitFor,
+    ReplicaAddArgs, ReplicaArgs, ReplicaCommand, ReplicaMoveArgs, ReplicaReAddArgs,
+    ReplicaRemoveArgs, ReplicaReplaceArgs, WaitArgs, WaitFor,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -21,7 +21,12 @@ pub fn run(context: &Context, command: &ReplicaCommand) -> Result<(), Failure> {
         ReplicaCommand::Fail(args) => tell(context, args, "fail"),
         ReplicaCommand::Remove(args) => remove(context, args),
         ReplicaCommand::Add(args) => add(context, args),
-        ReplicaCommand::Replace(args) => replace(context, args),
+        ReplicaCommand::Replace(ReplicaReplaceArgs { replica, on, same_node, wait }) => {
+            replace(context, replica, on.clone(), *same_node, wait)
+        }
+        ReplicaCommand::Move(ReplicaMoveArgs { replica, to, same_node, wait }) => {
+            replace(context, replica, Some(to.clone()), *same_node, wait)
+        }
         ReplicaCommand::ReAdd(args) => re_add(context, args),
     }
 }
@@ -39,8 +44,14 @@ fn add(context: &Context, args: &ReplicaAddArgs) -> Result<(), Failure> {
     wait::after_change(context, answer, &args.volume, &args.wait)
 }
 
-fn replace(context: &Context, args: &ReplicaReplaceArgs) -> Result<(), Failure> {
-    let ReplicaArgs { volume, replica } = &args.replica;
+/// Copies a replica to another place; the old one is removed when the new one is in-sync.
+fn replace(
+    context: &Context,
+    ReplicaArgs { volume, replica }: &ReplicaArgs,
+    on: Option<String>,
+    same_node: bool,
+    wait: &WaitArgs,
+) -> Result<(), Failure> {
     let path = routes::fill(routes::VOLUME, &[volume]);
     let status: VolumeAnswer = context.client.fetch(&path)?;
     let replicas: Vec<&ReplicaStatus> =
@@ -52,13 +63,13 @@ fn replace(context: &Context, args: &ReplicaReplaceArgs) -> Result<(), Failure> 
         Err(failure) => return Err(failure),
     };
     let request = AddReplicaRequest {
-        on: args.on.clone(),
+        on,
         replaces: Some(replaced),
-        same_node: args.same_node,
+        same_node,
         ..AddReplicaRequest::default()
     };
     let answer = context.client.post(&routes::fill(routes::REPLICAS, &[volume]), &request)?;
-    wait::after_change(context, answer, volume, &args.wait)
+    wait::after_change(context, answer, volume, wait)
 }
 
 fn remove(context: &Context, args: &ReplicaRemoveArgs) -> Result<(), Failure> {

@@ -99,17 +99,18 @@ fn plan<'a>(
 
 /// Whether the volume has a replica at the place that is named, if it is what is asked for.
 fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -> Option<String> {
+    // A node is named alone, too.
+    let is_named =
+        |place: &String| place == on || place.rsplit_once(':').is_some_and(|(node, _)| node == on);
     let here = |(mirror, record): &(usize, &ReplicaRecord)| {
         let is_mirror = request.mirror.is_none_or(|wanted| wanted == *mirror);
-        is_mirror && replica::places(node, found, record).iter().any(|place| place == on)
+        is_mirror && replica::places(node, found, record).iter().any(is_named)
     };
-    let (_, record) = found.view.replicas().find(here)?;
-    let old_is_gone = |old: &String| {
-        replica::resolve(node, found, old, "")
-            .map_or(true, |old| record.role == Role::Replaces(old))
+    let is_instead = |old: &String, role: Role| {
+        replica::resolve(node, found, old, "").map_or(true, |old| role == Role::Replaces(old))
     };
-    match (&request.replaces, record.role) {
-        (Some(old), _) if old_is_gone(old) => {
+    let told = |record: &ReplicaRecord| match (&request.replaces, record.role) {
+        (Some(old), role) if is_instead(old, role) => {
             Some(format!("the replica on {on} has replaced it, or is about to"))
         }
         (None, Role::Spare(_)) if request.spare => {
@@ -117,7 +118,8 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
         }
         (None, Role::Own) if !request.spare => Some(format!("there is a replica on {on} already")),
         _ => None,
-    }
+    };
+    found.view.replicas().filter(here).find_map(|(_, record)| told(record))
 }
 
 /// Adds one replica; tells whether anything was changed, and a sentence for people.

@@ -9,8 +9,8 @@ use super::{RebuildRate, VolumeBitmap, VolumeProtocol, VolumeStatus};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AddReplicaRequest {
-    /// Where: `NODE:DISK`; `null`: the disk with the most free space, on a node without another
-    /// replica of the mirror.
+    /// Where: `NODE:DISK`, or `NODE` for the disk there with the most free space; `null`: the disk with
+    /// the most free space, on a node without another replica of the mirror.
     pub on: Option<String>,
     /// To which mirror, by its index; `null`: to the only one.
     pub mirror: Option<usize>,

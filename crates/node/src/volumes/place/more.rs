@@ -7,7 +7,7 @@ use crate::api::{ApiError, ErrorCode};
 /// What is wanted.
 #[derive(Debug)]
 pub(in crate::volumes) struct OneMore<'a> {
-    /// `NODE:DISK`; `None`: chosen by free space.
+    /// `NODE:DISK`, or `NODE` for the disk there with the most free space; `None`: on any node.
     pub on: Option<&'a str>,
     /// Nodes (by identity) and disks of the mirror's replicas that stay.
     pub beside: &'a [(String, String)],
@@ -31,11 +31,12 @@ pub(in crate::volumes) fn one_more<'a>(
     what: &str,
 ) -> Result<&'a Disk, ApiError> {
     match wanted.on {
-        Some(place) => {
+        Some(place) if place.contains(':') => {
             let disk = &disks[named(place, disks, what)?];
             check(wanted, disk, what)?;
             Ok(disk)
         }
+        Some(node) => on_node(wanted, node, disks, what),
         None => automatic(wanted, disks, what),
     }
 }
@@ -91,6 +92,26 @@ fn check(wanted: &OneMore<'_>, disk: &Disk, what: &str) -> Result<(), ApiError> 
         return refuse(ErrorCode::DiskTooSmall, why, "Choose another disk");
     }
     Ok(())
+}
+
+/// The fitting disk of a node with the most free space; if none fits, why the largest does not.
+fn on_node<'a>(
+    wanted: &OneMore<'_>,
+    node: &str,
+    disks: &'a [Disk],
+    what: &str,
+) -> Result<&'a Disk, ApiError> {
+    let is_there = |disk: &&Disk| disk.node.name == node || disk.node.id == node;
+    let mut there: Vec<&Disk> = disks.iter().filter(is_there).collect();
+    there.sort_by_key(|disk| std::cmp::Reverse(disk.free));
+    let Some(largest) = there.first() else {
+        let why = format!("there is no node {node} with a disk, or it does not answer");
+        return Err(ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list`"));
+    };
+    match there.iter().find(|disk| check(wanted, disk, what).is_ok()) {
+        Some(disk) => Ok(disk),
+        None => check(wanted, largest, what).map(|()| *largest),
+    }
 }
 
 fn automatic<'a>(

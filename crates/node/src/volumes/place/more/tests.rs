@@ -79,3 +79,18 @@ fn a_disk_that_is_too_coarse_is_not_taken() {
     let error = one_more(&wanted(Some("b:1"), &beside), &disks, "x").unwrap_err();
     assert_eq!(error.code, ErrorCode::BadRequest);
 }
+
+#[test]
+fn a_node_that_is_named_gives_its_freest_fitting_disk() {
+    let mut disks = [disk("a", "1", 90), disk("b", "1", 50), disk("b", "2", 70), disk("c", "1", 5)];
+    let beside = [place("a", "1")];
+    let on = |disks: &[Disk], on| {
+        one_more(&wanted(Some(on), &beside), disks, "x").map(|d| d.name.clone()).map_err(|e| e.code)
+    };
+    assert_eq!(on(&disks, "b"), Ok("2".to_owned()));
+    disks[2].problem = Some("it is away".into());
+    assert_eq!(on(&disks, "b"), Ok("1".to_owned()));
+    assert_eq!(on(&disks, "a"), Err(ErrorCode::NotEnoughDisks));
+    assert_eq!(on(&disks, "c"), Err(ErrorCode::DiskTooSmall));
+    assert_eq!(on(&disks, "z"), Err(ErrorCode::NoSuchDisk));
+}
