@@ -1,4 +1,4 @@
-//! Stories of a cluster, told step by step. Each is a rule of docs/architecture.md at work.
+//! Stories of a cluster, step by step. Each shows a rule or an invariant of docs/rules.md at work.
 
 #![allow(missing_docs)]
 
