@@ -29,7 +29,9 @@ use self::checksums::Checksums;
 pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
 pub(crate) use self::checksums::recover::recover;
-use self::helper::Helper;
+use self::extend::Room;
+pub(crate) use self::extend::{RoomFailure, RoomRequest};
+pub(crate) use self::helper::Helper;
 pub(crate) use self::layout::Layout;
 pub use self::layout::smallest_block;
 use self::metadata::Writes;
@@ -40,7 +42,7 @@ use crate::api::EngineError;
 use crate::counters::{DiskCounters, Kind};
 use crate::engine::Answer;
 use crate::frontend::SharedFile;
-use crate::mailbox::{Mailbox, Order};
+use crate::mailbox::Mailbox;
 use crate::pool::Pool;
 use crate::ring::{Completion, Kept, Owner, Ring};
 use crate::slab::{Key, Slab};
@@ -83,6 +85,7 @@ pub(crate) struct Disk {
     jobs: Slab<Job>,
     saves: Saves,
     helper: Helper,
+    room: Room,
     tables: Tables,
     allocation: Option<Allocation>,
     checksums: Option<Checksums>,
@@ -129,27 +132,24 @@ enum Progress {
 
 impl Disk {
     /// A disk with what was found on it. Its helper answers to the mailbox.
-    pub(crate) fn open(found: Found, mailbox: Mailbox) -> Result<Self, EngineError> {
+    pub(crate) fn open(found: Found, mailbox: Mailbox) -> Self {
         let Found { file, layout, newest, tables, allocation, recovered } = found;
         let checksums =
             recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
-        let volume = newest.superblock.view.geometry.block_size;
-        if layout.block > volume {
-            return Err(EngineError::BlockSize { disk: layout.block, volume });
-        }
-        Ok(Self {
+        Self {
             file: SharedFile::with_blocking_submission(file, layout.submission_blocks),
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
             helper: Helper::new(mailbox),
+            room: Room::default(),
             tables,
             allocation: allocation.map(Allocation::new),
             checksums,
             is_broken: false,
             without: zero::Unsupported::default(),
             counters: DiskCounters::default(),
-        })
+        }
     }
 
     pub(crate) fn volume(&self) -> VolumeId {
@@ -161,35 +161,40 @@ impl Disk {
     }
 
     /// Closes the file and gives its lock up, before the answer. Nothing may be under way.
-    pub(crate) fn close(mut self, answer: Answer<Result<(), EngineError>>) {
-        // Closing waits for what the system still does with the file.
-        let prepared = self.helper.prepare();
-        let Self { file, helper, .. } = self;
-        if prepared.is_err() {
-            drop(file);
-            return answer(Ok(()));
-        }
-        helper.ask(move || {
-            drop(file);
-            Order::Closed { answer }
-        });
+    pub(crate) fn close(self, answer: Answer<Result<(), EngineError>>) {
+        self.helper.close(self.file, Ok(()), answer);
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.len() == 0
+        self.jobs.len() == 0 && self.room.is_idle()
     }
 
-    /// Begins an action. Some end at once.
+    /// Begins an action. Some end at once, and some wait until there is room.
     pub(crate) fn begin(
         &mut self,
         means: &mut Means<'_>,
         ticket: DiskTicket,
         action: DiskAction<Slot>,
     ) -> Option<Ended> {
+        if !self.room.is_idle() {
+            self.room.hold(means.now, ticket, action);
+            return None;
+        }
+        self.begin_since(means, means.now, ticket, action)
+    }
+
+    /// Begins an action that was asked for at this moment.
+    fn begin_since(
+        &mut self,
+        means: &mut Means<'_>,
+        began: Instant,
+        ticket: DiskTicket,
+        action: DiskAction<Slot>,
+    ) -> Option<Ended> {
         let (kind, offset, length, step) = describe(&action);
         let (ticket, checked) = (Some(ticket), Checked::No);
-        let job = Job { ticket, kind, offset, length, began: means.now, step, checked };
+        let job = Job { ticket, kind, offset, length, began, step, checked };
         if !self.layout.holds(offset, length) {
             return self.fail(&job, Duration::ZERO, outside());
         }

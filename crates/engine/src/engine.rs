@@ -9,6 +9,7 @@ use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryCo
 use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
 
 use crate::api::*;
+use crate::disk::RoomRequest;
 use crate::frontend::FrontendMaker;
 use crate::mailbox::{Mailbox, Order, mailbox};
 use crate::worker;
@@ -82,7 +83,8 @@ impl Engine {
     }
 
     /// One step of making room for so many bytes of a replica's data, on a file or device that is long
-    /// enough. Tells what has to be done before the next step; `None`: there is room. `spare_in`: a view in which it is an idle spare, if there is one.
+    /// enough. Tells what has to be done before the next step; `None`: there is room. `spare_in`: a view in
+    /// which it is an idle spare, if there is one. The answer takes as long as the disk does.
     pub fn make_room(
         &self,
         volume: VolumeId,
@@ -93,7 +95,8 @@ impl Engine {
         answer: impl FnOnce(Result<Option<RoomTask>, EngineError>) + Send + 'static,
     ) {
         let answer = Box::new(answer);
-        self.order(volume, Order::MakeRoom { volume, replica, length, step, spare_in, answer });
+        let request = RoomRequest { length, step, spare_in, answer };
+        self.order(volume, Order::MakeRoom { volume, replica, request });
     }
 
     /// Makes a primary and starts it. It serves requests when the note

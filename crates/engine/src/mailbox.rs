@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, Extent, Generation, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, Extent, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
+use crate::disk::{RoomFailure, RoomRequest};
 use crate::engine::Answer;
 use crate::frontend::FrontendMaker;
 use crate::slab::Key;
@@ -31,10 +32,7 @@ pub(crate) enum Order {
     MakeRoom {
         volume: VolumeId,
         replica: ReplicaId,
-        length: u64,
-        step: RoomStep,
-        spare_in: Option<Generation>,
-        answer: Answer<Result<Option<RoomTask>, EngineError>>,
+        request: RoomRequest,
     },
     Attach {
         primary: Box<PrimaryConfig>,
@@ -89,8 +87,14 @@ pub(crate) enum Order {
         job: Key,
         extents: io::Result<Vec<Extent>>,
     },
+    /// A replica's helper has written a step of making room.
+    RoomMade {
+        replica: Key,
+        result: Result<(), RoomFailure>,
+    },
     /// A replica's helper has closed its file.
     Closed {
+        result: Result<(), EngineError>,
         answer: Answer<Result<(), EngineError>>,
     },
     Stop,

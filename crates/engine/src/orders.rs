@@ -6,7 +6,7 @@ use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
 use crate::api::{Caller, ConnectRequest, EngineError, FrontendId, OpenReplica};
-use crate::disk::{Disk, Found};
+use crate::disk::{Disk, Found, Helper};
 use crate::engine::Answer;
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile};
 use crate::frontend_host::FrontendHost;
@@ -21,17 +21,18 @@ use crate::worker::{Timer, Work, Worker};
 impl Worker {
     pub(crate) fn obey(&mut self, order: Order) {
         match order {
-            Order::OpenReplica { replica, answer } => answer(self.open_replica(*replica)),
+            Order::OpenReplica { replica, answer } => self.open_replica(*replica, answer),
             Order::CloseReplica { volume, replica, answer } => {
                 match self.replica_key(volume, replica) {
                     Some(key) => self.close_replica(key, answer),
                     None => answer(Err(EngineError::Unknown)),
                 }
             }
-            Order::MakeRoom { volume, replica, length, step, spare_in, answer } => {
-                let disk = self.disk_of(volume, replica);
-                let made = disk.map(|disk| disk.make_room(length, step, spare_in));
-                answer(made.unwrap_or(Err(EngineError::Unknown)));
+            Order::MakeRoom { volume, replica, request } => {
+                match self.replica_key(volume, replica).filter(|key| !self.is_closing(*key)) {
+                    Some(key) => self.make_room(key, request),
+                    None => (request.answer)(Err(EngineError::Unknown)),
+                }
             }
             Order::Attach { primary, memory, answer } => answer(self.attach(*primary, memory)),
             Order::Command { volume, command, answer } => {
@@ -62,7 +63,8 @@ impl Worker {
             Order::Survey { answer } => answer(self.worker_status()),
             Order::Rebuilds { answer } => answer(self.rebuilds()),
             Order::Mapped { replica, job, extents } => self.disk_mapped(replica, job, extents),
-            Order::Closed { answer } => answer(Ok(())),
+            Order::RoomMade { replica, result } => self.room_made(replica, result),
+            Order::Closed { result, answer } => answer(result),
             // Taken by the loop.
             Order::Stop => {}
         }
@@ -73,24 +75,19 @@ impl Worker {
         volume.replicas.iter().find(|(id, _)| *id == replica).map(|(_, key)| *key)
     }
 
-    fn disk_of(&mut self, volume: VolumeId, replica: ReplicaId) -> Option<&mut Disk> {
-        let key = self.replica_key(volume, replica)?;
-        let host = self.replicas.get_mut(key).filter(|host| host.closing.is_none());
-        host.map(|host| &mut host.disk)
+    fn is_closing(&self, replica: Key) -> bool {
+        self.replicas.get(replica).is_none_or(|host| host.closing.is_some())
     }
 
-    fn open_replica(&mut self, replica: OpenReplica) -> Result<(), EngineError> {
+    fn open_replica(&mut self, replica: OpenReplica, answer: Answer<Result<(), EngineError>>) {
+        if let Some(refused) = self.refuses(&replica) {
+            // Closing it may wait for its disk.
+            return Helper::new(self.mailbox()).close(replica.file, Err(refused), answer);
+        }
         let OpenReplica { file, newest, layout, tables, allocation, checksums, config } = replica;
-        let superblock = &newest.superblock;
-        if superblock.replica != config.id || superblock.view != config.view {
-            return Err(EngineError::Mismatch);
-        }
-        let (id, replica_id) = (superblock.volume, config.id);
-        if self.replica_key(id, replica_id).is_some() {
-            return Err(EngineError::AlreadyOpen);
-        }
+        let (id, replica_id) = (newest.superblock.volume, config.id);
         let found = Found { file, layout, newest, tables, allocation, recovered: checksums };
-        let disk = Disk::open(found, self.mailbox())?;
+        let disk = Disk::open(found, self.mailbox());
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
         let key =
@@ -99,7 +96,20 @@ impl Worker {
             volume.replicas.push((replica_id, key));
         }
         self.arm(Timer::Replica(key));
-        Ok(())
+        answer(Ok(()));
+    }
+
+    /// Why a replica can't be opened.
+    fn refuses(&self, replica: &OpenReplica) -> Option<EngineError> {
+        let superblock = &replica.newest.superblock;
+        if superblock.replica != replica.config.id || superblock.view != replica.config.view {
+            return Some(EngineError::Mismatch);
+        }
+        if self.replica_key(superblock.volume, superblock.replica).is_some() {
+            return Some(EngineError::AlreadyOpen);
+        }
+        let (disk, volume) = (replica.layout.block, superblock.view.geometry.block_size);
+        (disk > volume).then_some(EngineError::BlockSize { disk, volume })
     }
 
     fn attach(&mut self, primary: PrimaryConfig, memory: Option<usize>) -> Result<(), EngineError> {

@@ -8,7 +8,7 @@ use evenkeel_core::{
 };
 
 use crate::api::{Caller, EngineError, EngineEvent};
-use crate::disk::{Disk, Ended, Means};
+use crate::disk::{Disk, Ended, Means, RoomFailure, RoomRequest};
 use crate::engine::Answer;
 use crate::ring::Completion;
 use crate::slab::Key;
@@ -83,8 +83,32 @@ impl Worker {
         if let Some(ended) = host.disk.completed(&mut means, job, completion) {
             self.disk_ended(key, ended);
         }
-        // The last operation may be one that nobody waits for.
+        self.disk_advanced(key);
+    }
+
+    /// Something has ended on a disk: what waited for that begins. It may be one that nobody waits for.
+    fn disk_advanced(&mut self, key: Key) {
+        self.with_disk(key, Disk::advance_room);
         self.close_if_idle(key);
+    }
+
+    pub(crate) fn make_room(&mut self, key: Key, request: RoomRequest) {
+        self.with_disk(key, |disk, means| disk.make_room(means, request));
+    }
+
+    pub(crate) fn room_made(&mut self, key: Key, result: Result<(), RoomFailure>) {
+        self.with_disk(key, |disk, means| disk.room_made(means, result));
+        self.close_if_idle(key);
+    }
+
+    /// Has a disk do something, and takes note of the actions that have ended by that.
+    fn with_disk(&mut self, key: Key, run: impl FnOnce(&mut Disk, &mut Means<'_>) -> Vec<Ended>) {
+        let Some(host) = self.replicas.get_mut(key) else { return };
+        let mut means =
+            Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
+        for ended in run(&mut host.disk, &mut means) {
+            self.disk_ended(key, ended);
+        }
     }
 
     pub(crate) fn disk_mapped(&mut self, key: Key, job: Key, extents: io::Result<Vec<Extent>>) {
@@ -92,7 +116,7 @@ impl Worker {
         if let Some(ended) = host.disk.mapped(self.now, job, extents) {
             self.disk_ended(key, ended);
         }
-        self.close_if_idle(key);
+        self.disk_advanced(key);
     }
 
     fn disk_ended(&mut self, key: Key, ended: Ended) {

@@ -4,49 +4,225 @@
 //! is made only while none counts. Checksums are ([`super::checksums::carry`]), to where they will lie for
 //! the longer data. Between two steps the control plane copies them, and makes a part of the disk read as
 //! zeroes that nobody uses then. `docs/format.md` argues what a crash leaves.
+//!
+//! What a step itself writes takes as long as the disk does, so the disk's helper writes it. Actions that
+//! began before have ended by then, and later ones wait until it is written: they would change what is
+//! being written.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
 use evenkeel_core::settings::BLOCK;
-use evenkeel_core::{Generation, ReplicaState, View};
-use evenkeel_format::{Superblock, bitmaps_length, disk_length, metadata_offset};
+use evenkeel_core::{DiskAction, DiskTicket, Generation, Instant, ReplicaState, View};
+use evenkeel_format::{Superblock, SuperblockBytes, bitmaps_length, disk_length, metadata_offset};
 
+use super::checksums::carry::Rest;
 use super::metadata::write_at;
-use super::{Area, Disk, Step};
+use super::{Area, Disk, Ended, Means, Step};
 use crate::api::{EngineError, RoomStep, RoomTask};
+use crate::engine::Answer;
+use crate::mailbox::Order;
+use crate::slot::Slot;
+
+/// A step of making room, and who is told what has to be done before the next one; `None`: there is room.
+pub(crate) struct RoomRequest {
+    /// Bytes of data that there is to be room for, on a file or device that is long enough.
+    pub(crate) length: u64,
+    pub(crate) step: RoomStep,
+    /// A view in which this replica is an idle spare, if there is one: unless it has adopted a later one,
+    /// its own view and its bitmaps are of no use to anybody.
+    pub(crate) spare_in: Option<Generation>,
+    pub(crate) answer: Answer<Result<Option<RoomTask>, EngineError>>,
+}
+
+/// The step that is under way, and what waits for its end.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    step: Option<Under>,
+    held: VecDeque<(Instant, DiskTicket, DiskAction<Slot>)>,
+}
+
+#[derive(Debug)]
+enum Under {
+    /// Actions that began before are to end first.
+    Waiting(RoomRequest),
+    /// The helper writes.
+    Writing(Box<After>, RoomRequest),
+}
+
+/// What the helper writes, all of it durably: first what superblocks will refer to, then these.
+#[derive(Debug)]
+struct Changes {
+    before: Option<Rest>,
+    superblock: Box<SuperblockBytes>,
+    places: [u64; 2],
+    after: Option<Rest>,
+}
+
+/// What holds when that is durable.
+#[derive(Debug)]
+struct After {
+    superblock: Superblock,
+    checksums: Sums,
+    task: Option<RoomTask>,
+}
+
+/// What becomes of the checksums.
+#[derive(Debug)]
+enum Sums {
+    Carried(Area),
+    Anew(Area),
+    /// They cover so many bytes of data, at the same place.
+    Extended(u64),
+}
+
+/// Why a step could not be written.
+#[derive(Debug)]
+pub(crate) enum RoomFailure {
+    /// Nothing has changed.
+    Unchanged(io::Error),
+    /// What the superblocks hold is unknown.
+    Unknown(io::Error),
+}
+
+impl std::fmt::Debug for RoomRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RoomRequest {{ length: {}, step: {:?} }}", self.length, self.step)
+    }
+}
+
+impl Room {
+    /// Whether no step is under way.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.step.is_none()
+    }
+
+    /// Lets an action wait for the step that is under way.
+    pub(super) fn hold(&mut self, now: Instant, ticket: DiskTicket, action: DiskAction<Slot>) {
+        self.held.push_back((now, ticket, action));
+    }
+}
+
+impl Changes {
+    /// Blocks on the disk.
+    fn carry_out(self, file: &impl AsFd) -> Result<(), RoomFailure> {
+        let Self { before, superblock, places, after } = self;
+        if let Some(rest) = before {
+            rest.carry_out(file).map_err(RoomFailure::Unchanged)?;
+        }
+        for place in places {
+            write_durably(file, &superblock.0, place).map_err(RoomFailure::Unknown)?;
+        }
+        after.map_or(Ok(()), |rest| rest.carry_out(file)).map_err(RoomFailure::Unknown)
+    }
+}
 
 impl Disk {
-    /// Makes room for so many bytes of data, on a file or device that is long enough. Returns what has
-    /// to be done before the next step; `None`: there is room. Blocks on the disk, for two superblocks and
-    /// some checksums at most. `spare_in` is a view in which this replica is an idle spare, if there is
-    /// one: unless it has adopted a later one, its own view and its bitmaps are of no use to anybody.
-    ///
-    /// # Errors
-    /// [`EngineError::Busy`] if something is being saved: try again. If a replica lacks writes, or the
-    /// disk fails: if that was in saving the superblocks, this replica does nothing more.
-    pub(crate) fn make_room(
+    /// Takes a step of making room, and answers when it is taken. It is [`EngineError::Busy`] while
+    /// something is being saved: to be tried again. It fails if a replica lacks writes, or the disk fails: if
+    /// that was in saving the superblocks, this replica does nothing more. Returns actions that have ended.
+    pub(crate) fn make_room(&mut self, means: &mut Means<'_>, request: RoomRequest) -> Vec<Ended> {
+        if let Some(answer) = self.room_at_once(&request) {
+            (request.answer)(answer);
+            return Vec::new();
+        }
+        self.room.step = Some(Under::Waiting(request));
+        self.advance_room(means)
+    }
+
+    /// The answer to a step that writes nothing.
+    fn room_at_once(
         &mut self,
-        length: u64,
-        step: RoomStep,
-        spare_in: Option<Generation>,
-    ) -> Result<Option<RoomTask>, EngineError> {
+        request: &RoomRequest,
+    ) -> Option<Result<Option<RoomTask>, EngineError>> {
+        let length = request.length;
         if length <= self.saves.superblock.data_length {
-            return Ok(None);
+            return Some(Ok(None));
         }
-        match step {
-            RoomStep::Plan => Ok(Some(RoomTask::Zero(self.plan_room(length)))),
-            RoomStep::CarryChecksums { anew } => self.carry_checksums(length, anew).map(Some),
-            RoomStep::MoveMetadata => {
-                self.refuse_to_move(spare_in)?;
-                self.move_metadata(length).map(|unused| Some(RoomTask::Zero(unused)))
-            }
-            RoomStep::Use => {
-                self.refuse_to_move(spare_in)?;
-                self.use_room(length).map(|()| None)
+        if !self.room.is_idle() {
+            return Some(Err(EngineError::Busy));
+        }
+        match request.step {
+            RoomStep::Plan => Some(Ok(Some(RoomTask::Zero(self.plan_room(length))))),
+            RoomStep::CarryChecksums { anew } => Some(self.carry_checksums(length, anew).map(Some)),
+            RoomStep::MoveMetadata | RoomStep::Use => {
+                self.refuse_to_move(request.spare_in).err().map(Err)
             }
         }
+    }
+
+    /// Has the step written that waits, if nothing is under way any more. Returns actions that have ended.
+    pub(crate) fn advance_room(&mut self, means: &mut Means<'_>) -> Vec<Ended> {
+        if self.jobs.len() > 0 {
+            return Vec::new();
+        }
+        let Some(Under::Waiting(request)) =
+            self.room.step.take_if(|step| matches!(step, Under::Waiting(_)))
+        else {
+            return Vec::new();
+        };
+        let planned = match request.step {
+            _ if self.is_broken => Err(super::broken().into()),
+            RoomStep::Use => self.use_room(&request),
+            _ => self.move_metadata(&request),
+        };
+        let prepared = planned.and_then(|planned| Ok((planned, self.helper.prepare()?)));
+        match prepared {
+            Ok(((Some(changes), after), ())) => {
+                self.room.step = Some(Under::Writing(Box::new(after), request));
+                let (file, replica) = (self.file.clone(), means.replica);
+                self.helper.ask(move || {
+                    let result = changes.carry_out(&file.as_fd());
+                    Order::RoomMade { replica, result }
+                });
+                return Vec::new();
+            }
+            Ok(((None, after), ())) => (request.answer)(Ok(after.task)),
+            Err(error) => (request.answer)(Err(error)),
+        }
+        self.begin_held(means)
+    }
+
+    /// The helper has written the step, or failed to. Returns actions that have ended.
+    pub(crate) fn room_made(
+        &mut self,
+        means: &mut Means<'_>,
+        result: Result<(), RoomFailure>,
+    ) -> Vec<Ended> {
+        let Some(Under::Writing(after, request)) = self.room.step.take() else { return Vec::new() };
+        let answer = match result {
+            Ok(()) => Ok(self.room_changed(*after)),
+            Err(RoomFailure::Unchanged(error)) => Err(error.into()),
+            Err(RoomFailure::Unknown(error)) => {
+                // Which of the two the disk holds is unknown, and so is where bitmaps would be found.
+                self.is_broken = true;
+                Err(error.into())
+            }
+        };
+        (request.answer)(answer);
+        self.begin_held(means)
+    }
+
+    fn room_changed(&mut self, after: After) -> Option<RoomTask> {
+        self.layout.set_length(after.superblock.data_length);
+        self.saves.superblock = after.superblock;
+        if let Some(checksums) = &mut self.checksums {
+            match after.checksums {
+                Sums::Carried(area) => checksums.carried(area),
+                Sums::Anew(area) => checksums.begin_anew(area),
+                Sums::Extended(length) => checksums.extend(length),
+            }
+        }
+        after.task
+    }
+
+    /// What waited begins, in its order.
+    fn begin_held(&mut self, means: &mut Means<'_>) -> Vec<Ended> {
+        let held = core::mem::take(&mut self.room.held);
+        let begin = |(since, ticket, action)| self.begin_since(means, since, ticket, action);
+        held.into_iter().filter_map(begin).collect()
     }
 
     /// What lies behind the metadata where they are, up to their new end.
@@ -73,50 +249,50 @@ impl Disk {
         }
     }
 
-    /// Moves the metadata. Returns where they may have lain, as far as data will lie there.
-    fn move_metadata(&mut self, length: u64) -> Result<Range<u64>, EngineError> {
-        let superblock = self.saves.superblock.clone();
-        let data = superblock.data_length;
-        if !is_moved(&superblock, length) {
-            let moved = moved(&superblock, length);
-            let area = Area::of(&moved);
-            let checksums = self.checksums.as_mut();
-            let carried =
-                checksums.map(|sums| sums.finish_carrying(&self.file, area)).transpose()?;
-            self.save_layout(moved)?;
-            if let Some(checksums) = &mut self.checksums {
-                if carried == Some(true) {
-                    checksums.carried(area);
-                } else if let Err(error) = checksums.begin_anew(&self.file, area) {
-                    self.is_broken = true;
-                    return Err(error.into());
-                }
-            }
+    /// What moves the metadata. To be done then: zeroing where they may have lain, as far as data will lie
+    /// there.
+    fn move_metadata(
+        &mut self,
+        request: &RoomRequest,
+    ) -> Result<(Option<Changes>, After), EngineError> {
+        self.refuse_to_move(request.spare_in)?;
+        let (superblock, length) = (self.saves.superblock.clone(), request.length);
+        let unused = self.layout.on_disk(superblock.data_length)..self.layout.on_disk(length);
+        let task = Some(RoomTask::Zero(unused));
+        if is_moved(&superblock, length) {
+            let checksums = Sums::Extended(superblock.data_length);
+            return Ok((None, After { superblock, checksums, task }));
         }
-        Ok(self.layout.on_disk(data)..self.layout.on_disk(length))
+        let moved = moved(&superblock, length);
+        let area = Area::of(&moved);
+        let rest = self.checksums.as_mut().and_then(|sums| sums.finish_carrying(area));
+        let is_carried = rest.is_some();
+        let (superblock, mut changes) = self.relaid(moved)?;
+        changes.before = rest;
+        if !is_carried {
+            changes.after = self.checksums.as_ref().map(|checksums| checksums.beginning(area));
+        }
+        let checksums = if is_carried { Sums::Carried(area) } else { Sums::Anew(area) };
+        Ok((Some(changes), After { superblock, checksums, task }))
     }
 
-    /// Lets data lie where metadata have lain. The checksums stay where they are.
-    fn use_room(&mut self, length: u64) -> Result<(), EngineError> {
-        let superblock = self.saves.superblock.clone();
+    /// What lets data lie where metadata have lain. The checksums stay where they are.
+    fn use_room(&mut self, request: &RoomRequest) -> Result<(Option<Changes>, After), EngineError> {
+        self.refuse_to_move(request.spare_in)?;
+        let (superblock, length) = (self.saves.superblock.clone(), request.length);
         let data = superblock.data_length;
         if !is_moved(&superblock, length) {
             return Err(EngineError::Busy);
         }
         let (block, part) = (data / u64::from(BLOCK), data % u64::from(BLOCK));
-        if let Some(checksums) = self.checksums.as_mut().filter(|_| part != 0) {
-            if self.jobs.iter().any(|(_, job)| job.offset + job.length > data - part) {
-                return Err(EngineError::Busy);
-            }
-            checksums.forget_part(&self.file, block)?;
-        }
         let metadata_offset = checksums_offset(&superblock) - bitmaps_length(length);
-        self.save_layout(Superblock { data_length: length, metadata_offset, ..superblock })?;
-        self.layout.set_length(length);
-        if let Some(checksums) = &mut self.checksums {
-            checksums.extend(length);
+        let (superblock, mut changes) =
+            self.relaid(Superblock { data_length: length, metadata_offset, ..superblock })?;
+        if let Some(checksums) = self.checksums.as_mut().filter(|_| part != 0) {
+            changes.before = Some(checksums.forget_part(block));
         }
-        Ok(())
+        let after = After { superblock, checksums: Sums::Extended(length), task: None };
+        Ok((Some(changes), after))
     }
 
     /// Whether a view may be saved: there is room for it.
@@ -137,19 +313,13 @@ impl Disk {
         Ok(())
     }
 
-    fn save_layout(&mut self, superblock: Superblock) -> Result<(), EngineError> {
+    /// The next superblock, and what it takes to save it.
+    fn relaid(&self, superblock: Superblock) -> Result<(Superblock, Changes), EngineError> {
         let superblock = Superblock { sequence: superblock.sequence + 1, ..superblock };
         let bytes = superblock.encode().map_err(io::Error::other)?;
         let first = self.saves.write_first();
-        for slot in [first, first.other()] {
-            if let Err(error) = write_durably(&self.file, &bytes.0, slot.offset()) {
-                // Which of the two the disk holds is unknown, and so is where bitmaps would be found.
-                self.is_broken = true;
-                return Err(error.into());
-            }
-        }
-        self.saves.superblock = superblock;
-        Ok(())
+        let places = [first, first.other()].map(|slot| slot.offset());
+        Ok((superblock, Changes { before: None, superblock: bytes, places, after: None }))
     }
 }
 

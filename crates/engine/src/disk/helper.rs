@@ -8,6 +8,8 @@
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 
+use crate::api::EngineError;
+use crate::engine::Answer;
 use crate::mailbox::{Mailbox, Order};
 
 /// What is done, and what the worker is told then.
@@ -15,7 +17,7 @@ type Task = Box<dyn FnOnce() -> Order + Send>;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Helper {
+pub(crate) struct Helper {
     mailbox: Mailbox,
     /// `None`: nothing was needed yet.
     tasks: Option<Sender<Task>>,
@@ -23,7 +25,7 @@ pub(super) struct Helper {
 
 impl Helper {
     /// One that answers to this mailbox.
-    pub(super) const fn new(mailbox: Mailbox) -> Self {
+    pub(crate) const fn new(mailbox: Mailbox) -> Self {
         Self { mailbox, tasks: None }
     }
 
@@ -50,5 +52,22 @@ impl Helper {
             // The thread ends after this end of the channel.
             let _ = tasks.send(Box::new(task));
         }
+    }
+
+    /// Closes a file, which waits for what the system still does with it, and has this answered then.
+    pub(crate) fn close(
+        mut self,
+        file: impl Send + 'static,
+        result: Result<(), EngineError>,
+        answer: Answer<Result<(), EngineError>>,
+    ) {
+        if self.prepare().is_err() {
+            drop(file);
+            return answer(result);
+        }
+        self.ask(move || {
+            drop(file);
+            Order::Closed { result, answer }
+        });
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Layout {
     offset: u64,
     length: u64,
     /// The smallest unit of input and output, in bytes.
-    pub(super) block: u32,
+    pub(crate) block: u32,
     /// What addresses in memory must be multiples of.
     memory: u32,
     /// Whether it is a block device, not a file.

@@ -2,8 +2,8 @@
 //!
 //! The pages are copied from the disk to where they will lie, outside the ring and beside requests;
 //! meanwhile it is noted which pages are written at their present places. When few are left, what is in
-//! memory or was written again follows at once, with a block that begins the new journal, and only then
-//! the superblock says where they lie. Until then nothing refers to the copies.
+//! memory or was written again follows while no action is under way ([`Rest`]), with a block that begins the
+//! new journal, and only then the superblock says where they lie. Until then nothing refers to the copies.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 use evenkeel_format::{CHECKSUMS_PER_PAGE, ChecksumPage, JournalBlock, PAGE_LENGTH};
 
-use super::{Area, Checksums, PIECE, append};
+use super::{Area, Checksums, PIECE, Sums, append};
 use crate::disk::map::next_data;
 use crate::disk::metadata::{read_at, write_at};
 
@@ -79,6 +79,47 @@ impl Carry {
     }
 }
 
+/// Pages and blocks of the journal that are written at one moment, while no action is under way.
+#[derive(Debug)]
+pub(in crate::disk) struct Rest {
+    from: Area,
+    to: Area,
+    /// The pages have all that blocks of the journal up to this one name.
+    sequence: u64,
+    pieces: Vec<(u64, Vec<u8>)>,
+    /// Pages that memory does not have: they go as the disk has them.
+    unread: Vec<u32>,
+    /// A block that is not known any more.
+    forgotten: Option<u64>,
+}
+
+impl Rest {
+    /// Writes all of it, durably. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If the disk can't be read or written.
+    pub(in crate::disk) fn carry_out(mut self, file: &impl AsFd) -> io::Result<()> {
+        for number in core::mem::take(&mut self.unread) {
+            let bytes = read_at(file, self.from.page(number), PAGE_LENGTH)?;
+            let found = ChecksumPage::decode(&bytes, self.from.replica, number);
+            let nothing = || Box::new([0; CHECKSUMS_PER_PAGE]);
+            self.add(number, found.map_or_else(nothing, |page| page.checksums));
+        }
+        for (place, bytes) in &self.pieces {
+            write_at(file, bytes, *place)?;
+        }
+        Ok(rustix::fs::fdatasync(file)?)
+    }
+
+    fn add(&mut self, number: u32, mut checksums: Box<Sums>) {
+        if let Some(block) = self.forgotten.filter(|block| super::page_of(*block) == number) {
+            checksums[(block % CHECKSUMS_PER_PAGE as u64) as usize] = 0;
+        }
+        let page = ChecksumPage { sequence: self.sequence, checksums };
+        append(&mut self.pieces, self.to.page(number), page.encode(self.to.replica, number));
+    }
+}
+
 impl Checksums {
     /// The pages that are to be copied to this area next: all of them, or those that were written since
     /// the last time. `None`: pages are being written, ask again.
@@ -103,28 +144,38 @@ impl Checksums {
         self.carrying = None;
     }
 
-    /// Brings along what the copies lack, durably. Blocks on the disk; nothing may be writing pages or the
-    /// journal. Returns whether all checksums are in that area now. They are only until the next action.
-    pub(in crate::disk) fn finish_carrying(
-        &mut self,
-        file: &impl AsFd,
-        to: Area,
-    ) -> io::Result<bool> {
-        let Some(carrying) = self.carrying.take_if(|carrying| carrying.to == to) else {
-            return Ok(false);
-        };
+    /// What the copies lack. When that is durable, all checksums are in that area, until the next action;
+    /// nothing may be writing pages or the journal. `None`: they were not copied there.
+    pub(in crate::disk) fn finish_carrying(&mut self, to: Area) -> Option<Rest> {
+        let carrying = self.carrying.take_if(|carrying| carrying.to == to)?;
         let mut late = carrying.changed;
         late.extend(self.dirty_pages());
-        let mut pieces = Vec::new();
+        let mut rest = self.rest(to);
         for number in late {
-            append(&mut pieces, to.page(number), self.page_now(file, number)?);
+            self.add_page(&mut rest, number);
         }
-        pieces.push(self.first_block(to));
-        for (place, bytes) in pieces {
-            write_at(file, &bytes, place)?;
+        rest.pieces.push(self.first_block(to));
+        Some(rest)
+    }
+
+    /// What an area needs in which nothing is known: a journal that goes on counting.
+    pub(in crate::disk) fn beginning(&self, area: Area) -> Rest {
+        let pieces = Vec::from([self.first_block(area)]);
+        Rest { pieces, ..self.rest(area) }
+    }
+
+    /// Nothing for this area yet.
+    const fn rest(&self, to: Area) -> Rest {
+        let (from, sequence) = (self.area, self.journal.sequence);
+        Rest { from, to, sequence, pieces: Vec::new(), unread: Vec::new(), forgotten: None }
+    }
+
+    /// A page with all that is known: what memory has, or else the disk.
+    fn add_page(&self, rest: &mut Rest, number: u32) {
+        match self.pages.get(&number) {
+            Some(page) => rest.add(number, page.sums.clone()),
+            None => rest.unread.push(number),
         }
-        rustix::fs::fdatasync(file)?;
-        Ok(true)
     }
 
     /// The first block of the journal in another area, and its place: all pages there have what was before
@@ -135,35 +186,17 @@ impl Checksums {
         (to.journal(sequence), block.encode(to.replica))
     }
 
-    /// The bytes of a page with all that is known.
-    fn page_now(&self, file: &impl AsFd, number: u32) -> io::Result<Vec<u8>> {
-        let checksums = match self.pages.get(&number) {
-            Some(page) => page.sums.clone(),
-            None => {
-                let bytes = read_at(file, self.area.page(number), PAGE_LENGTH)?;
-                let found = ChecksumPage::decode(&bytes, self.area.replica, number);
-                found.map_or_else(|| Box::new([0; CHECKSUMS_PER_PAGE]), |page| page.checksums)
-            }
-        };
-        let page = ChecksumPage { sequence: self.journal.sequence, checksums };
-        Ok(page.encode(self.area.replica, number))
-    }
-
     /// The area is where [`Self::finish_carrying`] has brought all checksums.
     pub(in crate::disk) fn carried(&mut self, area: Area) {
         self.pages.values_mut().for_each(|page| page.is_dirty = false);
         self.begin_at(area);
     }
 
-    /// The area is elsewhere, and there is nothing in it: no page, and no block of the journal, lies where
-    /// one of this number lay. Blocks on the disk.
-    pub(in crate::disk) fn begin_anew(&mut self, file: &impl AsFd, area: Area) -> io::Result<()> {
-        let (place, bytes) = self.first_block(area);
-        write_at(file, &bytes, place)?;
-        rustix::fs::fdatasync(file)?;
+    /// The area is elsewhere, and there is nothing in it but [`Self::beginning`]: no page, and no block of
+    /// the journal, lies where one of this number lay.
+    pub(in crate::disk) fn begin_anew(&mut self, area: Area) {
         self.pages.clear();
         self.begin_at(area);
-        Ok(())
     }
 
     fn begin_at(&mut self, area: Area) {
@@ -176,17 +209,16 @@ impl Checksums {
     }
 
     /// The data are to become longer. Of a last block of which there was only a part, what it must yield
-    /// changes: it is not known any more, durably. Blocks on the disk; nothing may be at work in it.
-    pub(in crate::disk) fn forget_part(&mut self, file: &impl AsFd, block: u64) -> io::Result<()> {
+    /// changes: it is not known any more. Returns what makes that durable; nothing may be at work in it.
+    pub(in crate::disk) fn forget_part(&mut self, block: u64) -> Rest {
         let number = super::page_of(block);
-        let bytes = self.page_now(file, number)?;
-        self.loaded(number..number + 1, Some(&bytes));
-        let Some((sum, _)) = self.entry(block) else { return Ok(()) };
-        *sum = 0;
+        if let Some((sum, _)) = self.entry(block) {
+            *sum = 0;
+        }
         self.journal.unsaved.retain(|(named, _)| *named != block);
-        let bytes = self.page_now(file, number)?;
-        write_at(file, &bytes, self.area.page(number))?;
-        Ok(rustix::fs::fdatasync(file)?)
+        let mut rest = Rest { forgotten: Some(block), ..self.rest(self.area) };
+        self.add_page(&mut rest, number);
+        rest
     }
 }
 

@@ -47,7 +47,7 @@ fn what_is_written_meanwhile_is_brought_along() {
 
     let blocks = [0, 5, 6, 7, 8, 2000, BLOCKS - 1];
     let expected = vec![50_001, 50_006, 50_007, 1007, 1008, 3000, 50_000 + BLOCKS as u32];
-    assert!(checksums.finish_carrying(&file, TO).unwrap());
+    checksums.finish_carrying(TO).unwrap().carry_out(&file).unwrap();
     let mut old = expected.clone();
     (old[4], old[5]) = (50_009, 52_001);
     assert_eq!(
@@ -76,7 +76,7 @@ fn pages_that_are_evicted_meanwhile_are_brought_along() {
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 50_001));
     flush(&mut checksums, &file);
     checksums.pages.clear();
-    assert!(checksums.finish_carrying(&file, TO).unwrap());
+    checksums.finish_carrying(TO).unwrap().carry_out(&file).unwrap();
     assert_eq!(after_a_crash(&file, TO, &[0, 9, 2000]), [50_001, 50_010, 52_001]);
 }
 
@@ -85,14 +85,14 @@ fn only_what_was_copied_to_its_end_counts() {
     let file = tempfile::tempfile().unwrap();
     let mut checksums = Checksums::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
-    assert!(!checksums.finish_carrying(&file, TO).unwrap(), "nothing was");
+    assert!(checksums.finish_carrying(TO).is_none(), "nothing was");
     checksums.carry(TO, true).unwrap();
     let elsewhere = Area { start: 2 << 30, ..AREA };
-    assert!(!checksums.finish_carrying(&file, elsewhere).unwrap(), "not there");
+    assert!(checksums.finish_carrying(elsewhere).is_none(), "not there");
     let pages = checksums.carry(elsewhere, false).unwrap().pages;
     assert_eq!((pages.len(), &pages[0]), (1, &(0..33)), "all of them");
     checksums.stop_carrying();
-    assert!(!checksums.finish_carrying(&file, elsewhere).unwrap(), "it was given up");
+    assert!(checksums.finish_carrying(elsewhere).is_none(), "it was given up");
     checksums.carry(TO, true).unwrap();
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
     let super::super::BeforeFlush::Pages(_) = checksums.before_flush() else { panic!("much") };
@@ -106,14 +106,14 @@ fn a_block_that_becomes_longer_is_not_known() {
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(6 * B, [6, 7, 8].into_iter());
     flush(&mut checksums, &file);
-    checksums.forget_part(&file, 7).unwrap();
+    checksums.forget_part(7).carry_out(&file).unwrap();
     assert_eq!(*checksums.entry(7).unwrap().0, 0);
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [6, 0, 8]);
     // One that is not in memory; what the journal says of it does not come back.
     checksums.record(8 * B, [88].into_iter());
     flush(&mut checksums, &file);
     let mut checksums = Checksums::new(AREA, recover(&file, AREA, &[]).unwrap());
-    checksums.forget_part(&file, 6).unwrap();
+    checksums.forget_part(6).carry_out(&file).unwrap();
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [0, 0, 88]);
 }
 
@@ -127,7 +127,8 @@ fn a_journal_that_begins_anew_goes_on_counting() {
         checksums.record(n * B, [9].into_iter());
         flush(&mut checksums, &file);
     }
-    checksums.begin_anew(&file, TO).unwrap();
+    checksums.beginning(TO).carry_out(&file).unwrap();
+    checksums.begin_anew(TO);
     pin(&mut checksums, &file, &(0..AREA.length));
     assert_eq!(*checksums.entry(3).unwrap().0, 0, "nothing is known there");
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
