@@ -14,6 +14,7 @@ use crate::report::{compare, html, markdown, plot, terminal};
 use crate::result::Results;
 use crate::runner::{self, Setting};
 use crate::scratch::{self, Scratch};
+use crate::stats;
 use crate::tools;
 use crate::units::parse_size;
 
@@ -335,7 +336,10 @@ fn load(path: &Path) -> Result<Results, Failure> {
         Failure::new(format!("cannot read results from {}", path.display()), why)
     };
     let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
-    Results::from_json(&text).map_err(|why| failed(&why).kind(Kind::Usage))
+    let mut results = Results::from_json(&text).map_err(|why| failed(&why).kind(Kind::Usage))?;
+    // An earlier version may have summed up more than its rounds say.
+    stats::summarize_all(&mut results);
+    Ok(results)
 }
 
 fn clean() -> Result<String, Failure> {

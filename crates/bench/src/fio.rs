@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::result::{Latency, Part, Sample};
+use crate::result::{FLUSH, Latency, Part, Sample};
 use crate::units::short_size;
 
 /// The percentiles that fio is asked for.
@@ -189,6 +189,7 @@ pub fn parse(text: &str, round: u32) -> Result<Sample, String> {
         for direction in ["read", "write", "trim"] {
             sample.parts.extend(part(&job[direction], direction));
         }
+        sample.parts.extend(flushes(&job["sync"]));
     }
     let cpu: f64 = jobs.iter().filter_map(client_cpu).sum();
     sample.client_cpu_seconds = Some(cpu);
@@ -226,6 +227,25 @@ fn part(value: &Value, name: &str) -> Option<Part> {
     })
 }
 
+/// The flushes between writes, which the latency of a write does not contain.
+fn flushes(value: &Value) -> Option<Part> {
+    let operations = value["total_ios"].as_f64().filter(|count| *count > 0.0)?;
+    let micros = |value: &Value| value.as_f64().map(|nanoseconds| nanoseconds / 1000.0);
+    let whole = &value["lat_ns"];
+    Some(Part {
+        name: FLUSH.to_owned(),
+        operations: Some(operations),
+        latency: Some(Latency {
+            mean: micros(&whole["mean"]),
+            min: micros(&whole["min"]),
+            max: micros(&whole["max"]),
+            completion_mean: None,
+            percentiles: percentiles(&whole["percentile"]),
+        }),
+        ..Part::default()
+    })
+}
+
 fn percentiles(value: &Value) -> Vec<(f64, f64)> {
     let Some(map) = value.as_object() else { return Vec::new() };
     let mut pairs: Vec<(f64, f64)> = map
@@ -258,7 +278,15 @@ pub fn series(logs: &[String]) -> Vec<(f64, f64)> {
         buckets[bucket] += rate;
     }
     let width = f64::from(SERIES_MILLISECONDS) / 1000.0;
-    let points = buckets.iter().enumerate().filter(|(_, rate)| **rate > 0.0);
+    // fio logs no interval in which nothing was done. One that is empty alone may be a neighbour's
+    // that was logged late; two are a stall, which must not look like a line from peak to peak.
+    let idle = |index: usize| buckets.get(index).is_none_or(|rate| *rate <= 0.0);
+    let first = buckets.iter().position(|rate| *rate > 0.0).unwrap_or(0);
+    let counts = |index: usize| {
+        let stalled = idle(index + 1) || (index > 0 && idle(index - 1));
+        index >= first && (!idle(index) || stalled)
+    };
+    let points = buckets.iter().enumerate().filter(|(index, _)| counts(*index));
     points.map(|(index, rate)| (index as f64 * width, *rate)).collect()
 }
 

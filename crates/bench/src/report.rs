@@ -32,6 +32,16 @@ pub fn rows_of<'a>(
         .filter_map(|known| Some((known, results.row(&known.id, &workload.id)?)))
 }
 
+/// How far the rounds of a row lie apart, as a part of their median; `None` of one round.
+pub fn spread(row: &Row) -> Option<f64> {
+    row.summary.as_ref().filter(|_| row.samples.len() > 1).map(|summary| summary.spread)
+}
+
+/// Memory for people.
+pub fn memory(bytes: u64) -> String {
+    format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
 /// A measured span for a column; a dash if there is none.
 pub fn or_dash(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)

@@ -10,8 +10,15 @@ pub const FORMAT: &str = "evenkeel-bench";
 /// Value of [`Results::version`] that this software writes.
 pub const VERSION: u32 = 1;
 
+/// Operations that must have taken longer than a percentile for it to be shown: a p99 needs 1,000.
+pub const MIN_BEYOND: f64 = 10.0;
+
 /// The tests of hdparm and bonnie++ by which their runs are compared.
 const HEADLINES: [&str; 2] = ["buffered disk reads", "write by block"];
+
+/// [`Part::name`] of the flushes between writes: they have a latency, and are no operations of the
+/// workload.
+pub const FLUSH: &str = "flush";
 
 /// Everything about one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -264,11 +271,13 @@ pub struct Summary {
     pub to_limit: Option<f64>,
     /// Median bytes per second.
     pub bytes_per_second: Option<f64>,
-    /// Median of the rounds' 50th percentile, microseconds.
+    /// Median of the rounds' 50th percentile, microseconds: of reads, writes or flushes, whichever
+    /// are slowest. `None` where a round has too few operations to know it.
     pub p50: Option<f64>,
-    /// Median of the rounds' 99th percentile, microseconds.
+    /// Median of the rounds' 99th percentile, in the same way.
     pub p99: Option<f64>,
-    /// Median processor time of the serving processes per operation, microseconds.
+    /// Median processor time of the serving processes per operation, microseconds. `None` where it
+    /// is too little for the clock of processes.
     pub server_cpu_per_operation: Option<f64>,
     /// Median processor time of the tool per operation, microseconds.
     pub client_cpu_per_operation: Option<f64>,
@@ -363,8 +372,9 @@ impl Sample {
                     None => self.parts.iter().find_map(of),
                 };
             }
-            let found: Vec<f64> = moved.into_iter().filter_map(of).collect();
-            (!found.is_empty()).then(|| found.iter().sum::<f64>())
+            // A half of a mix is not the mix.
+            let found: Option<Vec<f64>> = moved.into_iter().map(of).collect();
+            found.map(|found| found.iter().sum::<f64>())
         };
         match measure {
             Measure::OperationsPerSecond => sum(|part| part.operations_per_second),
@@ -384,8 +394,22 @@ impl Sample {
 
     /// Operations of all parts.
     pub fn operations(&self) -> Option<f64> {
-        let found: Vec<f64> = self.parts.iter().filter_map(|part| part.operations).collect();
+        let own = self.parts.iter().filter(|part| part.name != FLUSH);
+        let found: Vec<f64> = own.filter_map(|part| part.operations).collect();
         (!found.is_empty()).then(|| found.iter().sum())
+    }
+}
+
+impl Part {
+    /// The latency at a percentile that was reported, in microseconds, if at least
+    /// [`MIN_BEYOND`] operations took longer: of fewer, chance decides.
+    pub fn percentile(&self, percentile: f64) -> Option<f64> {
+        let counted = || Some(self.operations_per_second? * self.seconds?);
+        let operations = self.operations.or_else(counted);
+        let beyond = |count: f64| count * (100.0 - percentile) / 100.0;
+        // What a report does not say of the number of operations is not held against it.
+        let enough = operations.is_none_or(|count| beyond(count) + 1e-6 >= MIN_BEYOND);
+        self.latency.as_ref()?.at(percentile).filter(|_| enough)
     }
 }
 

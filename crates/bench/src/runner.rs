@@ -80,7 +80,15 @@ pub fn run(
     rounds(&tasks, &targets, &mut lab, &mut results, observer)?;
     observer.stage("verifying what was written");
     for target in &targets {
-        let verified = measure::verify(&mut lab, target)?;
+        let verified = match measure::verify(&mut lab, target) {
+            Ok(verified) => verified,
+            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+            Err(failure) => {
+                let what = format!("reading data back from {}", target.configuration.name);
+                skip(&mut results, observer, &what, &failure);
+                None
+            }
+        };
         let mut known = results.configurations.iter_mut();
         if let Some(known) = known.find(|known| known.id == target.configuration.id) {
             known.verified = verified;

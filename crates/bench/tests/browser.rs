@@ -126,11 +126,12 @@ fn a_browser_shows_tables_and_charts_without_a_complaint() {
     let run = Results::from_json(RUN).unwrap();
     let workloads = i64::try_from(run.workloads.len()).unwrap();
     let page = write("run.html", &[run]);
-    // Each workload has a table, one of processor time, and two charts of some lines each.
+    // Each workload has a table, one of processor time, and two charts of some lines each; but the
+    // latencies of the one with flushes, which an earlier version measured, lack the flushes.
     let least = [
         ("tables", 2 * workloads + 2),
-        ("charts", 2 * workloads),
-        ("lines", 6 * workloads),
+        ("charts", 2 * workloads - 1),
+        ("lines", 6 * workloads - 3),
         ("bars", 6 * workloads),
         ("commands", 3 * workloads),
         ("summary", 3),

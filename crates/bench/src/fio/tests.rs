@@ -53,3 +53,25 @@ fn rate_logs_of_jobs_are_summed() {
         ["100, 10, 1, 4096, 0\n200, 20, 1, 4096, 0\n".to_owned(), "101, 5, 1\nx\n".to_owned()];
     assert_eq!(series(&logs), [(0.1, 15.0), (0.2, 20.0)]);
 }
+
+#[test]
+fn a_stall_is_drawn_and_a_late_line_of_the_log_is_none() {
+    let late = series(&["100, 10, 1\n300, 10, 1\n400, 9, 1\n".to_owned()]);
+    assert_eq!(late.len(), 3, "{late:?}");
+    let stalled = series(&["100, 10, 1\n400, 10, 1\n".to_owned()]);
+    let times: Vec<f64> = stalled.iter().map(|(_, rate)| *rate).collect();
+    assert_eq!(times, [10.0, 0.0, 0.0, 10.0], "{stalled:?}");
+}
+
+#[test]
+fn a_flush_after_each_write_has_a_latency_of_its_own() {
+    let flushes = r#""sync":{"total_ios":148,"lat_ns":{"min":74931,"max":21828719,"mean":2247394.5,"N":148,"percentile":{"50.000000":209920,"99.000000":11468800}}},"write":"#;
+    let sample = parse(&JSON.replacen("\"write\":", flushes, 1), 1).unwrap();
+    let flush = sample.parts.iter().find(|part| part.name == "flush").unwrap();
+    assert_eq!(flush.latency.as_ref().unwrap().percentiles, [(50.0, 209.92), (99.0, 11_468.8)]);
+    // It is no operation of the workload, and none of its bytes.
+    let plain = parse(JSON, 1).unwrap();
+    assert_eq!(sample.operations(), plain.operations());
+    let rate = crate::result::Measure::OperationsPerSecond;
+    assert_eq!(sample.figure(rate), plain.figure(rate));
+}

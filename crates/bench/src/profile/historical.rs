@@ -53,7 +53,7 @@ fn method(scale: f64) -> Vec<String> {
         "Devices, and the files of fio on a filesystem, are written full before anything is measured; then each configuration is warmed up by half a second of mixed reads and writes. Page caches are dropped before buffered work.".to_owned(),
         "The limit of N copies is fio with the same options on N raw files at once, its total divided by N, in the same round; there is none for reads, for buffered work, and for other tools.".to_owned(),
         "Processor time of the servers is read from /proc before and after each measurement (resolution 10 ms). Work of kernel threads, as of md, DRBD and loop devices, is only in the processor time of the whole machine, where other programs' work is too.".to_owned(),
-        "After the last round, blocks with checksums are written to every configuration and read back.".to_owned(),
+        "After the last round, 8 MiB of blocks with checksums are written to every configuration and read back.".to_owned(),
     ];
     if scale < 1.0 {
         method.push(format!(

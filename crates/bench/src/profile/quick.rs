@@ -60,7 +60,7 @@ fn method() -> Vec<String> {
         "The raw file is part of every round: a ratio to raw compares within the same round, and the median of these ratios is shown.",
         "All copies lie on the same disk unless several scratch directories were given. The limit of N copies is fio on N raw files at once, its total divided by N, in the same round.",
         "Processor time of the servers is read from /proc before and after each measurement (resolution 10 ms), that of the tool is its own account. Work of kernel threads is in neither, but in the processor time of the whole machine, where other programs' work is too.",
-        "After the last round, blocks with checksums are written to every configuration and read back.",
+        "After the last round, 8 MiB of blocks with checksums are written to every configuration and read back.",
     ]
     .map(str::to_owned)
     .to_vec()

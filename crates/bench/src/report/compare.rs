@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::report::findings::MIN_ROUNDS;
 use crate::report::{figure, words};
 use crate::result::{Measure, Results, Row, Workload};
 use crate::units::percent;
@@ -66,8 +67,46 @@ fn change(
         after: new.median,
         faster,
         noise,
-        counts: faster.abs() > noise,
+        counts: faster.abs() > noise && is_enough(before) && is_enough(after),
     })
+}
+
+/// Whether there are rounds enough to tell noise from a change.
+fn is_enough(row: &Row) -> bool {
+    row.samples.len() >= MIN_ROUNDS
+}
+
+/// What a reader must know before the changes: that rounds are missing, or machines differ.
+fn cautions(before: &Results, after: &Results) -> String {
+    let mut text = String::new();
+    let few = before.rows.iter().any(|row| {
+        let other = after.row(&row.configuration, &row.workload);
+        other.is_some_and(|other| !is_enough(row) || !is_enough(other))
+    });
+    if few {
+        text += &format!(
+            "Rows of fewer than {MIN_ROUNDS} rounds show no change; they stand within the noise.\n"
+        );
+    }
+    let facts = |results: &Results| {
+        let machine = &results.machine;
+        [machine.processor.clone(), machine.kernel.clone(), machine.disk.clone()]
+    };
+    let known = |facts: &[String; 3]| !facts[1].is_empty();
+    let (old, new) = (facts(before), facts(after));
+    if known(&old) && known(&new) && old != new {
+        let differ: Vec<String> = old
+            .iter()
+            .zip(&new)
+            .filter(|(old, new)| old != new)
+            .map(|(old, new)| format!("{old} → {new}"))
+            .collect();
+        text += &format!(
+            "The machine is not the same ({}): what changed may be its doing.\n",
+            differ.join("; ")
+        );
+    }
+    text
 }
 
 /// The comparison as JSON: a list of [`Change`]s.
@@ -83,7 +122,8 @@ pub fn text(before: &Results, after: &Results) -> String {
     let changes = changes(before, after);
     let (counted, within): (Vec<&Change>, Vec<&Change>) =
         changes.iter().partition(|change| change.counts);
-    let mut text = match (changes.len(), counted.len()) {
+    let mut text = cautions(before, after);
+    text += &match (changes.len(), counted.len()) {
         (0, _) => "No row is in both: nothing can be compared.\n".to_owned(),
         (all, 0) => format!("{all} rows in both; none changed by more than noise.\n"),
         (all, some) => format!("{all} rows in both; {some} changed by more than noise:\n"),
@@ -116,8 +156,8 @@ fn table(changes: &[&Change]) -> String {
         // Writing into a String does not fail.
         let _ = writeln!(
             text,
-            "  {word:>6} {:>7}  noise {:>6}  {:<workloads$}  {:<names$}  {before:>10} → {after}",
-            percent(change.faster.abs()),
+            "  {word:>6} {:>7} of before, noise {:>6}  {:<workloads$}  {:<names$}  {before:>10} → {after}",
+            percent(1.0 + change.faster),
             percent(change.noise),
             change.workload,
             change.configuration,

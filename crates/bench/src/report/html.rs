@@ -5,7 +5,7 @@ mod circumstances;
 mod overview;
 mod section;
 
-use crate::report::charts;
+use crate::report::{charts, memory};
 use crate::result::{Configuration, Family, Origin, Results, Workload};
 
 const STYLE: &str = include_str!("style.css");
@@ -54,7 +54,7 @@ fn header(results: &Results) -> String {
     let mut facts = Vec::new();
     if !machine.kernel.is_empty() {
         facts.push(format!("{} × {}", machine.processors, machine.processor));
-        facts.push(format!("{:.0} GiB", machine.memory_bytes as f64 / f64::from(1 << 30)));
+        facts.push(memory(machine.memory_bytes));
         facts.push(format!("{}, kernel {}", machine.system, machine.kernel));
         facts.push(machine.disk.clone());
     }

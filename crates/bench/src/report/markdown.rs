@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::findings::Findings;
-use crate::report::{figure, or_dash, rows_of, terminal, words};
+use crate::report::{figure, memory, or_dash, rows_of, spread, terminal, words};
 use crate::result::{Origin, Results};
 use crate::units::{micros, percent};
 
@@ -16,7 +16,7 @@ pub fn page(results: &Results) -> String {
     text += &beginning(&Findings::of(results));
     for workload in &results.workloads {
         let _ = writeln!(text, "## {}\n", workload.name);
-        text += "| configuration | median | ± | of raw | of limit | p50 | p99 | server CPU/op | tool CPU/op |\n";
+        text += "| configuration | median | spread | of raw | of limit | p50 | p99 | server CPU/op | tool CPU/op |\n";
         text += "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         for (known, row) in rows_of(results, workload) {
             let Some(summary) = &row.summary else { continue };
@@ -25,7 +25,7 @@ pub fn page(results: &Results) -> String {
                 "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 escaped(&known.name),
                 figure(summary.median, workload.measure),
-                percent(summary.spread / 2.0),
+                or_dash(spread(row), percent),
                 or_dash(summary.to_raw, percent),
                 or_dash(summary.to_limit, percent),
                 or_dash(summary.p50, micros),
@@ -82,10 +82,10 @@ fn circumstances(results: &Results) -> String {
     if !machine.kernel.is_empty() {
         let _ = writeln!(
             text,
-            "Machine: {} × {}, {} GiB, {}, kernel {}, {}. Made by `{}`, {}.\n",
+            "Machine: {} × {}, {}, {}, kernel {}, {}. Made by `{}`, {}.\n",
             machine.processors,
             machine.processor,
-            machine.memory_bytes >> 30,
+            memory(machine.memory_bytes),
             machine.system,
             machine.kernel,
             machine.disk,

@@ -59,15 +59,20 @@ fn bar(workload: &Workload, known: &Configuration, summary: &Summary, y: f64) ->
     };
     let of_limit =
         summary.to_limit.map_or(String::new(), |limit| format!(", {} of limit", percent(limit)));
+    // Without a ratio there is no bar: an empty one would say that it is infinitely slow.
+    let bar = summary.to_raw.map_or(String::new(), |ratio| {
+        format!(
+            "<rect class=\"{class}\" x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"4\"/>",
+            LONGEST * ratio.clamp(0.0, 1.0)
+        )
+    });
     format!(
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-         <rect class=\"t\" x=\"{LEFT}\" y=\"{y}\" width=\"{LONGEST}\" height=\"14\" rx=\"4\"/>\
-         <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"4\"/>\
+         <rect class=\"t\" x=\"{LEFT}\" y=\"{y}\" width=\"{LONGEST}\" height=\"14\" rx=\"4\"/>{bar}\
          <text class=\"s\" x=\"{}\" y=\"{}\">{}{of_limit}</text>\n",
         LEFT - 10.0,
         y + 11.5,
         escaped(&known.name),
-        LONGEST * summary.to_raw.unwrap_or(0.0).clamp(0.0, 1.0),
         LEFT + LONGEST + 10.0,
         y + 11.5,
         figure(summary.median, workload.measure),

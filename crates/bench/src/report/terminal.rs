@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::report::findings::Findings;
 use crate::report::findings::picture::Bar;
-use crate::report::{figure, or_dash, rows_of};
+use crate::report::{figure, or_dash, rows_of, spread};
 use crate::result::{Configuration, Family, Results, Row, Skipped, Summary, Workload};
 use crate::runner::Observer;
 use crate::units::{micros, percent, span};
@@ -76,11 +76,7 @@ struct Column {
 
 /// The columns in their order.
 const COLUMNS: [Column; 6] = [
-    Column {
-        name: "±",
-        of: |summary, row| (row.samples.len() > 1).then(|| percent(summary.spread / 2.0)),
-        dispensable: 2,
-    },
+    Column { name: "spread", of: |_, row| spread(row).map(percent), dispensable: 2 },
     Column { name: "of raw", of: |summary, _| summary.to_raw.map(percent), dispensable: 0 },
     Column { name: "of limit", of: |summary, _| summary.to_limit.map(percent), dispensable: 1 },
     Column { name: "p50", of: |summary, _| summary.p50.map(micros), dispensable: 4 },

@@ -152,11 +152,88 @@ fn only_what_is_beyond_the_noise_has_changed() {
     let counted: Vec<_> = slower.iter().filter(|change| change.counts).collect();
     assert_eq!(counted.len(), 1);
     assert!((counted[0].faster + 0.25).abs() < 1e-6);
-    assert!(compare::text(&run(0.4), &run(0.3)).contains("SLOWER    25 %"));
+    assert!(compare::text(&run(0.4), &run(0.3)).contains("SLOWER    75 % of before"));
     let json: serde_json::Value =
         serde_json::from_str(&compare::json(&run(0.4), &run(0.3))).unwrap();
     assert_eq!(json[2]["counts"], true, "{json}");
     assert!(compare::text(&run(0.4), &run(0.4)).contains("none changed"));
+}
+
+#[test]
+fn single_rounds_have_changed_nothing_and_another_machine_is_named() {
+    let single = |speed: f64| {
+        let mut one = run(speed);
+        one.rows.iter_mut().for_each(|row| row.samples.truncate(1));
+        stats::summarize_all(&mut one);
+        one
+    };
+    let changes = compare::changes(&single(0.4), &single(0.2));
+    assert!(changes.iter().all(|change| !change.counts), "{changes:?}");
+    let mut other = single(0.2);
+    other.machine.kernel = "7".to_owned();
+    let text = compare::text(&single(0.4), &other);
+    assert!(text.starts_with("Rows of fewer than 3 rounds show no change"), "{text}");
+    assert!(text.contains("The machine is not the same (6 → 7)"), "{text}");
+    assert!(!compare::text(&run(0.4), &run(0.2)).contains("not the same"));
+}
+
+#[test]
+fn one_round_has_no_spread_and_no_median() {
+    let mut one = run(0.4);
+    one.rows.iter_mut().for_each(|row| row.samples.truncate(1));
+    stats::summarize_all(&mut one);
+    let page = html::page(std::slice::from_ref(&one));
+    assert!(!page.contains("<th>median</th>") && page.contains("<th>one round</th>"));
+    assert!(!page.contains("medians of the rounds"));
+    let page = markdown::page(&one);
+    assert!(page.contains("| evenkeel mirror(2) | 32.3 k/s | – |"), "{page}");
+    assert!(markdown::page(&run(0.4)).contains("| evenkeel mirror(2) | 32.6 k/s | 2.0 % |"));
+}
+
+#[test]
+fn a_figure_beside_a_failed_reference_is_not_relative_to_it() {
+    let mut failed = run(0.4);
+    failed.rows[0].samples.truncate(1);
+    stats::summarize_all(&mut failed);
+    let mirror = failed.row("mirror-2", "4k-randwrite-d32").unwrap();
+    assert_eq!(mirror.summary.as_ref().unwrap().to_raw, None);
+    // Nor is its bar, beside one of raw; the picture has none either.
+    let page = html::page(std::slice::from_ref(&failed));
+    let (_, row) = page.split_once("<tbody>\n<tr><td><span class=\"what\">raw file").unwrap();
+    let (_, row) = row.split_once("<span class=\"what\">evenkeel mirror(2)").unwrap();
+    let (row, _) = row.split_once("</tr>").unwrap();
+    assert!(row.contains("<td class=\"bar\"></td>") && row.contains("<td>–</td>"), "{row}");
+    assert_eq!(plot::picture(&failed).matches("class=\"own\"").count(), 0);
+}
+
+#[test]
+fn bars_beyond_raw_keep_their_proportion() {
+    let page = html::page(&[run(1.6)]);
+    let table = page.split_once("<th>of raw</th>").unwrap().1;
+    assert!(table.contains("class=\"c0\" style=\"width:62.5%\""), "{table}");
+    assert!(table.contains("class=\"c2\" style=\"width:100.0%\""), "{table}");
+}
+
+#[test]
+fn what_an_older_version_summed_up_is_renewed_from_the_rounds() {
+    let mut old = run(0.4);
+    for row in &mut old.rows {
+        row.samples.iter_mut().for_each(|sample| sample.parts[0].operations = Some(900.0));
+    }
+    assert!(old.rows[2].summary.as_ref().unwrap().p99.is_some());
+    stats::summarize_all(&mut old);
+    assert_eq!(old.rows[2].summary.as_ref().unwrap().p99, None);
+    // The latency of writes is not that of writes with a flush after each.
+    let mut flushed = run(0.4);
+    flushed.rows[2].command += " --fsync=1 --name=x";
+    stats::summarize_all(&mut flushed);
+    assert_eq!(flushed.rows[2].summary.as_ref().unwrap().p50, None);
+    assert!(flushed.rows[0].summary.as_ref().unwrap().p50.is_some());
+    // Without rounds there is nothing to renew it from.
+    let said = old.rows[2].summary.clone();
+    old.rows[2].samples.clear();
+    stats::summarize_all(&mut old);
+    assert_eq!(old.rows[2].summary, said);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use crate::report::charts::{self, Line};
 use crate::report::html::{anchor, bar, colour, escaped};
-use crate::report::{figure, or_dash, rows_of};
-use crate::result::{Configuration, Family, Part, Results, Row, Summary, Workload};
+use crate::report::{figure, or_dash, rows_of, spread};
+use crate::result::{Configuration, Family, Part, Results, Row, Sample, Summary, Workload};
+use crate::stats;
 use crate::units::{bandwidth, micros, percent, rate};
 
 /// The section of a workload.
@@ -45,6 +46,7 @@ fn common_cache(results: &Results, workload: &Workload) -> Option<String> {
 /// Which columns have anything in them.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
+    /// Whether figures are medians of several rounds.
     spread: bool,
     raw: bool,
     limit: bool,
@@ -57,7 +59,7 @@ impl Columns {
             rows_of(results, workload).any(|(_, row)| row.summary.as_ref().is_some_and(has))
         };
         Self {
-            spread: rows_of(results, workload).any(|(_, row)| row.samples.len() > 1),
+            spread: rows_of(results, workload).any(|(_, row)| spread(row).is_some()),
             raw: any(|summary| summary.to_raw.is_some()),
             limit: any(|summary| summary.to_limit.is_some()),
             latency: any(|summary| summary.p50.is_some()),
@@ -65,9 +67,10 @@ impl Columns {
     }
 
     fn head(self) -> String {
-        let mut html = "<th>configuration</th><th></th><th>median</th>".to_owned();
+        let figure = if self.spread { "median" } else { "one round" };
+        let mut html = format!("<th>configuration</th><th></th><th>{figure}</th>");
         for (shown, name) in [
-            (self.spread, "<th class=\"wide\">±</th>"),
+            (self.spread, "<th class=\"wide\">spread</th>"),
             (self.raw, "<th>of raw</th>"),
             (self.limit, "<th>of limit</th>"),
             (self.latency, "<th>p50</th><th>p99</th>"),
@@ -93,10 +96,19 @@ fn table(results: &Results, workload: &Workload) -> String {
         .filter_map(|(_, row)| row.summary.as_ref())
         .map(|summary| speed(summary, workload))
         .fold(0.0, f64::max);
+    let longest = rows_of(results, workload)
+        .filter(|(known, _)| known.family != Family::Limit)
+        .filter_map(|(_, row)| row.summary.as_ref()?.to_raw)
+        .fold(1.0, f64::max);
+    // With raw beside it a bar is the ratio to raw, else a part of the fastest; never both.
+    let unit = match columns.raw {
+        true => Unit::Raw { longest },
+        false => Unit::Fastest { speed: largest },
+    };
     for (known, row) in rows_of(results, workload) {
         match &row.summary {
             Some(summary) => {
-                let share = share(known, summary, workload, largest);
+                let share = share(known, summary, workload, unit);
                 html += &table_row(results, workload, columns, known, row, summary, share);
             }
             None => html += &without_figure(known, row, columns),
@@ -114,18 +126,23 @@ fn speed(summary: &Summary, workload: &Workload) -> f64 {
     }
 }
 
-/// With raw beside it a bar is the ratio to raw, else the share of the fastest.
-fn share(
-    known: &Configuration,
-    summary: &Summary,
-    workload: &Workload,
-    largest: f64,
-) -> Option<f64> {
-    match summary.to_raw {
+/// What the bars of a table are a part of.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    /// The raw disk, or of it what the longest bar has.
+    Raw { longest: f64 },
+    /// The fastest.
+    Fastest { speed: f64 },
+}
+
+/// The length of a bar, at most 1; `None` where the table's unit does not apply.
+fn share(known: &Configuration, summary: &Summary, workload: &Workload, unit: Unit) -> Option<f64> {
+    match unit {
         _ if known.family == Family::Limit => None,
-        Some(ratio) => Some(ratio),
-        None if largest > 0.0 => Some(speed(summary, workload) / largest),
-        None => None,
+        Unit::Raw { longest } => summary.to_raw.map(|ratio| ratio / longest),
+        Unit::Fastest { speed: fastest } => {
+            (fastest > 0.0).then(|| speed(summary, workload) / fastest)
+        }
     }
 }
 
@@ -150,9 +167,8 @@ fn table_row(
         escaped(&known.name),
         figure(summary.median, workload.measure),
     );
-    let spread = (row.samples.len() > 1).then_some(summary.spread / 2.0);
     for (shown, class, value) in [
-        (columns.spread, " class=\"wide\"", or_dash(spread, percent)),
+        (columns.spread, " class=\"wide\"", or_dash(spread(row), percent)),
         (columns.raw, "", or_dash(summary.to_raw.filter(|_| !limit), percent)),
         (columns.limit, "", or_dash(summary.to_limit, percent)),
         (columns.latency, "", or_dash(summary.p50, micros)),
@@ -201,7 +217,9 @@ fn figures(results: &Results, workload: &Workload) -> String {
     let latency = lines(percentiles);
     if !latency.is_empty() {
         let title = format!("Latency by percentile, {}", workload.name);
-        add("Latency by percentile (medians of the rounds)", charts::percentiles(&title, &latency));
+        let several = shown.iter().any(|(_, row)| row.samples.len() > 1);
+        let of = if several { "medians of the rounds" } else { "one round" };
+        add(&format!("Latency by percentile ({of})"), charts::percentiles(&title, &latency));
     }
     let series =
         lines(|row| row.samples.last().map(|sample| sample.series.clone()).unwrap_or_default());
@@ -213,17 +231,18 @@ fn figures(results: &Results, workload: &Workload) -> String {
     if html.is_empty() { html } else { format!("<div class=\"charts\">{html}</div>\n") }
 }
 
-/// The median over the rounds at each percentile.
+/// The median over the rounds at each percentile that they have enough operations for.
 fn percentiles(row: &Row) -> Vec<(f64, f64)> {
-    let latencies: Vec<_> =
-        row.samples.iter().filter_map(|sample| sample.parts.first()?.latency.as_ref()).collect();
-    let Some(first) = latencies.first() else { return Vec::new() };
+    if !stats::times_its_flushes(row) {
+        return Vec::new();
+    }
+    let latency = |sample: &Sample| sample.parts.iter().find_map(|part| part.latency.clone());
+    let Some(first) = row.samples.iter().find_map(latency) else { return Vec::new() };
     let known = first.percentiles.iter().map(|(percentile, _)| *percentile);
     known
         .filter_map(|percentile| {
-            let values: Vec<f64> =
-                latencies.iter().filter_map(|latency| latency.at(percentile)).collect();
-            Some((percentile, crate::stats::median(&values)?))
+            let slowest = |sample: &Sample| stats::slowest(sample, percentile);
+            Some((percentile, stats::over_most(&row.samples, slowest)?))
         })
         .filter(|(_, value)| *value > 0.0)
         .collect()
