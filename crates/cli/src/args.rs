@@ -21,7 +21,8 @@ pub use members::{
     ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs, WaitArgs,
 };
 pub use node::{
-    ClusterCommand, DiskAddArgs, DiskCommand, DiskName, JoinArgs, NodeCommand, RunArgs,
+    ClusterCommand, DiskAddArgs, DiskCommand, DiskName, JoinArgs, NodeCommand, NodeRemoveArgs,
+    RunArgs,
 };
 pub use replica::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs};
 pub use reservation::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
@@ -76,7 +77,7 @@ pub struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a node, join it to a cluster, show the nodes
+    /// Run a node, join it to a cluster, remove it, show the nodes
     #[command(subcommand)]
     Node(NodeCommand),
     /// Rename the cluster

@@ -239,6 +239,7 @@ pub const fn exit_code(code: ErrorCode) -> Exit {
         ErrorCode::DiskInUse
         | ErrorCode::DiskHasData
         | ErrorCode::DiskHasReplicas
+        | ErrorCode::NodeInUse
         | ErrorCode::Attached
         | ErrorCode::AttachedElsewhere
         | ErrorCode::DeviceBusy

@@ -47,6 +47,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Node(NodeCommand::Run(args)) => config::run_node(&args)?,
         Command::Cluster(command) => node::cluster(&context, &command)?,
         Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
+        Command::Node(NodeCommand::Remove(args)) => node::remove(&context, &args)?,
         Command::Node(NodeCommand::Status) => node::status(&context)?,
         Command::Disk(command) => disk::run(&context, &command)?,
         Command::Volume(command) => return volume::run(&context, &command),

@@ -66,6 +66,23 @@ pub fn is_superseded(node: &Node, at: &str) {
     supersede(node, why);
 }
 
+/// What to do with the machine of a node that was removed.
+const JOIN_ANEW: &str =
+    "To use that machine again, stop its node, remove its state directory, and join anew";
+
+/// This node was removed from the cluster: it serves nothing any more, and says why for as long as it
+/// runs.
+pub fn is_removed(node: &Node, why: &str) {
+    let directory = node.config.state.display();
+    hold(node, format!("is refused by the coordinator: {why}. {JOIN_ANEW} ({directory})"));
+}
+
+/// A node that was removed from the cluster is refused.
+#[must_use]
+pub fn refusal_of_removed(what: &str, why: String) -> ApiError {
+    ApiError::new(ErrorCode::NodeRemoved, what, why, JOIN_ANEW)
+}
+
 /// A copy of this node speaks; the coordinator refuses it.
 pub fn warn_of_copy(node: &Node, at: &str) {
     node.warn(format!(

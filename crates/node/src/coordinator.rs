@@ -20,7 +20,7 @@ pub mod handle;
 pub mod remote;
 pub mod starts;
 
-pub use embedded::Embedded;
+pub use embedded::{Embedded, RemovedNode};
 pub use handle::Handle;
 
 /// What a coordinator is: something that answers these requests, each as a whole or not at all.
@@ -237,6 +237,14 @@ pub enum Request {
         /// That.
         name: String,
     },
+    /// Strike a node off that no volume uses, for good. Answer: `Done`, `NodeInUse`,
+    /// `NotRegistered` if it never was a member.
+    RemoveNode {
+        /// Its identity.
+        node: String,
+    },
+    /// Answer: `RemovedNodes`.
+    RemovedNodes,
     /// Answer: `Nodes`.
     Nodes,
     /// Answer: `Volumes`.
@@ -406,6 +414,18 @@ pub enum Answer {
     },
     /// Nothing was done: this is not the present start of its node. It has to register.
     NotRegistered,
+    /// The node that asks, or one that the request names, was removed from the cluster.
+    NodeRemoved {
+        /// Which, and when: a sentence.
+        why: String,
+    },
+    /// The node is not removed: something is there still.
+    NodeInUse {
+        /// What, in a sentence.
+        why: String,
+    },
+    /// Nodes that were removed, the newest last.
+    RemovedNodes(Vec<RemovedNode>),
     /// All nodes.
     Nodes(Vec<NodeLife>),
     /// All volumes, by name.

@@ -262,6 +262,10 @@ async fn assemble(
         admission::admit(&node);
     }
     node.peers.learn(&node.coordinator.nodes());
+    node.peers.learn_removed(&node.coordinator.membership().removed);
+    if node.embedded.is_some() {
+        membership::learn_removed(&node).await;
+    }
     Ok((Arc::new(node), events, opened))
 }
 

@@ -69,6 +69,10 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
             note_refusal(node, &refusal);
             return admission::demand(node, &what);
         }
+        Ok(Answer::NodeRemoved { why }) => {
+            admission::is_removed(node, &why);
+            return Err(admission::refusal_of_removed(&what, why));
+        }
         Ok(other) => return Err(bad(format!("it answered {other:?}"))),
         Err(CallError::Refused(why)) => {
             let advice = "Give the address of the node with `here = true` under [coordinator]";
@@ -100,6 +104,7 @@ fn note_refusal(node: &Node, answer: &Answer) {
         Answer::Waits { seconds } => admission::waits(node, *seconds),
         Answer::Copy { at } => admission::is_copy(node, at),
         Answer::Superseded { at } => admission::is_superseded(node, at),
+        Answer::NodeRemoved { why } => admission::is_removed(node, why),
         _ => {}
     }
 }
@@ -205,6 +210,10 @@ impl Member {
             }
             Ok(refusal @ Answer::Superseded { .. }) => note_refusal(node, &refusal),
             Ok(Answer::NotRegistered) => self.registered = false,
+            Ok(refusal @ Answer::NodeRemoved { .. }) => {
+                note_refusal(node, &refusal);
+                self.registered = false;
+            }
             Ok(_) | Err(CallError::Refused(_)) => {}
             // Its node may have been restarted from another database: introduce ourselves anew.
             Err(CallError::Unreachable(_)) => self.registered = false,
@@ -246,13 +255,25 @@ impl Member {
             // The coordinator was restarted with another database, within a heartbeat.
             self.registered = nodes.iter().any(|life| life.node.id == here);
             node.peers.learn(&nodes);
-            if node.coordinator.set_nodes(nodes)
+            let changed = node.coordinator.set_nodes(nodes);
+            if (learn_removed(node).await || changed)
                 && let Err(why) = save(node)
             {
                 node.warn(format!("cannot remember the cluster's nodes: {why}"));
             }
         }
     }
+}
+
+/// Learns which nodes were removed from the cluster. `true`: there are others than before. A coordinator
+/// of older software removes none.
+pub async fn learn_removed(node: &Node) -> bool {
+    let Ok(Answer::RemovedNodes(removed)) = node.coordinator.call_once(Request::RemovedNodes).await
+    else {
+        return false;
+    };
+    node.peers.learn_removed(&removed);
+    node.coordinator.set_removed(removed)
 }
 
 /// All nodes of the cluster.

@@ -24,7 +24,7 @@ use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
 use crate::cluster_name::ClusterName;
 use crate::config::Address;
-use crate::coordinator::NodeLife;
+use crate::coordinator::{NodeLife, RemovedNode};
 use crate::disks::Unserved;
 use crate::start::StartId;
 
@@ -127,13 +127,20 @@ pub struct Peers {
     idle: Mutex<HashMap<Address, Vec<Sender>>>,
     /// The present start of each node, as the coordinator said last.
     starts: Mutex<HashMap<NodeId, StartId>>,
+    /// The nodes that were removed from the cluster, with a sentence that says so.
+    removed: Mutex<HashMap<NodeId, String>>,
 }
 
 impl Peers {
     /// Nothing is connected before it is needed.
     #[must_use]
     pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, idle: Mutex::default(), starts: Mutex::default() }
+        Self {
+            credentials,
+            idle: Mutex::default(),
+            starts: Mutex::default(),
+            removed: Mutex::default(),
+        }
     }
 
     /// Notes the present start of each node. Software that does not count its starts has none.
@@ -144,6 +151,18 @@ impl Peers {
             let start = StartId { counter: record.counter, incarnation };
             record.id.parse().ok().and_then(|id| starts.insert(id, start));
         }
+    }
+
+    /// Notes which nodes were removed from the cluster.
+    pub fn learn_removed(&self, nodes: &[RemovedNode]) {
+        let known = nodes.iter().filter_map(|node| Some((node.id.parse().ok()?, node.to_string())));
+        *self.removed.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
+    }
+
+    /// That a node was removed from the cluster, if it was, in a sentence.
+    #[must_use]
+    pub fn removed(&self, node: NodeId) -> Option<String> {
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
 
     /// Why a start of a node is not spoken to: a later one is known. A start that is later than the

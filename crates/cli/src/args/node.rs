@@ -36,6 +36,16 @@ Examples:
   evenkeel node join 10.0.0.1:7740
   evenkeel node join unix:/run/other/peer.sock")]
     Join(JoinArgs),
+    /// Remove a node from the cluster for good: one that is drained, or a dead one with its replicas
+    #[command(after_help = "\
+Examples:
+  evenkeel node remove n3 --dry-run      what would be lost with it?
+  evenkeel node remove n3 --yes
+
+A node that lives is drained first: `evenkeel replica move`, `evenkeel detach`. The replicas of a dead
+one leave their volumes, if each keeps an in-sync replica that answers. From then on its identity is
+refused: to use the machine again, remove its state directory and join anew.")]
+    Remove(NodeRemoveArgs),
     /// Show this node and every other that it knows
     #[command(after_help = "\
 Examples:
@@ -51,6 +61,19 @@ pub struct RunArgs {
     /// that does not exist
     #[arg(long, value_name = "PATH")]
     pub config: Option<PathBuf>,
+}
+
+/// Arguments of `node remove`.
+#[derive(Debug, Args)]
+pub struct NodeRemoveArgs {
+    /// The node, by its name or identity
+    pub node: String,
+    /// Yes, remove it, and the replicas on it
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be lost, and remove nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Arguments of `node join`.

@@ -2,11 +2,12 @@
 
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
-    DoneAnswer, JoinRequest, NodeAnswer, NodesAnswer, RenameClusterRequest,
+    DoneAnswer, JoinRequest, NodeAnswer, NodesAnswer, RemoveNodeAnswer, RenameClusterRequest,
 };
 
 use super::Context;
-use crate::args::{ClusterCommand, JoinArgs};
+use crate::args::{ClusterCommand, JoinArgs, NodeRemoveArgs};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, say};
 
@@ -31,6 +32,32 @@ pub fn cluster(context: &Context, command: &ClusterCommand) -> Result<(), Failur
     let request = RenameClusterRequest { name: args.name.clone() };
     let answer = context.client.post(routes::RENAME_CLUSTER, &request)?;
     context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
+}
+
+/// Removes a node from the cluster. The replicas that are lost are those that were shown.
+///
+/// # Errors
+/// If the node refuses or cannot be reached, or nobody has said yes.
+pub fn remove(context: &Context, args: &NodeRemoveArgs) -> Result<(), Failure> {
+    let name = &args.node;
+    let path = routes::fill(routes::NODE_OF_CLUSTER, &[name]);
+    let dry = context.client.delete(&format!("{path}?dry_run=true"))?;
+    let told = |answer: &RemoveNodeAnswer| {
+        format!("{}\n{}", answer.message, output::plan::plan(&answer.plan))
+    };
+    if args.dry_run {
+        return context.show(&dry, told);
+    }
+    let planned: RemoveNodeAnswer = dry.parse()?;
+    if !args.yes {
+        let why = output::plan::plan(&planned.plan);
+        return Err(Failure::new(format!("node `{name}` was not removed"), why)
+            .exit(Exit::Unsafe)
+            .advise(format!("if you want that: evenkeel node remove {name} --yes")));
+    }
+    let lost: Vec<&str> = planned.plan.removes.iter().map(|lost| lost.id.as_str()).collect();
+    let answer = context.client.delete(&format!("{path}?removes={}", lost.join(",")))?;
+    context.show(&answer, told)
 }
 
 /// Shows this node and the others. The others need the coordinator; without it they are left out

@@ -5,6 +5,7 @@ pub mod changes;
 mod colour;
 pub mod examine;
 pub mod node;
+pub mod plan;
 pub mod reservation;
 mod size;
 mod table;

@@ -64,6 +64,10 @@ pub enum ErrorCode {
     WrongCluster,
     /// 409: an address or port is in use by another program.
     AddressInUse,
+    /// 409: volumes use the node, or it serves the coordinator.
+    NodeInUse,
+    /// 403: the node was removed from the cluster.
+    NodeRemoved,
     /// 403: the peer refused this node, or this node the peer (key, certificate).
     NotAuthorised,
     /// 501: this machine cannot do it (no ublk, no FUSE, no permission).
@@ -92,7 +96,7 @@ impl ErrorCode {
     pub const fn status(self) -> u16 {
         match self {
             Self::BadRequest => 400,
-            Self::NotAuthorised => 403,
+            Self::NotAuthorised | Self::NodeRemoved => 403,
             Self::NoSuchPath
             | Self::NoSuchNode
             | Self::NoSuchDisk

@@ -19,6 +19,7 @@ use super::handlers::{disk, node, volume};
         node::join,
         node::rename_cluster,
         node::list,
+        node::remove,
         disk::list,
         disk::add,
         disk::remove,

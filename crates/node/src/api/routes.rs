@@ -8,6 +8,7 @@
 //! | POST | [`JOIN`] | `JoinRequest` | | `NodeAnswer` |
 //! | POST | [`RENAME_CLUSTER`] | `RenameClusterRequest` | | `DoneAnswer` |
 //! | GET | [`NODES`] | | | `NodesAnswer` |
+//! | DELETE | [`NODE_OF_CLUSTER`] | | `RemoveNodeQuery` | `RemoveNodeAnswer` |
 //! | GET | [`DISKS`] | | `DisksQuery` | `DisksAnswer` |
 //! | POST | [`DISKS`] | `AddDiskRequest` | | `DiskAnswer` |
 //! | DELETE | [`DISK`] | | | `DoneAnswer` |
@@ -38,6 +39,8 @@ pub const JOIN: &str = "/v1/node/join";
 pub const RENAME_CLUSTER: &str = "/v1/cluster/rename";
 /// All nodes of the cluster.
 pub const NODES: &str = "/v1/nodes";
+/// One node of the cluster.
+pub const NODE_OF_CLUSTER: &str = "/v1/nodes/{node}";
 /// Disks of this node or of all nodes.
 pub const DISKS: &str = "/v1/disks";
 /// One disk of this node.
@@ -62,7 +65,7 @@ pub const DETACH: &str = "/v1/volumes/{volume}/detach";
 pub const EXPORT_NBD: &str = "/v1/volumes/{volume}/exports/nbd";
 /// The replicas of a volume.
 pub const REPLICAS: &str = "/v1/volumes/{volume}/replicas";
-/// Tells a replica something: `action` is `fail`, `remove` or `re-add`; `replica` is its identity,
+/// Tells a replica something: `action` is `fail`, `remove`, `retire` or `re-add`; `replica` is its identity,
 /// at least 4 digits from its start, or `NODE:DISK`.
 pub const REPLICA: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}";
 

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::{ApiError, ErrorCode, handlers, openapi, routes};
+use crate::admission;
 use crate::config::Config;
 use crate::coordinator::{Caller, remote};
 use crate::node::Node;
@@ -53,6 +54,7 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
         .layer(axum::middleware::from_fn(whole_body))
+        .layer(axum::middleware::from_fn_with_state(node.clone(), refuse_removed))
         .layer(Extension(caller))
         .with_state(node.clone())
 }
@@ -65,6 +67,7 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::JOIN, post(handlers::node::join))
         .route(routes::RENAME_CLUSTER, post(handlers::node::rename_cluster))
         .route(routes::NODES, get(handlers::node::list))
+        .route(routes::NODE_OF_CLUSTER, delete(handlers::node::remove))
         .route(routes::DISKS, get(handlers::disk::list).post(handlers::disk::add))
         .route(routes::DISK, delete(handlers::disk::remove))
         .route(routes::VOLUMES, get(handlers::volume::list).post(handlers::volume::create))
@@ -99,6 +102,19 @@ async fn to_the_end(State(node): State<Arc<Node>>, request: Request, next: Next)
     }
     let answer = node.tasks.carry_out(next.run(request)).await;
     answer.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// A node that was removed from the cluster is told so, whatever it asks.
+async fn refuse_removed(
+    State(node): State<Arc<Node>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match node.peers.removed(caller.node) {
+        Some(why) => admission::refusal_of_removed("the node is not served", why).into_response(),
+        None => next.run(request).await,
+    }
 }
 
 /// Takes the whole body of a request before anything is answered. A connection that is closed on

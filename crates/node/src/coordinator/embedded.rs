@@ -20,9 +20,11 @@ mod assembly;
 mod drafts;
 mod fates;
 mod placements;
+mod removal;
 mod silence;
 mod starts;
 
+pub use removal::RemovedNode;
 use silence::Silence;
 
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
@@ -101,6 +103,7 @@ impl Embedded {
         let (id, cluster) = {
             let mut table = db(transaction.open_table(CLUSTER))?;
             let records = [NODES, VOLUMES, VIEWS, drafts::DRAFTS, fates::DISCARDED, starts::STARTS];
+            db(transaction.open_table(removal::REMOVED))?;
             for empty in records {
                 db(transaction.open_table(empty))?;
             }
@@ -167,6 +170,8 @@ impl Embedded {
             Request::Goodbye { node, incarnation } => inner.goodbye(&node, incarnation),
             Request::Heartbeat { node } => Ok(inner.heartbeat(&node)),
             Request::Rename { name } => inner.rename(&name),
+            Request::RemoveNode { node } => inner.remove_node(&node),
+            Request::RemovedNodes => inner.removed_nodes(),
             Request::Nodes => inner.nodes(),
             Request::Volumes => inner.volumes(),
             Request::Read { volume } => inner.read(&volume),
@@ -260,6 +265,9 @@ impl Inner {
         let is_this_daemon = caller.is_none() && node.id == self.here.to_string();
         let mut verdict = Verdict::Admitted;
         let answer = self.change(|transaction| {
+            if let Some(refusal) = removal::refusal(transaction, [node.id.as_str()])? {
+                return Ok(refusal);
+            }
             let mut nodes = db(transaction.open_table(NODES))?;
             if is_name_taken(&nodes, node)? {
                 return Ok(Answer::NameInUse);
@@ -337,6 +345,10 @@ impl Inner {
                 Some(id) if id == record.id => return Ok(Answer::Done),
                 Some(_) => return Ok(Answer::NameInUse),
                 None => {}
+            }
+            let homes = record.replicas.iter().map(|placed| placed.node.as_str());
+            if let Some(refusal) = removal::refusal(transaction, homes)? {
+                return Ok(refusal);
             }
             if !drafts::take(transaction, &record.id)? {
                 return Ok(Answer::NoVolume);

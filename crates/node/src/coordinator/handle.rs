@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use evenkeel_core::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, CallError, Coordinator, NodeLife, Request, unix_seconds};
+use super::{Answer, CallError, Coordinator, NodeLife, RemovedNode, Request, unix_seconds};
+use crate::admission;
 use crate::api::types::{CoordinatorStatus, NodeRef};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
@@ -41,6 +42,9 @@ pub struct Membership {
     /// The nodes as last known: the addresses by which replicas are reached even while the
     /// coordinator is away.
     pub nodes: Vec<NodeLife>,
+    /// The nodes that were removed from it: they are refused.
+    #[serde(default)]
+    pub removed: Vec<RemovedNode>,
 }
 
 impl Handle {
@@ -84,6 +88,14 @@ impl Handle {
         let records = |nodes: &[NodeLife]| nodes.iter().map(|n| n.node.clone()).collect::<Vec<_>>();
         let changed = records(&inner.membership.nodes) != records(&nodes);
         inner.membership.nodes = nodes;
+        changed
+    }
+
+    /// Notes which nodes were removed. `true`: there are others than before.
+    pub fn set_removed(&self, removed: Vec<RemovedNode>) -> bool {
+        let mut inner = self.lock();
+        let changed = inner.membership.removed != removed;
+        inner.membership.removed = removed;
         changed
     }
 
@@ -174,6 +186,9 @@ impl Handle {
                 "the coordinator has not admitted this start of the node",
                 "Try again in a few seconds; `evenkeel node status` says what it waits for",
             ));
+        }
+        if let Ok(Answer::NodeRemoved { why }) = answer {
+            return Err(admission::refusal_of_removed(what, why));
         }
         answer.map_err(|e| match e {
             CallError::Unreachable(why) => ApiError::new(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Answer, CallError, CallFuture, Coordinator, Request};
+use crate::api::ErrorCode;
 use crate::config::Address;
 use crate::peer::Peers;
 
@@ -33,6 +34,9 @@ impl Coordinator for Remote {
             answer.map_err(|e| CallError::Unreachable(e.to_string())).and_then(
                 |answer| match answer {
                     Ok(answer) => Ok(answer),
+                    Err(error) if error.code == ErrorCode::NodeRemoved => {
+                        Ok(Answer::NodeRemoved { why: error.why })
+                    }
                     Err(error) => Err(CallError::Refused(error.why)),
                 },
             ) as Result<Answer, CallError>

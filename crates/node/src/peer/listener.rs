@@ -134,6 +134,12 @@ fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
     if *node.stopping.borrow() {
         return refuse(Reason::Busy, format!("node {} is stopping", node.identity.name));
     }
+    // What it asks over a control connection is answered with the reason.
+    if let Some(why) = node.peers.removed(hello.node)
+        && hello.purpose != Purpose::Control
+    {
+        return refuse(Reason::Other, why);
+    }
     if let Some(why) = node.peers.superseded(hello.node, hello.start)
         && !is_coordinators(node, hello)
     {

@@ -19,6 +19,7 @@ use crate::node::Node;
 enum Action {
     Fail,
     Remove,
+    Retire,
     ReAdd,
 }
 
@@ -27,6 +28,7 @@ impl Action {
         match self {
             Self::Fail => Command::Fail(id),
             Self::Remove => Command::Remove(id),
+            Self::Retire => Command::Retire(id),
             Self::ReAdd => Command::ReAdd(id),
         }
     }
@@ -47,6 +49,7 @@ pub async fn command(
     let wanted = match action {
         "fail" => Action::Fail,
         "remove" => Action::Remove,
+        "retire" => Action::Retire,
         "re-add" => Action::ReAdd,
         _ => {
             let why = format!("there is no command {action}");
@@ -54,12 +57,13 @@ pub async fn command(
                 ErrorCode::BadRequest,
                 what,
                 why,
-                "Use fail, remove or re-add",
+                "Use fail, remove, retire or re-add",
             ));
         }
     };
     let found = find(node, &what, volume).await?;
-    if wanted == Action::Remove && was_removed(node, &found, replica) {
+    let takes_out = matches!(wanted, Action::Remove | Action::Retire);
+    if takes_out && was_removed(node, &found, replica) {
         return status::one(node, &found.stored.record.id, forwarded).await;
     }
     let id = resolve(node, &found, replica, &what)?;
@@ -77,7 +81,7 @@ pub async fn command(
     }
     view_change::carry_out(node, &found, wanted.command(id), &what).await?;
     tracing::info!(volume = found.stored.record.name, replica = %id, action, "a command was carried out");
-    if wanted == Action::Remove {
+    if takes_out {
         take_out(node, &found, id).await;
     }
     if is_faulty && node.volumes.get(found.view.volume).is_some() {
@@ -144,6 +148,10 @@ pub(super) async fn take_out(node: &Arc<Node>, found: &Found, id: ReplicaId) {
         node.warn(error.to_string());
     }
     let Some((_, record)) = found.view.replica(id) else { return };
+    if node.coordinator.node(record.node).is_some_and(|life| !life.may_live) {
+        tracing::info!(replica = %id, "a removed replica is deleted when its node starts");
+        return;
+    }
     if let Err(error) = delete_one(node, record.node, volume, id).await {
         tracing::warn!(replica = %id, %error, "a removed replica is deleted when its node starts");
     }

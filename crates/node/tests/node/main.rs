@@ -9,5 +9,6 @@ mod devices;
 mod disks_alone;
 mod late_disks;
 mod life;
+mod retire;
 mod support;
 mod tls;

@@ -6,10 +6,11 @@ use axum::extract::State;
 
 use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Body, Json};
+use crate::api::extract::{Body, Json, Path, Query};
 use crate::api::types::*;
 use crate::membership;
 use crate::node::Node;
+use crate::volumes::retire;
 
 /// This node.
 #[utoipa::path(get, path = "/v1/node", tag = "nodes", operation_id = "node-status",
@@ -49,4 +50,17 @@ pub async fn rename_cluster(
 pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<NodesAnswer>, ApiError> {
     let nodes = membership::list(&node).await?;
     Ok(Json(NodesAnswer { version: VERSION, cluster: node.credentials.cluster.get(), nodes }))
+}
+
+/// Removes a node from the cluster, for good: one that no volume uses, or a dead one with its
+/// replicas. Removing one that was removed is no error.
+#[utoipa::path(delete, path = "/v1/nodes/{node}", tag = "nodes", operation_id = "node-remove",
+    params(("node" = String, Path, description = "Name or identity"), RemoveNodeQuery),
+    responses((status = 200, body = RemoveNodeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn remove(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+    Query(query): Query<RemoveNodeQuery>,
+) -> Result<Json<RemoveNodeAnswer>, ApiError> {
+    retire::remove(&node, &name, &query).await.map(Json)
 }

@@ -204,12 +204,12 @@ pub async fn add_replica(
     members::add(&node, &volume, request, forwarded).await.map(Json)
 }
 
-/// Fails, removes or re-adds a replica.
+/// Fails, removes, retires or re-adds a replica.
 #[utoipa::path(post, path = "/v1/volumes/{volume}/replicas/{replica}/{action}", tag = "volumes",
     operation_id = "replica-command",
     params(("volume" = String, Path, description = "Name or identity"),
         ("replica" = String, Path, description = "Identity, at least 4 digits from its start, or NODE:DISK"),
-        ("action" = String, Path, description = "fail, remove or re-add")),
+        ("action" = String, Path, description = "fail, remove, re-add, or retire: remove whatever its state")),
     responses((status = 200, body = VolumeAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn replica(
     State(node): State<Arc<Node>>,

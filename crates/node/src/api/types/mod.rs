@@ -11,6 +11,7 @@ mod create;
 mod disk;
 mod examine;
 mod node;
+mod plan;
 mod reservation;
 mod status;
 
@@ -22,6 +23,7 @@ pub use create::*;
 pub use disk::*;
 pub use examine::*;
 pub use node::*;
+pub use plan::*;
 pub use reservation::*;
 use serde::{Deserialize, Serialize};
 pub use status::*;

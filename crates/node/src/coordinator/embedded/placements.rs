@@ -7,7 +7,7 @@
 use evenkeel_core::{ReplicaId, View, VolumeId};
 use redb::{ReadableDatabase, ReadableTable, WriteTransaction};
 
-use super::{Answer, Inner, NODES, Stored, VOLUMES, db, json, newest_view, text};
+use super::{Answer, Inner, NODES, Stored, VOLUMES, db, json, newest_view, removal, text};
 use crate::coordinator::embedded::EmbeddedError;
 use crate::coordinator::{PlacedReplica, VolumeRecord};
 
@@ -23,6 +23,9 @@ impl Inner {
         same_disk: bool,
     ) -> Stored<Answer> {
         self.change(|transaction| {
+            if let Some(refusal) = removal::refusal(transaction, [replica.node.as_str()])? {
+                return Ok(refusal);
+            }
             let Some(mut record) = load(transaction, volume)? else { return Ok(Answer::NoVolume) };
             if record.replicas.iter().any(|placed| placed.id == replica.id) {
                 return Ok(Answer::Done);

@@ -72,6 +72,12 @@ impl Silence {
         self.saved.contains_key(node)
     }
 
+    /// A node is no member any more.
+    pub fn forget(&mut self, node: &str) {
+        self.nodes.remove(node);
+        self.saved.remove(node);
+    }
+
     /// When it was heard of last, if it was since the start.
     pub fn last_heard(&self, node: &str) -> Option<Moment> {
         match self.nodes.get(node) {

@@ -38,9 +38,19 @@ impl Embedded {
     /// If the database reports an error.
     pub fn hear(&self, caller: &Caller, request: Request) -> Stored<Answer> {
         let inner = &*self.inner;
+        if let Some(removed) = inner.removed(&caller.node.to_string())? {
+            return Ok(Answer::NodeRemoved { why: removed.to_string() });
+        }
         match request {
             Request::Register(registration) => inner.register(&registration, Some(caller)),
-            Request::Nodes | Request::Volumes | Request::Read { .. } => self.answer(request),
+            Request::Nodes | Request::RemovedNodes | Request::Volumes | Request::Read { .. } => {
+                self.answer(request)
+            }
+            // It closes the gate itself.
+            Request::RemoveNode { node } => match inner.refusal(caller)? {
+                Some(refusal) => Ok(refusal),
+                None => inner.remove_node(&node),
+            },
             request => {
                 // No other start is admitted between the check and what it permits.
                 let _gate = inner.gate.read().unwrap_or_else(PoisonError::into_inner);

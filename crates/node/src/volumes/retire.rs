@@ -1,0 +1,233 @@
+//! Removing a node from the cluster: a drained one, or a dead one with its replicas.
+//!
+//! Each replica leaves its volume by a view of its own, then the coordinator strikes the node off in one
+//! transaction, which refuses if anything names the node still. What is cut off in between goes on
+//! when the command is given again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
+
+use super::lookup::{Found, decode, unexpected};
+use super::{attach, plan, replica};
+use crate::api::types::{Plan, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
+use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::{Answer, NodeLife, Request};
+use crate::node::Node;
+use crate::{cluster, membership};
+
+/// Most commands that a refusal names.
+const MAX_NAMED: usize = 10;
+
+/// A volume that has to do with a node.
+struct Use {
+    found: Found,
+    replicas: Vec<ReplicaId>,
+    attached: bool,
+}
+
+/// Removes a node, or tells what would be lost with it.
+///
+/// # Errors
+/// If there is no such node, it serves the coordinator, it lives and is in use, or a volume would
+/// lose its last in-sync replica.
+pub async fn remove(
+    node: &Arc<Node>,
+    name: &str,
+    query: &RemoveNodeQuery,
+) -> Result<RemoveNodeAnswer, ApiError> {
+    let what = format!("cannot remove node {name}");
+    let Some(victim) = known(node, name, &what).await? else {
+        return removed_before(node, name, &what).await;
+    };
+    let id = identity(&victim, &what)?;
+    let uses = uses(node, id, &what).await?;
+    refuse_living(node, &victim, &uses, &what)?;
+    let plan = lost(node, id, &uses, &what)?;
+    refuse_other_than(&plan, query.removes.as_deref(), &what)?;
+    let answer =
+        |removed, plan, message| Ok(RemoveNodeAnswer { version: VERSION, removed, plan, message });
+    let name = &victim.node.name;
+    if query.dry_run {
+        return answer(false, plan, format!("node {name} would be removed"));
+    }
+    for held in &uses {
+        take_out(node, held, &what).await?;
+    }
+    let request = Request::RemoveNode { node: victim.node.id.clone() };
+    match node.coordinator.ask(&what, request).await? {
+        Answer::Done => {}
+        Answer::NodeInUse { why } => {
+            let advice = "Something has changed meanwhile: try again";
+            return Err(ApiError::new(ErrorCode::NodeInUse, what, why, advice));
+        }
+        other => return Err(unexpected(&what, &other)),
+    }
+    cluster::nodes(node).await;
+    membership::learn_removed(node).await;
+    tracing::info!(node = name, id = victim.node.id, "removed from the cluster");
+    let message = format!("node {name} is removed from the cluster; its identity is refused");
+    answer(true, plan, message)
+}
+
+/// A node of the cluster by its name or identity.
+async fn known(node: &Node, name: &str, what: &str) -> Result<Option<NodeLife>, ApiError> {
+    let Answer::Nodes(nodes) = node.coordinator.ask(what, Request::Nodes).await? else {
+        return Err(unexpected(what, &Answer::Done));
+    };
+    let victim = nodes.iter().find(|life| life.node.name == name || life.node.id == name).cloned();
+    node.coordinator.set_nodes(nodes);
+    match victim {
+        Some(victim) if victim.coordinator => {
+            let why = "it serves the coordinator, which cannot move to another node";
+            let advice = "Keep this node; move the replicas that it holds, if they are in the way";
+            Err(ApiError::new(ErrorCode::NodeInUse, what, why, advice))
+        }
+        victim => Ok(victim),
+    }
+}
+
+fn identity(victim: &NodeLife, what: &str) -> Result<NodeId, ApiError> {
+    victim.node.id.parse().map_err(|_| {
+        let why = format!("node {} has no proper identity", victim.node.name);
+        ApiError::new(ErrorCode::System, what, why, "Compare the versions of the nodes")
+    })
+}
+
+async fn removed_before(node: &Node, name: &str, what: &str) -> Result<RemoveNodeAnswer, ApiError> {
+    let answer = node.coordinator.ask(what, Request::RemovedNodes).await?;
+    let Answer::RemovedNodes(all) = answer else { return Err(unexpected(what, &answer)) };
+    match all.iter().rev().find(|removed| removed.name == name || removed.id == name) {
+        Some(removed) => {
+            let (plan, message) = (Plan::default(), removed.to_string());
+            Ok(RemoveNodeAnswer { version: VERSION, removed: false, plan, message })
+        }
+        None => {
+            let why = format!("there is no node {name}");
+            Err(ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node status`"))
+        }
+    }
+}
+
+/// The volumes that have a replica on the node, or are attached there.
+async fn uses(node: &Node, id: NodeId, what: &str) -> Result<Vec<Use>, ApiError> {
+    let answer = node.coordinator.ask(what, Request::Volumes).await?;
+    let Answer::Volumes(volumes) = answer else { return Err(unexpected(what, &answer)) };
+    let mut uses = Vec::new();
+    for stored in volumes {
+        let found = decode(what, stored)?;
+        let is_there = |(_, replica): &(usize, &ReplicaRecord)| replica.node == id;
+        let replicas: Vec<_> = found.view.replicas().filter(is_there).map(|(_, r)| r.id).collect();
+        let attached = found.view.primaries.iter().any(|primary| primary.id.node == id);
+        if attached || !replicas.is_empty() {
+            uses.push(Use { found, replicas, attached });
+        }
+    }
+    Ok(uses)
+}
+
+/// A node that may live is emptied first.
+fn refuse_living(node: &Node, victim: &NodeLife, uses: &[Use], what: &str) -> Result<(), ApiError> {
+    if !victim.may_live || uses.is_empty() {
+        return Ok(());
+    }
+    let name = &victim.node.name;
+    let mut advice = Vec::new();
+    for Use { found, replicas, attached } in uses {
+        let volume = &found.stored.record.name;
+        let records = replicas.iter().filter_map(|id| found.view.replica(*id));
+        advice.extend(records.map(|(_, record)| {
+            let place = &replica::places(node, found, record)[0];
+            format!("evenkeel replica move {volume} {place} --to NODE --wait")
+        }));
+        advice.extend(attached.then(|| format!("evenkeel detach {volume} --node {name}")));
+    }
+    let count = advice.len();
+    advice.truncate(MAX_NAMED);
+    if count > MAX_NAMED {
+        advice.push(format!("and {} more", count - MAX_NAMED));
+    }
+    let volumes: Vec<&str> = uses.iter().map(|u| u.found.stored.record.name.as_str()).collect();
+    let why = format!(
+        "it is alive, or was heard of within coordinator.expiry_seconds, and volumes use it: {}",
+        volumes.join(", ")
+    );
+    let advice = format!("Drain it first, then remove it:\n{}", advice.join("\n"));
+    Err(ApiError::new(ErrorCode::NodeInUse, what, why, advice))
+}
+
+/// What is lost with a dead node.
+///
+/// # Errors
+/// With all volumes that would lose what nobody else has.
+fn lost(node: &Node, id: NodeId, uses: &[Use], what: &str) -> Result<Plan, ApiError> {
+    let mut plan = Plan::default();
+    let mut obstacles = Vec::new();
+    for held in uses {
+        let volume = &held.found.stored.record.name;
+        if held.found.stored.record.stopped {
+            obstacles.push(format!(
+                "volume {volume} is stopped: `evenkeel volume assemble {volume}` opens it"
+            ));
+            continue;
+        }
+        match without(node, id, held) {
+            Ok(next) => plan::add(&mut plan, node, &held.found, &next),
+            Err(why) => obstacles.push(format!("volume {volume}: {why}")),
+        }
+    }
+    if obstacles.is_empty() {
+        return Ok(plan);
+    }
+    let advice = "Start that node, or others with in-sync replicas of these volumes; delete volumes that are lost for good by `evenkeel volume delete`";
+    Err(ApiError::new(ErrorCode::LastInSync, what, obstacles.join("\n"), advice))
+}
+
+/// The view of a volume without its replicas on the node.
+fn without(node: &Node, id: NodeId, held: &Use) -> Result<View, String> {
+    let may_live = |other: NodeId| {
+        other == node.identity.node
+            || node.coordinator.node(other).is_some_and(|life| life.may_live)
+    };
+    let mut next = held.found.view.clone();
+    for replica in &held.replicas {
+        next.retire(*replica).map_err(|error| error.to_string())?;
+    }
+    for mirror in &next.mirrors {
+        if !mirror.in_sync().any(|record| record.node != id && may_live(record.node)) {
+            return Err("no other in-sync replica of it answers".to_owned());
+        }
+    }
+    Ok(next)
+}
+
+/// Refuses what was not agreed to.
+fn refuse_other_than(plan: &Plan, agreed: Option<&str>, what: &str) -> Result<(), ApiError> {
+    let Some(agreed) = agreed else { return Ok(()) };
+    let agreed: BTreeSet<&str> = agreed.split(',').filter(|id| !id.is_empty()).collect();
+    if plan.removes.iter().map(|lost| lost.id.as_str()).collect::<BTreeSet<_>>() == agreed {
+        return Ok(());
+    }
+    let why = "other replicas would be removed than when it was asked about";
+    Err(ApiError::new(ErrorCode::WrongState, what, why, "Look again (--dry-run), then try again"))
+}
+
+/// Takes the replicas on a dead node out of a volume, wherever that is attached now.
+async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiError> {
+    let (volume, view) = (held.found.view.volume, &held.found.view);
+    let may_live = |id: NodeId| {
+        id == node.identity.node || node.coordinator.node(id).is_some_and(|life| life.may_live)
+    };
+    let is_orphaned =
+        !view.primaries.is_empty() && !view.primaries.iter().any(|p| may_live(p.id.node));
+    if is_orphaned {
+        let _changing = node.volumes.change(volume).await;
+        attach::adopt(node, &volume.to_string(), what).await?;
+    }
+    for replica in &held.replicas {
+        let (volume, replica) = (volume.to_string(), replica.to_string());
+        replica::command(node, &volume, &replica, "retire", false).await?;
+    }
+    Ok(())
+}

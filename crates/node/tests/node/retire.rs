@@ -1,0 +1,112 @@
+//! Nodes that are removed from the cluster.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, TestNode};
+
+/// Waits until a node is known to be dead.
+async fn is_dead(node: &TestNode, name: &str) {
+    node.until("/v1/nodes", |answer| {
+        let nodes = answer["nodes"].as_array().unwrap();
+        nodes.iter().any(|n| n["name"] == name && n["alive"] == false)
+    })
+    .await;
+}
+
+async fn replicas(node: &TestNode, volume: &str) -> usize {
+    let answer = node.get(&format!("/v1/volumes/{volume}")).await;
+    answer["volume"]["mirrors"][0]["replicas"].as_array().unwrap().len()
+}
+
+/// The node says that it was removed, and is refused.
+async fn is_told(node: &TestNode) {
+    let is_told = |warning: &Value| {
+        warning.as_str().is_some_and(|text| text.contains("was removed from the cluster on"))
+    };
+    node.until("/v1/node", |answer| {
+        answer["node"]["warnings"].as_array().is_some_and(|all| all.iter().any(is_told))
+    })
+    .await;
+    let address = node.config.coordinator.join.clone().unwrap();
+    node.refused("POST", "/v1/node/join", json!({"address": address}), "node-removed").await;
+    node.refused("POST", "/v1/volumes/music/attach", json!({"how": "nbd"}), "node-removed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    nodes[0].create("music", 3).await;
+    nodes[0].attach("music").await;
+    nodes[0].create("film", 3).await;
+    nodes[2].attach("film").await;
+    let solo = json!({"name": "solo", "size": 4 << 20, "replicas": 1, "on": ["c:d"]});
+    nodes[0].ok("POST", "/v1/volumes", solo).await;
+    let [a, b, c] = &mut nodes[..] else { panic!() };
+    a.refused("DELETE", "/v1/nodes/a", Value::Null, "node-in-use").await;
+    a.refused("DELETE", "/v1/nodes/z", Value::Null, "no-such-node").await;
+    let living = b.refused("DELETE", "/v1/nodes/c", Value::Null, "node-in-use").await;
+    let advice = living["do"].as_str().unwrap();
+    assert!(advice.contains("replica move music c:d --to NODE"), "{advice}");
+    assert!(advice.contains("detach film --node c"), "{advice}");
+
+    c.crash().await;
+    is_dead(a, "c").await;
+    let last = a.refused("DELETE", "/v1/nodes/c?dry_run=true", Value::Null, "last-in-sync").await;
+    assert!(last["why"].as_str().unwrap().contains("volume solo"), "{last}");
+    a.ok("DELETE", "/v1/volumes/solo", Value::Null).await;
+
+    let dry = a.ok("DELETE", "/v1/nodes/c?dry_run=true", Value::Null).await;
+    assert_eq!(dry["removed"], false);
+    let lost = dry["plan"]["removes"].as_array().unwrap();
+    assert_eq!(lost.len(), 2, "{dry:#}");
+    assert!(lost.iter().all(|replica| replica["node"]["name"] == "c"), "{dry:#}");
+    let left = &dry["plan"]["leaves"][1];
+    assert_eq!((&left["volume"], &left["in_sync"]), (&json!("music"), &json!(["a:d", "b:d"])));
+    assert_eq!(replicas(a, "music").await, 3, "a dry run changes nothing");
+    let other = "/v1/nodes/c?removes=11111111-1111-1111-1111-111111111111";
+    a.refused("DELETE", other, Value::Null, "wrong-state").await;
+
+    let ids: Vec<&str> = lost.iter().map(|replica| replica["id"].as_str().unwrap()).collect();
+    let path = format!("/v1/nodes/c?removes={}", ids.join(","));
+    let done = b.ok("DELETE", &path, Value::Null).await;
+    assert_eq!(done["removed"], true, "{done:#}");
+    assert_eq!((replicas(a, "music").await, replicas(a, "film").await), (2, 2));
+    assert_eq!(a.get("/v1/nodes").await["nodes"].as_array().unwrap().len(), 2);
+    let again = a.ok("DELETE", "/v1/nodes/c", Value::Null).await;
+    assert_eq!(again["removed"], false, "{again:#}");
+    assert!(again["message"].as_str().unwrap().contains("was removed from the cluster on"));
+
+    c.restart().await;
+    is_told(c).await;
+    assert_eq!(a.get("/v1/nodes").await["nodes"].as_array().unwrap().len(), 2);
+    for node in &mut nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_node_is_removed_while_it_runs() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let music = json!({"name": "music", "size": 4 << 20, "replicas": 2, "on": ["a:d", "b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", music).await;
+    nodes[0].attach("music").await;
+    nodes[0].refused("DELETE", "/v1/nodes/b", Value::Null, "node-in-use").await;
+    let request = json!({"on": "c", "replaces": "b:d"});
+    nodes[2].ok("POST", "/v1/volumes/music/replicas", request.clone()).await;
+    nodes[0]
+        .until("/v1/volumes/music", |answer| {
+            let replicas = answer["volume"]["mirrors"][0]["replicas"].as_array().unwrap();
+            replicas.len() == 2 && answer["volume"]["health"] == "in-sync"
+        })
+        .await;
+    let again = nodes[2].ok("POST", "/v1/volumes/music/replicas", request).await;
+    assert_eq!(again["changed"], false, "{again:#}");
+    let done = nodes[0].ok("DELETE", "/v1/nodes/b", Value::Null).await;
+    assert_eq!((&done["removed"], &done["plan"]["removes"]), (&json!(true), &json!([])));
+    is_told(&nodes[1]).await;
+    for node in &mut nodes {
+        node.stop().await;
+    }
+}
