@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::message::ReplicaReport;
 use evenkeel_core::message::SlotBits;
-use evenkeel_core::primary::{Command, CoordinatorAnswer, Note, PrimaryConfig};
+use evenkeel_core::primary::{Command, CoordinatorAnswer, Earlier, Note, PrimaryConfig};
 use evenkeel_core::view::{Change, PrimaryRecord};
 use evenkeel_core::*;
 
@@ -102,7 +102,12 @@ impl Bench {
     }
 
     fn idle(newest: View) -> Self {
-        let config = PrimaryConfig { id: ME, volume: VolumeId(1), settings: Settings::default() };
+        let config = PrimaryConfig {
+            id: ME,
+            volume: VolumeId(1),
+            settings: Settings::default(),
+            earlier: Earlier::Ended,
+        };
         let primary = Primary::new(config, Instant(0));
         Self { primary, newest, now: Instant(0), adopts: true, overtaken_by: None }
     }

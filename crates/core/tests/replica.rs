@@ -394,6 +394,27 @@ fn a_takeover_waits_for_running_work_then_for_the_lease_then_for_the_superblocks
     assert!(matches!(said(&bench.say(1, write(1, 3, 0)))[..], [Message::Refused { .. }]));
 }
 
+/// Adopts a view by a primary on the same node as the one before. `lives`: that one is answered meanwhile.
+fn is_saved_at_once(lives: bool) -> bool {
+    let next = PrimaryId { node: OLD.node, incarnation: Incarnation(9) };
+    let mut bench = Bench::new();
+    bench.now = Instant(60_000_000_000);
+    bench.open(1, 1, Opener::Primary(OLD));
+    bench.say(1, Message::Ping { generation: Generation(1), number: 1 });
+    bench.now = bench.now + Duration::from_secs(1);
+    bench.open(2, 1, Opener::Primary(next));
+    if lives {
+        bench.say(1, Message::Ping { generation: Generation(1), number: 2 });
+    }
+    !actions(&bench.adopt(2, view(2, next))).is_empty()
+}
+
+#[test]
+fn an_older_primary_of_the_same_node_is_waited_for_if_it_lives_on() {
+    assert!(is_saved_at_once(false));
+    assert!(!is_saved_at_once(true));
+}
+
 #[test]
 fn an_old_primary_that_says_it_knows_is_not_waited_for() {
     let mut bench = Bench::new();

@@ -45,6 +45,9 @@ struct Saved {
     before_ended: bool,
     /// Whether one of those was admitted, and all have ended.
     continues: bool,
+    /// Whether the last one has provably ended, admitted or not.
+    #[serde(default)]
+    last_ended: bool,
 }
 
 /// A start of this node's daemon.
@@ -81,6 +84,7 @@ impl Start {
         // The time makes a directory that was restored from a backup go on above what it had
         // counted since.
         let continues = last.as_ref().is_some_and(|last| last.is_continued(boot, lock));
+        let last_ended = last.as_ref().is_some_and(|last| last.has_ended(boot, lock));
         let counted = last.map_or(0, |last| last.counter);
         let counter = crate::coordinator::unix_seconds().max(counted.saturating_add(1));
         Self(Saved {
@@ -92,6 +96,7 @@ impl Start {
             before,
             before_ended,
             continues,
+            last_ended,
         })
     }
 
@@ -120,6 +125,12 @@ impl Start {
         self.0.continues
     }
 
+    /// Whether the last start with this state directory has provably ended, and with it all that it ran.
+    #[must_use]
+    pub const fn last_has_ended(&self) -> bool {
+        self.0.last_ended
+    }
+
     /// Saves that the coordinator has admitted this start: the next one follows it alone.
     ///
     /// # Errors
@@ -138,6 +149,12 @@ impl Start {
 }
 
 impl Saved {
+    /// Whether this start has ended: by the lock's proof, as the start after it runs in this boot and
+    /// holds this lock.
+    fn has_ended(&self, boot: &str, lock: LockId) -> bool {
+        self.boot == boot && self.lock == lock
+    }
+
     /// Whether the start after this one goes on in place of an admitted one.
     fn is_continued(&self, boot: &str, lock: LockId) -> bool {
         let was_entitled = match self.standing {
@@ -145,12 +162,12 @@ impl Saved {
             Standing::Waiting => self.continues,
             Standing::Superseded => false,
         };
-        was_entitled && self.boot == boot && self.lock == lock
+        was_entitled && self.has_ended(boot, lock)
     }
 
     /// What the start after this one says, if it runs in this boot and holds this lock.
     fn lineage_of_next(&self, boot: &str, lock: LockId) -> Lineage {
-        let has_ended = self.boot == boot && self.lock == lock;
+        let has_ended = self.has_ended(boot, lock);
         let (before, before_ended) = match self.standing {
             Standing::Admitted => (vec![self.incarnation], has_ended),
             Standing::Waiting => {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use evenkeel_core::primary::{EndReason, Note, Waiting};
-use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
+use evenkeel_core::primary::{Earlier, EndReason, Note, Waiting};
+use evenkeel_core::{Incarnation, PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
@@ -139,6 +139,9 @@ pub struct Volumes {
     attached: Mutex<BTreeMap<VolumeId, Arc<Attached>>>,
     /// Those that are to be attached here again, as soon as they may.
     awaited: Mutex<BTreeMap<VolumeId, Awaited>>,
+    /// The last primary of each volume that ran here, if it is certain that it has ended when another
+    /// one starts.
+    last: Mutex<BTreeMap<VolumeId, Incarnation>>,
     frontends: AtomicU64,
     /// Volumes that are being attached, detached, exported or deleted.
     changing: Mutex<BTreeSet<VolumeId>>,
@@ -307,6 +310,17 @@ impl Volumes {
         }
     }
 
+    /// What is certain about earlier primaries of a volume on this node.
+    fn earlier(&self, volume: VolumeId) -> Earlier {
+        lock(&self.last).get(&volume).map_or(Earlier::MayLive, |last| Earlier::OneEnded(*last))
+    }
+
+    /// A primary that runs here has ended when the next one starts: in this process, or with the lock
+    /// that this one holds.
+    fn note_last(&self, volume: VolumeId, incarnation: Incarnation) {
+        lock(&self.last).insert(volume, incarnation);
+    }
+
     fn insert(&self, attached: Arc<Attached>) {
         lock(&self.attached).insert(attached.id, attached);
     }
@@ -409,6 +423,10 @@ impl Volumes {
         tracing::info!(volume = attached.name(), "{message}");
         attached.event(message.clone());
         let before = attached.phase.send_replace(Phase::Ended(reason));
+        if reason == EndReason::Detached {
+            // No view names it any more.
+            lock(&self.last).remove(&volume);
+        }
         // Nobody has taken the volume from this node: the others go on, and it may join them.
         let comes_back = before == Phase::Serving && reason == EndReason::Evicted;
         if comes_back {

@@ -8,7 +8,7 @@ mod replicas;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_core::primary::{Command, PrimaryConfig};
+use evenkeel_core::primary::{Command, Earlier, PrimaryConfig};
 use evenkeel_core::view::{Change, Newcomer};
 use evenkeel_core::*;
 
@@ -73,7 +73,7 @@ pub fn play(input: &[u8]) {
 impl Bench {
     fn new(view: View, id: PrimaryId) -> Self {
         let now = Instant(1_000_000_000_000);
-        let config = PrimaryConfig { id, volume: view.volume, settings: Settings::default() };
+        let config = PrimaryConfig { id, volume: view.volume, settings: Settings::default(), earlier: Earlier::Ended };
         Self {
             core: Primary::new(config, now),
             now,

@@ -107,6 +107,7 @@ impl<P: Payload> Primary<P> {
             | EndReason::Unconfirmed(_)
             | EndReason::NotReached(_)
             | EndReason::TooManyPrimaries
+            | EndReason::PredecessorLives
             | EndReason::CoordinatorBehind => RequestError::Detached,
         };
         self.fail_requests(cx, error);

@@ -220,6 +220,8 @@ pub enum EndReason {
     NotReached(ReplicaId),
     /// It could not start: as many primaries run the volume as it has slots.
     TooManyPrimaries,
+    /// It could not start: replicas go on answering an earlier primary of the same node.
+    PredecessorLives,
     /// See [`RequestError::LostWrites`].
     LostWrites,
 }
@@ -349,4 +351,29 @@ pub struct PrimaryConfig {
     pub volume: VolumeId,
     /// Times and limits.
     pub settings: Settings,
+    /// What is certain about earlier primaries of the same node.
+    pub earlier: Earlier,
+}
+
+/// Which earlier primaries of the volume on the same node have certainly ended. One that may live, perhaps
+/// on another machine with a copy of the node's state, is waited for until no replica has answered it for
+/// its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Earlier {
+    /// All of them.
+    Ended,
+    /// This one; of others nothing is certain.
+    OneEnded(Incarnation),
+    /// Of none this is certain.
+    MayLive,
+}
+
+impl Earlier {
+    pub(super) const fn may_live(self, incarnation: Incarnation) -> bool {
+        match self {
+            Self::Ended => false,
+            Self::OneEnded(ended) => ended.0 != incarnation.0,
+            Self::MayLive => true,
+        }
+    }
 }

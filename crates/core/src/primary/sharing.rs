@@ -88,7 +88,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Reads the view again, and has the replicas tell anew what they know.
-    fn ask_again(&mut self, cx: &mut Context<'_, P>) {
+    pub(super) fn ask_again(&mut self, cx: &mut Context<'_, P>) {
         self.must_read = true;
         self.retry_call_at = cx.now + self.config.settings.reconnect_grace;
         let Phase::Starting(gathering) = &mut self.phase else { return };
@@ -107,7 +107,7 @@ impl<P: Payload> Primary<P> {
         let mut view = self.view.clone().ok_or(ViewError::TooManyPrimaries)?;
         view.mark_confirmed();
         let mut next = view.successor();
-        // A lock on the node's state says that they are dead.
+        // They have ended, or no replica has answered them for their lease.
         let dead: Vec<_> =
             view.primaries.iter().map(|other| other.id).filter(|id| id.node == me.node).collect();
         for id in dead {
@@ -151,7 +151,7 @@ impl<P: Payload> Primary<P> {
         self.edits.retain(|pending| !is_heard(pending.edit));
         for id in silent {
             let since = *self.silent_since.entry(id).or_insert(now);
-            // A lock on the node's state says that an older one there is dead.
+            // An older one there has ended, or had been silent when this one joined.
             if id.node == me.node || now.since(since) >= patience {
                 self.edit(Edit::Evict(id));
             }

@@ -171,11 +171,42 @@ impl<P: Payload> Primary<P> {
             let old = in_sync.into_iter().find(|id| self.is_old_copy(*id));
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::OldCopy));
         }
+        if self.hears_predecessor() {
+            return self.await_predecessor(cx);
+        }
         if self.must_join(cx.now) {
             return self.join(cx);
         }
         let Some(next) = self.inaugural_view() else { return };
         self.call_swap(cx, next);
+    }
+
+    /// Whether a replica has lately answered an earlier primary of this node of which it is not certain
+    /// that it has ended.
+    fn hears_predecessor(&self) -> bool {
+        let (Phase::Starting(gathering), Some(view)) = (&self.phase, &self.view) else {
+            return false;
+        };
+        let me = self.config.id;
+        let may_live = |other: &&PrimaryRecord| {
+            let is_earlier = other.id.node == me.node && other.id != me;
+            is_earlier && self.config.earlier.may_live(other.id.incarnation)
+        };
+        let earlier = view.primaries.iter().filter(may_live);
+        let slots = earlier.fold(0, |slots, other| slots | 1u32 << other.slot);
+        !gathering.is_first_of_era
+            && gathering.reports.values().any(|report| report.slots.heard & slots != 0)
+    }
+
+    /// A dead one's lease ends, also at a replica that was restarted in between. One that is answered
+    /// longer lives.
+    fn await_predecessor(&mut self, cx: &mut Context<'_, P>) {
+        let Phase::Starting(gathering) = &self.phase else { return };
+        let patience = self.config.settings.deadline + self.lease().honoured() * 2;
+        match cx.now.since(gathering.since) < patience {
+            true => self.ask_again(cx),
+            false => self.end(cx, EndReason::PredecessorLives),
+        }
     }
 
     /// The view in which this primary takes over. If the last one ended without detaching, one

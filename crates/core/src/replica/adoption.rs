@@ -6,7 +6,7 @@
 //! the answer.
 
 use super::claims::Claims;
-use super::sessions::{Confirmation, LifeRecord};
+use super::sessions::{Confirmation, LifeRecord, Successor};
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
 use crate::lives::Lives;
@@ -184,9 +184,10 @@ impl<P: Payload> Replica<P> {
         let pending = self.adoption.as_ref().filter(|a| takes_anything(&self.view, &a.view));
         self.confirmations.iter().filter_map(move |(primary, confirmation)| {
             let adoption = pending?;
-            // A node's newer primary proves that its older one is dead: they exclude each other by
-            // a lock on the node's state directory.
-            let is_other = primary.node != adoption.adopter.node;
+            // A node's newer primary has come when its older one had ended, or was silent here for its
+            // lease (`Earlier`). One that goes on all the same has a lease like any other.
+            let is_other = primary.node != adoption.adopter.node
+                || confirmation.successor == Successor::Outlived;
             let knows = adoption.view.is_of_era(&self.view)
                 && confirmation.knows >= adoption.view.generation;
             (is_other && !knows).then_some((*primary, confirmation.at))

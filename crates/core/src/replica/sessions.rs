@@ -47,11 +47,25 @@ pub(super) struct Confirmation {
     pub at: Instant,
     /// The highest generation for which it said that it knows of it.
     pub knows: Generation,
+    /// What a newer primary of its node shows about it.
+    pub successor: Successor,
+}
+
+/// A node's newer primary shows that its older one has ended, unless that one goes on: then one of the two
+/// runs from a copy of the node's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Successor {
+    /// None has come.
+    None,
+    /// One has opened a session, and the older one was not answered since.
+    Came,
+    /// The older one was answered since.
+    Outlived,
 }
 
 impl Confirmation {
     pub fn at(now: Instant) -> Self {
-        Self { at: now, knows: Generation(0) }
+        Self { at: now, knows: Generation(0), successor: Successor::None }
     }
 }
 
@@ -100,6 +114,7 @@ impl<P: Payload> Replica<P> {
     fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
         let Asked { session, opener, named } = asked;
         self.sessions.insert(link, Session::Open(session, opener));
+        self.note_successor(opener);
         let report = self.report(&named, cx.now);
         cx.send(link, Message::SessionOpened { session, report }, None);
         if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
@@ -107,6 +122,16 @@ impl<P: Payload> Replica<P> {
             cx.send(link, Message::DiskFailed { generation, failure }, None);
         }
         self.tell_claims_to(cx, link);
+    }
+
+    fn note_successor(&mut self, opener: Opener) {
+        let Opener::Primary(newer) = opener else { return };
+        for (older, confirmation) in &mut self.confirmations {
+            let is_earlier = older.node == newer.node && *older != newer;
+            if is_earlier && confirmation.successor == Successor::None {
+                confirmation.successor = Successor::Came;
+            }
+        }
     }
 
     /// Whether this life may be told to who asks: the superblocks list it, or do not list the one that the
@@ -231,7 +256,12 @@ impl<P: Payload> Replica<P> {
         if let Opener::Primary(primary) = opener
             && self.view.has_primary(primary)
         {
-            self.confirmations.entry(primary).or_insert(Confirmation::at(cx.now)).at = cx.now;
+            let confirmation =
+                self.confirmations.entry(primary).or_insert(Confirmation::at(cx.now));
+            confirmation.at = cx.now;
+            if confirmation.successor == Successor::Came {
+                confirmation.successor = Successor::Outlived;
+            }
         }
         cx.send(link, message, payload);
     }

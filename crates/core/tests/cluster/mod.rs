@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use evenkeel_core::primary::{
-    Command, CommandError, CoordinatorAnswer, EndReason, Note, PrimaryConfig, VerifyStatus,
+    Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PrimaryConfig, VerifyStatus,
 };
 use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
@@ -228,11 +228,17 @@ impl Cluster {
         self.last
     }
 
-    /// Attaches the volume on a node; returns the primary's number.
+    /// Attaches the volume on a node, where nothing of before runs; returns the primary's number.
     pub fn attach(&mut self, node: u128) -> usize {
+        self.attach_after(node, Earlier::Ended)
+    }
+
+    /// Attaches it where an earlier primary may run.
+    pub fn attach_after(&mut self, node: u128, earlier: Earlier) -> usize {
         let incarnation = Incarnation(self.number());
         let id = PrimaryId { node: NodeId(node), incarnation };
-        let config = PrimaryConfig { id, volume: VolumeId(1), settings: Settings::default() };
+        let config =
+            PrimaryConfig { id, volume: VolumeId(1), settings: Settings::default(), earlier };
         self.primaries.push(Primary::new(config, self.now));
         let primary = self.primaries.len() - 1;
         self.queue.push_back(Event::Primary(primary, PrimaryEvent::Start));

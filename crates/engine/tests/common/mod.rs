@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::primary::{CoordinatorAnswer, Note, PrimaryConfig};
+use evenkeel_core::primary::{CoordinatorAnswer, Earlier, Note, PrimaryConfig};
 use evenkeel_core::*;
 use evenkeel_engine::*;
 use evenkeel_format::{
@@ -260,6 +260,7 @@ impl Cluster {
             id: PrimaryId { node: node_id(0), incarnation: Incarnation(77) },
             volume: self.volume,
             settings: self.shape.settings,
+            earlier: Earlier::Ended,
         };
         ask(|answer| self.engines[0].attach(config, self.shape.memory, answer)).expect("attaches");
         self.wait_for("serving", |event| {

@@ -32,6 +32,16 @@ fn the_lock_proves_an_end_in_the_same_boot_for_the_same_file_only() {
 }
 
 #[test]
+fn what_the_last_start_ran_has_ended_by_the_locks_proof_alone() {
+    let copy = next(&admitted(&first()), "boot", LockId { inode: 8, ..HERE });
+    assert!(!copy.last_has_ended(), "the original may live");
+    let again = next(&copy, "boot", LockId { inode: 8, ..HERE });
+    assert!(again.last_has_ended());
+    assert!(!next(&again, "another boot", LockId { inode: 8, ..HERE }).last_has_ended());
+    assert!(!first().last_has_ended());
+}
+
+#[test]
 fn starts_without_an_answer_are_named_until_one_is_admitted() {
     let last = admitted(&first());
     let unanswered = next(&last, "boot", HERE);

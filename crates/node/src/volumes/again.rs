@@ -87,12 +87,17 @@ pub async fn resume(node: Arc<Node>) {
         Err(error) => return node.warn(error.to_string()),
     };
     let mut awaited = Vec::new();
-    for wanted in wanted {
+    for mut wanted in wanted {
         let Ok(volume) = wanted.volume.parse::<VolumeId>() else {
             let (name, id) = (&wanted.name, &wanted.volume);
             node.warn(format!("cannot attach volume {name} again: {id:?} is no identity"));
             continue;
         };
+        match node.identity.start.last_has_ended() {
+            true => node.volumes.note_last(volume, Incarnation(wanted.incarnation)),
+            // It may run on with another copy of this state directory: it is not this one's any more.
+            false => wanted.incarnation = 0,
+        }
         node.volumes.await_again(volume, wanted, "the daemon was restarted");
         awaited.push(volume);
     }

@@ -164,14 +164,18 @@ async fn start_for(
         },
         ..node.config.settings()
     };
-    let config = PrimaryConfig { id: primary, volume: id, settings };
+    let earlier = node.volumes.earlier(id);
+    let config = PrimaryConfig { id: primary, volume: id, settings, earlier };
     if let Err(error) = node.data.attach(config).await {
         node.volumes.remove(&attached);
         let advice = "See the node's log";
         return Err(ApiError::new(ErrorCode::System, what, error.to_string(), advice));
     }
     match reach(&attached, |phase| phase != Phase::Starting, START).await {
-        Some(Phase::Serving) => Ok(attached),
+        Some(Phase::Serving) => {
+            node.volumes.note_last(id, primary.incarnation);
+            Ok(attached)
+        }
         Some(Phase::Ended(reason)) => {
             node.volumes.remove(&attached);
             let (code, advice) = words::attach_failed(reason);

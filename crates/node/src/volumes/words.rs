@@ -123,6 +123,9 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
             );
         }
         EndReason::TooManyPrimaries => "the volume is attached on as many nodes as it may be",
+        EndReason::PredecessorLives => {
+            "an earlier daemon with this node's identity runs the volume still: replicas go on answering it. One of the two has a copy of the other's state directory, or was cut off from the coordinator"
+        }
         EndReason::LostWrites => {
             "the last in-sync replica's machine restarted and lost writes that were not flushed"
         }
@@ -159,6 +162,10 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         EndReason::NotReached(_) => (
             ErrorCode::NoData,
             "Repair the network between that node and this one, or have the replica leave: `evenkeel replica fail`",
+        ),
+        EndReason::PredecessorLives => (
+            ErrorCode::TimedOut,
+            "Stop that daemon, or repair its network, so that it learns that it was replaced; see `evenkeel node status`",
         ),
         EndReason::TooManyPrimaries => (
             ErrorCode::AttachedElsewhere,

@@ -45,3 +45,19 @@ async fn a_volume_that_was_changed_elsewhere_meanwhile_is_attached_again() {
     assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!(["web"]));
     nodes[1].detach("web").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_daemon_is_followed_without_a_wait_for_its_lease() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 2});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[0].ok("PATCH", "/v1/volumes/web", json!({"lease_ms": 60_000})).await;
+    nodes[1].attach("web").await;
+    nodes[1].crash().await;
+    let killed = std::time::Instant::now();
+    nodes[1].restart().await;
+    nodes[1].until("/v1/volumes/web", |v| v["volume"]["state"] == "serving").await;
+    assert!(killed.elapsed().as_secs() < 30, "{:?}: it waited for the lease", killed.elapsed());
+    nodes[1].detach("web").await;
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
+use evenkeel_core::primary::{Earlier, EndReason, Note, PrimaryConfig, Waiting};
 use evenkeel_core::settings::LONGEST_PAYLOAD;
 use evenkeel_core::*;
 
@@ -90,7 +90,12 @@ impl Cluster {
         let incarnation = Incarnation(self.random.bits() | 1);
         let id = PrimaryId { node: NodeId(node as u128 + 1), incarnation };
         let volume = self.coordinator.newest().volume;
-        let config = PrimaryConfig { id, volume, settings: self.profile.own_settings[node] };
+        let config = PrimaryConfig {
+            id,
+            volume,
+            settings: self.profile.own_settings[node],
+            earlier: Earlier::Ended,
+        };
         self.log(|| format!("primary {primary} is attached on node {node}"));
         self.primaries.push(PrimarySlot {
             id,
@@ -286,7 +291,9 @@ impl Cluster {
                 self.marks.reach(Mark::OldCopyRefused);
                 self.put_newest_back(replica);
             }
-            EndReason::NotReached(_) | EndReason::TooManyPrimaries => {
+            EndReason::NotReached(_)
+            | EndReason::TooManyPrimaries
+            | EndReason::PredecessorLives => {
                 self.marks.reach(Mark::JoinRefused);
             }
             EndReason::NoCoordinator | EndReason::NoData => {}
