@@ -6,9 +6,13 @@
 //! of somebody else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
+
+/// How long a command waits for the coordinator's first answer about this start.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// What the coordinator has said of this start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +134,15 @@ pub async fn admitted(node: &Arc<Node>) -> bool {
         found = standing.wait_for(|standing| *standing == Standing::Admitted) => found.is_ok(),
         _ = stopping.wait_for(|stopping| *stopping) => false,
     }
+}
+
+/// Waits until the coordinator has said something of this start, but not for long: right after the
+/// daemon's start somebody may ask for what only an admitted start may do.
+pub async fn heard_of(node: &Node) {
+    let mut standing = node.standing.subscribe();
+    let heard = standing.wait_for(|standing| *standing != Standing::Waiting(None));
+    // Without an answer it goes on as it is.
+    let _ = tokio::time::timeout(FIRST_ANSWER, heard).await;
 }
 
 /// Waits until another start has superseded this one; why.

@@ -150,6 +150,7 @@ async fn start_for(
     cluster::nodes(node).await;
     let found = find(node, what, volume).await?;
     refuse_stopped(&found, what)?;
+    admission::heard_of(node).await;
     admission::demand(node, what)?;
     refuse_second_primary(node, &found, what)?;
     let id = found.view.volume;
