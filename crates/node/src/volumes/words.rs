@@ -295,6 +295,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
         ReplicaState::Faulty if cause == Cause::TooLarge => {
             format!("{why}: remove it, and add another one in its place")
         }
+        ReplicaState::Faulty if cause == Cause::NoSpace => {
+            format!("{why}: make room on it, then bring it back by `evenkeel replica re-add`, or take another one by `evenkeel replica replace`")
+        }
         ReplicaState::Faulty => {
             format!("it failed{because}; bring it back by `evenkeel replica re-add`, or remove it")
         }

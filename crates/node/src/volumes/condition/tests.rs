@@ -51,6 +51,14 @@ fn detached(facts: &[ReplicaFacts]) -> (String, VolumeHealth, String) {
 }
 
 #[test]
+fn of_a_full_disk_it_is_said_what_to_do() {
+    let full = ReplicaFacts { cause: Cause::NoSpace, ..replica(ReplicaState::Faulty, YES, YES) };
+    let (summary, health, reason) = detached(&[in_sync(YES, YES), full]);
+    assert_eq!((summary.as_str(), health), ("[UF]", VolumeHealth::Degraded));
+    assert!(reason.contains("its disk is full: make room on it"), "{reason}");
+}
+
+#[test]
 fn what_answers_is_as_the_view_has_it() {
     let good = ("[UU]".to_owned(), VolumeHealth::InSync, String::new());
     assert_eq!(detached(&[in_sync(YES, YES), in_sync(YES, NO)]), good);
