@@ -45,6 +45,7 @@ marks! {
     SectorTorn => "a power cut tore a sector, which can't be read",
     OldCopyRefused => "an attach ended because only an old copy of a disk was there",
     NewestPutBack => "then the newest disk was put back",
+    TableTorn => "a power cut came while a table was saved again after a failure",
     TornSuperblock => "a replica started from one good superblock of two",
     SwapUnanswered => "a committed swap was not answered",
     SwapLost => "a swap was refused because the view had changed",

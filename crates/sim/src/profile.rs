@@ -142,6 +142,8 @@ pub struct Profile {
     pub failed_flushes_lose: bool,
     /// Of 1,000 sectors that a power cut takes back, how many it tears: they can't be read.
     pub torn: u64,
+    /// Whether saves of tables of open regions fail now and then, and power is cut while they are repeated.
+    pub tears_tables: bool,
     /// Whether W7 is judged at every step, not only when a fault strikes: that takes far longer.
     pub judges_every_step: bool,
     /// Kinds of faults with their weights.
@@ -256,6 +258,8 @@ impl Profile {
             disk_errors: r.pick(&[0, 0, 0, 100, 2000]),
             failed_flushes_lose: losses.chance(400),
             torn: losses.pick(&[0, 0, 30, 300]),
+            // By this number no seed is struck that was kept for another reason.
+            tears_tables: !faults.is_empty() && Random::new(seed ^ 0x7461_7167).chance(60),
             judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,
             forces: era.chance(500),

@@ -48,11 +48,13 @@ pub enum Sabotage {
     CountOnLonger,
     /// A volume is put together without replicas that may have newer data, and nobody took the loss.
     AssembleWithout,
+    /// A table of open regions that could not be saved counts as the one that was saved last.
+    CountFailedTables,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -75,5 +77,6 @@ impl Sabotage {
         Self::MistakeHosts,
         Self::CountOnLonger,
         Self::AssembleWithout,
+        Self::CountFailedTables,
     ];
 }

@@ -141,6 +141,11 @@ impl Store {
     /// Writes a table, durably. The next one goes to the other copy.
     pub fn save_table(&mut self, save: &TableSave, disk: &mut Disk) {
         save.write(disk, None);
+        self.table_counts(save);
+    }
+
+    /// This table is the last one that was saved: the next one goes to the other copy.
+    pub fn table_counts(&mut self, save: &TableSave) {
         let (_, copy) = &mut self.tables[usize::from(save.place.0)];
         *copy = copy.other();
     }

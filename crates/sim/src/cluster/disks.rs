@@ -34,10 +34,12 @@ pub(super) struct Pending {
     generation: Generation,
     result: Option<Result<DiskOutcome<Sectors>, DiskError>>,
     fails: Option<DiskError>,
+    /// Whether it leaves the disk as it is if it fails.
+    is_untouched: bool,
 }
 
 #[derive(Debug)]
-enum Work {
+pub(super) enum Work {
     Read { first: u32, count: u32 },
     Change { first: u32, cells: Vec<Cell>, is_copy: bool },
     Flush { mark: u64 },
@@ -57,7 +59,22 @@ impl Work {
     }
 }
 
+impl Work {
+    /// The slot of the intent log whose table it saves.
+    pub(super) fn table(&self) -> Option<u8> {
+        match self {
+            Self::SaveTable(_, regions) => Some(regions.slot),
+            _ => None,
+        }
+    }
+}
+
 impl Pending {
+    /// Whether it is a save of a table that was not carried out.
+    pub fn awaits_table(&self) -> bool {
+        self.result.is_none() && self.work.table().is_some()
+    }
+
     /// The generation in which it began, if it changes data.
     pub fn changes_data_of(&self) -> Option<Generation> {
         self.work.changes().map(|_| self.generation)
@@ -91,10 +108,13 @@ impl Cluster {
             self.fails_in_passing(replica).then_some(DiskError::Medium)
         };
         self.check_overlap(replica, &work);
+        let is_untouched = fails.is_none() && self.fails_table(replica, &work);
+        let fails = fails.or(is_untouched.then_some(DiskError::Medium));
         let slot = &mut self.replicas[replica];
         slot.last_action += 1;
         let (generation, result) = (slot.adopted, None);
-        slot.pending.insert(slot.last_action, Pending { ticket, work, generation, result, fails });
+        let pending = Pending { ticket, work, generation, result, fails, is_untouched };
+        slot.pending.insert(slot.last_action, pending);
         let action = slot.last_action;
         let (acts, answers) = self.disk_times(replica);
         self.queue.push(acts, Event::DiskActs { replica, action });
@@ -212,7 +232,7 @@ impl Cluster {
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
         let cries = self.sabotage == Some(Sabotage::CryDamage) && self.random.chance(200);
         let forgets_view = self.forgets_view();
-        let mut fails = pending.fails;
+        let (mut fails, is_untouched) = (pending.fails, pending.is_untouched);
         let mut taken: Vec<(u32, Cell)> = Vec::new();
         let mut copied = false;
         let slot = &mut self.replicas[replica];
@@ -253,7 +273,12 @@ impl Cluster {
             }
             Work::Save { save, .. } => save.interrupt(&mut slot.disk, &mut self.random),
             Work::SaveTable(save, _) if fails.is_some() => {
-                save.interrupt(&mut slot.disk, &mut self.random);
+                if !is_untouched {
+                    save.interrupt(&mut slot.disk, &mut self.random);
+                }
+                if self.sabotage == Some(Sabotage::CountFailedTables) {
+                    slot.store.table_counts(save);
+                }
             }
             Work::SaveTable(..) if self.sabotage == Some(Sabotage::ForgetIntents) => {}
             Work::SaveTable(save, _) => slot.store.save_table(save, &mut slot.disk),

@@ -191,7 +191,7 @@ impl Cluster {
         }
     }
 
-    fn stop_for(&mut self, node: usize, power: bool, pause: Time) {
+    pub(super) fn stop_for(&mut self, node: usize, power: bool, pause: Time) {
         if self.nodes[node].up {
             self.stop_node(node, power);
             self.start_node_after(node, pause);

@@ -19,6 +19,7 @@ mod primaries;
 mod replicas;
 mod reservations;
 mod sharing;
+mod tables;
 
 use std::collections::HashMap;
 
@@ -91,6 +92,11 @@ enum Event {
         replica: usize,
         action: u64,
     },
+    /// Power is cut while this action is under way, if it is.
+    TearsTable {
+        replica: usize,
+        action: u64,
+    },
     CallArrives {
         primary: usize,
         call: CoordinatorCall,
@@ -147,6 +153,8 @@ pub struct Cluster {
     now: Time,
     queue: Queue<Event>,
     random: Random,
+    /// For [`tables`], so that seeds without that keep their story.
+    aim: Random,
     profile: Profile,
     nodes: Vec<Node>,
     replicas: Vec<ReplicaSlot>,
@@ -233,6 +241,7 @@ impl Cluster {
             replica_effects: Vec::new(),
             primary_effects: Vec::new(),
             random,
+            aim: Random::new(seed ^ 0x6169_6d00),
             profile,
         };
         if cluster.coordinator.newest().is_shared() {
@@ -334,6 +343,7 @@ impl Cluster {
             Event::LinkEnds { link, end } => self.link_ends(link, end),
             Event::DiskActs { replica, action } => self.disk_acts(replica, action),
             Event::DiskAnswers { replica, action } => self.disk_answers(replica, action),
+            Event::TearsTable { replica, action } => self.tear_table(replica, action),
             Event::CallArrives { primary, call, question } => {
                 self.call_arrives(primary, call, &question);
             }

@@ -42,6 +42,8 @@ pub(super) struct ReplicaSlot {
     pub open_regions: BTreeMap<u8, OpenRegions>,
     /// Judges what its disk says of them after a crash.
     pub tables: Tables,
+    /// Slots of its intent log whose last save was made to fail.
+    pub failed_tables: BTreeSet<u8>,
     /// Disk actions under way.
     pub pending: BTreeMap<u64, Pending>,
     pub last_action: u64,
@@ -145,6 +147,7 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         adopted: view.generation,
         open_regions: BTreeMap::new(),
         tables: Tables::default(),
+        failed_tables: BTreeSet::new(),
         pending: BTreeMap::new(),
         last_action: 0,
         fence: Fence::default(),

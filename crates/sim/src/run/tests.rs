@@ -36,29 +36,23 @@ fn one_seed_gives_one_history() {
     }
 }
 
-/// Within so many operations, several hundred seeds, a canary is found.
-const MAX_OPERATIONS: u64 = 1_000_000;
+/// Within so many seeds a canary is found; the last one, `CountOnLonger`, in seed 389 today.
+const MAX_SEEDS: u64 = 1000;
 
-/// Which oracle finds a fault, and after how many operations, if one does within so many.
-fn finds(most_operations: u64, run: impl Fn(u64) -> Outcome) -> Option<(&'static str, u64)> {
+/// Which oracle finds a fault, in which seed, and after how many operations in all.
+fn finds(run: impl Fn(u64) -> Outcome) -> Option<(&'static str, u64, u64)> {
     let mut operations = 0;
-    for seed in 0.. {
+    (0..MAX_SEEDS).find_map(|seed| {
         let outcome = run(seed);
         operations += outcome.counters.operations;
-        if let Some(violation) = outcome.failure {
-            return Some((violation.oracle, operations));
-        }
-        if operations > most_operations {
-            return None;
-        }
-    }
-    None
+        outcome.failure.map(|violation| (violation.oracle, seed, operations))
+    })
 }
 
 #[test]
 fn every_canary_is_found() {
     for sabotage in Sabotage::ALL {
-        let found = finds(MAX_OPERATIONS, |seed| run(seed, Some(sabotage), Log::Off));
+        let found = finds(|seed| run(seed, Some(sabotage), Log::Off));
         println!("{sabotage:?}: {found:?}");
         assert!(found.is_some(), "{sabotage:?} was not found");
     }
@@ -74,6 +68,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I3", Sabotage::ForgetViews),
         ("I4", Sabotage::LoseWrites),
         ("I5", Sabotage::ForgetIntents),
+        ("I5", Sabotage::CountFailedTables),
         ("I6", Sabotage::RotUnseen),
         ("I7", Sabotage::CopyEverything),
         ("I8", Sabotage::TakeOverAll),
@@ -85,9 +80,9 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("W7", Sabotage::ForgetBits),
     ];
     for (oracle, sabotage) in canaries {
-        let found = finds(MAX_OPERATIONS, |seed| run_judged_by(oracle, seed, sabotage));
+        let found = finds(|seed| run_judged_by(oracle, seed, sabotage));
         println!("{oracle} finds {sabotage:?}: {found:?}");
-        assert_eq!(found.map(|(by, _)| by), Some(oracle), "it does not find {sabotage:?}");
+        assert_eq!(found.map(|(by, ..)| by), Some(oracle), "it does not find {sabotage:?}");
     }
 }
 
