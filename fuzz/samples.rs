@@ -51,6 +51,7 @@ pub fn view() -> View {
         intents: IntentLayout { region: 4 << 20, places: 64, slots: 2 },
         rebuild_limit: RebuildLimit::BytesPerSecond(1 << 20),
         lease: Default::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: vec![mirror(1), mirror(3)],
         primaries: vec![PrimaryRecord {

@@ -65,6 +65,7 @@ pub fn first(script: &mut Script<'_>) -> View {
         intents: IntentLayout { region: 64 << 10, places: 4, slots: 2 },
         rebuild_limit: RebuildLimit::None,
         lease: Lease::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors,
         primaries: Vec::new(),

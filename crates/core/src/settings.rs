@@ -69,7 +69,8 @@ pub struct Settings {
     pub retry_pause: (Duration, Duration),
     /// What to do while no in-sync replica answers.
     pub no_data: NoDataPolicy,
-    /// How long requests wait for a coordinator that does not answer, before they fail.
+    /// How long an attach and commands wait for a coordinator that does not answer, before they fail. For
+    /// clients' requests see [`crate::view::NoCoordinatorPolicy`].
     pub coordinator_patience: Duration,
     /// How long a rebuilding replica may hold writes of one region.
     pub longest_hold: Duration,

@@ -10,6 +10,7 @@ mod eras;
 mod layout;
 mod lease;
 mod members;
+mod no_coordinator;
 mod reservations;
 mod words;
 
@@ -17,6 +18,7 @@ pub use eras::Era;
 pub use layout::{IntentLayout, LayoutError};
 pub use lease::Lease;
 pub use members::{Newcomer, Role};
+pub use no_coordinator::NoCoordinatorPolicy;
 pub use reservations::{Registrant, Reservation, ReservationChange, ReservationKind, Reservations};
 
 use crate::ids::*;
@@ -75,6 +77,8 @@ pub enum Change {
     RebuildLimit(RebuildLimit),
     /// What one confirmation of a replica is worth.
     Lease(Lease),
+    /// What clients' requests do while the coordinator is away.
+    NoCoordinator(NoCoordinatorPolicy),
     /// Which hosts may read and write. Done when nothing is under way that was permitted before.
     Reservation(ReservationChange),
 }
@@ -215,6 +219,8 @@ pub struct View {
     pub rebuild_limit: RebuildLimit,
     /// What one confirmation of a replica is worth to a primary.
     pub lease: Lease,
+    /// What clients' requests do while the view has to change and the coordinator does not answer.
+    pub no_coordinator: NoCoordinatorPolicy,
     /// 1 to [`MOST_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
     /// The primaries. None: detached cleanly, and all in-sync replicas of a mirror are identical.

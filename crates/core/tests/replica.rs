@@ -63,6 +63,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
         primaries: vec![PrimaryRecord { id: primary, slot: 0 }],

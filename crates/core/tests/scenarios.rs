@@ -7,7 +7,8 @@ mod cluster;
 use std::time::Duration;
 
 use cluster::{Cluster, SIZE, replica};
-use evenkeel_core::primary::{Command, EndReason};
+use evenkeel_core::primary::{Command, EndReason, Waiting};
+use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -252,6 +253,51 @@ fn io_goes_on_without_a_coordinator_until_the_view_must_change() {
     cluster.pass(A_WHILE);
     let write = cluster.write(primary, 0, 3, 4096);
     assert!(cluster.is_acknowledged(write), "a replica that can't return holds nobody up");
+}
+
+/// Nothing but the coordinator is away: by default requests wait for as long as that takes, and what follows has
+/// its whole time to wait for data.
+#[test]
+fn requests_wait_for_the_coordinator_without_a_limit() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.coordinator_answers = false;
+    cluster.kill(replica(0, 1));
+    let write = cluster.write(primary, 0, 1, 4096);
+    cluster.pass(10_000 * SECOND);
+    assert!(!cluster.replies.contains_key(&write));
+    let (why, since) = cluster.waiting(primary).unwrap();
+    assert_eq!(why, Waiting::Coordinator);
+    assert!(cluster.now.since(since).as_secs() >= 9_900, "the wait is told from its beginning");
+    cluster.kill(replica(0, 0));
+    cluster.pass(60 * SECOND);
+    assert!(!cluster.replies.contains_key(&write), "it waited for data for 60 s only");
+    cluster.restart(replica(0, 0), false);
+    cluster.coordinator_answers = true;
+    cluster.pass(10 * SECOND);
+    assert!(cluster.is_acknowledged(write));
+    assert_eq!(cluster.waiting(primary), None);
+}
+
+#[test]
+fn requests_fail_without_the_coordinator_if_the_volume_says_so() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    let policy = NoCoordinatorPolicy::from_milliseconds(20_000);
+    cluster.command(primary, Command::Change(Change::NoCoordinator(policy)));
+    cluster.pass(SECOND);
+    cluster.coordinator_answers = false;
+    cluster.kill(replica(0, 1));
+    let first = cluster.write(primary, 0, 1, 4096);
+    cluster.pass(30 * SECOND);
+    assert!(matches!(cluster.replies[&first], Err(RequestError::NoCoordinator)));
+    let second = cluster.write(primary, 0, 2, 4096);
+    cluster.pass(5 * SECOND);
+    assert!(!cluster.replies.contains_key(&second), "each has its time");
+    let (_, since) = cluster.waiting(primary).unwrap();
+    assert!(cluster.now.since(since).as_secs() >= 30, "it is one suspension still");
+    cluster.pass(20 * SECOND);
+    assert!(matches!(cluster.replies[&second], Err(RequestError::NoCoordinator)));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use evenkeel_core::settings::{
 };
 use evenkeel_core::{
     CoordinatorId, Era, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage,
-    MirrorView, NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord, Reservations, Role,
-    View, VolumeId,
+    MirrorView, NoCoordinatorPolicy, NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord,
+    Reservations, Role, View, VolumeId,
 };
 use thiserror::Error;
 
@@ -30,6 +30,11 @@ const RECORD: usize = 56;
 const ERA: usize = 48;
 /// The unit of a lease's time, in milliseconds.
 const LEASE_UNIT: u128 = 10;
+/// Bytes of the limit of waits for the coordinator.
+const NO_COORDINATOR: usize = 4;
+/// Sections that a view may have after its eras.
+const HAS_RESERVATIONS: u8 = 1;
+const HAS_NO_COORDINATOR: u8 = 2;
 /// Bytes of a generation in a record.
 const GENERATION: usize = 6;
 
@@ -39,6 +44,7 @@ pub const LONGEST_VIEW: usize = HEADER
     + MOST_MIRRORS * MIRROR
     + MOST_REPLICAS_IN_ALL * RECORD
     + MOST_ERAS * ERA
+    + NO_COORDINATOR
     + LONGEST_RESERVATIONS;
 const LONGEST_RESERVATIONS: usize = reservations::HEADER + MOST_REGISTRANTS * reservations::RECORD;
 
@@ -104,6 +110,9 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
         put_records(mirror, &mut out);
     }
     view.history.iter().for_each(|era| put_era(era, &mut out));
+    if sections(view) & HAS_NO_COORDINATOR != 0 {
+        out.put_u32(view.no_coordinator.milliseconds());
+    }
     reservations::put(&view.reservations, &mut out);
     let length = (out.len() as u32).to_le_bytes();
     out[8..CRC_OFFSET].copy_from_slice(&length);
@@ -120,8 +129,7 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u8(view.primaries.len() as u8);
     out.put_u8(bitmap_code(view.bitmap));
     out.put_u8(view.history.len() as u8);
-    let has_reservations = view.reservations != Reservations::default();
-    out.put_u8(u8::from(has_reservations));
+    out.put_u8(sections(view));
     out.put_padded(&[], 4 + 4);
     out.put_u128(view.volume.0);
     out.put_u128(view.lineage.0);
@@ -137,6 +145,13 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     let exponent = view.intents.region.trailing_zeros() as u8;
     out.put(&[exponent, view.intents.slots]);
     put_lease(view.lease, out);
+}
+
+/// Which sections a view has.
+fn sections(view: &View) -> u8 {
+    let section = |is_there: bool, bit: u8| if is_there { bit } else { 0 };
+    section(view.reservations != Reservations::default(), HAS_RESERVATIONS)
+        | section(view.no_coordinator != NoCoordinatorPolicy::Suspend, HAS_NO_COORDINATOR)
 }
 
 fn put_lease(lease: Lease, out: &mut Vec<u8>) {
@@ -218,7 +233,7 @@ struct Counts {
     primaries: u8,
     bitmap: u8,
     eras: u8,
-    has_reservations: u8,
+    sections: u8,
 }
 
 impl Counts {
@@ -229,12 +244,15 @@ impl Counts {
             primaries: reader.u8()?,
             bitmap: reader.u8()?,
             eras: reader.u8()?,
-            has_reservations: reader.u8()?,
+            sections: reader.u8()?,
         })
     }
 }
 
 fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewFormatError> {
+    if counts.sections & !(HAS_RESERVATIONS | HAS_NO_COORDINATOR) != 0 {
+        return Err(unknown("sections", counts.sections));
+    }
     Ok(View {
         protocol: protocol_from_code(counts.protocol)
             .ok_or_else(|| unknown("protocol", counts.protocol))?,
@@ -255,10 +273,13 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
             .map(|_| read_mirror(reader))
             .collect::<Result<_, ViewFormatError>>()?,
         history: (0..counts.eras).map(|_| read_era(reader)).collect::<Result<_, Short>>()?,
-        reservations: match counts.has_reservations {
+        no_coordinator: match counts.sections & HAS_NO_COORDINATOR {
+            0 => NoCoordinatorPolicy::Suspend,
+            _ => read_no_coordinator(reader)?,
+        },
+        reservations: match counts.sections & HAS_RESERVATIONS {
             0 => Reservations::default(),
-            1 => reservations::read(reader)?,
-            other => return Err(unknown("reservations", other)),
+            _ => reservations::read(reader)?,
         },
     })
 }
@@ -278,6 +299,13 @@ fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, ViewFormatError> {
     let time = Duration::from_millis(u64::from(time) * LEASE_UNIT as u64);
     let lease = Lease::new(time, Duration::from_millis(margin.into()));
     lease.ok_or(ViewFormatError::Unknown { field: "lease", value: 0 })
+}
+
+fn read_no_coordinator(reader: &mut Reader<'_>) -> Result<NoCoordinatorPolicy, ViewFormatError> {
+    match NoCoordinatorPolicy::from_milliseconds(reader.u32()?) {
+        NoCoordinatorPolicy::Suspend => Err(unknown("no coordinator", 0)),
+        limited => Ok(limited),
+    }
 }
 
 fn read_era(reader: &mut Reader<'_>) -> Result<Era, Short> {

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use evenkeel_core::settings::{LagSettings, REGION};
-use evenkeel_core::{Bitmap, Geometry, IntentLayout, Lease, NoDataPolicy, Protocol, Settings};
+use evenkeel_core::{
+    Bitmap, Geometry, IntentLayout, Lease, NoCoordinatorPolicy, NoDataPolicy, Protocol, Settings,
+};
 
 use crate::payload::SECTOR;
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
@@ -108,6 +110,8 @@ pub struct Profile {
     pub own_settings: Vec<Settings>,
     /// The lease with which the volume is made.
     pub lease: Lease,
+    /// What requests do while the coordinator is away.
+    pub no_coordinator: NoCoordinatorPolicy,
     /// On how many nodes the volume is to be attached at once.
     pub primaries: usize,
     /// How many requests each client has under way.
@@ -183,6 +187,7 @@ impl Profile {
         if times_differ && !faults.is_empty() {
             faults.push((Fault::Lease, apart_times.between(20, 120)));
         }
+        let no_coordinator = no_coordinator(seed, &settings);
         let own_settings = (0..nodes)
             .map(|_| if times_differ { vary(&mut apart_times, settings) } else { settings })
             .collect();
@@ -240,6 +245,7 @@ impl Profile {
             settings,
             own_settings,
             lease: first_lease,
+            no_coordinator,
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
             operations: r.between(200, 1200) * 3 / 2,
             think,
@@ -324,6 +330,13 @@ fn waits(s: &Settings) -> Duration {
         + no_data
         + s.coordinator_patience * 2
         + s.longest_hold * 8
+}
+
+/// Mostly a limit, so that a run sees requests fail; else none, as shipped.
+fn no_coordinator(seed: u64, settings: &Settings) -> NoCoordinatorPolicy {
+    let is_limited = Random::new(seed ^ 0x6e6f_636f).chance(700);
+    let limit = settings.coordinator_patience.as_millis().max(1) as u32;
+    NoCoordinatorPolicy::from_milliseconds(if is_limited { limit } else { 0 })
 }
 
 /// The shipped lease, shrunk by the factor by which the settings are, with a margin for clocks that drift

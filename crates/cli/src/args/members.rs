@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
+use evenkeel_node::api::types::NoCoordinator;
 
 use super::{BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
-use crate::output::{parse_span, parse_volume_size};
+use crate::output::{parse_no_coordinator, parse_span, parse_volume_size};
 
 /// Waiting for the end of what a command has begun.
 #[derive(Debug, Args)]
@@ -90,7 +91,7 @@ pub struct GrowArgs {
     ArgGroup::new("what")
         .required(true)
         .multiple(true)
-        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries", "lease", "lease_margin"])
+        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries", "lease", "lease_margin", "on_no_coordinator"])
 ))]
 pub struct ChangeArgs {
     /// The volume
@@ -115,6 +116,10 @@ pub struct ChangeArgs {
     /// What replicas add to it, for clocks that drift apart
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub lease_margin: Option<Duration>,
+    /// What requests do while a view has to change and the coordinator does not answer: `suspend` (wait until it
+    /// answers), or a time as in 60s after which they fail
+    #[arg(long, value_name = "suspend|TIME", value_parser = parse_no_coordinator)]
+    pub on_no_coordinator: Option<NoCoordinator>,
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use evenkeel_node::api::types::NoCoordinator;
 
 use super::{BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
-use crate::output::{parse_span, parse_volume_size};
+use crate::output::{parse_no_coordinator, parse_span, parse_volume_size};
 
 /// `evenkeel volume …`
 #[derive(Debug, Subcommand)]
@@ -91,7 +92,8 @@ Examples:
   evenkeel volume change music --bitmap none
   evenkeel volume change music --protocol A
   evenkeel volume change music --replicas 3 --wait
-  evenkeel volume change music --replicas 2 --yes")]
+  evenkeel volume change music --replicas 2 --yes
+  evenkeel volume change music --on-no-coordinator 60s      fail requests then, instead of waiting")]
     Change(ChangeArgs),
     /// Delete a volume and the data on all its replicas
     #[command(after_help = "\
@@ -132,6 +134,10 @@ pub struct CreateArgs {
     /// Logical block size: 512 where every disk allows it, else 4096
     #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
     pub block_size: Option<String>,
+    /// What requests do while a view has to change and the coordinator does not answer: `suspend` (wait until it
+    /// answers), or a time as in 60s after which they fail
+    #[arg(long, value_name = "suspend|TIME", default_value = "suspend", value_parser = parse_no_coordinator)]
+    pub on_no_coordinator: NoCoordinator,
     /// Let replicas of a mirror share a node, even a disk, if there is no other room (for trials)
     #[arg(long)]
     pub same_node: bool,

@@ -50,6 +50,7 @@ fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     request.open_regions = args.intents.open_regions;
     request.primaries = args.intents.primaries;
     request.block_size = args.block_size.as_deref().and_then(|text| text.parse().ok());
+    request.no_coordinator = args.on_no_coordinator;
     request.allow_same_node = args.same_node;
     request.thin = args.thin;
     request.dry_run = args.dry_run;
@@ -111,6 +112,7 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         rebuild: None,
         lease_ms: args.lease.map(milliseconds),
         lease_margin_ms: args.lease_margin.map(milliseconds),
+        no_coordinator: args.on_no_coordinator,
     };
     let answer = context.client.patch(&path, &request)?;
     wait::after_change(context, answer, &args.name, &args.wait)

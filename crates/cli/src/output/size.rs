@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use evenkeel_node::api::types::NoCoordinator;
+
 const UNITS: [(char, u32); 5] = [('P', 50), ('T', 40), ('G', 30), ('M', 20), ('K', 10)];
 
 /// A number without a unit below this is hardly meant in bytes when it is a volume's size.
@@ -134,6 +136,22 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Reads `suspend`, or a time in whole seconds after which requests fail without the coordinator.
+///
+/// # Errors
+/// Says what is wrong with the text, for clap to show.
+pub fn parse_no_coordinator(text: &str) -> Result<NoCoordinator, String> {
+    if text == "suspend" {
+        return Ok(NoCoordinator::Suspend);
+    }
+    let time = parse_span(text)
+        .map_err(|_| format!("`{text}` is neither `suspend` nor a time as in 60s"))?;
+    match time.as_secs() {
+        seconds @ 1..=86_400 if time.subsec_nanos() == 0 => Ok(NoCoordinator::Fail { seconds }),
+        _ => Err(format!("`{text}` is not 1 to 86400 whole seconds")),
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_node::api::types::{
-    Export, MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach, ReplicaRole,
-    ReplicaState, ReplicaStatus, StatusSource, Suspended, VolumeBitmap, VolumeHealth, VolumePlan,
-    VolumeState, VolumeStatus, VolumesAnswer,
+    Export, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
+    ReplicaRole, ReplicaState, ReplicaStatus, StatusSource, Suspended, VolumeBitmap, VolumeHealth,
+    VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
 };
 
 use super::table::{Align, Table};
@@ -222,6 +222,13 @@ fn layout(volume: &VolumeStatus) -> String {
         }
         NoData::Error => "without data requests fail at once".to_owned(),
     };
+    let alone = match volume.no_coordinator {
+        NoCoordinator::Suspend => String::new(),
+        NoCoordinator::Fail { seconds } => {
+            let limit = span(Duration::from_secs(seconds));
+            format!("; without the coordinator they fail after {limit}")
+        }
+    };
     let pace = match volume.rebuild {
         RebuildRate::None => String::new(),
         RebuildRate::Paused => "; rebuilds are paused".to_owned(),
@@ -230,7 +237,7 @@ fn layout(volume: &VolumeStatus) -> String {
         }
     };
     format!(
-        "{}, {mirrors}{}{spares}, protocol {:?}, bitmap {}, block size {}, generation {}; {patience}{pace}{}",
+        "{}, {mirrors}{}{spares}, protocol {:?}, bitmap {}, block size {}, generation {}; {patience}{alone}{pace}{}",
         size(volume.size),
         count(replicas, "replica"),
         volume.protocol,
@@ -259,12 +266,17 @@ fn lease(volume: &VolumeStatus) -> String {
 }
 
 /// `2026-11-24 02:30:01, 5 min ago`.
-fn moment(seconds: u64) -> String {
+pub fn moment(seconds: u64) -> String {
+    let age = jiff::Timestamp::now().as_second() - i64::try_from(seconds).unwrap_or(i64::MAX);
+    let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+    format!("{}, {} ago", date(seconds), span(age))
+}
+
+/// `2026-11-24 02:30:01`, here.
+pub fn date(seconds: u64) -> String {
     let then = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
     let Some(then) = then else { return "a time that nobody can have meant".to_owned() };
-    let age = jiff::Timestamp::now().as_second().saturating_sub(then.as_second());
-    let local = then.to_zoned(jiff::tz::TimeZone::system()).strftime("%F %T");
-    format!("{local}, {} ago", span(Duration::from_secs(u64::try_from(age).unwrap_or(0))))
+    then.to_zoned(jiff::tz::TimeZone::system()).strftime("%F %T").to_string()
 }
 
 fn regions(volume: &VolumeStatus) -> String {
@@ -297,11 +309,16 @@ fn attached_on(volume: &VolumeStatus) -> String {
 
 fn suspension(suspended: &Suspended) -> String {
     let waited = span(Duration::from_secs(suspended.seconds));
-    let limit = suspended.limit_seconds.map_or_else(String::new, |limit| {
-        format!(" of at most {}", span(Duration::from_secs(limit)))
-    });
+    let since = suspended.since.map(|at| format!(", since {}", date(at))).unwrap_or_default();
+    let limit = match suspended.limit_seconds {
+        Some(0) => ", and requests fail at once".to_owned(),
+        Some(limit) => {
+            format!(", and requests fail after {}", span(Duration::from_secs(limit)))
+        }
+        None => String::new(),
+    };
     format!(
-        "  {}   for {waited}{limit}: {}\n  do        {}\n",
+        "  {}   for {waited}{since}{limit}: {}\n  do        {}\n",
         "waiting".warning(),
         suspended.why,
         suspended.action,

@@ -46,7 +46,7 @@ use self::rebuilds::DrainWait;
 use self::requests::{Asked, Request, RequestNumber};
 use self::reservations::Clearing;
 use self::start::Gathering;
-use self::suspension::Suspension;
+use self::suspension::{Suspension, Wait};
 use self::verify::Verify;
 use crate::ids::*;
 use crate::message::Message;
@@ -130,8 +130,8 @@ pub struct Primary<P> {
     rewritten: u64,
     verify: Option<Verify>,
     suspension: Option<Suspension>,
-    /// Since when requests have waited in a suspension that has ended without an answer to any of them.
-    unanswered_since: Option<Instant>,
+    /// How long requests have waited in a suspension that has ended without an answer to any of them.
+    unanswered: Option<Wait>,
     /// The highest-numbered write that was acknowledged, or that failed and may be seen.
     acknowledged: Sequence,
     /// The highest-numbered write that a finished flush covers.
@@ -212,7 +212,7 @@ impl<P: Payload> Primary<P> {
             rewritten: 0,
             verify: None,
             suspension: None,
-            unanswered_since: None,
+            unanswered: None,
             acknowledged: Sequence(0),
             flushed: Sequence(0),
             last_number: 0,

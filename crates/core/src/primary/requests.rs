@@ -244,7 +244,7 @@ impl<P: Payload> Primary<P> {
         }
         let succeeded = request.error.is_none();
         if let Some(client) = request.client.take() {
-            self.unanswered_since = None;
+            self.unanswered = None;
             let result = request.outcome();
             cx.effects.push(PrimaryEffect::Reply { request: client, result });
         }

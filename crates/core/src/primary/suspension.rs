@@ -1,5 +1,5 @@
-//! Waits have a bound and a reason (invariant I11): while requests can't be served, this tells
-//! why, and fails them when they have waited for long enough.
+//! Waits have a reason, and the bound that the volume gives them (invariant I11): while requests can't be served,
+//! this tells why, and fails them when they have waited for long enough.
 
 use super::{Context, Note, Phase, Primary, Waiting};
 use crate::operation::RequestError;
@@ -15,11 +15,20 @@ const ASK_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Suspension {
     pub why: Waiting,
-    pub since: Instant,
+    pub wait: Wait,
     /// When the coordinator was last asked whether this is still a primary.
     asked_at: Instant,
     /// The wait is over: requests fail with this until the obstacle is gone.
     pub failing: Option<RequestError>,
+}
+
+/// How long requests have waited. It is one wait, however often its reason changes, or is gone for too short a
+/// time to answer anybody: otherwise it has no bound.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    pub since: Instant,
+    /// Since when it counts towards its limit: not while there was none, and anew when requests have failed.
+    counted_from: Instant,
 }
 
 impl<P: Payload> Primary<P> {
@@ -47,25 +56,9 @@ impl<P: Payload> Primary<P> {
 
     /// Follows the obstacle, and ends waits that took too long.
     pub(super) fn watch_obstacle(&mut self, cx: &mut Context<'_, P>) {
-        let Some(why) = self.obstacle(cx.now) else {
-            if let Some(ended) = self.suspension.take().filter(|s| s.why != Waiting::Start) {
-                let is_awaited = self.requests.values().any(|request| request.client.is_some());
-                self.unanswered_since = is_awaited.then_some(ended.since);
-                cx.note(Note::Resumed);
-            }
-            return;
-        };
-        let begins = self.suspension.as_ref().is_none_or(|suspension| suspension.why != why);
-        if begins {
-            if why != Waiting::Start {
-                cx.note(Note::Suspended(why));
-            }
-            // One wait, however often its reason changes, or is gone for too short a time to answer
-            // anybody: otherwise it has no bound.
-            let before = self.suspension.take().filter(|s| s.why != Waiting::Start);
-            let since = before.map(|before| before.since).or(self.unanswered_since.take());
-            let since = since.unwrap_or(cx.now);
-            self.suspension = Some(Suspension { why, since, asked_at: cx.now, failing: None });
+        let Some(why) = self.obstacle(cx.now) else { return self.resume(cx) };
+        if self.suspension.as_ref().is_none_or(|suspension| suspension.why != why) {
+            self.suspend(cx, why);
         }
         let (patience, error) = self.patience(why);
         let Some(suspension) = &mut self.suspension else { return };
@@ -74,22 +67,57 @@ impl<P: Payload> Primary<P> {
             suspension.asked_at = cx.now;
             self.must_read = true;
         }
-        if suspension.failing.is_none() && cx.now.since(suspension.since) >= patience {
+        let is_over =
+            patience.is_some_and(|limit| cx.now.since(suspension.wait.counted_from) >= limit);
+        if suspension.failing.is_none() && is_over {
             // I/O that does not need the coordinator goes on without it (V6).
             suspension.failing = (why != Waiting::Coordinator).then_some(error);
-            suspension.since = cx.now;
+            suspension.wait.counted_from = cx.now;
             self.fail_requests(cx, error);
         }
     }
 
-    fn patience(&self, why: Waiting) -> (Duration, RequestError) {
+    /// There is an obstacle, or another one than before.
+    fn suspend(&mut self, cx: &mut Context<'_, P>, why: Waiting) {
+        if why != Waiting::Start {
+            cx.note(Note::Suspended(why));
+        }
+        let before = self.suspension.take().filter(|s| s.why != Waiting::Start);
+        let before = before.map(|s| self.wait_of(&s, cx.now)).or(self.unanswered.take());
+        let wait = before.unwrap_or(Wait { since: cx.now, counted_from: cx.now });
+        self.suspension = Some(Suspension { why, wait, asked_at: cx.now, failing: None });
+    }
+
+    /// There is no obstacle.
+    fn resume(&mut self, cx: &mut Context<'_, P>) {
+        let ended = self.suspension.take().filter(|s| s.why != Waiting::Start);
+        if let Some(ended) = ended {
+            let is_awaited = self.requests.values().any(|request| request.client.is_some());
+            self.unanswered = is_awaited.then(|| self.wait_of(&ended, cx.now));
+            cx.note(Note::Resumed);
+        }
+    }
+
+    /// What of a wait is carried on when its reason ends. What had no limit does not count towards the next one.
+    fn wait_of(&self, ended: &Suspension, now: Instant) -> Wait {
+        match self.patience(ended.why).0 {
+            Some(_) => ended.wait,
+            None => Wait { counted_from: now, ..ended.wait },
+        }
+    }
+
+    /// How long requests wait for that, `None`: as long as it takes, and with what they fail then.
+    fn patience(&self, why: Waiting) -> (Option<Duration>, RequestError) {
         let settings = &self.config.settings;
         match why {
-            Waiting::Start => (Duration::MAX, RequestError::Detached),
-            Waiting::Coordinator => (settings.coordinator_patience, RequestError::NoCoordinator),
+            Waiting::Start => (None, RequestError::Detached),
+            Waiting::Coordinator => {
+                let policy = self.view.as_ref().map(|view| view.no_coordinator).unwrap_or_default();
+                (policy.limit(), RequestError::NoCoordinator)
+            }
             Waiting::Replica(_) => match settings.no_data {
-                NoDataPolicy::Suspend(patience) => (patience, RequestError::NoData),
-                NoDataPolicy::Error => (settings.reconnect_grace, RequestError::NoData),
+                NoDataPolicy::Suspend(patience) => (Some(patience), RequestError::NoData),
+                NoDataPolicy::Error => (Some(settings.reconnect_grace), RequestError::NoData),
             },
         }
     }

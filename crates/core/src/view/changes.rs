@@ -154,6 +154,7 @@ impl View {
             Change::Intents(layout) => next.intents = layout,
             Change::RebuildLimit(limit) => next.rebuild_limit = limit,
             Change::Lease(lease) => next.lease = lease,
+            Change::NoCoordinator(policy) => next.no_coordinator = policy,
             Change::Reservation(change) => next.change_reservations(change)?,
         }
         if !(1..=MOST_PRIMARIES).contains(&usize::from(next.intents.slots)) {

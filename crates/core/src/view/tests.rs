@@ -29,6 +29,7 @@ pub(crate) fn view(mirrors: usize, replicas: usize) -> View {
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         lease: Lease::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),

@@ -11,7 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use evenkeel_core::primary::{
-    Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PrimaryConfig, VerifyStatus,
+    Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PrimaryConfig,
+    VerifyStatus, Waiting,
 };
 use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
@@ -152,6 +153,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),
@@ -316,6 +318,11 @@ impl Cluster {
     /// Ranges that were mended because a read of them failed.
     pub fn rewritten(&self, primary: usize) -> u64 {
         self.primaries[primary].status(self.now).rewritten
+    }
+
+    /// What this primary's requests wait for, and since when.
+    pub fn waiting(&self, primary: usize) -> Option<(Waiting, Instant)> {
+        self.primaries[primary].status(self.now).waiting
     }
 
     /// The last verify of this primary.

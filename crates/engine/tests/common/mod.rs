@@ -105,6 +105,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         intents: IntentLayout { region: 1 << 20, places: 200, slots: 1 },
         rebuild_limit: RebuildLimit::default(),
         lease: shape.lease,
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: mirrors.collect(),
         primaries: Vec::new(),

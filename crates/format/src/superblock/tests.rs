@@ -29,6 +29,7 @@ pub(crate) fn sample() -> Superblock {
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: (1..=3).map(record).collect() }],
         primaries: Vec::new(),

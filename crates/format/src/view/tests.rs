@@ -45,6 +45,7 @@ pub(crate) fn largest() -> View {
         intents: IntentLayout { region: 1 << 30, places: 2032, slots: 32 },
         rebuild_limit: evenkeel_core::RebuildLimit::Paused,
         lease: Lease::default(),
+        no_coordinator: evenkeel_core::NoCoordinatorPolicy::from_milliseconds(u32::MAX),
         mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
         primaries: (0..MOST_PRIMARIES as u8).map(primary).collect(),
         reservations: Reservations {
@@ -73,6 +74,22 @@ fn the_largest_view_has_the_stated_length() {
     assert_eq!(decode_view(&bytes).unwrap(), view);
 }
 
+/// What does not differ from the default takes no bytes: nodes that do not know of it read such views.
+#[test]
+fn a_limit_of_waits_takes_bytes_only_if_there_is_one() {
+    let mut view = View { no_coordinator: Default::default(), ..largest() };
+    let without = encode_view(&view).unwrap();
+    assert_eq!((without.len(), without[7]), (LONGEST_VIEW - NO_COORDINATOR, HAS_RESERVATIONS));
+    view.no_coordinator = evenkeel_core::NoCoordinatorPolicy::from_milliseconds(5000);
+    let mut with = encode_view(&view).unwrap();
+    assert_eq!(decode_view(&with).unwrap(), view);
+    let at = LONGEST_VIEW - LONGEST_RESERVATIONS - NO_COORDINATOR;
+    assert_eq!(with[at..at + NO_COORDINATOR], 5000u32.to_le_bytes());
+    with[at..at + NO_COORDINATOR].fill(0);
+    seal(&mut with);
+    assert!(decode_view(&with).unwrap_err().to_string().contains("\"no coordinator\""));
+}
+
 #[test]
 fn an_invalid_view_is_neither_written_nor_read() {
     let mut view = largest();
@@ -93,7 +110,7 @@ fn unknown_values_are_refused_by_name() {
         (0, "version 255"),
         (2, "\"protocol\""),
         (5, "\"bitmap\""),
-        (7, "\"reservations\""),
+        (7, "\"sections\""),
         (reservations, "\"reservation\""),
         (first_record + 46, "\"place\""),
         (first_record + 47, "\"role\""),

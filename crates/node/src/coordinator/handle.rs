@@ -236,7 +236,7 @@ impl Handle {
             }
             (true, true) => "it answers",
             (true, false) => {
-                "it does not answer: attached volumes go on until a view has to change (a replica is lost, rebuilt or returns); then their requests wait, and fail after times.coordinator_patience_seconds. Volumes cannot be created, attached, detached or deleted"
+                "it does not answer: attached volumes go on until a view has to change (a replica is lost, rebuilt or returns); then their requests wait until it answers, or fail after the time that `volume change NAME --on-no-coordinator` has set. Volumes cannot be created, attached, detached or deleted"
             }
         };
         CoordinatorStatus {

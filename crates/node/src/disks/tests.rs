@@ -35,6 +35,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![record] }],
         primaries: Vec::new(),

@@ -10,9 +10,10 @@ use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, Role, V
 use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find};
-use super::{attach, grow, make, members, replica, status, view_change};
+use super::{attach, create, grow, make, members, replica, status, view_change};
 use crate::api::types::{
-    ChangeAnswer, ChangeVolumeRequest, RebuildRate, VERSION, VolumeBitmap, VolumeProtocol,
+    ChangeAnswer, ChangeVolumeRequest, NoCoordinator, RebuildRate, VERSION, VolumeBitmap,
+    VolumeProtocol,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -65,13 +66,19 @@ fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     let same_node = request.same_node;
     if *request == (ChangeVolumeRequest { same_node, ..ChangeVolumeRequest::default() }) {
-        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease or a limit of rebuilds";
+        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease, a limit of rebuilds or what happens without the coordinator";
         return bad("nothing is to be changed".into(), advice);
     }
     let never = RebuildRate::Rate { bytes_per_second: 0 };
     let rebuild = request.rebuild;
     if rebuild == Some(never) || rebuild == Some(RebuildRate::Rate { bytes_per_second: u64::MAX }) {
         return bad("such a limit is none".into(), "Choose another one, or pause the rebuild");
+    }
+    if let Some(NoCoordinator::Fail { seconds }) = request.no_coordinator
+        && !(1..=create::MAX_NO_COORDINATOR).contains(&seconds)
+    {
+        let advice = format!("Choose 1 to {} s, or suspend", create::MAX_NO_COORDINATOR);
+        return bad(format!("{seconds} s without the coordinator are not possible"), &advice);
     }
     match request.replicas {
         Some(copies) if !(1..=settings::MOST_REPLICAS).contains(&copies) => bad(
@@ -104,7 +111,9 @@ fn wanted(
         _ => (request.protocol.map(protocol), shares.then(shared)),
     };
     let lease = lease(request, found.view.lease, what)?;
-    let changes = [before, after, layout.map(intents), request.rebuild.map(rebuild_rate), lease];
+    let rebuild = request.rebuild.map(rebuild_rate);
+    let waits = request.no_coordinator.map(no_coordinator);
+    let changes = [before, after, layout.map(intents), rebuild, lease, waits];
     Ok(changes.into_iter().flatten().collect())
 }
 
@@ -217,6 +226,18 @@ fn lease(
     let (time, margin) = (lease.time().as_millis(), lease.margin().as_millis());
     let told = format!("its lease is {time} ms, with a margin of {margin} ms, from now on");
     Ok(Some((Change::Lease(lease), told)))
+}
+
+fn no_coordinator(policy: NoCoordinator) -> (Change, String) {
+    let told = match policy {
+        NoCoordinator::Suspend => {
+            "requests wait for the coordinator as long as it takes".to_owned()
+        }
+        NoCoordinator::Fail { seconds } => {
+            format!("requests that have waited {seconds} s for the coordinator fail from now on")
+        }
+    };
+    (Change::NoCoordinator(create::no_coordinator_policy(policy)), told)
 }
 
 /// What of the intent logs is to be otherwise.

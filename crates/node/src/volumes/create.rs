@@ -6,8 +6,8 @@ use std::sync::Arc;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
     Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage, Lives,
-    MirrorView, NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState, Role, View,
-    VolumeId, settings, stripe,
+    MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord,
+    ReplicaState, Role, View, VolumeId, settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 
@@ -24,6 +24,18 @@ use crate::node::Node;
 
 /// The largest volume.
 const LARGEST: u64 = 1 << 60;
+
+/// Most seconds that a volume may let requests wait for the coordinator before they fail.
+pub(super) const MAX_NO_COORDINATOR: u64 = 86_400;
+
+/// The policy as the view holds it; the seconds are known to be permitted.
+pub(super) fn no_coordinator_policy(policy: NoCoordinator) -> NoCoordinatorPolicy {
+    let seconds = match policy {
+        NoCoordinator::Suspend => 0,
+        NoCoordinator::Fail { seconds } => seconds.clamp(1, MAX_NO_COORDINATOR),
+    };
+    NoCoordinatorPolicy::from_milliseconds((seconds * 1000) as u32)
+}
 
 /// What is about to be made.
 pub(super) struct Draft {
@@ -82,6 +94,9 @@ fn check(request: &CreateVolumeRequest, what: &str) -> Result<(), ApiError> {
     if !matches!(request.block_size, None | Some(512 | 4096)) {
         return refuse("the block size is neither".into(), "Choose 512 or 4096");
     }
+    if let NoCoordinator::Fail { seconds } = request.no_coordinator {
+        within("no_coordinator.seconds", seconds, 1, MAX_NO_COORDINATOR)?;
+    }
     match request.no_data {
         NoData::Suspend { seconds } => within("no_data.seconds", seconds, 1, 86_400),
         NoData::Error => Ok(()),
@@ -115,6 +130,7 @@ async fn draft(
     let disks: Vec<Vec<Disk>> = placement.iter().map(chosen).collect();
     let mut view = first_view(request, &disks, geometry(block_size), coordinator, what)?;
     view.lease = node.config.lease();
+    view.no_coordinator = no_coordinator_policy(request.no_coordinator);
     let mut warnings: Vec<String> = if request.on.is_empty() { warnings } else { Vec::new() };
     warnings.extend(shared_fate(&disks));
     let name = request.name.clone();
@@ -218,6 +234,7 @@ fn first_view(
         intents: intents(request, geometry, what)?,
         rebuild_limit: RebuildLimit::default(),
         lease: Lease::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),

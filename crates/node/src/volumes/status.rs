@@ -6,20 +6,22 @@ use std::time::{Duration, Instant};
 
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::{PrimaryStatus as Primary, Waiting};
-use evenkeel_core::{Bitmap, MirrorView, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, View};
+use evenkeel_core::{
+    Bitmap, MirrorView, NoCoordinatorPolicy, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, View,
+};
 use hyper::Method;
 
 use super::condition::{Account, conclude};
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
 use super::{Attached, Phase, export, facts, known, lock, reservation, verify, words};
 use crate::api::types::{
-    MirrorStatus, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach, ReplicaStatus,
-    StatusSource, Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap, VolumeHealth,
-    VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+    MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
+    ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap,
+    VolumeHealth, VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::{Answer, NodeLife, Request, StoredVolume, VolumeRecord};
+use crate::coordinator::{Answer, NodeLife, Request, StoredVolume, VolumeRecord, unix_seconds};
 use crate::node::Node;
 
 /// The longest that a question for the status waits.
@@ -53,6 +55,12 @@ const fn rebuild_rate(limit: RebuildLimit) -> RebuildRate {
         RebuildLimit::BytesPerSecond(bytes_per_second) => RebuildRate::Rate { bytes_per_second },
         RebuildLimit::Paused => RebuildRate::Paused,
     }
+}
+
+fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
+    policy.limit().map_or(NoCoordinator::Suspend, |limit| NoCoordinator::Fail {
+        seconds: limit.as_secs().max(1),
+    })
 }
 
 /// All volumes. Without the coordinator: those that this node knows of by itself.
@@ -257,6 +265,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         lease_ms: milliseconds(view.lease.time()),
         lease_margin_ms: milliseconds(view.lease.margin()),
         no_data: record.no_data,
+        no_coordinator: no_coordinator(view.no_coordinator),
         state: VolumeState::Unknown,
         health: VolumeHealth::Unknown,
         reason: None,
@@ -320,7 +329,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     add_sessions(node, attached, &core, &view, &mut status);
     let now = now();
     let waits = waits(attached, &core);
-    status.suspended = waits.map(|(why, since)| suspended(node, attached, why, now.since(since)));
+    status.suspended = waits.map(|(why, since)| suspended(attached, &view, why, now.since(since)));
     let account = match (&status.suspended, attached.phase()) {
         (None, _) => Account::Serving,
         (Some(wait), Phase::Starting) => Account::Starting(wait.why.clone()),
@@ -382,7 +391,7 @@ fn now() -> evenkeel_core::Instant {
     evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-fn suspended(node: &Node, attached: &Attached, waiting: Waiting, since: Duration) -> Suspended {
+fn suspended(attached: &Attached, view: &View, waiting: Waiting, waited: Duration) -> Suspended {
     let (waits_for, mirror, limit_seconds, why, action) = match waiting {
         Waiting::Start => (
             WaitsFor::Start,
@@ -404,13 +413,14 @@ fn suspended(node: &Node, attached: &Attached, waiting: Waiting, since: Duration
         Waiting::Coordinator => (
             WaitsFor::Coordinator,
             None,
-            Some(node.config.times.coordinator_patience_seconds),
+            view.no_coordinator.limit().map(|limit| limit.as_secs()),
             "a view has to change, and the coordinator does not answer".to_owned(),
             "Start the coordinator's node, or repair the network to it",
         ),
     };
     let action = action.to_owned();
-    Suspended { waits_for, mirror, seconds: since.as_secs(), limit_seconds, why, action }
+    let (seconds, since) = (waited.as_secs(), unix_seconds().checked_sub(waited.as_secs()));
+    Suspended { waits_for, mirror, seconds, since, limit_seconds, why, action }
 }
 
 fn rebuild(

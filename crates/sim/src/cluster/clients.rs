@@ -2,7 +2,7 @@
 //! and operators, who give commands.
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::primary::CommandError;
+use evenkeel_core::primary::{CommandError, Waiting};
 use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
@@ -193,9 +193,10 @@ impl Cluster {
             slot.requests.get(&request).map(|r| r.at)
         };
         let Some(since) = since.filter(|_| slot.alive) else { return };
-        if slot.paused_until > since {
-            // It stood still in between; its time begins anew.
-            let bound = slot.paused_until + self.profile.patience();
+        // While it stood still, or waited without a limit, its time did not run: it begins anew.
+        let resumed = slot.paused_until.max(self.without_coordinator_until(primary));
+        if resumed > since {
+            let bound = resumed + self.profile.patience();
             if bound > self.now {
                 return self.queue.push(bound, Event::Bound { primary, request, command });
             }
@@ -206,6 +207,16 @@ impl Cluster {
             "primary {primary} has not answered {what}{request} for {} ms; it says that it waits for {waiting:?}",
             (self.now - since) / 1_000_000
         ));
+    }
+
+    /// Until when requests to a primary waited for the coordinator, if they do so without a limit.
+    fn without_coordinator_until(&self, primary: usize) -> Time {
+        let slot = &self.primaries[primary];
+        match (self.profile.no_coordinator, slot.waiting) {
+            (NoCoordinatorPolicy::FailAfter(_), _) => 0,
+            (NoCoordinatorPolicy::Suspend, Some(Waiting::Coordinator)) => self.now,
+            (NoCoordinatorPolicy::Suspend, _) => slot.without_coordinator_until,
+        }
     }
 
     pub(super) fn replied(

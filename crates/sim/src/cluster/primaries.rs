@@ -42,8 +42,10 @@ pub(super) struct PrimarySlot {
     pub answered: BTreeMap<usize, Answered>,
     /// Until when its process was last known to stand still.
     pub paused_until: Time,
+    /// Until when requests were last known to wait for the coordinator.
+    pub without_coordinator_until: Time,
     tick: Option<Time>,
-    waiting: Option<Waiting>,
+    pub waiting: Option<Waiting>,
 }
 
 impl Cluster {
@@ -112,6 +114,7 @@ impl Cluster {
             dials: Vec::new(),
             answered: BTreeMap::new(),
             paused_until: 0,
+            without_coordinator_until: 0,
             tick: None,
             waiting: None,
         });
@@ -302,17 +305,26 @@ impl Cluster {
         self.plan_attach();
     }
 
+    /// Requests wait for something else now, or for nothing. Returns for what they waited before.
+    fn note_waiting(&mut self, primary: usize, waiting: Option<Waiting>) -> Option<Waiting> {
+        let slot = &mut self.primaries[primary];
+        if slot.waiting == Some(Waiting::Coordinator) {
+            slot.without_coordinator_until = self.now;
+        }
+        std::mem::replace(&mut slot.waiting, waiting)
+    }
+
     fn noted(&mut self, primary: usize, note: Note) {
         self.log(|| format!("primary {primary} notes: {note:?}"));
         match note {
             Note::Serving { .. } => self.begins_to_serve(primary),
             Note::Suspended(waiting) => {
                 self.marks.reach(Mark::Suspended);
-                self.primaries[primary].waiting = Some(waiting);
+                self.note_waiting(primary, Some(waiting));
             }
             Note::Resumed => {
                 self.marks.reach(Mark::Resumed);
-                if self.primaries[primary].waiting.take().is_none() {
+                if self.note_waiting(primary, None).is_none() {
                     self.fail("I11", format!("primary {primary} resumed, but had not suspended"));
                 }
             }

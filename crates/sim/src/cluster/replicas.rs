@@ -103,6 +103,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         intents: profile.layout,
         rebuild_limit: RebuildLimit::None,
         lease: profile.lease,
+        no_coordinator: profile.no_coordinator,
         reservations: Default::default(),
         mirrors: mirrors
             .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })

@@ -71,3 +71,12 @@ fn the_size_of_a_volume_wants_a_unit() {
     let asked = parse_volume_size("1000").unwrap_err();
     assert_eq!(asked, "1000 what? write 1000G, 1000M, or 1000B if bytes are meant");
 }
+
+#[test]
+fn what_happens_without_the_coordinator_is_read() {
+    assert_eq!(parse_no_coordinator("suspend"), Ok(NoCoordinator::Suspend));
+    assert_eq!(parse_no_coordinator("2m"), Ok(NoCoordinator::Fail { seconds: 120 }));
+    for wrong in ["never", "0", "500ms", "1500ms", "2d"] {
+        assert!(parse_no_coordinator(wrong).is_err(), "{wrong}");
+    }
+}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{RebuildRate, VolumeBitmap, VolumeProtocol, VolumeStatus};
+use super::{NoCoordinator, RebuildRate, VolumeBitmap, VolumeProtocol, VolumeStatus};
 
 /// Adds a replica to a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -51,6 +51,8 @@ pub struct ChangeVolumeRequest {
     pub lease_ms: Option<u64>,
     /// What replicas add to that, for clocks that drift apart, in milliseconds: 10 to 60,000.
     pub lease_margin_ms: Option<u64>,
+    /// What requests do while a view has to change and the coordinator does not answer.
+    pub no_coordinator: Option<NoCoordinator>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
     pub same_node: bool,
 }

@@ -36,6 +36,20 @@ impl Default for NoData {
     }
 }
 
+/// What requests do while a view has to change and the coordinator does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "policy")]
+pub enum NoCoordinator {
+    /// Wait until it answers: applications see a pause and no error.
+    #[default]
+    Suspend,
+    /// Wait for so many seconds, then fail.
+    Fail {
+        /// 1 to 86400.
+        seconds: u64,
+    },
+}
+
 /// Creates a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +98,9 @@ pub struct CreateVolumeRequest {
     /// What to do while no in-sync replica of a mirror answers.
     #[serde(default)]
     pub no_data: NoData,
+    /// What requests do while a view has to change and the coordinator does not answer.
+    #[serde(default)]
+    pub no_coordinator: NoCoordinator,
     /// Without room on enough different nodes, put replicas of a mirror on one node, even on
     /// one disk (for trials).
     #[serde(default)]
@@ -131,6 +148,7 @@ impl CreateVolumeRequest {
             block_size: None,
             chunk: default_chunk(),
             no_data: NoData::default(),
+            no_coordinator: NoCoordinator::default(),
             allow_same_node: false,
             thin: false,
             dry_run: false,

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Export, NoData, NodeRef, RebuildRate, ReplicaRole, ReservationStatus, Verify, VolumeBitmap,
-    VolumeProtocol,
+    Export, NoCoordinator, NoData, NodeRef, RebuildRate, ReplicaRole, ReservationStatus, Verify,
+    VolumeBitmap, VolumeProtocol,
 };
 
 /// How to await something, and what.
@@ -130,6 +130,9 @@ pub struct VolumeStatus {
     pub lease_margin_ms: u64,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,
+    /// What requests do while a view has to change and the coordinator does not answer.
+    #[serde(default)]
+    pub no_coordinator: NoCoordinator,
     /// Whether it can be used.
     pub state: VolumeState,
     /// Whether it has all its replicas.
@@ -184,8 +187,11 @@ pub struct Suspended {
     pub waits_for: WaitsFor,
     /// The mirror without an in-sync replica, if that is it.
     pub mirror: Option<usize>,
-    /// For how many seconds already.
+    /// For how many seconds already, over the whole suspension.
     pub seconds: u64,
+    /// Since when, in seconds since 1970; `null` from software that does not say.
+    #[serde(default)]
+    pub since: Option<u64>,
     /// After how many seconds in all requests fail; `null` if they wait for as long as it takes.
     pub limit_seconds: Option<u64>,
     /// Why, in a sentence.

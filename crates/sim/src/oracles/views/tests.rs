@@ -27,6 +27,7 @@ fn view() -> View {
         intents: IntentLayout::for_size(1 << 30),
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
+        no_coordinator: Default::default(),
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![replica(1), replica(2)] }],
         primaries: Vec::new(),
