@@ -14,6 +14,8 @@ use evenkeel_core::{
 };
 use evenkeel_format::{AllocationMap, Newest};
 
+use crate::counters::Failure;
+
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
 use crate::disk::{Area, Carry, Layout, Recovered, Tables, read_metadata, recover};
 
@@ -173,6 +175,14 @@ pub enum EngineEvent {
         volume: VolumeId,
         /// What.
         note: Note,
+    },
+    /// Requests of clients were answered with an error: the first one of its kind and reason, after that at most one
+    /// a minute, and what was not told when the primary has ended.
+    RequestsFailed {
+        /// The volume.
+        volume: VolumeId,
+        /// How many by now, and why.
+        failure: Failure,
     },
     /// The primary has ended, its front ends are closed, and it is gone from the engine.
     Ended {

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+mod failures;
+
+pub use failures::{Failure, Failures};
+
 /// Upper bounds of the latency buckets: 2^n microseconds, from 8 µs to 8.4 s; the last counts the
 /// rest.
 pub const LATENCY_BUCKETS: usize = 22;
@@ -81,6 +85,8 @@ pub const KINDS: [(Kind, &str); 9] = [
 pub struct VolumeCounters {
     /// In the order of [`KINDS`].
     pub kinds: [KindCounters; KINDS.len()],
+    /// Those that were answered with an error.
+    pub failures: Failures,
 }
 
 /// What a replica's disk did, by [`Kind`].

@@ -50,6 +50,8 @@ struct OpenRequest {
     /// For the answer to a read.
     room: Option<Reservation>,
     kind: Kind,
+    /// The kind's name where a failure is told.
+    name: &'static str,
     bytes: u64,
     began: Instant,
 }
@@ -235,8 +237,8 @@ impl Worker {
     ) {
         let Some(volume) = self.volumes.get_mut(key) else { return };
         let (kind, bytes) = kind_of(&operation);
-        let began = self.now;
-        let request = OpenRequest { frontend, token, room, kind, bytes, began };
+        let (name, began) = (name_of(&operation), self.now);
+        let request = OpenRequest { frontend, token, room, kind, name, bytes, began };
         let request = RequestId(volume.requests.insert(request).number());
         let node = volume.primary.as_ref().map_or(NodeId(0), |primary| primary.id.node);
         let host = host.unwrap_or(HostId(node.0));
@@ -249,6 +251,11 @@ impl Worker {
         let Some(mut open) = volume.requests.remove(Key::from_number(request.0)) else { return };
         let took = self.now.since(open.began);
         volume.counters.kinds[open.kind as usize].note(took, result.is_ok(), open.bytes);
+        let failed = result
+            .as_ref()
+            .err()
+            .and_then(|error| volume.counters.failures.note(open.name, *error, self.now));
+        let id = volume.id;
         if let (Ok(Reply::Data(pieces)), Some(room)) = (&result, &mut open.room) {
             for (_, piece) in pieces {
                 piece.hold(room.split(piece.length() as usize));
@@ -256,6 +263,9 @@ impl Worker {
         }
         let event = FrontendEvent::Reply { token: open.token, result };
         self.work.push_back(Work::Frontend(open.frontend, event));
+        if let Some(failure) = failed {
+            self.tell(EngineEvent::RequestsFailed { volume: id, failure });
+        }
     }
 
     fn primary_ended(&mut self, key: Key, reason: EndReason) {
@@ -282,6 +292,9 @@ impl Worker {
         }
         let id = volume.id;
         if let Some((primary, reason)) = volume.ended.take() {
+            for failure in volume.counters.failures.untold(self.now) {
+                self.tell(EngineEvent::RequestsFailed { volume: id, failure });
+            }
             self.forget_unused_volume(key);
             self.tell(EngineEvent::Ended { volume: id, primary, reason });
         }
@@ -289,6 +302,17 @@ impl Worker {
 
     pub(crate) fn primary_link_up(&mut self, key: Key, replica: ReplicaId, link: LinkId) {
         self.work.push_back(Work::Primary(key, PrimaryEvent::LinkUp { replica, link }));
+    }
+}
+
+fn name_of(operation: &Operation<Slot>) -> &'static str {
+    match operation {
+        Operation::Read { .. } => "read",
+        Operation::Write { .. } => "write",
+        Operation::CompareAndWrite { .. } => "compare-and-write",
+        Operation::Zero { .. } => "zero",
+        Operation::Flush => "flush",
+        Operation::Map { .. } => "map",
     }
 }
 

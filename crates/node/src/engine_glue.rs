@@ -187,6 +187,9 @@ pub async fn serve(node: Arc<Node>, mut events: Events) {
     while let Some(event) = events.recv().await {
         match event {
             EngineEvent::Note { volume, note } => node.volumes.note(&node, volume, note),
+            EngineEvent::RequestsFailed { volume, failure } => {
+                node.volumes.requests_failed(volume, failure);
+            }
             EngineEvent::Ended { volume, primary, reason } => {
                 node.volumes.ended(&node, volume, primary, reason);
             }

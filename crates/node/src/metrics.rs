@@ -6,10 +6,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use evenkeel_core::primary::Waiting;
-use evenkeel_engine::counters::{Histogram, KINDS, KindCounters};
+use evenkeel_engine::counters::{Failure, Histogram, KINDS, KindCounters};
 use evenkeel_engine::{OpenReplicaStatus, VolumeStatus, WorkerStatus};
 
 use crate::node::Node;
+use crate::volumes::failures::{cause, seconds};
 use crate::volumes::{Attached, Phase};
 
 /// The content type of Prometheus' text format.
@@ -269,9 +270,42 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
     for (attached, volume) in &pairs {
         page.line("volume_memory_bytes", &[("volume", attached.name())], volume.memory.0);
     }
+    failure_metrics(page, &pairs);
     let items: Vec<_> =
         pairs.iter().map(|(a, v)| (vec![("volume", a.name())], &v.counters.kinds)).collect();
     kinds(page, "volume_request", "requests of clients", &items);
+}
+
+/// Requests that failed, by kind and cause.
+fn failure_metrics(page: &mut Page, pairs: &[(&Arc<Attached>, &VolumeStatus)]) {
+    type Value = fn(&Failure) -> u64;
+    let families: [(&str, &str, &str, Value); 3] = [
+        ("volume_failed_requests_total", "counter", "Requests of clients that failed.", |f| {
+            f.count
+        }),
+        (
+            "volume_failed_requests_first_seconds",
+            "gauge",
+            "When the first one failed, in seconds since 1970.",
+            |f| seconds(f.first),
+        ),
+        (
+            "volume_failed_requests_last_seconds",
+            "gauge",
+            "When the last one failed, in seconds since 1970.",
+            |f| seconds(f.last),
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        page.head(name, kind, help);
+        for (attached, volume) in pairs {
+            for failure in volume.counters.failures.iter() {
+                let (kind, cause) = (failure.kind, cause(failure.error));
+                let labels = [("volume", attached.name()), ("kind", kind), ("cause", cause)];
+                page.line(name, &labels, value(failure));
+            }
+        }
+    }
 }
 
 fn page_replicas(

@@ -25,6 +25,7 @@ pub mod create;
 pub mod delete;
 pub mod export;
 mod facts;
+pub(crate) mod failures;
 pub mod grow;
 mod known;
 pub mod local;
@@ -137,6 +138,8 @@ pub struct Attached {
 #[derive(Debug, Default)]
 pub struct Volumes {
     attached: Mutex<BTreeMap<VolumeId, Arc<Attached>>>,
+    /// Requests that failed, also of volumes that are detached by now.
+    failed: failures::Failed,
     /// Those that are to be attached here again, as soon as they may.
     awaited: Mutex<BTreeMap<VolumeId, Awaited>>,
     /// The last primary of each volume that ran here, if it is certain that it has ended when another
@@ -322,6 +325,9 @@ impl Volumes {
     }
 
     fn insert(&self, attached: Arc<Attached>) {
+        if !attached.in_passing {
+            self.failed.forget(attached.id);
+        }
         lock(&self.attached).insert(attached.id, attached);
     }
 

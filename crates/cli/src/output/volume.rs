@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_node::api::types::{
-    Export, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
-    ReplicaRole, ReplicaState, ReplicaStatus, StatusSource, Suspended, VolumeBitmap, VolumeHealth,
-    VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
+    Export, FailedRequests, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild,
+    RebuildRate, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus, StatusSource, Suspended,
+    VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
 };
 
 use super::table::{Align, Table};
@@ -116,6 +116,9 @@ pub fn status(volume: &VolumeStatus) -> String {
     for primary in &volume.primaries {
         text.push_str(&format!("  attached  {}\n", attachment(primary)));
     }
+    for failed in &volume.failed {
+        text.push_str(&format!("  failed    {}\n", failures(failed).bad()));
+    }
     if let Some(verified) = &volume.verify {
         text.push_str(&format!("  verify    {}\n", verdict(verified)));
     }
@@ -128,6 +131,16 @@ pub fn status(volume: &VolumeStatus) -> String {
     text.push('\n');
     text.push_str(&replicas(volume));
     text
+}
+
+/// `3 writes, the first 2026-11-24 02:30:01, the last 2026-11-24 02:31:07, 5 min ago: …`.
+fn failures(failed: &FailedRequests) -> String {
+    let number = usize::try_from(failed.count).unwrap_or(usize::MAX);
+    let last = match failed.count {
+        1 => moment(failed.last),
+        _ => format!("the first {}, the last {}", date(failed.first), moment(failed.last)),
+    };
+    format!("{}, {last}: {}", count(number, &failed.kind), failed.why)
 }
 
 /// Where the replicas of a new volume are, or would be.

@@ -13,7 +13,7 @@ use hyper::Method;
 
 use super::condition::{Account, conclude};
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, facts, known, lock, reservation, verify, words};
+use super::{Attached, Phase, export, facts, failures, known, lock, reservation, verify, words};
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
     ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap,
@@ -279,6 +279,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         verify: None,
         reservation: reservation::told(node, &view.reservations),
         rewritten: None,
+        failed: node.volumes.failed.of(view.volume),
         exports: Vec::new(),
         events: Vec::new(),
     }
@@ -338,6 +339,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     conclude(&mut status, &account, &facts::of_attached(node, attached, &core, &view));
     status.verify = core.verify.as_ref().map(|verify| verify::told(verify, now));
     status.rewritten = Some(core.rewritten);
+    status.failed = volume.counters.failures.iter().map(failures::described).collect();
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)

@@ -37,7 +37,7 @@ pub fn volume() -> VolumeStatus {
                 replica("3fa9c1d2", "n1", "in-sync"), replica("77aa0011", "n2", "in-sync"), third,
             ],
         }],
-        "exports": [{
+        "failed": [], "exports": [{
             "kind": "nbd", "node": {"id": "", "name": "n1"}, "socket": "/run/music.sock",
             "tcp": [], "tls": false, "read_only": false,
             "uris": ["nbd+unix:///music?socket=/run/music.sock"], "clients": 2,
@@ -159,4 +159,32 @@ fn no_volume_is_not_said_to_be_none_while_nobody_knows() {
     let answer = VolumesAnswer { version: 1, volumes: vec![], complete: false, warnings };
     let text = list(&answer, 0);
     assert!(text.starts_with("Nothing is known of any volume here.\nnote: "), "{text}");
+}
+
+#[test]
+fn what_failed_and_how_long_requests_wait_is_dated() {
+    let mut volume = volume();
+    volume.no_coordinator = NoCoordinator::Fail { seconds: 20 };
+    let suspended = serde_json::json!({
+        "waits_for": "coordinator", "mirror": null, "seconds": 3700, "since": 1_700_000_000,
+        "limit_seconds": 20, "why": "a view has to change", "do": "Start the coordinator's node",
+    });
+    volume.suspended = Some(serde_json::from_value(suspended).unwrap());
+    volume.failed = vec![FailedRequests {
+        kind: "write".into(),
+        cause: "no-coordinator".into(),
+        why: "the coordinator does not answer".into(),
+        count: 3,
+        first: 1_700_000_100,
+        last: 1_700_000_200,
+    }];
+    let text = status(&volume);
+    let (since, first) = (date(1_700_000_000), date(1_700_000_100));
+    for expected in [
+        format!("for 1 h 1 min, since {since}, and requests fail after 20 s: a view has to change"),
+        format!("failed    3 writes, the first {first}, the last "),
+        "; without the coordinator they fail after 20 s".into(),
+    ] {
+        assert!(text.contains(&expected), "{expected} is missing in: {text}");
+    }
 }

@@ -161,6 +161,9 @@ pub struct VolumeStatus {
     pub reservation: Option<ReservationStatus>,
     /// Ranges that a replica could not read since it was attached, and that were rewritten there.
     pub rewritten: Option<u64>,
+    /// Requests of clients that the node where it is attached, or was last, answered with an error since then.
+    #[serde(default)]
+    pub failed: Vec<FailedRequests>,
     /// How it is served to clients.
     pub exports: Vec<Export>,
     /// What happened lately, oldest first; at most 64.
@@ -375,6 +378,23 @@ pub struct Rebuild {
     pub source_node: Option<NodeRef>,
     /// Why it does not progress, if so.
     pub waits_for: Option<String>,
+}
+
+/// Requests of one kind that failed for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailedRequests {
+    /// `read`, `write`, `compare-and-write`, `zero`, `flush` or `map`.
+    pub kind: String,
+    /// `no-coordinator`, `no-data`, `medium`, `no-space`, `fenced`, `lost-writes`, `detached`, `reserved` or `invalid`.
+    pub cause: String,
+    /// The same in a sentence, with what to do.
+    pub why: String,
+    /// How many.
+    pub count: u64,
+    /// When the first one failed, in seconds since 1970.
+    pub first: u64,
+    /// When the last one did.
+    pub last: u64,
 }
 
 /// Something that happened to a volume.
