@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_node::api::types::{Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica};
 
-use super::volume::{percent, place, short};
+use super::volume::{moment, percent, place, short};
 use super::{size, span};
 
 /// What a verify has found: in all, on each replica, and where.
@@ -25,28 +25,43 @@ pub fn told(verify: &Verify, volume: &VolumeStatus) -> String {
     text
 }
 
-/// A verify in one line.
+/// A verify in one line. Only one that has compared everything says that the replicas are identical.
 pub fn verdict(verify: &Verify) -> String {
     let took = span(Duration::from_secs(verify.seconds));
-    let mut text = match verify.state {
-        VerifyState::Running => {
-            format!("{}% compared in {took}", percent(verify.checked, verify.total))
-        }
-        VerifyState::Done => format!("all {} compared in {took}", size(verify.total)),
-        VerifyState::Stopped => {
-            format!("stopped after {} of {}", size(verify.checked), size(verify.total))
-        }
-    };
-    match (verify.different, verify.damaged, verify.unreadable) {
-        (0, 0, 0) => text.push_str(": all in-sync replicas identical"),
-        (different, damaged, unreadable) => text.push_str(&format!(
-            ": {} differ between replicas, {} contradict their checksums, {} could not be read, {} repaired",
+    let (checked, total) = (size(verify.checked), size(verify.total));
+    let differs = match (verify.different, verify.damaged, verify.unreadable) {
+        (0, 0, 0) => None,
+        (different, damaged, unreadable) => Some(format!(
+            "{} differ between replicas, {} contradict their checksums, {} could not be read, {} repaired",
             size(different),
             size(damaged),
             size(unreadable),
             size(verify.repaired)
         )),
-    }
+    };
+    let mut text = match (verify.state, differs) {
+        (VerifyState::Running, differs) => format!(
+            "{}% compared in {took}: {}",
+            percent(verify.checked, verify.total),
+            differs.unwrap_or_else(|| "no difference so far".to_owned())
+        ),
+        (VerifyState::Done, Some(differs)) => format!("all {total} compared in {took}: {differs}"),
+        (VerifyState::Done, None) if verify.alone == verify.total => {
+            format!("{total} looked at in {took}: nothing to compare")
+        }
+        (VerifyState::Done, None) if verify.alone > 0 => {
+            format!("all {total} compared in {took}: no difference")
+        }
+        (VerifyState::Done, None) => {
+            format!("all {total} compared in {took}: all in-sync replicas identical")
+        }
+        (VerifyState::Stopped, Some(differs)) => {
+            format!("stopped after {checked} of {total}: {differs}")
+        }
+        (VerifyState::Stopped, None) => {
+            format!("no difference in {checked} of {total}, where it was stopped")
+        }
+    };
     if verify.lost > 0 {
         text.push_str(&format!("; {} are whole on no in-sync replica", size(verify.lost)));
     }
@@ -58,6 +73,9 @@ pub fn verdict(verify: &Verify) -> String {
     }
     if verify.alone > 0 {
         text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
+    }
+    if let Some(ended) = verify.ended {
+        text.push_str(&format!("; ended {}", moment(ended)));
     }
     text
 }

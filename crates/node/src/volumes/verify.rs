@@ -16,6 +16,7 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
+use crate::coordinator::unix_seconds;
 use crate::node::Node;
 
 /// Begins or ends a verify on the node where the volume is attached.
@@ -100,7 +101,14 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         replicas: verify.replicas.iter().map(replica).collect(),
         ranges: verify.ranges.iter().map(range).collect(),
         seconds: verify.ended.unwrap_or(now).since(verify.began).as_secs(),
+        began: unix(verify.began, now),
+        ended: verify.ended.and_then(|ended| unix(ended, now)),
     }
+}
+
+/// A moment of the core's clock, which shows `now`, in seconds since 1970.
+fn unix(at: Instant, now: Instant) -> Option<u64> {
+    unix_seconds().checked_sub(now.since(at).as_secs())
 }
 
 fn range(wrong: &CoreRange) -> WrongRange {

@@ -69,3 +69,33 @@ fn a_verdict_without_a_fault_is_one_line() {
     let expected = "all 1G compared in 5 s: all in-sync replicas identical\n";
     assert_eq!(told(&sound, &volume()), expected);
 }
+
+/// What was not compared is not called identical, and the verdict is dated.
+#[test]
+fn a_verdict_says_how_much_it_is_about_and_since_when() {
+    let mut verify = Verify {
+        state: VerifyState::Running,
+        checked: 0,
+        different: 0,
+        damaged: 0,
+        lost: 0,
+        repaired: 0,
+        replicas: Vec::new(),
+        ranges: Vec::new(),
+        ..verify()
+    };
+    assert_eq!(verdict(&verify), "0% compared in 5 s: no difference so far");
+    verify.state = VerifyState::Stopped;
+    verify.checked = 11 << 20;
+    verify.ended = Some(1_700_000_000);
+    let dated = format!(
+        "no difference in 11M of 1G, where it was stopped; ended {}",
+        moment(1_700_000_000)
+    );
+    assert_eq!(verdict(&verify), dated);
+    verify.different = 4096;
+    assert!(verdict(&verify).starts_with("stopped after 11M of 1G: 4K differ between replicas"));
+    verify.state = VerifyState::Done;
+    (verify.checked, verify.different, verify.alone) = (1 << 30, 0, 1 << 30);
+    assert!(verdict(&verify).starts_with("1G looked at in 5 s: nothing to compare; 1G are on one"));
+}

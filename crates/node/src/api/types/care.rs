@@ -94,6 +94,13 @@ pub struct Verify {
     pub ranges: Vec<WrongRange>,
     /// How long it has taken, in whole seconds.
     pub seconds: u64,
+    /// When it began, in seconds since 1970; `null` from software that does not say.
+    #[serde(default)]
+    pub began: Option<u64>,
+    /// When it ended, in seconds since 1970; `null` while it goes on. What has changed since, or was added, it has not
+    /// compared.
+    #[serde(default)]
+    pub ended: Option<u64>,
 }
 
 /// What one replica had wrong.
