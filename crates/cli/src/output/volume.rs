@@ -298,7 +298,12 @@ fn regions(volume: &VolumeStatus) -> String {
 
 /// `1 replica`, `3 replicas`.
 pub fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with("sh") => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{ending}")
 }
 
 fn attachment(primary: &PrimaryStatus) -> String {

@@ -60,12 +60,12 @@ impl Volumes {
     }
 }
 
-/// `3 writes have failed: …`.
+/// `3 requests of clients have failed, each a write: …`.
 fn sentence(failure: &Failure) -> String {
     let Failure { kind, error, count, .. } = failure;
     match count {
         1 => format!("a {kind} of a client has failed: {error}"),
-        count => format!("{count} {kind}s of clients have failed: {error}"),
+        count => format!("{count} requests of clients have failed, each a {kind}: {error}"),
     }
 }
 
@@ -135,6 +135,9 @@ mod tests {
     #[test]
     fn the_log_counts() {
         assert!(sentence(&failure(1, 0)).starts_with("a write of a client has failed: a replica"));
-        assert!(sentence(&failure(3, 0)).starts_with("3 writes of clients have failed: "));
+        assert!(
+            sentence(&failure(3, 0))
+                .starts_with("3 requests of clients have failed, each a write: ")
+        );
     }
 }
