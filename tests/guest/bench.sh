@@ -25,7 +25,10 @@ run() {
   (cd /tmp && /job/bench "$@" --scratch /scratch --out /tmp --skip-missing > /tmp/run.log 2>&1) || fail "bench $*"
   sed -n '/^\[/d; /^setting/d; /^warming/d; p' /tmp/run.log
   left > /tmp/left && { cat /tmp/left; fail "left behind"; }
-  grep -q 'read back right' /tmp/run.log || fail "the data was not checked"
+  # A sentence may be broken anywhere.
+  tr -s '\n ' ' ' < /tmp/run.log > /tmp/said
+  ! grep -q 'NOT read back right' /tmp/said || fail "data read back wrong"
+  grep -qE 'the data of [0-9]+ configurations? read back right' /tmp/said || fail "the data was not checked"
 }
 # measured ID…: these configurations have figures.
 measured() {

@@ -10,7 +10,7 @@ pub mod picture;
 mod sentences;
 
 use crate::report::words::NOISE_FLOOR;
-use crate::result::{Configuration, Family, Origin, Results, Workload};
+use crate::result::{Configuration, Durable, Family, Origin, Results, Workload};
 use crate::stats;
 
 pub use certainty::Certainty;
@@ -336,16 +336,24 @@ fn fastest(rivals: &Rivals<'_>, fields: &[Field<'_>]) -> Fastest {
     let mut ahead: Vec<(String, Vec<String>)> = Vec::new();
     for field in fields {
         let name = field.workload.name.clone();
-        match field.leader() {
-            Some(leader) => match ahead.iter_mut().find(|(known, _)| *known == leader.known.name) {
+        match field.leader().map(|leader| with_its_promise(leader.known)) {
+            Some(leader) => match ahead.iter_mut().find(|(known, _)| *known == leader) {
                 Some((_, workloads)) => workloads.push(name),
-                None => ahead.push((leader.known.name.clone(), vec![name])),
+                None => ahead.push((leader, vec![name])),
             },
             None if field.rivals.len() > 1 => level.push(name),
             None => unknown.push(name),
         }
     }
     Fastest::Compared { copies: rivals.aside, ahead, level, unknown }
+}
+
+/// Who answers a flush from memory is fast at something else.
+fn with_its_promise(known: &Configuration) -> String {
+    match known.durable_flush {
+        Durable::No => format!("{} (whose answered flush is not on the disk)", known.name),
+        Durable::Yes | Durable::Unknown => known.name.clone(),
+    }
 }
 
 fn cost(results: &Results, rivals: &Rivals<'_>, fields: &[Field<'_>]) -> Cost {

@@ -31,6 +31,8 @@ pub struct Certainty {
     pub foreign: Option<f64>,
     /// Configurations of which rounds are missing: how many workloads, of how many.
     pub gaps: Vec<(String, usize, usize)>,
+    /// Of how many configurations the data that were written last read back right.
+    pub right: usize,
     /// How many things were left out, with the reasons in their list.
     pub left_out: usize,
     /// How many things could not be read (imports).
@@ -65,6 +67,7 @@ impl Certainty {
             })
             .collect();
         let rounds = figures.iter().map(|(_, figure)| figure.rounds);
+        let right = results.configurations.iter().filter(|known| known.verified == Some(true));
         let rounds = rounds.clone().min().zip(rounds.max());
         let seconds = extremes(figures.iter().filter_map(|(_, figure)| figure.seconds));
         Self {
@@ -73,6 +76,7 @@ impl Certainty {
             busy: busy.map(|load| (load, machine.processors)),
             foreign: machine.foreign_load,
             gaps: gaps(results, rivals),
+            right: right.count(),
             left_out: results.skipped.len(),
             illegible: results.illegible.len(),
             surer: surer(results, rounds.map_or(0, |(_, most)| most), seconds),

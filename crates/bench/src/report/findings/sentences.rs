@@ -170,6 +170,10 @@ fn certainty(known: &Certainty) -> String {
     parts.extend(known.gaps.iter().map(|(name, missing, all)| {
         format!("{name} lacks rounds in {missing} of {all} workloads")
     }));
+    if known.right > 0 {
+        let many = if known.right == 1 { "configuration" } else { "configurations" };
+        parts.push(format!("the data of {} {many} read back right", known.right));
+    }
     parts.extend(counted(known.left_out, "thing was left out", "things were left out"));
     parts.extend(counted(known.illegible, "thing could not be read", "things could not be read"));
     format!("How sure: {}.{}", parts.join("; "), surer(known))

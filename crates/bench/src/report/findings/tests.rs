@@ -1,8 +1,6 @@
 use super::*;
 use crate::report::{html, markdown, terminal};
-use crate::result::{
-    Durable, FORMAT, Machine, Measure, Part, Row, Sample, Skipped, VERSION, Workload,
-};
+use crate::result::{FORMAT, Machine, Measure, Part, Row, Sample, Skipped, VERSION, Workload};
 
 /// A run without a row yet: raw, 2 files at once, and these configurations with two copies.
 fn run(names: &[&str]) -> Results {
@@ -168,7 +166,7 @@ fn what_failed_is_not_compared_and_is_named() {
         "Which is fastest: three for u; too few rounds to compare two for w and for v."
     );
     assert!(
-        said[2].contains("three lacks rounds in 2 of 3 workloads; one thing was left out"),
+        said[2].contains("three lacks rounds in 2 of 3 workloads; the data of 4 configurations read back right; one thing was left out"),
         "{said:?}"
     );
 }
@@ -184,7 +182,7 @@ fn without_a_row_beside_raw_nothing_is_fastest() {
     let empty = run(&["two"]);
     assert_eq!(warned(&empty), ["There are no figures: nothing can be concluded."]);
     assert_eq!(said(&empty)[0], "Which is fastest: nothing beside the raw disk has a figure.");
-    assert!(said(&empty)[2].starts_with("How sure: there are no rounds."), "{:?}", said(&empty));
+    assert!(said(&empty)[2].starts_with("How sure: there are no rounds;"), "{:?}", said(&empty));
 }
 
 #[test]
@@ -313,6 +311,18 @@ fn what_returns_wrong_data_is_neither_fast_nor_silent() {
 }
 
 #[test]
+fn who_answers_flushes_from_memory_is_fastest_with_that_said() {
+    let rows: [(&str, &[f64]); 3] =
+        [RAW, ("two", &[400.0, 405.0, 410.0]), ("three", &[900.0, 901.0, 902.0])];
+    let mut run = with(run(&["two", "three"]), "w", 1.0, &rows);
+    run.configurations[3].durable_flush = Durable::No;
+    assert_eq!(
+        said(&run)[0],
+        "Which is fastest: three (whose answered flush is not on the disk) for w."
+    );
+}
+
+#[test]
 fn a_peer_of_one_copy_is_not_compared_with_those_of_several() {
     let rates: &[f64] = &[400.0, 405.0, 410.0];
     let mut run = with(
@@ -340,7 +350,8 @@ fn how_sure_tells_rounds_spread_and_who_disturbed() {
         "How sure: 3 to 4 rounds of each, 1.0 s long; the rounds of a figure lie 7.0 % apart by \
          the median and 11 % at the worst (two, w); others used the machine (load 1.5 on 2 \
          processors when it began); 13 % of all processor time went to others and to kernel \
-         threads; two lacks rounds in 1 of 1 workloads. Surer: `evenkeel bench quick --out there \
+         threads; two lacks rounds in 1 of 1 workloads; the data of 3 configurations read back \
+         right. Surer: `evenkeel bench quick --out there \
          --rounds 12 --seconds 2`, about 15 min 0 s."
     );
 }
@@ -350,9 +361,9 @@ fn an_imported_text_of_single_results_draws_no_conclusion() {
     let rates: &[f64] = &[400.0];
     let mut run = with(run(&["two", "three"]), "w", 10.0, &[("two", rates), ("three", &[500.0])]);
     run.origin = Origin::Imported;
-    run.configurations
-        .iter_mut()
-        .for_each(|known| (known.family, known.copies) = (Family::Imported, 1));
+    run.configurations.iter_mut().for_each(|known| {
+        (known.family, known.copies, known.verified) = (Family::Imported, 1, None)
+    });
     let known = said(&run);
     assert!(warned(&run)[0].contains("each figure is of one round alone"), "{:?}", warned(&run));
     assert_eq!(

@@ -70,7 +70,7 @@ impl Columns {
         let figure = if self.spread { "median" } else { "one round" };
         let mut html = format!("<th>configuration</th><th></th><th>{figure}</th>");
         for (shown, name) in [
-            (self.spread, "<th class=\"wide\">spread</th>"),
+            (self.spread, "<th>spread</th>"),
             (self.raw, "<th>of raw</th>"),
             (self.limit, "<th>of limit</th>"),
             (self.latency, "<th>p50</th><th>p99</th>"),
@@ -167,16 +167,16 @@ fn table_row(
         escaped(&known.name),
         figure(summary.median, workload.measure),
     );
-    for (shown, class, value) in [
-        (columns.spread, " class=\"wide\"", or_dash(spread(row), percent)),
-        (columns.raw, "", or_dash(summary.to_raw.filter(|_| !limit), percent)),
-        (columns.limit, "", or_dash(summary.to_limit, percent)),
-        (columns.latency, "", or_dash(summary.p50, micros)),
-        (columns.latency, "", or_dash(summary.p99, micros)),
+    for (shown, value) in [
+        (columns.spread, or_dash(spread(row), percent)),
+        (columns.raw, or_dash(summary.to_raw.filter(|_| !limit), percent)),
+        (columns.limit, or_dash(summary.to_limit, percent)),
+        (columns.latency, or_dash(summary.p50, micros)),
+        (columns.latency, or_dash(summary.p99, micros)),
     ] {
         if shown {
             // Writing into a String does not fail.
-            let _ = write!(html, "<td{class}>{value}</td>");
+            let _ = write!(html, "<td>{value}</td>");
         }
     }
     html + "</tr>\n"
