@@ -447,9 +447,9 @@ pub enum MissingContent {
 /// How far a rebuild is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RebuildProgress {
-    /// Bytes that need no more work.
+    /// Bytes of data that are copied; what holds none costs nothing and is not counted.
     pub done: u64,
-    /// Bytes in all.
+    /// Bytes of data that are to be copied in all; 0 until that is known.
     pub total: u64,
     /// Bytes that were sent by the source, without ranges of zeroes.
     pub copied: u64,

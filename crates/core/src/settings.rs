@@ -76,6 +76,9 @@ pub struct Settings {
     pub longest_hold: Duration,
     /// How many regions a rebuilding replica copies at once.
     pub concurrent_copies: usize,
+    /// Whether a rebuild asks its source ahead how much it has to copy, for people to see. Otherwise
+    /// all that the replica lacks counts.
+    pub count_ahead: bool,
     /// While clients are busy a rebuild copies one region at a time, for this share of the time, in
     /// percent.
     pub rebuild_share: u32,
@@ -99,6 +102,7 @@ impl Default for Settings {
             coordinator_patience: Duration::from_secs(60),
             longest_hold: Duration::from_secs(1),
             concurrent_copies: 4,
+            count_ahead: true,
             rebuild_share: 90,
             settle_after: Duration::from_secs(5),
             lag: LagSettings {

@@ -325,3 +325,33 @@ fn without_a_bitmap_a_crash_leaves_everything_open() {
         assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
     }
 }
+
+/// Of 8 MiB, 3 hold data. The rest is zeroed, costs nothing, and is in no amount that is shown.
+#[test]
+fn what_holds_no_data_is_in_no_amount_of_a_rebuild() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(9);
+    for chunk in (8..16).chain(48..64) {
+        cluster.write(primary, chunk * 131_072, chunk as u8 + 1, 131_072);
+    }
+    let none = Change::Bitmap { bitmap: Bitmap::None, slots: 1 };
+    cluster.command(primary, Command::Change(none));
+    cluster.write(primary, 48 * 131_072, 49, 4096);
+    let limit = Change::RebuildLimit(RebuildLimit::BytesPerSecond(256 << 10));
+    cluster.command(primary, Command::Change(limit));
+    cluster.kill(replica(0, 1));
+    cluster.restart(replica(0, 1), true);
+
+    let mut seen = Vec::new();
+    for _ in 0..400 {
+        cluster.pass(Duration::from_millis(100));
+        seen.extend(cluster.progress(replica(0, 1)).map(|p| (p.done, p.total)));
+    }
+    assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+    assert!(cluster.data(replica(0, 1)) == cluster.data(replica(0, 0)));
+    let counted: Vec<_> = seen.iter().filter(|(_, total)| *total > 0).collect();
+    assert!(counted.len() > 50, "it is seen on its way: {seen:?}");
+    assert!(counted.iter().all(|(_, total)| *total == 3 << 20), "{counted:?}");
+    assert!(counted.is_sorted() && counted.iter().all(|(done, total)| done <= total));
+    assert!(counted.iter().any(|(done, _)| (1..3 << 20).contains(done)), "{counted:?}");
+}

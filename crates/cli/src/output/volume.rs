@@ -424,6 +424,16 @@ fn table_role(table: &mut Table, mirror: &MirrorStatus, replica: &ReplicaStatus)
 
 /// `[======>                 ]  25%  1G of 4G, 210M/s, 14 s left, from n1`.
 pub fn rebuild_line(rebuild: &Rebuild) -> String {
+    let source = rebuild.source_node.as_ref();
+    let from = source.map_or_else(String::new, |node| format!(", from {}", node.name));
+    // An older node does not say that it counts.
+    if rebuild.counting || rebuild.total == 0 {
+        let copied = match rebuild.copied {
+            0 => String::new(),
+            some => format!(", {} copied", size(some)),
+        };
+        return format!("counting what is to be copied{copied}{from}");
+    }
     let percent = percent(rebuild.done, rebuild.total);
     let filled = usize::try_from(percent).unwrap_or(100).min(100) * BAR / 100;
     let bar = match BAR - filled {
@@ -439,10 +449,7 @@ pub fn rebuild_line(rebuild: &Rebuild) -> String {
     if let Some(seconds) = rebuild.eta_seconds {
         text.push_str(&format!(", {} left", span(Duration::from_secs(seconds))));
     }
-    if let Some(node) = &rebuild.source_node {
-        text.push_str(&format!(", from {}", node.name));
-    }
-    text
+    text + &from
 }
 
 /// The word for what a replica is to its mirror.

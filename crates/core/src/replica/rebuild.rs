@@ -1,16 +1,19 @@
 //! The rebuild: the replica pulls what it lacks from an in-sync one (rules B1, B2, B4, B5).
 //!
-//! It asks its source what it lacks ([`learning`]), copies that region by region ([`copies`]), takes
-//! over what the source knows that others lack, makes all durable, and says so. What it has copied
-//! durably the source crosses off, so that a rebuild that is interrupted goes on where it was.
+//! It asks its source what it lacks ([`learning`]), counts what of that holds data ([`counting`]) while
+//! it copies all of it region by region ([`copies`]), takes over what the source knows that others
+//! lack, makes all durable, and says so. What it has copied durably the source crosses off, so that a
+//! rebuild that is interrupted goes on where it was.
 
 mod copies;
+mod counting;
 mod learning;
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::copies::{Copy, Run};
+use self::counting::Count;
 use self::learning::Question;
 use super::flush::FlushWaiter;
 use super::intents::MOST_PAGES;
@@ -47,7 +50,13 @@ pub(super) struct Rebuild {
     /// Copied since a device flush last began, and before the one that runs.
     unflushed: BlockSet,
     flushing: BlockSet,
+    /// What people are shown, but for the amounts.
     progress: RebuildProgress,
+    count: Count,
+    /// Bytes that are copied, without what holds no data.
+    done: u64,
+    /// The same of all that is to be copied; `None` until it is counted.
+    total: Option<u64>,
     /// The primaries that have finished what they had sent when all was copied, by the adopted view.
     finished: BTreeSet<PrimaryId>,
     pace: Pace,
@@ -109,6 +118,9 @@ impl Rebuild {
             unflushed: BlockSet::default(),
             flushing: BlockSet::default(),
             progress: RebuildProgress::default(),
+            count: Count::default(),
+            done: 0,
+            total: None,
             finished: BTreeSet::new(),
             pace: Pace::new(now),
             retry_at: now,
@@ -117,8 +129,10 @@ impl Rebuild {
         }
     }
 
+    /// How far it is; no amounts until all is counted.
     pub fn progress(&self) -> RebuildProgress {
-        self.progress
+        let (done, total) = self.total.map_or((0, 0), |total| (self.done.min(total), total));
+        RebuildProgress { done, total, ..self.progress }
     }
 
     /// Whether nothing is left to be copied.
@@ -189,7 +203,10 @@ impl<P: Payload> Replica<P> {
         }
         match rebuild.phase {
             Phase::Learning(None) => self.learn(cx),
-            Phase::Copying => self.begin_copies(cx),
+            Phase::Copying => {
+                self.count_ahead(cx);
+                self.begin_copies(cx);
+            }
             Phase::Inheriting(_, None) => self.inherit(cx),
             Phase::Saving(_) => self.finish(cx),
             Phase::Learning(_)
@@ -294,6 +311,7 @@ impl<P: Payload> Replica<P> {
         if let Phase::Learning(question) | Phase::Inheriting(_, question) = &mut rebuild.phase {
             *question = None;
         }
+        rebuild.count.lose_question();
         self.let_go(cx, |_| true);
     }
 
@@ -418,7 +436,7 @@ impl<P: Payload> Replica<P> {
         rebuild.report_at = cx.now + REPORT_PERIOD;
         let is_paused =
             self.view.rebuild_limit == RebuildLimit::Paused && rebuild.phase == Phase::Copying;
-        let mut progress = rebuild.progress;
+        let mut progress = rebuild.progress();
         if is_paused {
             progress.waits_for = Some(RebuildWait::Operator);
         }

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
+use evenkeel_core::message::RebuildProgress;
 use evenkeel_core::primary::{
     Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PrimaryConfig,
     VerifyStatus, Waiting,
@@ -315,6 +316,11 @@ impl Cluster {
         self.hosts.get_mut(&id).unwrap().disk.data[offset] ^= 0x40;
     }
 
+    /// How far this replica's rebuild is, as it tells.
+    pub fn progress(&self, id: ReplicaId) -> Option<RebuildProgress> {
+        self.hosts[&id].replica.status().rebuild
+    }
+
     /// Ranges that were mended because a read of them failed.
     pub fn rewritten(&self, primary: usize) -> u64 {
         self.primaries[primary].status(self.now).rewritten
@@ -594,9 +600,8 @@ impl Cluster {
             DiskAction::Read { offset, length } => {
                 return Ok(DiskOutcome::Data(Bytes(host.disk.data[range(offset, length)].into())));
             }
-            DiskAction::Map { length, .. } => {
-                let extent = Extent { length: u64::from(length), allocated: true };
-                return Ok(DiskOutcome::Extents(vec![extent]));
+            DiskAction::Map { offset, length } => {
+                return Ok(DiskOutcome::Extents(extents(&host.disk.data[range(offset, length)])));
             }
             DiskAction::Flush => {}
             DiskAction::SaveView(view, lives) => {
@@ -617,4 +622,17 @@ impl Cluster {
 
 fn holds(bad: &BTreeSet<(ReplicaId, u64)>, on: ReplicaId, range: core::ops::Range<u64>) -> bool {
     bad.range((on, range.start)..(on, range.end)).next().is_some()
+}
+
+/// Blocks of zeroes are holes, as on a disk that unmaps what is zeroed.
+fn extents(data: &[u8]) -> Vec<Extent> {
+    let mut extents: Vec<Extent> = Vec::new();
+    for block in data.chunks(4096) {
+        let (length, allocated) = (block.len() as u64, block.iter().any(|byte| *byte != 0));
+        match extents.last_mut() {
+            Some(last) if last.allocated == allocated => last.length += length,
+            _ => extents.push(Extent { length, allocated }),
+        }
+    }
+    extents
 }

@@ -433,9 +433,10 @@ fn rebuild(
     progress: &RebuildProgress,
 ) -> Rebuild {
     let mut rates = lock(&attached.rates);
-    let rate = rates.entry(replica).or_default().note(Instant::now(), progress.done);
+    let rate = rates.entry(replica).or_default();
+    let (done, total) = (progress.done, progress.total);
+    let forecast = rate.note(Instant::now(), done, total, view.rebuild_limit);
     drop(rates);
-    let left = progress.total.saturating_sub(progress.done);
     let source = progress.source.and_then(|id| view.replica(id));
     let waits_for = progress.waits_for.map(|wait| match wait {
         RebuildWait::Source => "a connection to its source".to_owned(),
@@ -444,11 +445,12 @@ fn rebuild(
         RebuildWait::SourceMedium(offset) => format!("its source cannot read byte {offset}"),
     });
     Rebuild {
-        done: progress.done,
-        total: progress.total,
+        done,
+        total,
+        counting: total == 0,
         copied: progress.copied,
-        rate,
-        eta_seconds: (rate > 0).then(|| left.div_ceil(rate.max(1))),
+        rate: forecast.rate,
+        eta_seconds: forecast.eta_seconds,
         source: progress.source.map(|id| id.to_string()),
         source_node: source.map(|(_, record)| node.coordinator.node_ref(record.node)),
         waits_for,
@@ -473,7 +475,7 @@ pub async fn sample(node: Arc<Node>) {
             let mut rates = lock(&volume.rates);
             rates.retain(|replica, _| rebuilds.iter().any(|(rebuilt, _)| rebuilt == replica));
             for (replica, progress) in rebuilds {
-                rates.entry(replica).or_default().note(Instant::now(), progress.done);
+                rates.entry(replica).or_default().sample(Instant::now(), progress.done);
             }
         }
     }

@@ -19,6 +19,14 @@ fn the_first_seeds_pass() {
     }
 }
 
+#[test]
+fn a_rebuild_that_counts_ahead_breaks_nothing() {
+    for seed in 0..SEEDS {
+        let failure = run_counting(seed).failure;
+        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+    }
+}
+
 /// `seeds.txt`: seeds that found something, each with a sentence.
 #[test]
 fn the_seeds_that_failed_once_pass() {

@@ -188,3 +188,24 @@ fn what_failed_and_how_long_requests_wait_is_dated() {
         assert!(text.contains(&expected), "{expected} is missing in: {text}");
     }
 }
+
+#[test]
+fn a_rebuild_whose_amount_is_not_known_says_so() {
+    let mut rebuild = Rebuild {
+        done: 0,
+        total: 0,
+        counting: true,
+        copied: 3 << 20,
+        rate: 0,
+        eta_seconds: None,
+        source: None,
+        source_node: None,
+        waits_for: None,
+    };
+    assert_eq!(rebuild_line(&rebuild), "counting what is to be copied, 3M copied");
+    // As an older node says it.
+    (rebuild.counting, rebuild.copied) = (false, 0);
+    assert_eq!(rebuild_line(&rebuild), "counting what is to be copied");
+    (rebuild.done, rebuild.total, rebuild.eta_seconds) = (0, 12 << 30, Some(60));
+    assert!(rebuild_line(&rebuild).contains("  0%  0 of 12G, 0/s, 1 min left"), "not yet begun");
+}

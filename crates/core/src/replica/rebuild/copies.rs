@@ -23,7 +23,7 @@ use crate::time::Instant;
 use crate::view::RebuildLimit;
 
 /// Blocks of the unit that is held and drained at once while no client is busy.
-const UNIT: u64 = (REGION / BLOCK) as u64;
+pub(super) const UNIT: u64 = (REGION / BLOCK) as u64;
 /// The same while clients are: their requests wait for as little as possible, on the disks as well.
 const SMALL_UNIT: u64 = UNIT / 2;
 /// Blocks of the longest unit that the source is asked about without reading it.
@@ -99,6 +99,8 @@ pub(super) struct Run {
     region: CopyToken,
     blocks: Range<u64>,
     is_writing: bool,
+    /// Whether the source has told, without reading, that nothing is there.
+    is_hole: bool,
 }
 
 impl<P: Payload> Replica<P> {
@@ -252,7 +254,8 @@ impl<P: Payload> Replica<P> {
                 return;
             }
             copy.next = blocks.end;
-            rebuild.runs.insert(token, Run { region, blocks: blocks.clone(), is_writing: false });
+            let run = Run { region, blocks: blocks.clone(), is_writing: false, is_hole: false };
+            rebuild.runs.insert(token, run);
             let bytes = self.bytes_of(&blocks);
             let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
             cx.send(link, Message::Copy { generation, token, offset, length }, None);
@@ -267,6 +270,9 @@ impl<P: Payload> Replica<P> {
         content: CopyContent,
         payload: Option<P>,
     ) {
+        if self.counted(cx, link, token, content) {
+            return;
+        }
         let Some(rebuild) = &self.rebuild else { return };
         let Some(run) = rebuild.runs.get(&token).filter(|run| !run.is_writing) else { return };
         if rebuild.source_link() != Some(link) {
@@ -318,6 +324,7 @@ impl<P: Payload> Replica<P> {
         let region = run.region;
         let (start, end) = (run.blocks.start + u64::from(zeroes), run.blocks.end);
         run.blocks.end = start;
+        run.is_hole = true;
         let copy = rebuild.copies.get_mut(&region)?;
         copy.unit.end = start;
         // One question for each unit at most, however small the pieces are.
@@ -347,11 +354,8 @@ impl<P: Payload> Replica<P> {
         }
         match outcome {
             Ok(()) => {
-                let blocks = run.blocks.end - run.blocks.start;
-                rebuild.progress.done += blocks * u64::from(BLOCK);
-                rebuild.progress.done = rebuild.progress.done.min(rebuild.progress.total);
                 rebuild.progress.waits_for = None;
-                rebuild.lacking.remove(run.blocks);
+                rebuild.not_lacking_any_more(run.blocks, run.is_hole);
             }
             Err(error) => {
                 self.rebuild_broke(cx, error);
@@ -389,13 +393,14 @@ impl<P: Payload> Replica<P> {
             |copy: &Copy| is_reading(copy) && late(copy) && !copy.is_alive && copy.writing == 0;
         let opening_late = matches!(rebuild.source, Source::Opening(_, _, since)
             if now.since(since) >= deadline);
+        let count_late = rebuild.count.asked_at().is_some_and(|at| now.since(at) >= deadline);
         let question_late = match &rebuild.phase {
             Phase::Learning(Some(question)) | Phase::Inheriting(_, Some(question)) => {
                 now.since(question.asked_at) >= deadline
             }
             _ => false,
         };
-        if opening_late || question_late || rebuild.copies.values().any(is_silent) {
+        if opening_late || question_late || count_late || rebuild.copies.values().any(is_silent) {
             return self.lose_source(cx, RebuildWait::Source);
         }
         let is_draining = |copy: &Copy| matches!(copy.step, Step::Draining(_));

@@ -2,7 +2,7 @@
 //! what the source answers (rules W7, B4).
 
 use super::super::Replica;
-use super::{BLOCK, BlockSet, Context, Phase, Source};
+use super::{BLOCK, BlockSet, Context, Count, Phase, Source};
 use crate::block_set::PageBits;
 use crate::ids::*;
 use crate::message::{Message, MissingContent, Opener, RebuildWait};
@@ -128,8 +128,9 @@ impl<P: Payload> Replica<P> {
 
     fn begin_copying(&mut self, cx: &mut Context<'_, P>) {
         let Some(rebuild) = &mut self.rebuild else { return };
-        rebuild.progress.total = rebuild.lacking.count() * u64::from(BLOCK);
+        (rebuild.count, rebuild.done, rebuild.total) = (Count::default(), 0, None);
         rebuild.phase = Phase::Copying;
+        self.count_ahead(cx);
         self.begin_copies(cx);
     }
 

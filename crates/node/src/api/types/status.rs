@@ -362,15 +362,18 @@ pub enum ReplicaReach {
 /// How far a rebuild is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rebuild {
-    /// Bytes that need no more work.
+    /// Bytes of data that are copied; what was never written, or is trimmed, is not counted.
     pub done: u64,
-    /// Bytes in all.
+    /// Bytes of data to be copied in all; 0 while `counting`.
     pub total: u64,
+    /// Whether it is still counted how much there is to copy. What is copied meanwhile is `copied`.
+    #[serde(default)]
+    pub counting: bool,
     /// Bytes that were sent by the source.
     pub copied: u64,
     /// Bytes a second, over the last ten seconds or so.
     pub rate: u64,
-    /// Seconds until it is done at this rate; `null` while it does not progress.
+    /// Seconds until it is done at this rate, or at the volume's limit; `null` while that cannot be said.
     pub eta_seconds: Option<u64>,
     /// The replica from which it copies.
     pub source: Option<String>,
