@@ -236,6 +236,7 @@ pub const fn exit_code(code: ErrorCode) -> Exit {
         | ErrorCode::NoSuchVolume
         | ErrorCode::NoSuchReplica
         | ErrorCode::NoSuchExport => Exit::NotFound,
+        // What would break something that others use, or lose data.
         ErrorCode::DiskInUse
         | ErrorCode::DiskHasData
         | ErrorCode::DiskHasReplicas
@@ -247,10 +248,28 @@ pub const fn exit_code(code: ErrorCode) -> Exit {
         | ErrorCode::Incomplete
         | ErrorCode::OldCopy
         | ErrorCode::ReplicaUnusable
-        | ErrorCode::SplitBrain => Exit::Unsafe,
-        ErrorCode::NodeUnreachable => Exit::Unreachable,
+        | ErrorCode::SplitBrain
+        | ErrorCode::Reserved => Exit::Unsafe,
+        ErrorCode::NodeUnreachable | ErrorCode::NoCoordinator => Exit::Unreachable,
         ErrorCode::TimedOut => Exit::TimedOut,
-        _ => Exit::Failed,
+        ErrorCode::BadRequest
+        | ErrorCode::NoSuchPath
+        | ErrorCode::NameInUse
+        | ErrorCode::DiskTooSmall
+        | ErrorCode::NotEnoughDisks
+        | ErrorCode::NotAttached
+        | ErrorCode::WrongState
+        | ErrorCode::AlreadyJoined
+        | ErrorCode::WrongCluster
+        | ErrorCode::AddressInUse
+        | ErrorCode::NotAuthorised
+        | ErrorCode::NodeRemoved
+        | ErrorCode::NotSupported
+        | ErrorCode::NotJoined
+        | ErrorCode::NoData
+        | ErrorCode::Stopping
+        | ErrorCode::NoSpace
+        | ErrorCode::System => Exit::Failed,
     }
 }
 
