@@ -124,3 +124,22 @@ fn what_a_failed_flush_covered_is_not_believed_after_a_restart_of_the_process() 
         assert_eq!(lost, fails);
     }
 }
+
+/// The disk flushes by itself before it saves a table that closes regions. If that fails, what clients have
+/// written may be lost, and a disk says so only once: no later flush is believed.
+#[test]
+fn a_flush_that_fails_before_the_save_of_a_table_counts_as_one_that_a_client_asked_for() {
+    let mut cluster = Cluster::new(1, 1, Protocol::C);
+    let primary = cluster.attach(9);
+    cluster.write(primary, 0, 1, BLOCK);
+    cluster.failing_commits.insert(replica(0, 0));
+    cluster.pass(A_WHILE);
+    cluster.failing_commits.clear();
+    cluster.write(primary, 0, 2, BLOCK);
+    let flush = cluster.request(primary, Operation::Flush);
+    assert!(matches!(cluster.replies[&flush], Err(RequestError::Medium)));
+    cluster.kill(replica(0, 0));
+    cluster.restart(replica(0, 0), false);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.ended.get(&primary), Some(&EndReason::LostWrites));
+}

@@ -212,10 +212,6 @@ impl Disk {
                 let job = self.jobs.remove(key)?;
                 self.fail(&job, Duration::ZERO, refused)
             }
-            DiskAction::SaveIntents(regions) => {
-                let writes = self.table_writes(regions);
-                self.begin_metadata(means, job, writes)
-            }
             DiskAction::SaveMissing(pages) => {
                 let writes = self.page_writes(pages);
                 self.begin_metadata(means, job, writes)
@@ -256,7 +252,7 @@ impl Disk {
                 means.ring.write(owner, &self.file, payload, 0, self.layout.on_disk(offset));
             }
             DiskAction::Zero { .. } => self.zero(means, key),
-            DiskAction::Flush => means.ring.flush(owner, &self.file),
+            DiskAction::Flush { .. } => means.ring.flush(owner, &self.file),
             // Begun elsewhere.
             DiskAction::Map { .. }
             | DiskAction::SaveView(..)
@@ -283,9 +279,12 @@ impl Disk {
         let took = means.now.since(job.began);
         match progress {
             Progress::Failed(error) => {
+                let is_lost = matches!(&job.checked, Checked::Commit(c) if c.is_flushing());
                 self.failed_in_map(means, key);
                 self.failed_in_checksums(means, &mut job);
-                self.fail(&job, took, error)
+                let outcome = Err(if is_lost { DiskError::Lost } else { disk_error(&error) });
+                let ended = self.fail(&job, took, error)?;
+                Some(Ended { outcome, ..ended })
             }
             Progress::Done(outcome) => self.succeed(&job, took, outcome),
             Progress::More => None,
@@ -402,7 +401,7 @@ fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
         DiskAction::Zero { offset, length, unmap } => {
             (Kind::Zero, *offset, u64::from(*length), Step::Zero(Zeroing::new(*unmap)))
         }
-        DiskAction::Flush => (Kind::Flush, 0, 0, Step::Flush),
+        DiskAction::Flush { .. } => (Kind::Flush, 0, 0, Step::Flush),
         DiskAction::Map { offset, length } => (Kind::Map, *offset, u64::from(*length), Step::Map),
         DiskAction::SaveView(..) => (Kind::SaveView, 0, 0, Step::Save),
         // What is to be written is put in its place when it is known.

@@ -223,6 +223,30 @@ fn parts_of_blocks_are_written_and_read_as_they_are() {
     assert!(cluster.data(0, 0) == cluster.data(0, 1));
 }
 
+/// A client's flush writes no checksums. They are durable before the table closes the regions.
+#[test]
+fn checksums_are_written_when_regions_are_closed_and_not_by_flushes() {
+    let mut cluster = Cluster::start(Shape {
+        settings: Settings { settle_after: Duration::from_secs(2), ..Settings::default() },
+        ..mirror(1)
+    });
+    cluster.attach();
+    let client = cluster.client();
+    let writes = |cluster: &Cluster| cluster.status(0).replicas[0].disk.checksum_writes;
+    for n in 0..20 {
+        client.write(n * 4096, pattern(n, 4096));
+        client.call(Request::Flush).expect("flushed");
+    }
+    assert_eq!(writes(&cluster), 0);
+    let until = Instant::now() + Duration::from_secs(30);
+    while cluster.status(0).replicas[0].core.open_regions > 0 || writes(&cluster) == 0 {
+        assert!(Instant::now() < until, "the region is not closed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(writes(&cluster), 1, "one block of the journal names all of them");
+    cluster.detach();
+}
+
 #[test]
 fn they_outlive_a_restart() {
     let mut cluster = Cluster::start(mirror(1));

@@ -79,8 +79,8 @@ impl Disk {
             DiskAction::SaveView(next, _) => self.check_view(next, id),
             DiskAction::SaveIntents(table) => self.check_table(table, view),
             DiskAction::SaveMissing(pages) => self.check_pages(pages, view),
-            DiskAction::Flush => {
-                assert!(!self.any(|a| matches!(a, DiskAction::Flush)), "two flushes at once");
+            DiskAction::Flush { .. } => {
+                assert!(!self.any(|a| matches!(a, DiskAction::Flush { .. })), "two flushes at once");
             }
             data => self.check_range(data, view, id),
         }
@@ -195,7 +195,7 @@ impl Disk {
                     self.pages.insert((page.slot, page.page), page);
                 }
             }
-            DiskAction::Write { .. } | DiskAction::Zero { .. } | DiskAction::Flush => {}
+            DiskAction::Write { .. } | DiskAction::Zero { .. } | DiskAction::Flush { .. } => {}
         }
         DiskOutcome::Done
     }

@@ -7,6 +7,7 @@ use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
 use crate::message::{Message, OperationId};
 use crate::payload::Payload;
+use crate::view::ReplicaState;
 
 /// Who waits for a device flush.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +53,12 @@ impl FlushQueue {
     /// How a flush has failed, if one has.
     pub fn failure(&self) -> Option<DiskError> {
         self.broken
+    }
+
+    /// A device flush has failed that nobody here has asked for: neither the one that runs nor any later
+    /// one is believed.
+    pub fn fail(&mut self, error: DiskError) {
+        self.broken = Some(error);
     }
 
     /// Lets flushes succeed again: what a failed one may have lost does not count any more.
@@ -115,11 +122,15 @@ impl<P: Payload> Replica<P> {
         let ticket = self.next_number();
         self.flushes.running = Some((ticket, ready));
         self.rebuild_flush_begins();
-        cx.disk(ticket, DiskAction::Flush);
+        // An in-sync replica writes only to open regions (I5), and a crash makes their checksums
+        // unknown anyway. What a rebuild copies lies in closed ones, and counts once it is flushed.
+        let with_checksums = self.state() != Some(ReplicaState::InSync);
+        cx.disk(ticket, DiskAction::Flush { with_checksums });
     }
 
     pub(super) fn flush_done(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
         let Some((_, waiters)) = self.flushes.running.take() else { return };
+        let outcome = outcome.and(self.flushes.broken.map_or(Ok(()), Err));
         if let Err(error) = outcome {
             self.flushes.broken = Some(error);
             // Also those who did not ask: a primary that relies on this disk must not believe its next life.

@@ -215,6 +215,9 @@ impl<P: Payload> Replica<P> {
         }
         if let Err(error) = outcome {
             self.intent_work.save_again_at = Some(cx.now + ASK_PERIOD);
+            if error == DiskError::Lost {
+                self.flushes.fail(error);
+            }
             self.tell_disk_failed(cx, error.into());
         }
     }

@@ -113,7 +113,11 @@ pub enum DiskAction<P> {
         unmap: bool,
     },
     /// Make everything durable that was written before.
-    Flush,
+    Flush {
+        /// Whether the checksums of what was written become durable, too. Otherwise they do before
+        /// the region is closed in which it was written.
+        with_checksums: bool,
+    },
     /// Tell which parts of a range hold data.
     Map {
         /// First byte.
@@ -124,7 +128,8 @@ pub enum DiskAction<P> {
     /// Make this view durable in both superblocks, one after the other, with the replica's lives.
     SaveView(Box<View>, Lives),
     /// Make this table of open regions durable, in its slot. One save at a time is asked for; the last
-    /// one of the slot that succeeded must survive a crash during the next.
+    /// one of the slot that succeeded must survive a crash during the next. The checksums of regions
+    /// that it closes become durable before it does.
     SaveIntents(OpenRegions),
     /// Make these pages of bitmaps durable, in any order. A crash may damage those under way.
     SaveMissing(Vec<MissingPage>),
@@ -150,6 +155,8 @@ pub enum DiskError {
     Damaged,
     /// No space left.
     NoSpace,
+    /// A device flush has failed: what was written before it, and since the last one, may be lost.
+    Lost,
 }
 
 /// A replica's state, for status displays.

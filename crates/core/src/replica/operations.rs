@@ -433,7 +433,7 @@ impl<P: Payload> Replica<P> {
 impl From<DiskError> for Failure {
     fn from(error: DiskError) -> Self {
         match error {
-            DiskError::Medium => Self::Medium,
+            DiskError::Medium | DiskError::Lost => Self::Medium,
             DiskError::Damaged => Self::Damaged,
             DiskError::NoSpace => Self::NoSpace,
         }
@@ -449,7 +449,10 @@ impl<P: Payload> DiskAction<P> {
             Self::Read { offset, length } | Self::Map { offset, length } => {
                 Some((*offset, *length, false))
             }
-            Self::Flush | Self::SaveView(..) | Self::SaveIntents(_) | Self::SaveMissing(_) => None,
+            Self::Flush { .. }
+            | Self::SaveView(..)
+            | Self::SaveIntents(_)
+            | Self::SaveMissing(_) => None,
         }
     }
 }

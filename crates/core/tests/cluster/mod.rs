@@ -105,6 +105,8 @@ pub struct Cluster {
     pub failing_flushes: BTreeSet<ReplicaId>,
     /// Replicas whose disks fail to save a view.
     pub failing_saves: BTreeSet<ReplicaId>,
+    /// Disks that fail the flush before a save of a table.
+    pub failing_commits: BTreeSet<ReplicaId>,
     /// Bytes of disks that can't be read until they are written.
     pub unreadable: BTreeSet<(ReplicaId, u64)>,
     /// Bytes that contradict their checksums on a replica's disk, until they are written again.
@@ -177,6 +179,7 @@ impl Cluster {
             failing: BTreeSet::new(),
             failing_flushes: BTreeSet::new(),
             failing_saves: BTreeSet::new(),
+            failing_commits: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             damaged: BTreeSet::new(),
             cut_off: BTreeSet::new(),
@@ -571,7 +574,10 @@ impl Cluster {
             DiskAction::SaveView(..) if self.failing_saves.contains(&id) => {
                 return Err(DiskError::Medium);
             }
-            DiskAction::Flush if self.failing_flushes.contains(&id) => {
+            DiskAction::SaveIntents(_) if self.failing_commits.contains(&id) => {
+                return Err(DiskError::Lost);
+            }
+            DiskAction::Flush { .. } if self.failing_flushes.contains(&id) => {
                 return Err(DiskError::Medium);
             }
             DiskAction::Write { .. } | DiskAction::Zero { .. } if fails => {
@@ -603,7 +609,7 @@ impl Cluster {
             DiskAction::Map { offset, length } => {
                 return Ok(DiskOutcome::Extents(extents(&host.disk.data[range(offset, length)])));
             }
-            DiskAction::Flush => {}
+            DiskAction::Flush { .. } => {}
             DiskAction::SaveView(view, lives) => {
                 (host.disk.saved, host.disk.lives) = (*view, lives);
             }

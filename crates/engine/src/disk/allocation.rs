@@ -137,7 +137,7 @@ impl Disk {
         action: DiskAction<Slot>,
     ) {
         let Some(allocation) = &mut self.allocation else { return self.submit(means, key, action) };
-        if matches!(action, DiskAction::Flush) {
+        if matches!(action, DiskAction::Flush { .. }) {
             let trimmed = core::mem::take(&mut allocation.trimmed);
             allocation.flushing.push((key, trimmed));
         }

@@ -1,10 +1,11 @@
-//! Disk actions with checksums: reads are compared with them, writes make them known, flushes make them
-//! durable before themselves.
+//! Disk actions with checksums: reads are compared with them, writes make them known, and commits make them
+//! durable ([`commit`]).
 //!
 //! A checksum is that of a whole block. So a read is widened to whole blocks, and a write of a part of a
 //! block reads the block first, compares it, and writes it whole; so does zeroing a part of one
 //! ([`edges`]). The core keeps other actions out of all blocks that an action touches.
 
+mod commit;
 mod edges;
 
 use std::io;
@@ -14,8 +15,8 @@ use evenkeel_core::settings::BLOCK;
 use evenkeel_core::{DiskAction, DiskOutcome, Payload};
 use evenkeel_format::{PAGE_LENGTH, block_checksum, stored_checksum};
 
+pub(super) use self::commit::Commit;
 use self::edges::Edges;
-use super::checksums::BeforeFlush;
 use super::metadata::Writes;
 use super::{Disk, Job, Means, Progress, Step};
 use crate::counters::Kind;
@@ -40,10 +41,8 @@ pub(super) enum Checked {
     WriteEdge(Edges, u32),
     /// It zeroes the whole blocks of a range; those at its ends are done.
     Zero(Edges),
-    /// It is a flush that writes to the journal before.
-    Journal,
-    /// It is a flush that writes pages before.
-    Pages,
+    /// It commits.
+    Commit(Commit),
     /// It reads these pages.
     Load(Range<u32>),
     /// It writes pages for others to have room.
@@ -59,7 +58,9 @@ impl Disk {
         action: DiskAction<Slot>,
     ) {
         let (offset, length) = match &action {
-            DiskAction::Flush if self.checksums.is_some() => return self.flush_checked(means, key),
+            DiskAction::Flush { with_checksums: true } | DiskAction::SaveIntents(_) => {
+                return self.commit(means, key, action);
+            }
             DiskAction::Read { offset, length } | DiskAction::Zero { offset, length, .. } => {
                 (*offset, *length)
             }
@@ -110,19 +111,6 @@ impl Disk {
             }
             action => self.begin_in_map(means, key, action),
         }
-    }
-
-    fn flush_checked(&mut self, means: &mut Means<'_>, key: Key) {
-        let Some(checksums) = &mut self.checksums else { return };
-        let (writes, checked) = match checksums.before_flush() {
-            BeforeFlush::Journal(writes) => (writes, Checked::Journal),
-            BeforeFlush::Pages(writes) if !writes.is_empty() => (writes, Checked::Pages),
-            BeforeFlush::Wait => return checksums.waiting.push_back((key, DiskAction::Flush)),
-            BeforeFlush::Nothing | BeforeFlush::Pages(_) => {
-                return self.begin_in_map(means, key, DiskAction::Flush);
-            }
-        };
-        self.write_checksums(means, key, writes, checked);
     }
 
     fn write_checksums(
@@ -192,12 +180,8 @@ impl Disk {
                 checksums.pages_written(true);
                 self.jobs.remove(key);
             }
-            (checked @ (Checked::Journal | Checked::Pages), _) => {
-                job.step = Step::Flush;
-                if matches!(checked, Checked::Pages) {
-                    checksums.pages_written(true);
-                }
-                self.begin_in_map(means, key, DiskAction::Flush);
+            (Checked::Commit(commit), outcome) => {
+                return self.commit_goes_on(means, key, commit, outcome);
             }
             (checked, outcome) => {
                 job.checked = checked;
@@ -275,12 +259,7 @@ impl Disk {
                 self.zero_ended(key, &edges);
                 Progress::Done(outcome)
             }
-            (_, outcome) => {
-                if job.kind == Kind::Flush {
-                    checksums.flushed();
-                }
-                Progress::Done(outcome)
-            }
+            (_, outcome) => Progress::Done(outcome),
         }
     }
 
@@ -301,11 +280,15 @@ impl Disk {
                 checksums.unpin(&edges.cover);
             }
             Checked::Load(run) => checksums.loaded(run, None),
-            Checked::Evict | Checked::Pages => checksums.pages_written(false),
-            Checked::No | Checked::Journal => {}
-        }
-        if job.kind == Kind::Flush {
-            checksums.flush_failed();
+            Checked::Evict => checksums.pages_written(false),
+            Checked::Commit(commit) => {
+                if commit.is_writing_pages() {
+                    checksums.pages_written(false);
+                }
+                checksums.commit_failed();
+            }
+            Checked::No if job.kind == Kind::Flush => checksums.flush_failed(),
+            Checked::No => {}
         }
         self.retry(means);
     }

@@ -1,10 +1,11 @@
 //! Checksums of a replica's blocks: what each block must yield, in pages of which those in use are in
 //! memory.
 //!
-//! A write makes its blocks' checksums known in memory; a flush makes them durable before it is answered,
-//! in the journal, or in the pages if that is less. So on the disk a checksum lags behind its block only
-//! where a write is not flushed, which is in an open region: after a crash the checksums there are taken
-//! for unknown ([`recover`]). A checksum that is not known becomes known by a write or a read.
+//! A write makes its blocks' checksums known in memory. A commit makes them durable, in the journal, or in
+//! the pages if that is less: before a table of open regions is saved that closes any, and with the flush of
+//! a rebuild, whose copies lie in closed regions. So on the disk a checksum lags behind its block only in an
+//! open region: after a crash the checksums there are taken for unknown ([`recover`]). A client's flush has
+//! nothing to do with them. A checksum that is not known becomes known by a write or a read.
 //!
 //! This module does no input or output; [`super::checked`] does.
 
@@ -35,8 +36,9 @@ const MOST_PAGES: usize = 2048;
 const EVICTED: usize = MOST_PAGES / 8;
 /// Pages that are read at once.
 const READ_AHEAD: u32 = 8;
-/// Blocks of the journal that a flush writes at most; with more to say it writes the pages.
-const LONGEST_JOURNALLING: usize = 8;
+/// Blocks of the journal that a commit writes at most; with more to say it writes the pages. They name
+/// what was written since the last commit, up to 16,064 blocks: 256 KiB in memory.
+const MAX_JOURNALLING: usize = 64;
 static ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 20;
@@ -115,29 +117,31 @@ struct Journal {
     sequence: u64,
     /// Up to this one the pages have everything, durably.
     floor: u64,
-    /// The same once the present flush has ended.
-    next_floor: u64,
-    /// What no flush has made durable.
+    /// Whether that is so for all blocks once the present commit is flushed.
+    will_rise: bool,
+    /// Whether a commit is under way: the next one has to wait, as it counts on what this one writes.
+    is_committing: bool,
+    /// What no commit has made durable.
     unsaved: Vec<(u64, u32)>,
     /// Whether that is not all, because it became too much.
     is_overfull: bool,
 }
 
-/// What a flush has to do before, for the checksums to be durable with it.
-pub(super) enum BeforeFlush {
-    Nothing,
-    /// A write of pages is under way.
+/// What a commit writes. A device flush follows, which makes it durable, then what [`Checksums::flushed`]
+/// returns, then [`Checksums::committed`]; or [`Checksums::commit_failed`] after whichever fails.
+pub(super) enum Commit {
+    /// Another commit, or a write of pages, is under way.
     Wait,
+    /// To the journal, or nothing.
     Journal(Writes),
-    /// The same, and [`Checksums::pages_written`] is to be told.
+    /// The pages; [`Checksums::pages_written`] is to be called as well.
     Pages(Writes),
 }
 
 impl Checksums {
     pub(super) fn new(area: Area, recovered: Recovered) -> Self {
         let sequence = recovered.sequence;
-        let journal =
-            Journal { sequence, floor: sequence, next_floor: sequence, ..Journal::default() };
+        let journal = Journal { sequence, floor: sequence, ..Journal::default() };
         Self {
             area,
             pages: BTreeMap::new(),
@@ -257,7 +261,7 @@ impl Checksums {
                 continue;
             }
             (*sum, *is_dirty) = (found, true);
-            if self.journal.unsaved.len() < LONGEST_JOURNALLING * JOURNAL_ENTRIES {
+            if self.journal.unsaved.len() < MAX_JOURNALLING * JOURNAL_ENTRIES {
                 self.journal.unsaved.push((block, found));
             } else {
                 self.journal.is_overfull = true;
@@ -289,29 +293,27 @@ impl Checksums {
         Some((&mut page.sums[place], &mut page.is_dirty))
     }
 
-    /// What a flush has to do before.
-    pub(super) fn before_flush(&mut self) -> BeforeFlush {
+    /// Begins to make durable what has changed.
+    pub(super) fn commit(&mut self) -> Commit {
         let journal = &mut self.journal;
         let blocks = journal.unsaved.len().div_ceil(JOURNAL_ENTRIES) as u64;
         let is_full = journal.sequence + blocks - journal.floor > JOURNAL_BLOCKS;
-        if (journal.is_overfull || is_full) && self.is_writing {
-            return BeforeFlush::Wait;
+        let takes_pages = journal.is_overfull || is_full;
+        if journal.is_committing || (takes_pages && self.is_writing) {
+            return Commit::Wait;
         }
-        journal.next_floor = journal.floor;
-        if journal.is_overfull || is_full {
-            journal.next_floor = journal.sequence;
+        journal.is_committing = true;
+        journal.will_rise = takes_pages;
+        if takes_pages {
             journal.is_overfull = false;
             journal.unsaved.clear();
             let dirty = self.dirty_pages();
-            return BeforeFlush::Pages(self.page_writes(&dirty));
+            return Commit::Pages(self.page_writes(&dirty));
         }
-        if blocks == 0 {
-            return BeforeFlush::Nothing;
-        }
-        BeforeFlush::Journal(self.journal_writes())
+        Commit::Journal(self.journal_writes())
     }
 
-    /// Writes to the journal what no flush has made durable.
+    /// Writes to the journal what no commit has made durable.
     fn journal_writes(&mut self) -> Writes {
         let journal = &mut self.journal;
         let unsaved = core::mem::take(&mut journal.unsaved);
@@ -325,13 +327,35 @@ impl Checksums {
         Writes::before_flush(pieces)
     }
 
-    /// A flush has ended well.
-    pub(super) fn flushed(&mut self) {
-        self.journal.floor = self.journal.floor.max(self.journal.next_floor);
+    /// The flush of a commit has ended well. If it wrote pages, a block of the journal has to follow,
+    /// durably, before anything counts on them: it says that older blocks do not count. Otherwise a page
+    /// that is torn later would be taken for what they name.
+    pub(super) fn flushed(&mut self) -> Option<Writes> {
+        let journal = &mut self.journal;
+        if !core::mem::take(&mut journal.will_rise) {
+            return None;
+        }
+        journal.sequence += 1;
+        let sequence = journal.sequence;
+        journal.floor = sequence;
+        let block = JournalBlock { sequence, floor: sequence, entries: Vec::new() };
+        let place = self.area.journal(sequence);
+        Some(Writes::new(vec![(place, block.encode(self.area.replica))]))
     }
 
-    /// A flush has failed, or what it writes before itself: the disk may have none of what was written
-    /// since the last one, so the next one writes all pages.
+    /// A commit has ended well.
+    pub(super) const fn committed(&mut self) {
+        self.journal.is_committing = false;
+    }
+
+    /// A commit has failed before its flush, or with it.
+    pub(super) fn commit_failed(&mut self) {
+        self.journal.is_committing = false;
+        self.flush_failed();
+    }
+
+    /// A device flush has failed: the disk may have none of what was written since the last one, so the
+    /// next commit writes all pages.
     pub(super) fn flush_failed(&mut self) {
         self.journal.is_overfull = true;
         self.pages.values_mut().for_each(|page| page.is_dirty = true);

@@ -74,10 +74,13 @@ pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Met
     for (slot, (a, b)) in (0..INTENT_SLOTS).zip(copies) {
         let found = newest_table(a, b, superblock.replica, slot);
         let regions = OpenRegions::none(superblock.view.intents, slot);
+        let is_new = a.iter().chain(b).all(|byte| *byte == 0);
+        // What can't be read may have named anything: the next table closes it.
+        let regions =
+            if is_new { regions } else { OpenRegions::all(superblock.view.intents, slot) };
         let first = IntentTable { sequence: 0, cleared: 0, replica: superblock.replica, regions };
         let last = found.table.clone().unwrap_or(first);
         tables.push(NextTable { last, copy: found.write_next });
-        let is_new = a.iter().chain(b).all(|byte| *byte == 0);
         match found.table {
             Some(table) if table.regions.open.is_empty() => {}
             Some(table) => open_regions.push(table.regions),
@@ -160,6 +163,14 @@ pub(super) fn write_at(file: &impl AsFd, bytes: &[u8], offset: u64) -> io::Resul
 }
 
 impl Disk {
+    /// Whether this table names less than the one before it, which may be on the disk or not.
+    pub(super) fn closes_regions(&self, next: &OpenRegions) -> bool {
+        let last = &self.tables.0[usize::from(next.slot)].last.regions;
+        let stays_open = |region: &u64| next.open.binary_search(region).is_ok();
+        let is_same_size = last.region == next.region;
+        !next.is_all() && !last.open.iter().all(|region| is_same_size && stays_open(region))
+    }
+
     /// What it takes to save this table of open regions.
     pub(super) fn table_writes(&mut self, regions: OpenRegions) -> Writes {
         let slot = regions.slot;

@@ -148,7 +148,7 @@ impl Cluster {
             DiskAction::Map { offset, length } => {
                 range(*offset, *length).map(|(first, count)| Work::Map { first, count })
             }
-            DiskAction::Flush => {
+            DiskAction::Flush { .. } => {
                 Some(Work::Flush { mark: self.replicas[replica].disk.flush_mark() })
             }
             DiskAction::SaveView(view, lives) => {

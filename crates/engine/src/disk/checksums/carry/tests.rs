@@ -1,7 +1,7 @@
 use std::fs::File;
 
 use super::super::recover::{Recovered, recover};
-use super::super::tests::{AREA, B, flush, pin};
+use super::super::tests::{AREA, B, commit, pin};
 use super::*;
 
 /// Where the checksums are carried to.
@@ -24,9 +24,9 @@ fn what_is_written_meanwhile_is_brought_along() {
     pin(&mut checksums, &file, &(0..AREA.length));
     // In the pages, in the journal, and then in memory only.
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.record(5 * B, [1005].into_iter());
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.record(6 * B, [1006].into_iter());
 
     let all = checksums.carry(TO, true).unwrap();
@@ -35,7 +35,7 @@ fn what_is_written_meanwhile_is_brought_along() {
     // Pages are written: those in memory are clean afterwards.
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 50_001));
     checksums.record(7 * B, [1007].into_iter());
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.pages.clear();
     pin(&mut checksums, &file, &(0..AREA.length));
     let changed = checksums.carry(TO, false).unwrap();
@@ -53,13 +53,13 @@ fn what_is_written_meanwhile_is_brought_along() {
     assert_eq!(
         after_a_crash(&file, AREA, &blocks),
         old,
-        "if it is not moved: no flush covers more"
+        "if it is not moved: no commit covers more"
     );
     assert_eq!(after_a_crash(&file, TO, &blocks), expected);
 
     checksums.carried(TO);
     checksums.record(6 * B, [2006].into_iter());
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.record(7 * B, [2007].into_iter());
     let expected = vec![50_001, 50_006, 2006, 1007, 1008, 3000, 50_000 + BLOCKS as u32];
     assert_eq!(after_a_crash(&file, TO, &blocks), expected, "its journal goes on");
@@ -71,10 +71,10 @@ fn pages_that_are_evicted_meanwhile_are_brought_along() {
     let mut checksums = Checksums::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.carry(TO, true).unwrap().carry_out(&file).unwrap();
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 50_001));
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.pages.clear();
     checksums.finish_carrying(TO).unwrap().carry_out(&file).unwrap();
     assert_eq!(after_a_crash(&file, TO, &[0, 9, 2000]), [50_001, 50_010, 52_001]);
@@ -95,7 +95,7 @@ fn only_what_was_copied_to_its_end_counts() {
     assert!(checksums.finish_carrying(elsewhere).is_none(), "it was given up");
     checksums.carry(TO, true).unwrap();
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
-    let super::super::BeforeFlush::Pages(_) = checksums.before_flush() else { panic!("much") };
+    let super::super::Commit::Pages(_) = checksums.commit() else { panic!("much") };
     assert!(checksums.carry(TO, false).is_none(), "while pages are being written");
 }
 
@@ -105,13 +105,13 @@ fn a_block_that_becomes_longer_is_not_known() {
     let mut checksums = Checksums::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(6 * B, [6, 7, 8].into_iter());
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     checksums.forget_part(7).carry_out(&file).unwrap();
     assert_eq!(*checksums.entry(7).unwrap().0, 0);
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [6, 0, 8]);
     // One that is not in memory; what the journal says of it does not come back.
     checksums.record(8 * B, [88].into_iter());
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     let mut checksums = Checksums::new(AREA, recover(&file, AREA, &[]).unwrap());
     checksums.forget_part(6).carry_out(&file).unwrap();
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [0, 0, 88]);
@@ -125,17 +125,17 @@ fn a_journal_that_begins_anew_goes_on_counting() {
     pin(&mut checksums, &file, &(0..AREA.length));
     for n in 0..8 {
         checksums.record(n * B, [9].into_iter());
-        flush(&mut checksums, &file);
+        commit(&mut checksums, &file);
     }
     checksums.beginning(TO).carry_out(&file).unwrap();
     checksums.begin_anew(TO);
     pin(&mut checksums, &file, &(0..AREA.length));
     assert_eq!(*checksums.entry(3).unwrap().0, 0, "nothing is known there");
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     let mut checksums = Checksums::new(TO, recover(&file, TO, &[]).unwrap());
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(3 * B, [1003].into_iter());
-    flush(&mut checksums, &file);
+    commit(&mut checksums, &file);
     assert_eq!(after_a_crash(&file, TO, &[2, 3]), [3, 1003]);
 }

@@ -1,0 +1,147 @@
+//! Making checksums durable: what has changed is written, a device flush follows, and then what had to wait
+//! for that: a table of open regions that closes some, or the end of a rebuild's flush.
+
+use evenkeel_core::replica::OpenRegions;
+use evenkeel_core::{DiskAction, DiskOutcome};
+
+use super::Checked;
+use crate::disk::{Disk, Means, Progress, Step, checksums};
+use crate::slab::Key;
+use crate::slot::Slot;
+
+/// A commit that is under way.
+#[derive(Debug)]
+pub(in crate::disk) struct Commit {
+    stage: Stage,
+    /// The table that is saved then; `None`: it is a flush.
+    table: Option<OpenRegions>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    WriteJournal,
+    WritePages,
+    Flush,
+    RaiseFloor,
+}
+
+impl Commit {
+    pub(super) fn is_writing_pages(&self) -> bool {
+        self.stage == Stage::WritePages
+    }
+
+    pub(in crate::disk) fn is_flushing(&self) -> bool {
+        self.stage == Stage::Flush
+    }
+}
+
+impl Disk {
+    /// Begins a flush with checksums, or a save of a table, which commits if that closes regions.
+    pub(super) fn commit(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
+        let closes = match &action {
+            DiskAction::SaveIntents(table) => self.closes_regions(table),
+            _ => true,
+        };
+        let Some(checksums) = self.checksums.as_mut().filter(|_| closes) else {
+            return self.begin_committed(means, key, action);
+        };
+        let (writes, stage) = match checksums.commit() {
+            checksums::Commit::Wait => return checksums.waiting.push_back((key, action)),
+            checksums::Commit::Journal(writes) => (writes, Stage::WriteJournal),
+            checksums::Commit::Pages(writes) => (writes, Stage::WritePages),
+        };
+        let table = match action {
+            DiskAction::SaveIntents(table) => Some(table),
+            _ => None,
+        };
+        if writes.is_empty() {
+            return self.flush_commit(means, key, table);
+        }
+        self.write_checksums(means, key, writes, Checked::Commit(Commit { stage, table }));
+    }
+
+    /// Begins what needs no checksums to be durable before.
+    fn begin_committed(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
+        match action {
+            DiskAction::SaveIntents(table) => self.save_table(means, key, table),
+            action => self.begin_in_map(means, key, action),
+        }
+    }
+
+    fn save_table(&mut self, means: &mut Means<'_>, key: Key, table: OpenRegions) {
+        let writes = self.table_writes(table);
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        job.step = Step::Metadata(writes);
+        self.write_metadata(means, key);
+    }
+
+    /// All is written: the device is to make it durable.
+    fn flush_commit(&mut self, means: &mut Means<'_>, key: Key, table: Option<OpenRegions>) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let (is_flush, stage) = (table.is_none(), Stage::Flush);
+        (job.step, job.checked) = (Step::Flush, Checked::Commit(Commit { stage, table }));
+        let flush = DiskAction::Flush { with_checksums: true };
+        if is_flush {
+            self.begin_in_map(means, key, flush);
+        } else {
+            // What was trimmed is no matter of a table.
+            self.submit(means, key, flush);
+        }
+    }
+
+    /// An operation of a commit has ended well.
+    pub(super) fn commit_goes_on(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        commit: Commit,
+        outcome: DiskOutcome<Slot>,
+    ) -> Progress {
+        let Some(checksums) = &mut self.checksums else { return Progress::Done(outcome) };
+        let Commit { stage, table } = commit;
+        match stage {
+            Stage::WriteJournal => self.flush_commit(means, key, table),
+            Stage::WritePages => {
+                checksums.pages_written(true);
+                self.flush_commit(means, key, table);
+                self.retry(means);
+            }
+            Stage::Flush => match checksums.flushed() {
+                Some(writes) => {
+                    let commit = Commit { stage: Stage::RaiseFloor, table };
+                    self.write_checksums(means, key, writes, Checked::Commit(commit));
+                }
+                None => return self.committed(means, key, table, outcome),
+            },
+            Stage::RaiseFloor => return self.committed(means, key, table, outcome),
+        }
+        Progress::More
+    }
+
+    /// A commit has ended well: the table is saved, or the flush goes on to its end.
+    fn committed(
+        &mut self,
+        means: &mut Means<'_>,
+        key: Key,
+        table: Option<OpenRegions>,
+        outcome: DiskOutcome<Slot>,
+    ) -> Progress {
+        if let Some(checksums) = &mut self.checksums {
+            checksums.committed();
+        }
+        let progress = match table {
+            Some(table) => {
+                self.save_table(means, key, table);
+                Progress::More
+            }
+            None => {
+                if let Some(job) = self.jobs.get_mut(key) {
+                    job.step = Step::Flush;
+                }
+                Progress::Done(outcome)
+            }
+        };
+        self.retry(means);
+        progress
+    }
+}
