@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
@@ -19,6 +20,9 @@ use crate::{cluster, membership};
 
 /// Most commands that a refusal names.
 const MAX_NAMED: usize = 10;
+/// How often a replica is taken out whose view has changed meanwhile, and the pause between.
+const MAX_TRIES: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// A volume that has to do with a node.
 struct Use {
@@ -226,8 +230,20 @@ async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiErr
         attach::adopt(node, &volume.to_string(), what).await?;
     }
     for replica in &held.replicas {
-        let (volume, replica) = (volume.to_string(), replica.to_string());
-        replica::command(node, &volume, &replica, "retire", false).await?;
+        retire(node, &volume.to_string(), &replica.to_string()).await?;
     }
     Ok(())
+}
+
+/// Takes one replica out. The primary of a takeover may have had a view on its way when it ended, and
+/// the volume may be attached or detached at any moment: then it is tried again by the newest view.
+async fn retire(node: &Arc<Node>, volume: &str, replica: &str) -> Result<(), ApiError> {
+    let mut tries = 1;
+    loop {
+        match replica::command(node, volume, replica, "retire", false).await {
+            Err(error) if error.code == ErrorCode::WrongState && tries < MAX_TRIES => tries += 1,
+            done => return done.map(drop),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
