@@ -19,9 +19,11 @@ pub mod embedded;
 pub mod handle;
 pub mod remote;
 pub mod starts;
+pub mod wanted;
 
 pub use embedded::{Embedded, RemovedNode};
 pub use handle::Handle;
+pub use wanted::{Shown, WantedNbd, WantedOn, Wish};
 
 /// What a coordinator is: something that answers these requests, each as a whole or not at all.
 pub trait Coordinator: Send + Sync {
@@ -132,6 +134,9 @@ pub struct VolumeRecord {
     /// note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_on: Option<String>,
+    /// Where it is meant to be attached.
+    #[serde(default, skip_serializing_if = "WantedOn::is_empty")]
+    pub wanted_on: WantedOn,
 }
 
 /// Where a replica was placed.
@@ -281,6 +286,20 @@ pub enum Request {
         /// Whether a primary that it adds only has the replicas adopt it, and is not for use.
         #[serde(default)]
         in_passing: bool,
+        /// Where the volume is meant to be attached after that. `None`: older software asks, which does
+        /// not say.
+        #[serde(default)]
+        wish: Option<Wish>,
+    },
+    /// Note how a volume is meant to be shown on a node that has it attached, or that it is not meant to
+    /// be attached there any more. Answer: `Done`, `NoVolume`.
+    Want {
+        /// The volume's identity.
+        volume: String,
+        /// The node's.
+        node: String,
+        /// How; `None`: it is not meant to be attached there.
+        shown: Option<Shown>,
     },
     /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`, `PlacedAlready`.
     Place {

@@ -247,8 +247,9 @@ async fn swap(node: &Node, view: &View) -> CoordinatorAnswer {
             return CoordinatorAnswer::Unknown;
         }
     };
-    let in_passing = node.volumes.get(view.volume).is_some_and(|attached| attached.in_passing);
-    let request = Request::Swap { node: node.identity.node.to_string(), view: text, in_passing };
+    let in_passing = node.volumes.get(view.volume).is_some_and(|attached| attached.in_passing());
+    let (by, wish) = (node.identity.node.to_string(), Some(node.volumes.wish(view)));
+    let request = Request::Swap { node: by, view: text, in_passing, wish };
     ask_coordinator(node, request).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_core::primary::{Earlier, EndReason, Note, Waiting};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::api::types::VolumeEvent;
-use crate::coordinator::{PlacedReplica, VolumeRecord, unix_seconds};
+use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, unix_seconds};
 use crate::disks::Unserved;
 use crate::node::Node;
 
@@ -44,6 +44,7 @@ pub mod sweep;
 mod unserved;
 pub mod verify;
 mod view_change;
+mod wanted;
 pub(crate) mod words;
 
 use again::Awaited;
@@ -95,13 +96,15 @@ pub struct Wanted {
     pub dead: Vec<PathBuf>,
 }
 
-/// An NBD export to be made again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WantedNbd {
-    /// On TCP as well.
-    pub tcp: bool,
-    /// Whether writes are refused.
-    pub read_only: bool,
+impl Wanted {
+    const fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
+        let Shown { device, nbd } = shown;
+        Self { volume, name, incarnation, device, nbd, dead: Vec::new() }
+    }
+
+    const fn shown(&self) -> Shown {
+        Shown { device: self.device, nbd: self.nbd }
+    }
 }
 
 /// A volume attached on this node.
@@ -119,8 +122,9 @@ pub struct Attached {
     pub block_size: u32,
     /// This life of its primary.
     pub primary: PrimaryId,
-    /// Whether it is attached for a moment only, so that its replicas adopt a view.
-    pub in_passing: bool,
+    /// How it is to be shown here. `None`: it is attached for a moment only, so that its replicas adopt a
+    /// view.
+    asked: Option<Shown>,
     /// The only primary of the view that its first view replaced, known once it serves.
     follows: OnceLock<PrimaryId>,
     phase: watch::Sender<Phase>,
@@ -142,6 +146,10 @@ pub struct Volumes {
     failed: failures::Failed,
     /// Those that are to be attached here again, as soon as they may.
     awaited: Mutex<BTreeMap<VolumeId, Awaited>>,
+    /// Those of which the coordinator is to be told where they are meant to be attached.
+    untold: Mutex<BTreeSet<VolumeId>>,
+    /// The daemon ends: what is detached now is attached by the next one.
+    is_closing: AtomicBool,
     /// The last primary of each volume that ran here, if it is certain that it has ended when another
     /// one starts.
     last: Mutex<BTreeMap<VolumeId, Incarnation>>,
@@ -175,7 +183,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Attached {
-    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, in_passing: bool) -> Self {
+    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, asked: Option<Shown>) -> Self {
         Self {
             id: view.volume,
             name: record.name.clone(),
@@ -183,7 +191,7 @@ impl Attached {
             size: Arc::new(AtomicU64::new(view.geometry.size)),
             block_size: view.geometry.block_size,
             primary,
-            in_passing,
+            asked,
             follows: OnceLock::new(),
             phase: watch::Sender::new(Phase::Starting),
             device: Mutex::default(),
@@ -247,6 +255,17 @@ impl Attached {
         *lock(&self.nbd)
     }
 
+    /// Whether it is attached for a moment only, so that its replicas adopt a view.
+    #[must_use]
+    pub fn in_passing(&self) -> bool {
+        self.asked.is_none()
+    }
+
+    /// How it is shown here now.
+    fn shown(&self) -> Shown {
+        Shown { device: self.device().is_some(), nbd: self.nbd() }
+    }
+
     /// Adds to what happened.
     pub fn event(&self, message: String) {
         let mut events = lock(&self.events);
@@ -257,14 +276,8 @@ impl Attached {
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted {
-            volume: self.id.to_string(),
-            name: self.name.clone(),
-            incarnation: self.primary.incarnation.0,
-            device: self.device().is_some(),
-            nbd: self.nbd(),
-            dead: Vec::new(),
-        }
+        let (id, name) = (self.id.to_string(), self.name.clone());
+        Wanted::new(id, name, self.primary.incarnation.0, self.shown())
     }
 }
 
@@ -325,7 +338,7 @@ impl Volumes {
     }
 
     fn insert(&self, attached: Arc<Attached>) {
-        if !attached.in_passing {
+        if !attached.in_passing() {
             self.failed.forget(attached.id);
         }
         lock(&self.attached).insert(attached.id, attached);
@@ -344,8 +357,12 @@ impl Volumes {
         }
     }
 
-    /// Remembers which volumes are attached, so that the next daemon attaches them again.
+    /// Remembers which volumes are attached, so that the next daemon attaches them again. While the daemon
+    /// ends nothing is saved: what was attached before counts.
     pub fn save(&self, node: &Node) {
+        if self.is_closing.load(Ordering::Relaxed) {
+            return;
+        }
         let wanted = self.all_wanted();
         if let Err(error) = node.state.save(FILE, &wanted) {
             node.warn(format!("cannot remember which volumes are attached: {error}"));

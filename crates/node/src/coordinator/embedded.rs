@@ -178,7 +178,11 @@ impl Embedded {
             Request::Draft { node, incarnation, volume } => inner.draft(node, incarnation, &volume),
             Request::Create(volume) => inner.create(&volume),
             Request::GiveUp { volume } => inner.give_up(&volume),
-            Request::Swap { node, view, in_passing } => inner.swap(&node, &view, in_passing),
+            Request::Swap { node, view, in_passing, wish } => {
+                let in_passing = in_passing.then_some(Wish::AsBefore);
+                inner.swap(&node, &view, wish.or(in_passing))
+            }
+            Request::Want { volume, node, shown } => inner.want(&volume, &node, shown),
             Request::Place { volume, replica, same_disk } => {
                 inner.place(&volume, replica, same_disk)
             }
@@ -361,7 +365,7 @@ impl Inner {
         })
     }
 
-    fn swap(&self, node: &str, view: &ViewText, in_passing: bool) -> Stored<Answer> {
+    fn swap(&self, node: &str, view: &ViewText, wish: Option<Wish>) -> Stored<Answer> {
         let refused = |e: CallError| EmbeddedError::Content(format!("{e} in a view to swap"));
         let next = view.decode().map_err(refused)?;
         let by = node.parse().map_err(|_| EmbeddedError::Content(format!("no node {node}")))?;
@@ -386,9 +390,7 @@ impl Inner {
             if !placements::follow(transaction, &newest, &next)? {
                 return Ok(Answer::GivenUp);
             }
-            if !in_passing {
-                placements::note_use(transaction, &newest, &next)?;
-            }
+            placements::note_use(transaction, (&newest, &next), by, wish)?;
             store_view(transaction, &next)?;
             Ok(Answer::Done)
         })

@@ -8,13 +8,17 @@ use std::time::Duration;
 use evenkeel_attach::AttachError;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use super::{FILE, Volumes, Wanted, attach, export, lock, lookup};
+use super::{FILE, Volumes, Wanted, attach, export, lock, lookup, wanted};
 use crate::admission;
 use crate::api::{ApiError, ErrorCode};
+use crate::coordinator::{Answer, CallError, Request, StoredVolume};
 use crate::node::Node;
 
 /// The pause between attempts: the first, doubled each time up to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// Why nothing is attached at the daemon's start.
+const RESTARTED: &str = "the daemon was restarted";
 
 /// A volume that is to be attached here again.
 #[derive(Debug, Clone)]
@@ -43,10 +47,9 @@ impl Volumes {
         awaited.iter().find(is).map(|(volume, _)| *volume)
     }
 
-    /// Why a volume that is to be attached here again is not yet, as a sentence.
-    pub(super) fn why_awaited(&self, name: &str) -> Option<String> {
-        let volume = self.awaited_by_name(name)?;
-        lock(&self.awaited).get(&volume).map(|awaited| awaited.why.clone())
+    /// How a volume is to be attached here again, and why it is not yet, as a sentence.
+    pub(super) fn why_awaited(&self, volume: VolumeId) -> Option<(Wanted, String)> {
+        self.awaited(volume).map(|awaited| (awaited.how, awaited.why))
     }
 
     /// What is attached here, or is to be again: for the next daemon.
@@ -80,11 +83,31 @@ impl Volumes {
     }
 }
 
-/// Attaches again what was attached when the last daemon ended.
+/// Attaches again what was attached when the last daemon ended, and what the coordinator says is wanted
+/// here though this node has forgotten it.
 pub async fn resume(node: Arc<Node>) {
+    let untold = wanted::load_untold(&node);
+    let awaited = await_remembered(&node);
+    if !admission::admitted(&node).await {
+        return;
+    }
+    for volume in awaited {
+        tokio::spawn(until_attached(node.clone(), volume));
+    }
+    for volume in untold {
+        tokio::spawn(wanted::until_told(node.clone(), volume));
+    }
+    await_what_is_wanted(&node).await;
+}
+
+/// What this node remembers. Returns the volumes.
+fn await_remembered(node: &Node) -> Vec<VolumeId> {
     let wanted = match node.state.load::<Vec<Wanted>>(FILE) {
         Ok(wanted) => wanted.unwrap_or_default(),
-        Err(error) => return node.warn(error.to_string()),
+        Err(error) => {
+            node.warn(error.to_string());
+            return Vec::new();
+        }
     };
     let mut awaited = Vec::new();
     for mut wanted in wanted {
@@ -93,19 +116,60 @@ pub async fn resume(node: Arc<Node>) {
             node.warn(format!("cannot attach volume {name} again: {id:?} is no identity"));
             continue;
         };
+        // It was detached, and the daemon ended before this list was saved.
+        if node.volumes.is_untold(volume) {
+            continue;
+        }
         match node.identity.start.last_has_ended() {
             true => node.volumes.note_last(volume, Incarnation(wanted.incarnation)),
             // It may run on with another copy of this state directory: it is not this one's any more.
             false => wanted.incarnation = 0,
         }
-        node.volumes.await_again(volume, wanted, "the daemon was restarted");
+        node.volumes.await_again(volume, wanted, RESTARTED);
         awaited.push(volume);
     }
-    if !admission::admitted(&node).await {
-        return;
-    }
-    for volume in awaited {
+    awaited
+}
+
+/// What the coordinator says is wanted here. It knows, too, what an attach was about to save when the
+/// daemon died, and outlives a state directory whose list was lost.
+async fn await_what_is_wanted(node: &Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    let stored = tokio::select! {
+        stored = all_volumes(node) => stored,
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+    };
+    let here = node.identity.node.to_string();
+    for record in stored.into_iter().map(|stored| stored.record) {
+        let shown = record.wanted_on.get(&here).copied().flatten();
+        let (Some(shown), Ok(volume)) = (shown, record.id.parse()) else { continue };
+        let _changing = node.volumes.change(volume).await;
+        let volumes = &node.volumes;
+        let is_known = volumes.get(volume).is_some() || volumes.awaited(volume).is_some();
+        if is_known || volumes.is_untold(volume) {
+            continue;
+        }
+        let (volume_id, name) = (record.id, record.name);
+        let how = Wanted::new(volume_id, name, 0, shown);
+        node.volumes.await_again(volume, how, RESTARTED);
         tokio::spawn(until_attached(node.clone(), volume));
+    }
+}
+
+/// All volumes, as soon as the coordinator answers. None if it refuses.
+async fn all_volumes(node: &Node) -> Vec<StoredVolume> {
+    let mut pause = PAUSE.0;
+    loop {
+        match node.coordinator.call_once(Request::Volumes).await {
+            Ok(Answer::Volumes(stored)) => return stored,
+            Err(CallError::Unreachable(_)) => {}
+            other => {
+                tracing::warn!(?other, "it is not known which volumes are wanted here");
+                return Vec::new();
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
     }
 }
 
@@ -122,8 +186,11 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
     let mut pause = PAUSE.0;
     while let Err(error) = try_once(node, volume).await {
         if !passes(error.code) {
-            node.volumes.stop_awaiting(volume);
-            node.volumes.save(node);
+            let _changing = node.volumes.change(volume).await;
+            if node.volumes.stop_awaiting(volume) {
+                node.volumes.save(node);
+                wanted::changed(node, volume).await;
+            }
             return node.warn(error.to_string());
         }
         if node.volumes.waits_for(volume, &error.why) {
@@ -153,9 +220,9 @@ async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     // It was attached or detached by hand meanwhile.
     let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
-    refuse_dead(node, how.dead, &what).await?;
-    refuse_used_elsewhere(node, &how.volume, &what).await?;
-    let attached = attach::start(node, &what, &how.volume).await?;
+    refuse_dead(node, how.dead.clone(), &what).await?;
+    refuse_unwanted(node, &how.volume, &what).await?;
+    let attached = attach::start(node, &what, &how.volume, how.shown()).await?;
     if let Some(nbd) = how.nbd
         && let Err(error) = export::start(node, &attached, nbd, &what).await
     {
@@ -173,23 +240,32 @@ async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     attached.event("attached again".into());
     node.volumes.stop_awaiting(volume);
     node.volumes.save(node);
+    if attached.shown() != how.shown() {
+        wanted::changed(node, volume).await;
+    }
     Ok(())
 }
 
-/// Whoever attached it elsewhere meanwhile wanted it there, also if it is detached there by now. A volume
-/// that several nodes may attach is wanted by each for itself.
-async fn refuse_used_elsewhere(node: &Node, volume: &str, what: &str) -> Result<(), ApiError> {
+/// The coordinator knows whether it is wanted here still, whatever this node remembers. Where it says
+/// nothing of this node, because older software noted nothing, whoever attached it elsewhere meanwhile
+/// wanted it there, also if it is detached there by now; a volume that several nodes may attach is wanted
+/// by each for itself.
+async fn refuse_unwanted(node: &Node, volume: &str, what: &str) -> Result<(), ApiError> {
     let found = lookup::find(node, what, volume).await?;
-    let used_on = found.stored.record.used_on.as_deref().and_then(|id| id.parse().ok());
-    match used_on {
-        Some(other) if other != node.identity.node && !found.view.is_shared() => {
+    let record = &found.stored.record;
+    let used_on = record.used_on.as_deref().and_then(|id| id.parse().ok());
+    let other = used_on.filter(|id| *id != node.identity.node && !found.view.is_shared());
+    let noted = record.wanted_on.get(&node.identity.node.to_string());
+    let why = match (noted, other) {
+        (Some(Some(_)), _) | (None, None) => return Ok(()),
+        (_, Some(other)) => {
             let name = node.coordinator.node_ref(other).name;
-            let why = format!("node {name} has attached it since this one did");
-            let advice = "Attach it by hand, where it is wanted: `evenkeel attach`";
-            Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
+            format!("node {name} has attached it since this one did")
         }
-        _ => Ok(()),
-    }
+        (Some(None), None) => "it is not wanted here any more: it was detached or stopped since this node had it attached".into(),
+    };
+    let advice = "Attach it by hand, where it is wanted: `evenkeel attach`";
+    Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
 }
 
 /// A device that gave errors is not replaced while it is mounted or open.

@@ -9,12 +9,12 @@ use evenkeel_core::{NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, Device, FILE, Phase, WantedNbd, export, lock, status, words};
+use super::{Attached, Device, FILE, Phase, export, lock, status, wanted, words};
 use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
 };
 use crate::api::{ApiError, ErrorCode, routes};
-use crate::coordinator::NodeLife;
+use crate::coordinator::{NodeLife, Shown, WantedNbd};
 use crate::identity::random_incarnation;
 use crate::node::Node;
 use crate::{admission, cluster};
@@ -55,12 +55,22 @@ pub async fn attach(
             return Err(ApiError::new(ErrorCode::Attached, what, why, advice));
         }
         Some(attached) => attached,
-        None => start(node, &what, volume).await?,
+        None => match start(node, &what, volume, asked(&request)).await {
+            Ok(attached) => attached,
+            Err(error) => {
+                // Its view may have been committed all the same.
+                wanted::changed(node, id).await;
+                return Err(error);
+            }
+        },
     };
     show(node, &attached, &request, &what).await?;
     refuse_ended(node, &attached, &what).await?;
     node.volumes.stop_awaiting(attached.id);
     node.volumes.save(node);
+    if attached.asked != Some(attached.shown()) {
+        wanted::changed(node, attached.id).await;
+    }
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
     let device = attached.device();
     Ok(AttachAnswer {
@@ -132,20 +142,33 @@ pub(super) fn why_ended(node: &Node, attached: &Attached, reason: EndReason) -> 
     words::ended(reason, |replica| status::place_of(node, attached, replica))
 }
 
+/// How a volume is to be shown, as far as it is known before that is tried.
+fn asked(request: &AttachRequest) -> Shown {
+    let nbd = WantedNbd { tcp: false, read_only: request.read_only };
+    let by_nbd = Shown { device: false, nbd: Some(nbd) };
+    match request.how {
+        AttachHow::None => Shown::default(),
+        AttachHow::Auto if request.read_only => by_nbd,
+        AttachHow::Device | AttachHow::Auto => Shown { device: true, nbd: None },
+        AttachHow::Nbd => by_nbd,
+    }
+}
+
 /// Makes a primary and waits until it serves.
 pub(super) async fn start(
     node: &Arc<Node>,
     what: &str,
     volume: &str,
+    shown: Shown,
 ) -> Result<Arc<Attached>, ApiError> {
-    start_for(node, what, volume, false).await
+    start_for(node, what, volume, Some(shown)).await
 }
 
 async fn start_for(
     node: &Arc<Node>,
     what: &str,
     volume: &str,
-    in_passing: bool,
+    asked: Option<Shown>,
 ) -> Result<Arc<Attached>, ApiError> {
     cluster::nodes(node).await;
     let found = find(node, what, volume).await?;
@@ -155,7 +178,7 @@ async fn start_for(
     refuse_second_primary(node, &found, what)?;
     let id = found.view.volume;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
-    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, in_passing));
+    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, asked));
     // It must be known before the engine tells of it.
     node.volumes.insert(attached.clone());
     let settings = evenkeel_core::Settings {
@@ -197,7 +220,7 @@ async fn start_for(
 /// # Errors
 /// If it does not start or end.
 pub(super) async fn adopt(node: &Arc<Node>, volume: &str, what: &str) -> Result<(), ApiError> {
-    let attached = start_for(node, what, volume, true).await?;
+    let attached = start_for(node, what, volume, None).await?;
     match end(node, &attached).await {
         Some(_) => Ok(()),
         None => {
@@ -288,8 +311,9 @@ async fn show(
         },
     };
     let shown_otherwise = attached.device().is_some() || attached.nbd().is_some();
-    if shown.is_err() && !shown_otherwise {
-        end(node, attached).await;
+    if shown.is_err() && !shown_otherwise && end(node, attached).await != Some(EndReason::Detached)
+    {
+        wanted::changed(node, attached.id).await;
     }
     shown
 }
@@ -389,23 +413,30 @@ pub async fn detach(
     {
         return detach_here(node, &attached, &what).await;
     }
-    let target = detach_there(node, volume, &request, forwarded, &what).await?;
+    let (found, target) = detach_there(node, volume, &request, forwarded, &what).await?;
+    if !target.may_live && wanted::take_back(node, &found, &target, &what).await? {
+        return Ok(not_again(volume, &target.node.name));
+    }
     let path = routes::fill(routes::DETACH, &[volume]);
     let (body, deadline) = (Some(&request), cluster::COMMAND);
     cluster::forward(node, &target, Method::POST, &path, body, deadline).await
 }
 
 /// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
-async fn give_up_awaiting(node: &Node, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
+async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
     let _changing = node.volumes.change(volume).await;
     if !node.volumes.stop_awaiting(volume) {
         return None;
     }
     node.volumes.save(node);
-    let here = &node.identity.name;
+    wanted::changed(node, volume).await;
+    Some(not_again(name, &node.identity.name))
+}
+
+fn not_again(volume: &str, node: &str) -> DetachAnswer {
     let message =
-        format!("{name}: it was not attached on node {here}, and is not attached there again");
-    Some(DetachAnswer { version: VERSION, clean: true, message })
+        format!("{volume}: it was not attached on node {node}, and is not attached there again");
+    DetachAnswer { version: VERSION, clean: true, message }
 }
 
 async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
@@ -415,32 +446,35 @@ async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, Ap
     }
 }
 
-/// The node on which a volume is attached, if it is not this one.
+/// The node on which a volume is attached, or meant to be, if it is not this one.
 async fn detach_there(
     node: &Node,
     volume: &str,
     request: &DetachRequest,
     forwarded: bool,
     what: &str,
-) -> Result<NodeLife, ApiError> {
+) -> Result<(Found, NodeLife), ApiError> {
     let found = find(node, what, volume).await?;
     let wanted = match request.node.as_deref().filter(|_| !forwarded) {
         Some(name) => named(node, what, name).await?,
         None => None,
     };
     if let Some(wanted) = wanted {
-        return Ok(wanted);
+        return Ok((found, wanted));
     }
-    let nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
+    let mut nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
+    if found.view.primaries.is_empty() && !forwarded {
+        nodes = wanted::elsewhere(node, &found.stored.record).collect();
+    }
     if nodes.len() > 1 && !forwarded {
         let names: Vec<_> = nodes.iter().map(|id| node.coordinator.node_ref(*id).name).collect();
-        let why = format!("it is attached on {}", names.join(", "));
+        let why = format!("it is attached, or meant to be, on {}", names.join(", "));
         let advice = "Say where to detach it: `evenkeel detach NAME --node NODE`";
         return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     }
-    match primary_elsewhere(node, &found.view) {
+    match primary_elsewhere(node, &found.view).or_else(|| nodes.first().copied()) {
         Some(_) if forwarded => Err(moved(what)),
-        Some(id) => life(node, what, id),
+        Some(id) => life(node, what, id).map(|life| (found, life)),
         None => {
             let unclean = !found.view.primaries.is_empty();
             let (why, action) = match unclean {
@@ -500,6 +534,9 @@ async fn withdraw(
     export::stop(node, attached).await;
     let reason = end(node, attached).await;
     node.volumes.save(node);
+    if reason != Some(EndReason::Detached) {
+        wanted::changed(node, attached.id).await;
+    }
     Ok(reason)
 }
 
@@ -532,6 +569,7 @@ pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>) {
     let _changing = node.volumes.change(attached.id).await;
     if node.volumes.holds(attached) {
         dismantle(node, attached).await;
+        wanted::changed(node, attached.id).await;
     }
 }
 
@@ -560,6 +598,7 @@ async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
 /// so that the next daemon takes it up again.
 pub async fn detach_all(node: &Arc<Node>) {
     let wanted = node.volumes.all_wanted();
+    node.volumes.close();
     for attached in node.volumes.all() {
         match detach_here(node, &attached, "cannot detach at the daemon's end").await {
             Ok(answer) => tracing::info!("{}", answer.message),

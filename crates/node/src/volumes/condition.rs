@@ -11,6 +11,7 @@ use evenkeel_core::view::Cause;
 use super::words;
 use crate::api::types::{
     MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState, VolumeStatus,
+    WantedStatus,
 };
 use crate::disks::Unserved;
 
@@ -160,7 +161,8 @@ impl Account {
     }
 }
 
-/// Writes into a status what follows from the facts. `mirrors` has the facts of each replica, in the order
+/// Writes into a status what follows from the facts, of which it has already where else the volume is
+/// wanted. `mirrors` has the facts of each replica, in the order
 /// of the status.
 pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
     for (mirror, facts) in status.mirrors.iter_mut().zip(mirrors) {
@@ -176,7 +178,24 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
         Account::Replica => VolumeHealth::Unknown,
         _ => health(mirrors),
     };
-    status.reason = account.reason().or_else(|| first_reason(&status.mirrors));
+    let own = account.reason();
+    let of_replica = first_reason(&status.mirrors).filter(|_| own.is_none());
+    let reasons: Vec<String> =
+        own.into_iter().chain(status.wanted_on.iter().map(wanted)).chain(of_replica).collect();
+    status.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+}
+
+/// That a volume is not attached where it is meant to be, and why.
+fn wanted(on: &WantedStatus) -> String {
+    let node = &on.node.name;
+    match (&on.why, on.alive) {
+        (Some(why), _) => format!("it is wanted on node {node}, which has not attached it: {why}"),
+        (None, Some(true)) => format!("it is wanted on node {node}, which has not attached it yet"),
+        (None, Some(false)) => format!("it is wanted on node {node}, which does not answer"),
+        (None, None) => {
+            format!("it is wanted on node {node}; whether that node is there is not known")
+        }
+    }
 }
 
 /// The worst of what is known.

@@ -18,7 +18,7 @@ use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::config::check::{NAME_RULE, is_name};
-use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, unix_seconds};
+use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, WantedOn, unix_seconds};
 use crate::identity::random_u128;
 use crate::node::Node;
 
@@ -283,6 +283,7 @@ impl Draft {
             stopped: false,
             checksums: self.checksums,
             used_on: None,
+            wanted_on: WantedOn::default(),
         }
     }
 }

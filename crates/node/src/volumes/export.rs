@@ -7,7 +7,7 @@ use evenkeel_exports::nbd;
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, primary_elsewhere};
-use super::{Attached, Phase, WantedNbd, lock};
+use super::{Attached, Phase, WantedNbd, lock, wanted};
 use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -57,9 +57,10 @@ pub async fn export(
             if !node.volumes.holds(&attached) || attached.phase() != Phase::Serving {
                 return Err(moved(&what));
             }
-            let wanted = WantedNbd { tcp: request.tcp, read_only: request.read_only };
-            start(node, &attached, wanted, &what).await?;
+            let nbd = WantedNbd { tcp: request.tcp, read_only: request.read_only };
+            start(node, &attached, nbd, &what).await?;
             node.volumes.save(node);
+            wanted::changed(node, attached.id).await;
             let status = node.data.volume_status(attached.id).await;
             let frontends = status.map(|status| status.frontends).unwrap_or_default();
             let export = of(node, &attached, &frontends).into_iter().next();
@@ -78,10 +79,10 @@ pub async fn export(
 pub(super) async fn start(
     node: &Arc<Node>,
     attached: &Attached,
-    wanted: WantedNbd,
+    shown: WantedNbd,
     what: &str,
 ) -> Result<(), ApiError> {
-    if wanted.tcp && node.nbd.tcp.is_empty() {
+    if shown.tcp && node.nbd.tcp.is_empty() {
         return Err(ApiError::new(
             ErrorCode::NotSupported,
             what,
@@ -95,15 +96,15 @@ pub(super) async fn start(
         description: format!("evenkeel volume {}", attached.id),
         size: attached.size(),
         block_size: attached.block_size,
-        read_only: wanted.read_only,
+        read_only: shown.read_only,
         fast_zeroes: false,
     };
-    let served = node.nbd.export(node, export, wanted.tcp).await;
+    let served = node.nbd.export(node, export, shown.tcp).await;
     served.map_err(|why| {
         let advice = "Repair what is in the way, then export again";
         ApiError::new(ErrorCode::System, what, why, advice)
     })?;
-    *lock(&attached.nbd) = Some(wanted);
+    *lock(&attached.nbd) = Some(shown);
     Ok(())
 }
 
@@ -140,6 +141,7 @@ pub async fn unexport(
                 return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
             }
             node.volumes.save(node);
+            wanted::changed(node, attached.id).await;
             let message = format!("volume {} is not exported any more", attached.name());
             Ok(DoneAnswer { version: VERSION, message })
         }

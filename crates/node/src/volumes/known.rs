@@ -10,7 +10,7 @@ use evenkeel_format::Superblock;
 
 use super::{lookup, status};
 use crate::api::types::{NoData, VolumeStatus};
-use crate::coordinator::{PlacedReplica, VolumeRecord};
+use crate::coordinator::{PlacedReplica, VolumeRecord, WantedOn};
 use crate::examine::examine_one;
 use crate::node::Node;
 
@@ -102,6 +102,7 @@ async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
         stopped: false,
         checksums: superblock.has_checksums,
         used_on: None,
+        wanted_on: WantedOn::default(),
     };
     let mut status = status::of_adopted(node, &record, &superblock.view);
     status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);

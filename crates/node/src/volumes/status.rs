@@ -13,7 +13,9 @@ use hyper::Method;
 
 use super::condition::{Account, conclude};
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{Attached, Phase, export, facts, failures, known, lock, reservation, verify, words};
+use super::{
+    Attached, Phase, export, facts, failures, known, lock, reservation, verify, wanted, words,
+};
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
     ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap,
@@ -152,20 +154,14 @@ pub async fn one(
         return Ok(status);
     }
     let what = format!("cannot tell the status of volume {volume}");
-    let mut status = match find(node, &what, volume).await {
-        Ok(found) => of_found(node, &found, forwarded).await,
+    match find(node, &what, volume).await {
+        Ok(found) => Ok(of_found(node, &found, forwarded).await),
         // Whoever asks for another node has looked at its own replicas.
         Err(e) if e.code == ErrorCode::NoCoordinator && !forwarded => {
-            known::one(node, volume).await.ok_or(e)?
+            known::one(node, volume).await.ok_or(e)
         }
-        Err(e) => return Err(e),
-    };
-    if let Some(why) = node.volumes.why_awaited(volume) {
-        let own = format!("it is to be attached on node {} again: {why}", node.identity.name);
-        status.reason =
-            Some(status.reason.map_or(own.clone(), |reason| format!("{reason}; {own}")));
+        Err(e) => Err(e),
     }
-    Ok(status)
 }
 
 /// From the primary, here or elsewhere; else from the coordinator's view.
@@ -175,7 +171,10 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
     {
         return status;
     }
-    let elsewhere = primary_elsewhere(node, &found.view).filter(|_| !forwarded);
+    let elsewhere = primary_elsewhere(node, &found.view)
+        // It knows why it has not attached it yet.
+        .or_else(|| wanted::elsewhere(node, &found.stored.record).next())
+        .filter(|_| !forwarded);
     let life = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|life| life.may_live);
     if let Some(life) = life
         && let Some(status) = told_by(node, &life, &found.stored.record.id).await
@@ -206,6 +205,7 @@ pub(super) async fn told_by(
 pub(super) fn of_adopted(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
     let mut status = base(node, record, view);
     status.source = StatusSource::Replica;
+    status.wanted_on = wanted::on(node, record, view);
     conclude(&mut status, &Account::Replica, &facts::of_view(node, record, view));
     status
 }
@@ -214,6 +214,7 @@ pub(super) fn of_adopted(node: &Node, record: &VolumeRecord, view: &View) -> Vol
 fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
     let record = &stored.record;
     let mut status = base(node, record, view);
+    status.wanted_on = wanted::on(node, record, view);
     let account = match status.primaries.first() {
         None if record.stopped => Account::Stopped(record.name.clone()),
         None => Account::Detached,
@@ -274,6 +275,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         lineage: view.lineage.to_string(),
         source: StatusSource::Coordinator,
         as_of: None,
+        wanted_on: Vec::new(),
         primaries: view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect(),
         mirrors: mirrors.map(mirror).collect(),
         verify: None,
@@ -326,6 +328,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let view = core.view.clone()?;
     let mut status = base(node, &attached.record(), &view);
     status.source = StatusSource::Primary;
+    status.wanted_on = wanted::beside(node, attached, &view).await;
     add_primary(node, attached, &core, &mut status);
     add_sessions(node, attached, &core, &view, &mut status);
     let now = now();

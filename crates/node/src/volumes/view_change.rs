@@ -10,7 +10,7 @@ use evenkeel_core::{ReplicaState, View};
 use super::lookup::{Found, moved, unexpected};
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
-use crate::coordinator::{Answer, Request, ViewText};
+use crate::coordinator::{Answer, Request, ViewText, Wish};
 use crate::node::Node;
 
 /// Has a volume's view changed. It is attached here or nowhere.
@@ -148,8 +148,12 @@ async fn by_coordinator(
     change(&mut next, command).map_err(|error| not_permitted(error, what))?;
     let text = ViewText::encode(&next)
         .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
-    let request =
-        Request::Swap { node: node.identity.node.to_string(), view: text, in_passing: true };
+    let request = Request::Swap {
+        node: node.identity.node.to_string(),
+        view: text,
+        in_passing: true,
+        wish: Some(Wish::AsBefore),
+    };
     match node.coordinator.ask(what, request).await? {
         Answer::Done => Ok(()),
         Answer::GivenUp => Err(given_up(what)),

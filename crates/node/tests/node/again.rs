@@ -61,3 +61,112 @@ async fn a_killed_daemon_is_followed_without_a_wait_for_its_lease() {
     assert!(killed.elapsed().as_secs() < 30, "{:?}: it waited for the lease", killed.elapsed());
     nodes[1].detach("web").await;
 }
+
+const SILENT: &str = "it is wanted on node b, which does not answer";
+
+/// Why a volume is not attached where it is wanted, and where that is.
+fn wanted_on(answer: &serde_json::Value) -> (String, serde_json::Value) {
+    let volume = &answer["volume"];
+    (volume["reason"].as_str().unwrap_or_default().to_owned(), volume["wanted_on"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_says_where_a_volume_is_wanted_that_waits_for_its_node() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].add_disk("more").await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["a:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    assert_eq!(wanted_on(&nodes[1].attach("web").await).1, json!([]), "it is attached there");
+    nodes[1].stop().await;
+    let is_told = |v: &serde_json::Value| wanted_on(v).0 == SILENT;
+    let wanted = wanted_on(&nodes[0].until("/v1/volumes/web", is_told).await).1;
+    assert_eq!(
+        (&wanted[0]["node"]["name"], &wanted[0]["alive"], &wanted[0]["nbd"], &wanted[0]["device"]),
+        (&json!("b"), &json!(false), &json!(true), &json!(false)),
+    );
+    let list = nodes[0].get("/v1/volumes").await;
+    assert_eq!(list["volumes"][0]["reason"], SILENT);
+    // Whoever does not want it there any more says so anywhere.
+    let answer = nodes[0].detach("web").await;
+    assert!(
+        answer["message"].as_str().unwrap().contains("is not attached there again"),
+        "{answer}"
+    );
+    assert_eq!(wanted_on(&nodes[0].get("/v1/volumes/web").await), (String::new(), json!([])));
+    nodes[1].restart().await;
+    let node = nodes[1].until("/v1/node", |n| n["node"]["warnings"][0].is_string()).await;
+    let warning = node["node"]["warnings"].to_string();
+    assert!(warning.contains("it is not wanted here any more"), "{warning}");
+    assert_eq!(node["node"]["attached"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_coordinator_knows_what_is_wanted_on_a_node_that_has_forgotten_it() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    for name in ["web", "gone"] {
+        let request = json!({"name": name, "size": 4 << 20, "replicas": 1, "on": ["a:d"]});
+        nodes[0].ok("POST", "/v1/volumes", request).await;
+        nodes[1].attach(name).await;
+    }
+    nodes[1].detach("gone").await;
+    nodes[1].crash().await;
+    std::fs::remove_file(nodes[1].config.state.join("attached.json")).unwrap();
+    nodes[1].restart().await;
+    let serves = |v: &serde_json::Value| !v["volume"]["exports"][0].is_null();
+    nodes[1].until("/v1/volumes/web", serves).await;
+    assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!(["web"]));
+    // Neither is an export made again that was ended, nor is that lost.
+    nodes[1].ok("DELETE", "/v1/volumes/web/exports/nbd", serde_json::Value::Null).await;
+    nodes[1].crash().await;
+    std::fs::remove_file(nodes[1].config.state.join("attached.json")).unwrap();
+    nodes[1].restart().await;
+    let served = nodes[1].until("/v1/volumes/web", |v| v["volume"]["state"] == "serving").await;
+    assert_eq!(served["volume"]["exports"], json!([]));
+    nodes[1].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_detached_while_the_coordinator_is_away_is_not_wanted_when_it_returns() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[1].attach("web").await;
+    nodes[1].stop().await;
+    nodes[0].crash().await;
+    nodes[1].restart().await;
+    // It waits for the coordinator to be admitted, and so for the volume.
+    let answer = nodes[1].detach("web").await;
+    assert_eq!(answer["clean"], true, "{answer}");
+    nodes[1].crash().await;
+    nodes[0].restart().await;
+    let wanted = wanted_on(&nodes[0].get("/v1/volumes/web").await).1;
+    assert_eq!(wanted[0]["node"]["name"], "b", "it has not heard of that");
+    nodes[1].restart().await;
+    nodes[0].until("/v1/volumes/web", |v| v["volume"]["wanted_on"] == json!([])).await;
+    assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_shared_volume_a_node_that_serves_says_where_else_it_is_wanted() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let request =
+        json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["a:d"], "primaries": 2});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[0].attach("web").await;
+    nodes[1].attach("web").await;
+    nodes[1].stop().await;
+    for asked in [0, 2] {
+        nodes[asked].until("/v1/volumes/web", |v| wanted_on(v).0 == SILENT).await;
+    }
+    // The node that attached it last has not taken it from the other one.
+    nodes[0].detach("web").await;
+    nodes[0].attach("web").await;
+    nodes[1].restart().await;
+    nodes[1].until("/v1/node", |n| n["node"]["attached"] == json!(["web"])).await;
+    nodes[1].detach("web").await;
+    nodes[0].detach("web").await;
+}

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use evenkeel_core::ReplicaState as State;
 use evenkeel_core::view::Cause;
 use evenkeel_node::api::types::{
-    ReplicaReach, StatusSource, VolumeHealth, VolumeState, VolumeStatus,
+    NodeRef, ReplicaReach, StatusSource, VolumeHealth, VolumeState, VolumeStatus, WantedStatus,
 };
 use evenkeel_node::disks::Unserved;
 use evenkeel_node::volumes::condition::{Account, ReplicaFacts, conclude};
@@ -19,8 +19,36 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/manual/state
 const BEGIN: &str =
     "<!-- written by a test: EVENKEEL_WRITE_DOCS=1 cargo test -p evenkeel states -->\n";
 
-/// Whoever answers, with the words of the heading.
-fn accounts() -> Vec<(&'static str, StatusSource, Account)> {
+/// Whoever answers, with the words of the heading, and where else the volume is wanted.
+fn accounts() -> Vec<(&'static str, StatusSource, Account, Vec<WantedStatus>)> {
+    let mut all: Vec<_> = of_this_volume()
+        .into_iter()
+        .map(|(heading, source, account)| (heading, source, account, Vec::new()))
+        .collect();
+    let waiting = [
+        ("attached nowhere, wanted on a node that is dead", Some(false), None),
+        ("attached nowhere, wanted on a node that has not attached it", Some(true), None),
+        (
+            "attached nowhere, wanted on a node that says why it is not",
+            Some(true),
+            Some("no in-sync replica answers"),
+        ),
+        ("attached nowhere, wanted on a node not heard of yet", None, None),
+    ];
+    all.extend(waiting.map(|(heading, alive, why)| {
+        let heading = format!("The coordinator: {heading}").leak();
+        (&*heading, StatusSource::Coordinator, Account::Detached, vec![wanted(alive, why)])
+    }));
+    all
+}
+
+/// It is meant to be attached on n3.
+fn wanted(alive: Option<bool>, why: Option<&str>) -> WantedStatus {
+    let node = NodeRef { id: "3".into(), name: "n3".into() };
+    WantedStatus { node, alive, device: true, nbd: false, why: why.map(str::to_owned) }
+}
+
+fn of_this_volume() -> Vec<(&'static str, StatusSource, Account)> {
     let coordinator_away = "a view has to change, and the coordinator does not answer";
     vec![
         ("The primary: it serves", StatusSource::Primary, Account::Serving),
@@ -119,8 +147,14 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
     all
 }
 
-fn status(source: StatusSource, account: &Account, second: ReplicaFacts) -> VolumeStatus {
+fn status(
+    source: StatusSource,
+    account: &Account,
+    wanted: &[WantedStatus],
+    second: ReplicaFacts,
+) -> VolumeStatus {
     let mut volume = volume();
+    volume.wanted_on = wanted.to_vec();
     volume.mirrors[0].replicas.truncate(2);
     volume.source = source;
     let mut first = replica("n1", State::InSync, Cause::None);
@@ -133,13 +167,13 @@ fn status(source: StatusSource, account: &Account, second: ReplicaFacts) -> Volu
 
 fn table() -> String {
     let mut page = String::new();
-    for (heading, source, account) in accounts() {
+    for (heading, source, account, wanted) in accounts() {
         let word = serde_json::to_value(source).unwrap();
         let _ =
             writeln!(page, "\n### {heading}\n\n`source` in JSON: `{}`\n", word.as_str().unwrap());
         page.push_str("| Replica on n2 | Line | `--check` |\n|---|---|---:|\n");
         for (second, facts) in seconds(source) {
-            let volume = status(source, &account, facts);
+            let volume = status(source, &account, &wanted, facts);
             let code = verdict(std::slice::from_ref(&volume), true).code();
             let _ = writeln!(page, "| {second} | {} | {code} |", line(&volume).replace('|', "\\|"));
         }
@@ -164,9 +198,9 @@ fn the_page_has_every_state() {
 
 #[test]
 fn a_code_of_0_needs_everybody_to_have_answered() {
-    for (heading, source, account) in accounts() {
+    for (heading, source, account, wanted) in accounts() {
         for (second, facts) in seconds(source) {
-            let volume = status(source, &account, facts);
+            let volume = status(source, &account, &wanted, facts);
             let all_answer =
                 volume.mirrors[0].replicas.iter().all(|r| r.reach == ReplicaReach::Answers);
             let good = volume.health == VolumeHealth::InSync

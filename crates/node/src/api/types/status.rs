@@ -152,6 +152,9 @@ pub struct VolumeStatus {
     pub as_of: Option<u64>,
     /// Where it is attached.
     pub primaries: Vec<PrimaryStatus>,
+    /// Where it is meant to be attached and is not.
+    #[serde(default)]
+    pub wanted_on: Vec<WantedStatus>,
     /// The mirrors, in stripe order.
     pub mirrors: Vec<MirrorStatus>,
     /// The last verify since it was attached.
@@ -236,6 +239,21 @@ pub struct PrimaryStatus {
     pub requests: Option<usize>,
     /// Whether writes were acknowledged that no flush covers yet.
     pub unflushed: Option<bool>,
+}
+
+/// A node on which a volume is meant to be attached and is not: it attaches it by itself as soon as it may.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WantedStatus {
+    /// The node.
+    pub node: NodeRef,
+    /// Whether that node is alive; `null`: not known.
+    pub alive: Option<bool>,
+    /// Whether it is to have a block device there.
+    pub device: bool,
+    /// Whether it is to be exported by NBD there.
+    pub nbd: bool,
+    /// Why it is not attached there yet, if that node has said so.
+    pub why: Option<String>,
 }
 
 /// One mirror.

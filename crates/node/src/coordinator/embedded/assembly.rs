@@ -37,6 +37,9 @@ impl Inner {
             let found = db(volumes.get(volume))?.map(|v| json::<VolumeRecord>(v.value()));
             let Some(mut record) = found.transpose()? else { return Ok(Answer::NoVolume) };
             record.stopped = stopped;
+            if stopped {
+                record.is_wanted_nowhere();
+            }
             db(volumes.insert(volume, text(&record)?.as_slice()))?;
             Ok(Answer::Done)
         })

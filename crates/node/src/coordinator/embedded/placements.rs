@@ -4,12 +4,12 @@
 //! to the view is lost, it would belong to nothing for ever. So its place is noted first; a view that
 //! holds it makes it the volume's, or it is given up, once and for all: no view may add it then.
 
-use evenkeel_core::{ReplicaId, View, VolumeId};
+use evenkeel_core::{NodeId, ReplicaId, View, VolumeId};
 use redb::{ReadableDatabase, ReadableTable, WriteTransaction};
 
 use super::{Answer, Inner, NODES, Stored, VOLUMES, db, json, newest_view, removal, text};
 use crate::coordinator::embedded::EmbeddedError;
-use crate::coordinator::{PlacedReplica, VolumeRecord};
+use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, Wish, wanted};
 
 /// Most removed replicas of a volume that are remembered. What an older one left on its disk has to
 /// be deleted by hand.
@@ -52,6 +52,23 @@ impl Inner {
                 placed.removed = !held.contains(&placed.id);
             }
             store(transaction, &record)?;
+            Ok(Answer::Done)
+        })
+    }
+
+    /// How a volume is shown counts only where it is attached; where it is not, only the swap that
+    /// attaches it says that it is meant to be.
+    pub(super) fn want(&self, volume: &str, node: &str, shown: Option<Shown>) -> Stored<Answer> {
+        self.change(|transaction| {
+            let Some(mut record) = load(transaction, volume)? else { return Ok(Answer::NoVolume) };
+            let newest = newest_view(transaction, parse(volume)?)?;
+            let is_primary = |view: &View| {
+                view.primaries.iter().any(|primary| primary.id.node.to_string() == node)
+            };
+            if shown.is_none() || newest.as_ref().is_some_and(is_primary) {
+                record.wanted_on.insert(node.to_owned(), shown);
+                store(transaction, &record)?;
+            }
             Ok(Answer::Done)
         })
     }
@@ -112,24 +129,47 @@ pub(super) fn follow(transaction: &WriteTransaction, newest: &View, next: &View)
     Ok(true)
 }
 
-/// Notes who attaches a volume by its next view: whoever had attached it before, and comes back, is told.
-pub(super) fn note_use(transaction: &WriteTransaction, newest: &View, next: &View) -> Stored<()> {
-    let mut added = next.primaries.iter().filter(|primary| !newest.has_primary(primary.id));
-    let Some(user) = added.next().map(|primary| primary.id.node.to_string()) else { return Ok(()) };
-    match load(transaction, &next.volume.to_string())? {
-        Some(record) if record.used_on.as_ref() != Some(&user) => {
-            store(transaction, &VolumeRecord { used_on: Some(user), ..record })
-        }
-        _ => Ok(()),
+/// Notes who uses a volume by its next view, and where it is meant to be attached: whoever had attached it
+/// before, and comes back, is told.
+pub(super) fn note_use(
+    transaction: &WriteTransaction,
+    (newest, next): (&View, &View),
+    by: NodeId,
+    wish: Option<Wish>,
+) -> Stored<()> {
+    if !wanted::concerns(newest, next) {
+        return Ok(());
     }
+    // What stands in a view has a record.
+    let Some(before) = load(transaction, &next.volume.to_string())? else { return Ok(()) };
+    let mut record = before.clone();
+    record.follow(newest, next, by, wish);
+    if record != before {
+        store(transaction, &record)?;
+    }
+    Ok(())
+}
+
+/// A node is removed: no volume is meant to be attached there.
+pub(super) fn wants_nothing(transaction: &WriteTransaction, node: &str) -> Stored<()> {
+    let mut concerned = Vec::new();
+    for entry in db(db(transaction.open_table(VOLUMES))?.iter())? {
+        let mut record: VolumeRecord = json(db(entry)?.1.value())?;
+        if record.wanted_on.remove(node).is_some() {
+            concerned.push(record);
+        }
+    }
+    concerned.iter().try_for_each(|record| store(transaction, record))
 }
 
 fn held_by_newest(transaction: &WriteTransaction, volume: &str) -> Stored<Vec<String>> {
-    let id: VolumeId =
-        volume.parse().map_err(|_| EmbeddedError::Content(format!("no volume {volume}")))?;
-    let newest = newest_view(transaction, id)?;
+    let newest = newest_view(transaction, parse(volume)?)?;
     let held = newest.iter().flat_map(View::replicas);
     Ok(held.map(|(_, record)| record.id.to_string()).collect())
+}
+
+fn parse(volume: &str) -> Stored<VolumeId> {
+    volume.parse().map_err(|_| EmbeddedError::Content(format!("no volume {volume}")))
 }
 
 fn load(transaction: &WriteTransaction, volume: &str) -> Stored<Option<VolumeRecord>> {

@@ -6,7 +6,7 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Inner, NODES, NodeRecord, Stored, VIEWS, VOLUMES, db, json, silence, starts};
-use super::{EmbeddedError, PoisonError, text};
+use super::{EmbeddedError, PoisonError, placements, text};
 use crate::coordinator::{VolumeRecord, unix_seconds};
 
 /// By its identity.
@@ -54,6 +54,7 @@ impl Inner {
             if let Some(why) = use_of(transaction, node)? {
                 return Ok(Answer::NodeInUse { why });
             }
+            placements::wants_nothing(transaction, node)?;
             db(db(transaction.open_table(starts::STARTS))?.remove(node))?;
             db(db(transaction.open_table(silence::SILENT))?.remove(node))?;
             let entry = RemovedNode { id: node.into(), name: record.name, at: unix_seconds() };

@@ -58,13 +58,16 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
         stopped: false,
         checksums: true,
         used_on: None,
+        wanted_on: WantedOn::default(),
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }
 
 pub(super) fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
     let view = ViewText::encode(view).unwrap();
-    coordinator.answer(Request::Swap { node: by.to_string(), view, in_passing: false }).unwrap()
+    coordinator
+        .answer(Request::Swap { node: by.to_string(), view, in_passing: false, wish: None })
+        .unwrap()
 }
 
 fn primary(node: NodeId, incarnation: u64) -> PrimaryRecord {
@@ -258,7 +261,126 @@ fn who_attached_a_volume_last_is_noted_unless_in_passing() {
     let mut passing = ended.successor();
     passing.primaries = vec![primary(BETA, 2)];
     let text = ViewText::encode(&passing).unwrap();
-    let swap = Request::Swap { node: BETA.to_string(), view: text, in_passing: true };
+    let swap = Request::Swap { node: BETA.to_string(), view: text, in_passing: true, wish: None };
     assert!(matches!(coordinator.answer(swap), Ok(Answer::Done)));
     assert_eq!(used_on(), Some(ALPHA.to_string()));
+}
+
+/// Swaps with a wish.
+fn swap_with(coordinator: &Embedded, by: NodeId, view: &View, wish: Option<Wish>) {
+    let view = ViewText::encode(view).unwrap();
+    let request = Request::Swap { node: by.to_string(), view, in_passing: false, wish };
+    assert!(matches!(coordinator.answer(request), Ok(Answer::Done)));
+}
+
+fn wanted_on(coordinator: &Embedded) -> Vec<(String, Option<Shown>)> {
+    let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
+    let Answer::Volume(stored) = read else { panic!("{read:?}") };
+    stored.record.wanted_on.into_iter().collect()
+}
+
+/// The view in which these have the volume attached.
+fn with(view: &View, nodes: &[NodeId]) -> View {
+    let mut next = view.successor();
+    next.primaries.retain(|held| nodes.contains(&held.id.node));
+    for node in nodes.iter().filter(|node| !view.primaries.iter().any(|p| p.id.node == **node)) {
+        let slot = next.primaries.len() as u8;
+        let incarnation = next.generation.0;
+        next.primaries.push(PrimaryRecord { slot, ..primary(*node, incarnation) });
+    }
+    next
+}
+
+const BY_DEVICE: Shown = Shown { device: true, nbd: None };
+
+#[test]
+fn a_takeover_takes_back_where_a_volume_was_wanted_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let (stored, view) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    let (alpha, beta) = (ALPHA.to_string(), BETA.to_string());
+    let held = with(&view, &[ALPHA]);
+    swap_with(&coordinator, ALPHA, &held, Some(Wish::Here(BY_DEVICE)));
+    assert_eq!(wanted_on(&coordinator), [(alpha.clone(), Some(BY_DEVICE))]);
+    // A daemon that ends detaches it, and means to come back.
+    let ended = with(&held, &[]);
+    swap_with(&coordinator, ALPHA, &ended, Some(Wish::AsBefore));
+    assert_eq!(wanted_on(&coordinator), [(alpha.clone(), Some(BY_DEVICE))]);
+    let taken = with(&ended, &[BETA]);
+    swap_with(&coordinator, BETA, &taken, Some(Wish::Here(Shown::default())));
+    let both = [(alpha.clone(), None), (beta.clone(), Some(Shown::default()))];
+    assert_eq!(wanted_on(&coordinator), both);
+    // How it is shown is news of a node that has it attached only.
+    for node in [&alpha, &beta] {
+        let (volume, node) = (stored.record.id.clone(), node.clone());
+        let want = Request::Want { volume, node, shown: Some(BY_DEVICE) };
+        assert!(matches!(coordinator.answer(want), Ok(Answer::Done)));
+    }
+    assert_eq!(wanted_on(&coordinator), [(alpha.clone(), None), (beta.clone(), Some(BY_DEVICE))]);
+    swap_with(&coordinator, BETA, &with(&taken, &[]), Some(Wish::NoMore));
+    assert_eq!(wanted_on(&coordinator), [(alpha, None), (beta, None)]);
+}
+
+#[test]
+fn who_shares_a_volume_takes_it_from_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let (stored, mut view) = volume(&coordinator, "web");
+    view.intents.slots = 2;
+    let stored = StoredVolume { view: ViewText::encode(&view).unwrap(), ..stored };
+    create(&coordinator, &stored);
+    let one = with(&view, &[ALPHA]);
+    swap_with(&coordinator, ALPHA, &one, Some(Wish::Here(BY_DEVICE)));
+    let two = with(&one, &[ALPHA, BETA]);
+    swap_with(&coordinator, BETA, &two, Some(Wish::Here(BY_DEVICE)));
+    let both = [(ALPHA.to_string(), Some(BY_DEVICE)), (BETA.to_string(), Some(BY_DEVICE))];
+    assert_eq!(wanted_on(&coordinator), both);
+    // Evicted by the other one, it comes back.
+    let evicted = with(&two, &[ALPHA]);
+    swap_with(&coordinator, ALPHA, &evicted, Some(Wish::Here(Shown::default())));
+    assert_eq!(wanted_on(&coordinator), both);
+    // A stopped volume is wanted nowhere.
+    swap_with(&coordinator, ALPHA, &with(&evicted, &[]), Some(Wish::AsBefore));
+    let stop = Request::Stop { volume: stored.record.id, stopped: true };
+    assert!(matches!(coordinator.answer(stop), Ok(Answer::Done)));
+    assert_eq!(wanted_on(&coordinator), [(ALPHA.to_string(), None), (BETA.to_string(), None)]);
+}
+
+#[test]
+fn of_software_that_does_not_say_where_it_wants_a_volume_nothing_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let (stored, view) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    let held = with(&view, &[ALPHA]);
+    swap_with(&coordinator, ALPHA, &held, Some(Wish::Here(BY_DEVICE)));
+    let ended = with(&held, &[]);
+    // It was replaced by older software, which ends now: the next one goes by what it remembers itself.
+    swap_with(&coordinator, ALPHA, &ended, None);
+    assert_eq!(wanted_on(&coordinator), []);
+    let again = with(&ended, &[ALPHA]);
+    swap_with(&coordinator, ALPHA, &again, Some(Wish::Here(BY_DEVICE)));
+    swap_with(&coordinator, ALPHA, &with(&again, &[]), Some(Wish::AsBefore));
+    let Answer::Volume(stored) =
+        coordinator.answer(Request::Read { volume: "web".into() }).unwrap()
+    else {
+        panic!()
+    };
+    let newest = stored.view.decode().unwrap();
+    // Older software takes it from who wants it all the same.
+    swap_with(&coordinator, BETA, &with(&newest, &[BETA]), None);
+    assert_eq!(wanted_on(&coordinator), [(ALPHA.to_string(), None)]);
+}
+
+#[test]
+fn what_older_software_sends_and_stores_is_read() {
+    let swap = serde_json::json!({"swap": {"node": "n", "view": "00", "in_passing": true}});
+    let read: Request = serde_json::from_value(swap).unwrap();
+    assert!(matches!(read, Request::Swap { in_passing: true, wish: None, .. }));
+    let dir = tempfile::tempdir().unwrap();
+    let (stored, _) = volume(&open(dir.path(), Duration::from_secs(10)), "web");
+    let old = serde_json::to_value(&stored.record).unwrap();
+    assert!(old.get("wanted_on").is_none(), "what is not known is not stored");
+    assert_eq!(serde_json::from_value::<VolumeRecord>(old).unwrap(), stored.record);
 }

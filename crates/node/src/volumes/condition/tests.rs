@@ -127,6 +127,23 @@ fn what_a_replica_knew_once_is_no_health() {
     }
 }
 
+#[test]
+fn where_a_volume_is_wanted_is_said_beside_what_a_replica_lacks() {
+    let mut status = concluded(&Account::Detached, &[in_sync(None, YES), in_sync(None, NO)]);
+    let reason = status.reason.take().unwrap();
+    status.wanted_on = serde_json::from_value(json!([{
+        "node": {"id": "", "name": "n2"}, "alive": false, "device": true, "nbd": false, "why": null,
+    }]))
+    .unwrap();
+    conclude(&mut status, &Account::Detached, &[vec![in_sync(None, YES), in_sync(None, NO)]]);
+    let wanted = "it is wanted on node n2, which does not answer";
+    assert_eq!(status.reason, Some(format!("{wanted}; {reason}")));
+    status.wanted_on[0].why = Some("its device is in use".into());
+    conclude(&mut status, &Account::Suspended("it waits".into()), &[vec![in_sync(YES, YES)]]);
+    let why = "it waits; it is wanted on node n2, which has not attached it: its device is in use";
+    assert_eq!(status.reason.as_deref(), Some(why));
+}
+
 /// Every replica of which anything can be known.
 fn all() -> Vec<ReplicaFacts> {
     let states = [

@@ -58,7 +58,17 @@ fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
     assert!(matches!(&answer, Answer::NodeInUse { why } if why.contains("music")), "{answer:?}");
     let id = NodeId(3);
     coordinator.answer(Request::Register(node(id, "gamma").into())).unwrap();
+    let want =
+        Request::Want { volume: stored.record.id.clone(), node: id.to_string(), shown: None };
+    assert!(matches!(coordinator.answer(want).unwrap(), Answer::Done));
+    let noted = || {
+        let read = Request::Read { volume: "music".into() };
+        let Answer::Volume(stored) = coordinator.answer(read).unwrap() else { panic!() };
+        stored.record.wanted_on.len()
+    };
+    assert_eq!(noted(), 1);
     assert!(matches!(remove(&coordinator, id), Answer::Done));
+    assert_eq!(noted(), 0, "no volume names it");
     let mut placed = stored.record.replicas[0].clone();
     (placed.id, placed.node) = ("x".into(), id.to_string());
     let volume = stored.record.id.clone();
