@@ -77,6 +77,41 @@ fn a_verify_tells_where_replicas_differ_and_changes_nothing_unless_asked() {
     assert_eq!(cluster.read(primary, 5 << 20, 4096), Some(vec![41; 4096]));
 }
 
+/// What was compared is told of each replica, and does not hold of one that has left since.
+#[test]
+fn a_verify_tells_which_replicas_it_covers() {
+    let (mut cluster, primary) = full(2, 2);
+    verify(&mut cluster, primary, false);
+    let before = cluster.verify(primary).covered;
+    let bytes: Vec<_> = before.iter().map(|(id, covered)| (*id, covered.bytes)).collect();
+    let half = |m, r| (replica(m, r), SIZE / 2);
+    assert_eq!(bytes, [half(0, 0), half(0, 1), half(1, 0), half(1, 1)]);
+    let (back, stays) = (replica(0, 1), replica(1, 1));
+    assert!([back, stays].iter().all(|id| cluster.covers(primary, *id)));
+
+    cluster.kill(back);
+    cluster.pass(A_WHILE);
+    assert!(!cluster.covers(primary, back), "it may lack writes");
+    cluster.restart(back, false);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(back), ReplicaState::InSync);
+    assert!(!cluster.covers(primary, back), "it was copied anew since");
+    assert!(cluster.covers(primary, stays), "it never left");
+    verify(&mut cluster, primary, false);
+    assert!([back, stays].iter().all(|id| cluster.covers(primary, *id)));
+}
+
+/// A replica without a peer that it could be compared with is not covered.
+#[test]
+fn a_verify_covers_nobody_that_is_alone() {
+    let (mut cluster, primary) = full(1, 2);
+    cluster.kill(replica(0, 1));
+    cluster.pass(A_WHILE);
+    verify(&mut cluster, primary, false);
+    let found = cluster.verify(primary);
+    assert_eq!((found.alone, found.covered.len()), (SIZE, 0));
+}
+
 #[test]
 fn a_verify_of_a_stripe_tells_the_volumes_offsets() {
     let (mut cluster, primary) = full(2, 2);

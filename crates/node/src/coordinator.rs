@@ -137,6 +137,10 @@ pub struct VolumeRecord {
     /// Where it is meant to be attached.
     #[serde(default, skip_serializing_if = "WantedOn::is_empty")]
     pub wanted_on: WantedOn,
+    /// The verdict of its last verify, as the API tells it. Only who shows it reads it: another version of
+    /// the software may tell it otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<serde_json::Value>,
 }
 
 /// Where a replica was placed.
@@ -317,6 +321,13 @@ pub enum Request {
         volume: String,
         /// The replica.
         replica: String,
+    },
+    /// Keep the verdict of a volume's verify in the place of the one before. Answer: `Done`, `NoVolume`.
+    Verified {
+        /// The volume's identity.
+        volume: String,
+        /// The verdict.
+        verdict: serde_json::Value,
     },
     /// Stop a volume that is attached nowhere, or let it be used again. Answer: `Done`, `Newest` if
     /// it is attached, `NoVolume`.

@@ -42,6 +42,7 @@ pub mod status;
 pub mod stop;
 pub mod sweep;
 mod unserved;
+mod verdict;
 pub mod verify;
 mod view_change;
 mod wanted;
@@ -136,6 +137,8 @@ pub struct Attached {
     apart: Mutex<BTreeSet<ReplicaId>>,
     /// Replicas that their nodes do not serve, as those nodes said last.
     unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
+    /// When the verify ended whose verdict the coordinator keeps, on the core's clock.
+    kept_verdict: Mutex<Option<evenkeel_core::Instant>>,
 }
 
 /// All volumes attached on this node.
@@ -200,6 +203,7 @@ impl Attached {
             rates: Mutex::default(),
             apart: Mutex::default(),
             unserved: Mutex::default(),
+            kept_verdict: Mutex::default(),
         }
     }
 
@@ -420,6 +424,9 @@ impl Volumes {
                 }
                 starting
             });
+        }
+        if let Note::Verified { .. } = note {
+            verdict::keep_soon(node, attached);
         }
         if let Note::Grown(size) = note {
             // By another primary, perhaps.

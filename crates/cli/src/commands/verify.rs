@@ -33,20 +33,26 @@ pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
         })?;
         return Ok(Exit::Done);
     }
-    let verify = until_done(context, args)?;
+    let begun = answer.parse::<VolumeAnswer>()?.volume.verify;
+    let began = begun.and_then(|verify| verify.began);
+    let verify = until_done(context, args, began)?;
     let answer = context.client.get(&routes::fill(routes::VOLUME, &[&args.name]))?;
     context.show(&answer, |answer: &VolumeAnswer| output::verify::told(&verify, &answer.volume))?;
     let is_whole = verify.different + verify.damaged + verify.unreadable == verify.repaired;
     Ok(if is_whole { Exit::Done } else { Exit::Failed })
 }
 
-fn until_done(context: &Context, args: &VerifyArgs) -> Result<Verify, Failure> {
+/// The verdict of the verify that began then. One that had ended before is an earlier one's, which is shown
+/// again because the volume is not attached any more, or was attached anew.
+fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Result<Verify, Failure> {
+    let is_earlier =
+        |verify: &Verify| verify.ended.zip(began).is_some_and(|(ended, b)| ended + 1 < b);
     let path = routes::fill(routes::VOLUME, &[&args.name]);
     let start = Instant::now();
     let bar = bar(context.global.quiet || context.global.json);
     loop {
         let volume: VolumeStatus = context.client.fetch::<VolumeAnswer>(&path)?.volume;
-        let Some(verify) = volume.verify else {
+        let Some(verify) = volume.verify.filter(|verify| !is_earlier(verify)) else {
             return Err(Failure::new(
                 format!("the verify of volume `{}` is gone", args.name),
                 "the volume was detached, or attached anew, before it ended",

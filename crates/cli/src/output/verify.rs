@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use evenkeel_node::api::types::{Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica};
+use evenkeel_node::api::types::{
+    CoveredReplica, Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica,
+};
 
 use super::volume::{moment, percent, place, short};
 use super::{size, span};
 
 /// What a verify has found: in all, on each replica, and where.
 pub fn told(verify: &Verify, volume: &VolumeStatus) -> String {
-    let mut text = format!("{}\n", verdict(verify));
+    let mut text = format!("{}\n", verdict(verify, volume));
     let of_replica = |replica| format!("  {}\n", of_replica(replica, volume));
     let mut replicas: Vec<_> = verify.replicas.iter().map(of_replica).collect();
     replicas.sort();
@@ -25,8 +27,9 @@ pub fn told(verify: &Verify, volume: &VolumeStatus) -> String {
     text
 }
 
-/// A verify in one line. Only one that has compared everything says that the replicas are identical.
-pub fn verdict(verify: &Verify) -> String {
+/// A verify in one line. Only one that has compared everything says that the replicas are identical, and
+/// which they are.
+pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
     let took = span(Duration::from_secs(verify.seconds));
     let (checked, total) = (size(verify.checked), size(verify.total));
     let differs = match (verify.different, verify.damaged, verify.unreadable) {
@@ -53,7 +56,9 @@ pub fn verdict(verify: &Verify) -> String {
             format!("all {total} compared in {took}: no difference")
         }
         (VerifyState::Done, None) => {
-            format!("all {total} compared in {took}: all in-sync replicas identical")
+            // If others were added since, those that were compared are named below.
+            let which = if verify.not_covered.is_empty() { "all in-sync" } else { "the compared" };
+            format!("all {total} compared in {took}: {which} replicas identical")
         }
         (VerifyState::Stopped, Some(differs)) => {
             format!("stopped after {checked} of {total}: {differs}")
@@ -76,6 +81,40 @@ pub fn verdict(verify: &Verify) -> String {
     }
     if let Some(ended) = verify.ended {
         text.push_str(&format!("; ended {}", moment(ended)));
+        text.push_str(&about(verify, volume));
+    }
+    text
+}
+
+/// `; compared: n1:fast, n2:fast; not covered: n3:fast, added or rebuilt since`. Nothing of software that does not say it.
+fn about(verify: &Verify, volume: &VolumeStatus) -> String {
+    let Some(covered) = &verify.covered else { return String::new() };
+    let mirrors = volume.mirrors.len().max(1) as u64;
+    // What a mirror has of the part that was compared, give or take a chunk of the stripe.
+    let slack = if mirrors > 1 { u64::from(volume.chunk) } else { 0 };
+    let share = verify.checked / mirrors;
+    let of_replica = |covered: &CoveredReplica| match name(&covered.id, volume) {
+        name if covered.bytes + slack < share => format!("{name} ({} of it)", size(covered.bytes)),
+        name => name,
+    };
+    let list = |mut names: Vec<String>| {
+        names.sort();
+        names.join(", ")
+    };
+    let compared = list(covered.iter().map(of_replica).collect());
+    let others = list(verify.not_covered.iter().map(|id| name(id, volume)).collect());
+    let mut text = String::new();
+    if !compared.is_empty() {
+        text.push_str(&format!("; compared: {compared}"));
+    }
+    if !others.is_empty() {
+        text.push_str(&format!(
+            "; not covered: {others} (not compared, or added or rebuilt since)"
+        ));
+    }
+    if volume.size > verify.total {
+        let grown = size(volume.size - verify.total);
+        text.push_str(&format!("; not covered: {grown} by which the volume has grown since"));
     }
     text
 }

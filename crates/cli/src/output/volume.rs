@@ -120,7 +120,7 @@ pub fn status(volume: &VolumeStatus) -> String {
         text.push_str(&format!("  failed    {}\n", failures(failed).bad()));
     }
     if let Some(verified) = &volume.verify {
-        text.push_str(&format!("  verify    {}\n", verdict(verified)));
+        text.push_str(&format!("  verify    {}\n", verdict(verified, volume)));
     }
     if let Some(reservation) = &volume.reservation {
         text.push_str(&format!("  reserved  {}\n", super::reservation::line(reservation)));

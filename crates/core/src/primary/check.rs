@@ -64,6 +64,10 @@ pub(super) struct Checked {
     pub differences: Vec<Difference>,
     /// Whether every piece was compared on two replicas or more.
     pub was_compared: bool,
+    /// The pieces that were: mirror, holders, bytes.
+    pub compared: Vec<(usize, ReplicaSet, u64)>,
+    /// In which they were.
+    pub generation: Generation,
 }
 
 impl<P: Payload> Primary<P> {
@@ -295,8 +299,14 @@ impl<P: Payload> Primary<P> {
         if check.bad.is_none() {
             let was_compared = check.compared.iter().all(Compared::was_compared);
             let held = cx.now.since(check.since);
-            let differences = check.differences;
-            return self.range_verified(cx, Checked { differences, was_compared }, held);
+            let compared = check.compared.iter().filter(|compared| compared.was_compared());
+            let checked = Checked {
+                compared: compared.map(Compared::extent).collect(),
+                differences: check.differences,
+                was_compared,
+                generation: check.generation,
+            };
+            return self.range_verified(cx, checked, held);
         }
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());

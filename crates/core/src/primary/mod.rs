@@ -34,7 +34,7 @@ mod verify;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use interface::*;
-pub use verify::{VerifyState, VerifyStatus, Wrong, WrongRange};
+pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 
 use self::calls::Call;
 use self::change::PendingEdit;

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::check::Checked;
 use super::{Context, Note, Primary};
-use crate::ids::ReplicaId;
+use crate::ids::{Generation, ReplicaId};
 use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::settings::LONGEST_PAYLOAD;
 use crate::time::Instant;
-use crate::view::RebuildLimit;
+use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState};
 
 /// Ranges in which something is wrong that are told one by one.
 const MOST_TOLD: usize = 64;
@@ -56,6 +56,8 @@ pub struct VerifyStatus {
     pub repaired: u64,
     /// The same by replicas: those that had anything wrong.
     pub replicas: BTreeMap<ReplicaId, Wrong>,
+    /// What was compared, by replicas. One that left while it ran counts from its return on.
+    pub covered: BTreeMap<ReplicaId, Covered>,
     /// The first ranges in which something was wrong, at most 64.
     pub ranges: Vec<WrongRange>,
     /// When it began.
@@ -73,6 +75,24 @@ pub struct Wrong {
     pub damaged: u64,
     /// Its disk could not read it.
     pub unreadable: u64,
+}
+
+/// What was compared of one replica with at least one other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Covered {
+    /// Bytes of the replica.
+    pub bytes: u64,
+    /// The generation in which it had become in-sync. Of a replica whose record says another one nothing
+    /// is covered: it left meanwhile, and holds what was copied to it since.
+    pub since: Generation,
+}
+
+impl Covered {
+    /// Whether it holds of what the replica is now: it has been in-sync all the time.
+    #[must_use]
+    pub fn holds_of(&self, record: &ReplicaRecord) -> bool {
+        record.state == ReplicaState::InSync && record.since == self.since
+    }
 }
 
 /// A range of whole blocks that some replicas had wrong, all in the same way.
@@ -109,10 +129,21 @@ impl VerifyStatus {
             undecided: 0,
             repaired: 0,
             replicas: BTreeMap::new(),
+            covered: BTreeMap::new(),
             ranges: Vec::new(),
             began: now,
             ended: None,
         }
+    }
+
+    /// Counts bytes of a replica that were compared with another one's.
+    fn compared(&mut self, record: &ReplicaRecord, bytes: u64) {
+        let fresh = Covered { bytes: 0, since: record.since };
+        let covered = self.covered.entry(record.id).or_insert(fresh);
+        if covered.since != record.since {
+            *covered = fresh;
+        }
+        covered.bytes += bytes;
     }
 
     /// Counts what was found to be wrong.
@@ -243,6 +274,17 @@ impl<P: Payload> Primary<P> {
         let status = &mut verify.status;
         let end = (status.checked + u64::from(LONGEST_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
+        for (mirror, holders, bytes) in checked.compared {
+            for id in self.mirrors[mirror].ids(holders) {
+                // Who has left since the comparison, or come back, holds something else by now.
+                let compared = view.replica(id).map(|(_, record)| record).filter(|record| {
+                    record.state == ReplicaState::InSync && record.since <= checked.generation
+                });
+                if let Some(record) = compared {
+                    status.compared(record, bytes);
+                }
+            }
+        }
         for difference in &checked.differences {
             let ids = |set| self.mirrors[difference.mirror].ids(set).collect();
             let at = difference.volume_offset(geometry, mirrors);

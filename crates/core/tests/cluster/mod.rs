@@ -339,6 +339,12 @@ impl Cluster {
         self.primaries[primary].status(self.now).verify.expect("a verify")
     }
 
+    /// Whether that verify has compared a replica as it is now.
+    pub fn covers(&self, primary: usize, id: ReplicaId) -> bool {
+        let record = self.newest.replica(id).unwrap().1;
+        self.verify(primary).covered.get(&id).is_some_and(|covered| covered.holds_of(record))
+    }
+
     /// A copy of a replica's disk as it is.
     pub fn copy_of_disk(&self, id: ReplicaId) -> HostDisk {
         self.hosts[&id].disk.clone()

@@ -187,6 +187,7 @@ impl Embedded {
                 inner.place(&volume, replica, same_disk)
             }
             Request::Forget { volume, replica } => inner.forget(&volume, &replica),
+            Request::Verified { volume, verdict } => inner.verified(&volume, verdict),
             Request::Stop { volume, stopped } => inner.stop(&volume, stopped),
             Request::Assemble { volume, replaces, node } => {
                 inner.assemble(&volume, replaces, &node)

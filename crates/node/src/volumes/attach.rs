@@ -9,7 +9,7 @@ use evenkeel_core::{NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, Device, FILE, Phase, export, lock, status, wanted, words};
+use super::{Attached, Device, FILE, Phase, export, lock, status, verdict, wanted, words};
 use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
 };
@@ -542,6 +542,7 @@ async fn withdraw(
 
 /// Tells the primary to end and waits for it.
 async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
+    verdict::end(node, attached).await;
     attached.phase.send_if_modified(|phase| {
         let serves = *phase == Phase::Serving;
         if serves {

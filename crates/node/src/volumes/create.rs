@@ -284,6 +284,7 @@ impl Draft {
             checksums: self.checksums,
             used_on: None,
             wanted_on: WantedOn::default(),
+            verified: None,
         }
     }
 }

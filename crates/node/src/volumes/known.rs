@@ -103,6 +103,7 @@ async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
         checksums: superblock.has_checksums,
         used_on: None,
         wanted_on: WantedOn::default(),
+        verified: None,
     };
     let mut status = status::of_adopted(node, &record, &superblock.view);
     status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);

@@ -14,7 +14,8 @@ use hyper::Method;
 use super::condition::{Account, conclude};
 use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
 use super::{
-    Attached, Phase, export, facts, failures, known, lock, reservation, verify, wanted, words,
+    Attached, Phase, export, facts, failures, known, lock, reservation, verdict, verify, wanted,
+    words,
 };
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
@@ -278,7 +279,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         wanted_on: Vec::new(),
         primaries: view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect(),
         mirrors: mirrors.map(mirror).collect(),
-        verify: None,
+        verify: verdict::kept(record).map(|verify| verdict::judge(verify, view)),
         reservation: reservation::told(node, &view.reservations),
         rewritten: None,
         failed: node.volumes.failed.of(view.volume),
@@ -340,7 +341,8 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         (Some(wait), _) => Account::Suspended(wait.why.clone()),
     };
     conclude(&mut status, &account, &facts::of_attached(node, attached, &core, &view));
-    status.verify = core.verify.as_ref().map(|verify| verify::told(verify, now));
+    let own = core.verify.as_ref().map(|verify| verify::told(verify, now));
+    status.verify = verdict::of_attached(node, attached, &view, own).await;
     status.rewritten = Some(core.rewritten);
     status.failed = volume.counters.failures.iter().map(failures::described).collect();
     status.exports = export::of(node, attached, &volume.frontends);
@@ -391,7 +393,7 @@ fn add_sessions(
 }
 
 /// The present moment on the clock that the engine gives to the core.
-fn now() -> evenkeel_core::Instant {
+pub(super) fn now() -> evenkeel_core::Instant {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }

@@ -1,22 +1,23 @@
 //! Verifying a volume: asked for here, carried out by its primary, told in its status.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use evenkeel_core::primary::{
-    Command, VerifyState as CoreState, VerifyStatus, Wrong, WrongRange as CoreRange,
+    Command, Covered, VerifyState as CoreState, VerifyStatus, Wrong, WrongRange as CoreRange,
 };
 use evenkeel_core::{Instant, ReplicaId, ReplicaState};
 use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find};
 use super::replica::resolve;
-use super::{status, view_change};
+use super::{status, verdict, view_change};
 use crate::api::types::{
-    VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange, WrongReplica,
+    CoveredReplica, VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange,
+    WrongReplica,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::unix_seconds;
 use crate::node::Node;
 
 /// Begins or ends a verify on the node where the volume is attached.
@@ -48,6 +49,11 @@ pub async fn verify(
         }
     };
     view_change::carry_out(node, &found, command, &what).await?;
+    if request.stop
+        && let Some(attached) = node.volumes.get(found.view.volume)
+    {
+        verdict::keep_now(node, &attached).await;
+    }
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(VolumeAnswer { version: VERSION, volume })
 }
@@ -82,6 +88,11 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         damaged: wrong.damaged,
         unreadable: wrong.unreadable,
     };
+    let covered = |(id, covered): (&ReplicaId, &Covered)| CoveredReplica {
+        id: id.to_string(),
+        bytes: covered.bytes,
+        since: covered.since.0,
+    };
     Verify {
         state: match verify.state {
             CoreState::Running => VerifyState::Running,
@@ -99,6 +110,8 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         undecided: verify.undecided,
         repaired: verify.repaired,
         replicas: verify.replicas.iter().map(replica).collect(),
+        covered: Some(verify.covered.iter().map(covered).collect()),
+        not_covered: Vec::new(),
         ranges: verify.ranges.iter().map(range).collect(),
         seconds: verify.ended.unwrap_or(now).since(verify.began).as_secs(),
         began: unix(verify.began, now),
@@ -106,9 +119,10 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
     }
 }
 
-/// A moment of the core's clock, which shows `now`, in seconds since 1970.
+/// A moment of the core's clock, which shows `now`, in seconds since 1970: the same whenever it is asked for.
 fn unix(at: Instant, now: Instant) -> Option<u64> {
-    unix_seconds().checked_sub(now.since(at).as_secs())
+    let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    today.checked_sub(now.since(at)).map(|time| time.as_secs())
 }
 
 fn range(wrong: &CoreRange) -> WrongRange {

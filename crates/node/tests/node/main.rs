@@ -12,3 +12,4 @@ mod life;
 mod retire;
 mod support;
 mod tls;
+mod verdict;

@@ -17,6 +17,7 @@ fn verify() -> Verify {
             {"offset": 8192, "length": 4096, "damaged": [N2, N1], "lost": true},
         ],
         "seconds": 5,
+        "covered": null,
     });
     serde_json::from_value(value).unwrap()
 }
@@ -84,7 +85,7 @@ fn a_verdict_says_how_much_it_is_about_and_since_when() {
         ranges: Vec::new(),
         ..verify()
     };
-    assert_eq!(verdict(&verify), "0% compared in 5 s: no difference so far");
+    assert_eq!(verdict(&verify, &volume()), "0% compared in 5 s: no difference so far");
     verify.state = VerifyState::Stopped;
     verify.checked = 11 << 20;
     verify.ended = Some(1_700_000_000);
@@ -92,10 +93,53 @@ fn a_verdict_says_how_much_it_is_about_and_since_when() {
         "no difference in 11M of 1G, where it was stopped; ended {}",
         moment(1_700_000_000)
     );
-    assert_eq!(verdict(&verify), dated);
+    assert_eq!(verdict(&verify, &volume()), dated);
     verify.different = 4096;
-    assert!(verdict(&verify).starts_with("stopped after 11M of 1G: 4K differ between replicas"));
+    assert!(
+        verdict(&verify, &volume())
+            .starts_with("stopped after 11M of 1G: 4K differ between replicas")
+    );
     verify.state = VerifyState::Done;
     (verify.checked, verify.different, verify.alone) = (1 << 30, 0, 1 << 30);
-    assert!(verdict(&verify).starts_with("1G looked at in 5 s: nothing to compare; 1G are on one"));
+    assert!(
+        verdict(&verify, &volume())
+            .starts_with("1G looked at in 5 s: nothing to compare; 1G are on one")
+    );
+}
+
+/// A verdict names the replicas that it is about; nothing is called compared that was added since.
+#[test]
+fn a_verdict_names_the_replicas_that_it_covers() {
+    let compared = |id: &str, bytes: u64| CoveredReplica { id: id.into(), bytes, since: 7 };
+    let mut verify = Verify {
+        total: 4 << 30,
+        checked: 4 << 30,
+        different: 0,
+        damaged: 0,
+        lost: 0,
+        repaired: 0,
+        replicas: Vec::new(),
+        ranges: Vec::new(),
+        covered: Some(vec![compared(N2, 4 << 30), compared(N1, 4 << 30)]),
+        not_covered: vec!["0badcafe-0000-0000-0000-000000000000".into()],
+        ended: Some(1_700_000_000),
+        ..verify()
+    };
+    let ended = moment(1_700_000_000);
+    let not = "not covered: n3:fast (not compared, or added or rebuilt since)";
+    assert_eq!(
+        verdict(&verify, &volume()),
+        format!(
+            "all 4G compared in 5 s: the compared replicas identical; ended {ended}; compared: n1:fast, n2:fast; {not}"
+        )
+    );
+    verify.covered = Some(vec![compared(N1, 4 << 30), compared(N2, 1 << 30)]);
+    let partly = "; compared: n1:fast, n2:fast (1G of it); not covered";
+    assert!(verdict(&verify, &volume()).contains(partly), "{}", verdict(&verify, &volume()));
+    verify.covered = Some(Vec::new());
+    let none = format!("; ended {ended}; {not}");
+    assert!(verdict(&verify, &volume()).ends_with(&none), "{}", verdict(&verify, &volume()));
+    (verify.total, verify.checked, verify.not_covered) = (3 << 30, 3 << 30, Vec::new());
+    let grown = "; not covered: 1G by which the volume has grown since";
+    assert!(verdict(&verify, &volume()).ends_with(grown), "{}", verdict(&verify, &volume()));
 }

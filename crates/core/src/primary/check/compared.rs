@@ -82,6 +82,12 @@ impl Compared {
         self.digests.len() > 1
     }
 
+    /// The mirror, who has said what it holds, and of how many bytes.
+    pub fn extent(&self) -> (usize, ReplicaSet, u64) {
+        let holders = self.digests.iter().fold(0, |set, (bit, _)| set | bit);
+        (self.mirror, holders, self.bytes.end - self.bytes.start)
+    }
+
     fn blocks(&self) -> u64 {
         (self.bytes.end - self.bytes.start).div_ceil(u64::from(BLOCK))
     }

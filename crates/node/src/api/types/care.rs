@@ -59,7 +59,7 @@ pub enum VerifyState {
     Stopped,
 }
 
-/// The last verify since the volume was attached.
+/// The last verify of the volume: by its primary, or as the coordinator has kept it since that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verify {
     /// Whether it goes on.
@@ -90,17 +90,35 @@ pub struct Verify {
     /// What each replica had wrong; those that had nothing wrong are left out.
     #[serde(default)]
     pub replicas: Vec<WrongReplica>,
-    /// The first ranges in which something was wrong, at most 64.
+    /// The replicas that were compared with others, and have been in-sync all the time since; `null` from
+    /// software that does not say.
+    #[serde(default)]
+    pub covered: Option<Vec<CoveredReplica>>,
+    /// The identities of the volume's other replicas: they were added, or rebuilt, since, or had none to be
+    /// compared with. Nothing is known of them by this verify.
+    #[serde(default)]
+    pub not_covered: Vec<String>,
+    /// The first ranges in which something was wrong, at most 64; once the volume was detached, at most 8.
     pub ranges: Vec<WrongRange>,
     /// How long it has taken, in whole seconds.
     pub seconds: u64,
     /// When it began, in seconds since 1970; `null` from software that does not say.
     #[serde(default)]
     pub began: Option<u64>,
-    /// When it ended, in seconds since 1970; `null` while it goes on. What has changed since, or was added, it has not
-    /// compared.
+    /// When it ended, in seconds since 1970; `null` while it goes on.
     #[serde(default)]
     pub ended: Option<u64>,
+}
+
+/// A replica that a verify has compared with others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CoveredReplica {
+    /// Its identity.
+    pub id: String,
+    /// Bytes of it that were compared.
+    pub bytes: u64,
+    /// The generation of the view in which it had become in-sync.
+    pub since: u64,
 }
 
 /// What one replica had wrong.

@@ -73,6 +73,15 @@ impl Inner {
         })
     }
 
+    pub(super) fn verified(&self, volume: &str, verdict: serde_json::Value) -> Stored<Answer> {
+        self.change(|transaction| {
+            let Some(mut record) = load(transaction, volume)? else { return Ok(Answer::NoVolume) };
+            record.verified = Some(verdict);
+            store(transaction, &record)?;
+            Ok(Answer::Done)
+        })
+    }
+
     /// Gives up replicas whose makers' lives are over, and which no view holds.
     pub(super) fn forget_unmade(&self) -> Stored<()> {
         for (volume, replica) in self.unmade()? {

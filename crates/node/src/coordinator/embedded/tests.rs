@@ -59,6 +59,7 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
         checksums: true,
         used_on: None,
         wanted_on: WantedOn::default(),
+        verified: None,
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }
@@ -383,4 +384,26 @@ fn what_older_software_sends_and_stores_is_read() {
     let old = serde_json::to_value(&stored.record).unwrap();
     assert!(old.get("wanted_on").is_none(), "what is not known is not stored");
     assert_eq!(serde_json::from_value::<VolumeRecord>(old).unwrap(), stored.record);
+}
+
+/// The last one is kept, whatever it says, and over changes of the view.
+#[test]
+fn the_verdict_of_a_verify_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let (stored, view) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    let keep = |volume: &str, verdict: u64| {
+        let verdict = serde_json::json!({"checked": verdict, "of another": "version"});
+        coordinator.answer(Request::Verified { volume: volume.into(), verdict }).unwrap()
+    };
+    assert!(matches!(keep(&stored.record.id, 1), Answer::Done));
+    assert!(matches!(keep(&stored.record.id, 2), Answer::Done));
+    assert!(matches!(keep("5e00", 3), Answer::NoVolume));
+    let mut held = view.successor();
+    held.primaries = vec![primary(ALPHA, 1)];
+    swap(&coordinator, ALPHA, &held);
+    let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
+    let Answer::Volume(read) = read else { panic!("{read:?}") };
+    assert_eq!(read.record.verified.map(|kept| kept["checked"].clone()), Some(2.into()));
 }

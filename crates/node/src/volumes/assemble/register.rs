@@ -117,5 +117,7 @@ fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String
         checksums: candidate.replicas.iter().any(|replica| replica.superblock.has_checksums),
         used_on: known.and_then(|known| known.used_on.clone()),
         wanted_on: known.map(|known| known.wanted_on.clone()).unwrap_or_default(),
+        // Of what has been put together nothing is known.
+        verified: None,
     }
 }

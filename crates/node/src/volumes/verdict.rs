@@ -1,0 +1,146 @@
+//! The verdict of a volume's last verify: kept by the coordinator, so that it outlives the attachment and
+//! every node shows it; and which replicas it is about.
+//!
+//! A primary knows its verify until it ends. When the verify does, or the volume is detached, the node has
+//! the coordinator keep the verdict. Of a replica it holds for as long as that has been in-sync all the
+//! time since, which the view says: nothing has to be taken back when one leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::primary::{Command, Covered, VerifyState, VerifyStatus};
+use evenkeel_core::{Generation, ReplicaState, Role, View};
+
+use super::{Attached, lock, status, verify};
+use crate::api::types::Verify;
+use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
+use crate::node::Node;
+
+/// How long one of several primaries waits for the verdict of another one's verify, for a status.
+const GLANCE: Duration = Duration::from_millis(500);
+/// How long a coordinator that does not answer is asked to keep a verdict, when it is told in passing.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The same while somebody waits.
+const SHORT_PATIENCE: Duration = Duration::from_secs(3);
+/// Wrong ranges of a verdict that are kept: its record is read by every list of volumes.
+const MAX_RANGES: usize = 8;
+
+/// The verdict that the coordinator keeps, if it is one that this software reads.
+pub(super) fn kept(record: &VolumeRecord) -> Option<Verify> {
+    record.verified.as_ref().and_then(|kept| serde_json::from_value(kept.clone()).ok())
+}
+
+/// What to tell of the last verify of a volume that is attached here; `own`: of its primary here.
+pub(super) async fn of_attached(
+    node: &Node,
+    attached: &Attached,
+    view: &View,
+    own: Option<Verify>,
+) -> Option<Verify> {
+    if view.has_several_primaries() && node.coordinator.status().reachable {
+        // Another one may have verified it since.
+        let request = Request::Read { volume: attached.id.to_string() };
+        let read = tokio::time::timeout(GLANCE, node.coordinator.call_once(request));
+        if let Ok(Ok(Answer::Volume(stored))) = read.await {
+            Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
+        }
+    }
+    newest(own, kept(&attached.record())).map(|verify| judge(verify, view))
+}
+
+/// The newer one of what a primary here knows and what the coordinator keeps. One that runs is the newest.
+fn newest(own: Option<Verify>, kept: Option<Verify>) -> Option<Verify> {
+    match (own, kept) {
+        // Not the same one, read a moment of rounding later.
+        (Some(own), Some(kept)) if own.ended.is_some_and(|at| Some(at + 1) < kept.ended) => {
+            Some(kept)
+        }
+        (own, kept) => own.or(kept),
+    }
+}
+
+/// Sorts replicas into those that a verdict is about and those that it is not, as the view has them now. One
+/// from software that does not note what was compared is left alone.
+pub(super) fn judge(mut verify: Verify, view: &View) -> Verify {
+    let holds = |id: &str, since: u64, bytes: u64| {
+        let mut records = view.replicas().map(|(_, record)| record);
+        let record = records.find(|record| record.id.to_string() == id);
+        let covered = Covered { bytes, since: Generation(since) };
+        record.is_some_and(|record| covered.holds_of(record))
+    };
+    let Some(covered) = &mut verify.covered else { return verify };
+    covered.retain(|covered| holds(&covered.id, covered.since, covered.bytes));
+    let is_idle = |state, role| state == ReplicaState::Spare && role == Role::Spare(None);
+    let others = view.replicas().map(|(_, record)| record);
+    let others = others.filter(|record| !is_idle(record.state, record.role));
+    let others = others.map(|record| record.id.to_string());
+    verify.not_covered =
+        others.filter(|id| !covered.iter().any(|covered| covered.id == *id)).collect();
+    verify
+}
+
+/// Has the coordinator keep the verdict of a verify that has ended, in passing.
+pub(super) fn keep_soon(node: &Arc<Node>, attached: &Arc<Attached>) {
+    let (node, attached) = (node.clone(), attached.clone());
+    tokio::spawn(async move { keep(&node, &attached, PATIENCE).await });
+}
+
+/// The same while somebody waits for it.
+pub(super) async fn keep_now(node: &Arc<Node>, attached: &Attached) {
+    keep(node, attached, SHORT_PATIENCE).await;
+}
+
+/// The volume is about to be detached: a verify that runs ends, and its verdict is kept.
+pub(super) async fn end(node: &Arc<Node>, attached: &Attached) {
+    if attached.in_passing() {
+        return;
+    }
+    // A primary that does not answer does not hold the detach up.
+    let ended = async {
+        let runs = |verify: &VerifyStatus| verify.state == VerifyState::Running;
+        if verify_of(node, attached).await.as_ref().is_some_and(runs) {
+            // If its primary has just ended there is nothing to stop.
+            let _ = node.data.command(attached.id, Command::StopVerify).await;
+        }
+        keep_now(node, attached).await;
+    };
+    if tokio::time::timeout(SHORT_PATIENCE * 2, ended).await.is_err() {
+        tracing::warn!(volume = attached.name(), "the verdict of its last verify may not be kept");
+    }
+}
+
+async fn verify_of(node: &Node, attached: &Attached) -> Option<VerifyStatus> {
+    node.data.volume_status(attached.id).await?.primary?.verify
+}
+
+async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
+    let Some(verify) = verify_of(node, attached).await.filter(|verify| verify.ended.is_some())
+    else {
+        return;
+    };
+    if *lock(&attached.kept_verdict) == verify.ended {
+        return;
+    }
+    let mut told = verify::told(&verify, status::now());
+    told.ranges.truncate(MAX_RANGES);
+    let Ok(value) = serde_json::to_value(&told) else { return };
+    let request = Request::Verified { volume: attached.id.to_string(), verdict: value.clone() };
+    match node.coordinator.call_within(request, patience).await {
+        Ok(Answer::Done) => {
+            *lock(&attached.kept_verdict) = verify.ended;
+            let mut record = lock(&attached.record);
+            Arc::make_mut(&mut record).verified = Some(value);
+        }
+        // Older software does not know the request: the verdict is shown here while it is attached.
+        Err(CallError::Refused(why)) => {
+            tracing::info!(volume = attached.name(), %why, "the coordinator keeps no verdicts");
+        }
+        other => {
+            tracing::warn!(
+                volume = attached.name(),
+                ?other,
+                "the verdict of its verify is not kept"
+            );
+        }
+    }
+}
