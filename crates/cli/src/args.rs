@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+mod agree;
 mod attach;
 mod care;
 mod members;
@@ -12,6 +13,7 @@ mod replica;
 mod reservation;
 mod volume;
 
+pub use agree::AgreeArgs;
 pub use attach::{
     AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportNbdArgs, Filesystem, MountArgs,
     UmountArgs,
@@ -21,10 +23,12 @@ pub use members::{
     ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs, WaitArgs,
 };
 pub use node::{
-    ClusterCommand, DiskAddArgs, DiskCommand, DiskName, JoinArgs, NodeCommand, NodeRemoveArgs,
-    RunArgs,
+    ClusterCommand, DiskAddArgs, DiskCommand, DiskRemoveArgs, JoinArgs, NodeCommand,
+    NodeRemoveArgs, RunArgs,
 };
-pub use replica::{ReplicaArgs, ReplicaCommand, ReplicaReAddArgs, ReplicaRemoveArgs};
+pub use replica::{
+    ReplicaArgs, ReplicaCommand, ReplicaFailArgs, ReplicaReAddArgs, ReplicaRemoveArgs,
+};
 pub use reservation::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 pub use volume::{
     AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, StatusArgs,

@@ -17,7 +17,7 @@ mod words;
 pub use eras::Era;
 pub use layout::{IntentLayout, LayoutError};
 pub use lease::Lease;
-pub use members::{Newcomer, Role};
+pub use members::{Circumstances, Newcomer, Role};
 pub use no_coordinator::NoCoordinatorPolicy;
 pub use reservations::{Registrant, Reservation, ReservationChange, ReservationKind, Reservations};
 

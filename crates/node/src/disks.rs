@@ -235,23 +235,22 @@ impl Disks {
     /// # Errors
     /// If there is no such disk, or it holds replicas.
     pub fn remove(&self, name: &str) -> Result<(), ApiError> {
-        let what = format!("cannot remove disk {name}");
         let mut entries = self.lock();
-        let index = find(&entries, name, &what)?;
-        if !entries[index].replicas.is_empty() {
-            return Err(ApiError::new(
-                ErrorCode::DiskHasReplicas,
-                what,
-                format!("it holds {} replica(s)", entries[index].replicas.len()),
-                "Fail and remove those replicas from their volumes, or delete the volumes, first",
-            ));
-        }
+        let index = removable(&entries, name)?;
         let entry = entries.remove(index);
         if let Err(e) = self.save(&entries) {
             entries.push(entry);
             return Err(e);
         }
         Ok(())
+    }
+
+    /// Refuses what [`Self::remove`] would.
+    ///
+    /// # Errors
+    /// If there is no such disk, or it holds replicas.
+    pub fn refuse_removal(&self, name: &str) -> Result<(), ApiError> {
+        removable(&self.lock(), name).map(drop)
     }
 
     /// All disks, by name.
@@ -472,6 +471,21 @@ fn open_entry(mut record: Record, opened: &mut Vec<OpenReplica>) -> Entry {
             let state = EntryState::Waiting(trouble, retry);
             Entry { serial, record, state, block_size: 4096, replicas }
         }
+    }
+}
+
+/// A disk that may be removed: it holds no replica.
+fn removable(entries: &[Entry], name: &str) -> Result<usize, ApiError> {
+    let what = format!("cannot remove disk {name}");
+    let index = find(entries, name, &what)?;
+    match entries[index].replicas.len() {
+        0 => Ok(index),
+        count => Err(ApiError::new(
+            ErrorCode::DiskHasReplicas,
+            what,
+            format!("it holds {count} replica(s)"),
+            "Fail and remove those replicas from their volumes, or delete the volumes, first",
+        )),
     }
 }
 

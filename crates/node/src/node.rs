@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_core::NodeId;
 use tokio::sync::watch;
 
 use crate::admission::Standing;
@@ -64,6 +65,13 @@ impl Node {
     #[must_use]
     pub fn reference(&self) -> NodeRef {
         NodeRef { id: self.identity.node.to_string(), name: self.identity.name.clone() }
+    }
+
+    /// Whether a node may run still, as far as the coordinator's last answer tells: this one does, and one
+    /// that is not known does not.
+    #[must_use]
+    pub fn may_live(&self, id: NodeId) -> bool {
+        id == self.identity.node || self.coordinator.node(id).is_some_and(|life| life.may_live)
     }
 
     /// Keeps a sentence for the status, and logs it.

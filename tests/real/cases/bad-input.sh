@@ -30,12 +30,13 @@ commands() {
     refused 3 "nowhere" ek 1 volume create new --size 64M --replicas 1 --on n1:nowhere
     refused 3 "nobody" ek 1 volume status nobody
     refused 3 "nobody" ek 1 attach nobody
-    refused 4 "--yes" ek 1 volume delete $vol
+    refused 4 "attached" ek 1 volume delete $vol
     refused 4 "attached" ek 1 volume delete $vol --yes
     refused 3 "n9" ek 1 replica fail $vol n9
     refused 5 "socket" "$evenkeel" --socket "$work/none.sock" volume list
-    refused 4 "--yes" ek 1 replica remove $vol n3
+    refused 1 "in-sync fail first" ek 1 replica remove $vol n3
     ek 1 replica fail $vol n3 --quiet
+    refused 4 "removed for good n3 --yes" ek 1 replica remove $vol n3
     ek 1 replica fail $vol n2 --quiet
     refused 4 "last" ek 1 replica fail $vol n1
     refused 6 "degraded" ek 1 volume status $vol --check

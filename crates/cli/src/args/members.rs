@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use evenkeel_node::api::types::NoCoordinator;
 
-use super::{BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
+use super::{AgreeArgs, BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
 use crate::output::{parse_no_coordinator, parse_span, parse_volume_size};
 
 /// Waiting for the end of what a command has begun.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct WaitArgs {
     /// Wait until the whole volume is in-sync
     #[arg(long)]
@@ -53,13 +53,16 @@ pub struct ReplicaReplaceArgs {
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,
+    /// Show where it would go and what would be removed then, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,
 }
 
 /// Arguments of `replica move`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ReplicaMoveArgs {
     /// Which.
     #[command(flatten)]
@@ -70,6 +73,9 @@ pub struct ReplicaMoveArgs {
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,
+    /// Show where it would go and what would be removed then, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -106,7 +112,7 @@ pub struct ChangeArgs {
     #[command(flatten)]
     pub intents: IntentArgs,
     /// Copies of each block. More are added where there is most room; of fewer, those go first that
-    /// are not in-sync, then the last in `volume status`
+    /// are not in-sync, then those that do not answer, then those where the volume is not attached
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub replicas: Option<u16>,
     /// How long one confirmation of a replica permits a primary to answer reads, as in 6s or 500ms: others
@@ -123,9 +129,9 @@ pub struct ChangeArgs {
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,
-    /// Yes, remove copies for good
-    #[arg(long)]
-    pub yes: bool,
+    /// Whether to ask, before copies are removed.
+    #[command(flatten)]
+    pub agree: AgreeArgs,
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::AgreeArgs;
+
 /// `evenkeel cluster …`
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -68,12 +70,9 @@ pub struct RunArgs {
 pub struct NodeRemoveArgs {
     /// The node, by its name or identity
     pub node: String,
-    /// Yes, remove it, and the replicas on it
-    #[arg(long)]
-    pub yes: bool,
-    /// Show what would be lost, and remove nothing
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub agree: AgreeArgs,
 }
 
 /// Arguments of `node join`.
@@ -103,8 +102,10 @@ Examples:
     /// Take a disk that holds no replica away from this node
     #[command(after_help = "\
 Examples:
-  evenkeel disk remove fast")]
-    Remove(DiskName),
+  evenkeel disk remove fast
+
+A disk that holds replicas is refused. Nothing on it is deleted.")]
+    Remove(DiskRemoveArgs),
 }
 
 /// Arguments of `disk add`.
@@ -120,9 +121,12 @@ pub struct DiskAddArgs {
     pub force: bool,
 }
 
-/// A disk of this node.
+/// Arguments of `disk remove`.
 #[derive(Debug, Args)]
-pub struct DiskName {
+pub struct DiskRemoveArgs {
     /// The disk's name on this node
     pub name: String,
+    /// Show whether it would be removed, and remove nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs};
+use super::{AgreeArgs, ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs};
 use crate::output::parse_span;
 
 /// `evenkeel replica …`
@@ -14,12 +14,14 @@ pub enum ReplicaCommand {
     #[command(after_help = "\
 Examples:
   evenkeel replica fail music n3
+  evenkeel replica fail music n3 --dry-run              what would be left?
 
 The last in-sync replica of a mirror is never failed.")]
-    Fail(ReplicaArgs),
+    Fail(ReplicaFailArgs),
     /// Remove a failed replica from the volume for good
     #[command(after_help = "\
 Examples:
+  evenkeel replica remove music n3 --dry-run            what would be lost, and left?
   evenkeel replica remove music n3 --yes")]
     Remove(ReplicaRemoveArgs),
     /// Add a replica, or a spare that stands in for one that fails
@@ -62,12 +64,23 @@ knows what else that disk has damaged."
 }
 
 /// One replica of a volume.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ReplicaArgs {
     /// The volume
     pub volume: String,
     /// The replica: NODE, NODE:DISK, or the first digits of its identity, as `volume status` shows them
     pub replica: String,
+}
+
+/// Arguments of `replica fail`.
+#[derive(Debug, Args)]
+pub struct ReplicaFailArgs {
+    /// Which.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
+    /// Show what would be left, and fail nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Arguments of `replica remove`.
@@ -76,9 +89,9 @@ pub struct ReplicaRemoveArgs {
     /// Which.
     #[command(flatten)]
     pub replica: ReplicaArgs,
-    /// Yes, remove it for good
-    #[arg(long)]
-    pub yes: bool,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub agree: AgreeArgs,
 }
 
 /// Arguments of `replica re-add`.

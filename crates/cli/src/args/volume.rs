@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use evenkeel_node::api::types::NoCoordinator;
 
-use super::{BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
+use super::{AgreeArgs, BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
 use crate::output::{parse_no_coordinator, parse_span, parse_volume_size};
 
 /// `evenkeel volume …`
@@ -237,15 +237,12 @@ pub struct AssembleArgs {
 pub struct DeleteArgs {
     /// The volume
     pub name: String,
-    /// Yes, delete the data
-    #[arg(long)]
-    pub yes: bool,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub agree: AgreeArgs,
     /// Also if it was attached on a node that is dead, and too little of it is left to take it over
     #[arg(long)]
     pub force: bool,
-    /// Show what would be deleted, and delete nothing
-    #[arg(long)]
-    pub dry_run: bool,
 }
 
 /// A volume.

@@ -5,8 +5,8 @@ use std::path::absolute;
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{AddDiskRequest, DiskAnswer, DisksAnswer, DoneAnswer};
 
-use super::Context;
-use crate::args::{DiskAddArgs, DiskCommand, DiskName};
+use super::{Context, agree};
+use crate::args::{DiskAddArgs, DiskCommand, DiskRemoveArgs};
 use crate::failure::Failure;
 use crate::output;
 
@@ -42,7 +42,10 @@ fn list(context: &Context) -> Result<(), Failure> {
     context.show(&answer, |answer: &DisksAnswer| output::node::disks(answer))
 }
 
-fn remove(context: &Context, args: &DiskName) -> Result<(), Failure> {
+fn remove(context: &Context, args: &DiskRemoveArgs) -> Result<(), Failure> {
+    if args.dry_run {
+        return agree::dry_run(context, &routes::fill(routes::DISK_PLAN, &[&args.name]));
+    }
     let answer = context.client.delete(&routes::fill(routes::DISK, &[&args.name]))?;
     context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
 }

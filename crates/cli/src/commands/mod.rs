@@ -1,5 +1,6 @@
 //! What each command does: one file for each group.
 
+mod agree;
 pub mod assemble;
 pub mod attach;
 pub mod bench;

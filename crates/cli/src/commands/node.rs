@@ -6,8 +6,8 @@ use evenkeel_node::api::types::{
 };
 
 use super::Context;
+use super::agree::{Question, agree, names};
 use crate::args::{ClusterCommand, JoinArgs, NodeRemoveArgs};
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, say};
 
@@ -40,24 +40,18 @@ pub fn cluster(context: &Context, command: &ClusterCommand) -> Result<(), Failur
 /// If the node refuses or cannot be reached, or nobody has said yes.
 pub fn remove(context: &Context, args: &NodeRemoveArgs) -> Result<(), Failure> {
     let name = &args.node;
-    let path = routes::fill(routes::NODE_OF_CLUSTER, &[name]);
-    let dry = context.client.delete(&format!("{path}?dry_run=true"))?;
-    let told = |answer: &RemoveNodeAnswer| {
-        format!("{}\n{}", answer.message, output::plan::plan(&answer.plan))
+    let question = Question {
+        plan: &routes::fill(routes::NODE_PLAN, &[name]),
+        refused: format!("node `{name}` was not removed"),
+        again: format!("evenkeel node remove {name} --yes"),
+        always: true,
     };
-    if args.dry_run {
-        return context.show(&dry, told);
-    }
-    let planned: RemoveNodeAnswer = dry.parse()?;
-    if !args.yes {
-        let why = output::plan::plan(&planned.plan);
-        return Err(Failure::new(format!("node `{name}` was not removed"), why)
-            .exit(Exit::Unsafe)
-            .advise(format!("if you want that: evenkeel node remove {name} --yes")));
-    }
-    let lost: Vec<&str> = planned.plan.removes.iter().map(|lost| lost.id.as_str()).collect();
-    let answer = context.client.delete(&format!("{path}?removes={}", lost.join(",")))?;
-    context.show(&answer, told)
+    let Some(plan) = agree(context, &args.agree, &question)? else { return Ok(()) };
+    let path = routes::fill(routes::NODE_OF_CLUSTER, &[name]);
+    let answer = context.client.delete(&format!("{path}?removes={}", names(&plan)))?;
+    context.show(&answer, |answer: &RemoveNodeAnswer| {
+        format!("{}\n{}", answer.message, output::plan::done(&answer.plan))
+    })
 }
 
 /// Shows this node and the others. The others need the coordinator; without it they are left out

@@ -3,10 +3,11 @@
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
 
+use super::agree::{self, Question, agree};
 use super::{Context, wait};
 use crate::args::{
-    ReplicaAddArgs, ReplicaArgs, ReplicaCommand, ReplicaMoveArgs, ReplicaReAddArgs,
-    ReplicaRemoveArgs, ReplicaReplaceArgs, WaitArgs, WaitFor,
+    ReplicaAddArgs, ReplicaArgs, ReplicaCommand, ReplicaFailArgs, ReplicaMoveArgs,
+    ReplicaReAddArgs, ReplicaRemoveArgs, ReplicaReplaceArgs, WaitFor,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -18,15 +19,11 @@ use crate::output;
 /// If the node refuses or cannot be reached.
 pub fn run(context: &Context, command: &ReplicaCommand) -> Result<(), Failure> {
     match command {
-        ReplicaCommand::Fail(args) => tell(context, args, "fail"),
+        ReplicaCommand::Fail(args) => fail(context, args),
         ReplicaCommand::Remove(args) => remove(context, args),
         ReplicaCommand::Add(args) => add(context, args),
-        ReplicaCommand::Replace(ReplicaReplaceArgs { replica, on, same_node, wait }) => {
-            replace(context, replica, on.clone(), *same_node, wait)
-        }
-        ReplicaCommand::Move(ReplicaMoveArgs { replica, to, same_node, wait }) => {
-            replace(context, replica, Some(to.clone()), *same_node, wait)
-        }
+        ReplicaCommand::Replace(args) => replace(context, args),
+        ReplicaCommand::Move(args) => replace(context, &moved(args)),
         ReplicaCommand::ReAdd(args) => re_add(context, args),
     }
 }
@@ -44,45 +41,71 @@ fn add(context: &Context, args: &ReplicaAddArgs) -> Result<(), Failure> {
     wait::after_change(context, answer, &args.volume, &args.wait)
 }
 
+/// A move is a replacement that says where to.
+fn moved(args: &ReplicaMoveArgs) -> ReplicaReplaceArgs {
+    let ReplicaMoveArgs { replica, to, same_node, dry_run, wait } = args.clone();
+    ReplicaReplaceArgs { replica, on: Some(to), same_node, dry_run, wait }
+}
+
 /// Copies a replica to another place; the old one is removed when the new one is in-sync.
-fn replace(
-    context: &Context,
-    ReplicaArgs { volume, replica }: &ReplicaArgs,
-    on: Option<String>,
-    same_node: bool,
-    wait: &WaitArgs,
-) -> Result<(), Failure> {
-    let path = routes::fill(routes::VOLUME, &[volume]);
-    let status: VolumeAnswer = context.client.fetch(&path)?;
-    let replicas: Vec<&ReplicaStatus> =
-        status.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
-    // One that is not there was perhaps replaced already: the node knows.
-    let replaced = match choose(&replicas, volume, replica) {
-        Ok(chosen) => chosen.id.clone(),
-        Err(failure) if failure.exit == Exit::NotFound => replica.clone(),
-        Err(failure) => return Err(failure),
-    };
+fn replace(context: &Context, args: &ReplicaReplaceArgs) -> Result<(), Failure> {
+    let volume = &args.replica.volume;
+    let replaced = chosen(context, &args.replica)?;
+    if args.dry_run {
+        let on = args.on.as_deref().map(|on| format!("&on={}", routes::encode(on)));
+        let query = format!("?same_node={}{}", args.same_node, on.unwrap_or_default());
+        return agree::dry_run(context, &(plan_of(volume, &replaced, "replace") + &query));
+    }
     let request = AddReplicaRequest {
-        on,
+        on: args.on.clone(),
         replaces: Some(replaced),
-        same_node,
+        same_node: args.same_node,
         ..AddReplicaRequest::default()
     };
     let answer = context.client.post(&routes::fill(routes::REPLICAS, &[volume]), &request)?;
-    wait::after_change(context, answer, volume, wait)
+    wait::after_change(context, answer, volume, &args.wait)
+}
+
+fn fail(context: &Context, args: &ReplicaFailArgs) -> Result<(), Failure> {
+    let ReplicaArgs { volume, replica } = &args.replica;
+    if args.dry_run {
+        let failed = identity(context, volume, replica)?;
+        return agree::dry_run(context, &plan_of(volume, &failed, "fail"));
+    }
+    tell(context, &args.replica, "fail")
 }
 
 fn remove(context: &Context, args: &ReplicaRemoveArgs) -> Result<(), Failure> {
     let ReplicaArgs { volume, replica } = &args.replica;
-    if !args.yes {
-        return Err(Failure::new(
-            format!("replica `{replica}` of volume `{volume}` was not removed"),
-            "its data would be lost for good, and the mirror would have one replica less",
-        )
-        .exit(Exit::Unsafe)
-        .advise(format!("if you want that: evenkeel replica remove {volume} {replica} --yes")));
+    let removed = chosen(context, &args.replica)?;
+    let question = Question {
+        plan: &plan_of(volume, &removed, "remove"),
+        refused: format!("replica `{replica}` of volume `{volume}` was not removed"),
+        again: format!("evenkeel replica remove {volume} {replica} --yes"),
+        always: false,
+    };
+    if agree(context, &args.agree, &question)?.is_none() {
+        return Ok(());
     }
-    tell(context, &args.replica, "remove")
+    let path = routes::fill(routes::REPLICA, &[volume, &removed, "remove"]);
+    let answer = context.client.post(&path, &serde_json::json!({}))?;
+    context.show(&answer, shown)
+}
+
+/// Where the node tells what a command about a replica would take away.
+fn plan_of(volume: &str, replica: &str, action: &str) -> String {
+    routes::fill(routes::REPLICA_PLAN, &[volume, replica, action])
+}
+
+/// The identity of a replica; one that is not there was perhaps removed already: the node knows.
+fn chosen(
+    context: &Context,
+    ReplicaArgs { volume, replica }: &ReplicaArgs,
+) -> Result<String, Failure> {
+    match identity(context, volume, replica) {
+        Err(failure) if failure.exit == Exit::NotFound => Ok(replica.clone()),
+        chosen => chosen,
+    }
 }
 
 fn re_add(context: &Context, args: &ReplicaReAddArgs) -> Result<(), Failure> {
@@ -110,14 +133,7 @@ fn send(
     args: &ReplicaArgs,
     action: &str,
 ) -> Result<crate::client::Answer, Failure> {
-    let chosen = match identity(context, &args.volume, &args.replica) {
-        Ok(chosen) => chosen,
-        // One that is not there was perhaps removed already: the node knows.
-        Err(failure) if failure.exit == Exit::NotFound && action == "remove" => {
-            args.replica.clone()
-        }
-        Err(failure) => return Err(failure),
-    };
+    let chosen = identity(context, &args.volume, &args.replica)?;
     let path = routes::fill(routes::REPLICA, &[&args.volume, &chosen, action]);
     context.client.post(&path, &serde_json::json!({}))
 }

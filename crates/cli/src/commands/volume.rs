@@ -5,10 +5,10 @@ use std::time::Duration;
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
     ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
-    MirrorStatus, RebuildRate, ReplicaRole, StopAnswer, VolumeAnswer, VolumeBitmap, VolumeProtocol,
-    VolumeStatus,
+    Plan, RebuildRate, StopAnswer, VolumeBitmap, VolumeProtocol,
 };
 
+use super::agree::{Question, agree, names};
 use super::{Context, assemble, look, verify, wait};
 use crate::args::{
     BitmapName, ChangeArgs, ChecksumName, CreateArgs, DeleteArgs, GrowArgs, ProtocolName,
@@ -16,7 +16,7 @@ use crate::args::{
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{self, say, size};
+use crate::output;
 
 /// Runs one of them.
 ///
@@ -95,10 +95,10 @@ fn grow(context: &Context, args: &GrowArgs) -> Result<(), Failure> {
 
 fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
     let path = routes::fill(routes::VOLUME, &[&args.name]);
-    let copies = args.replicas.map(usize::from);
-    if let Some(copies) = copies.filter(|_| !args.yes) {
-        let volume: VolumeAnswer = context.client.fetch(&path)?;
-        refuse_fewer(&volume.volume, copies)?;
+    let mut removes = None;
+    if let Some(copies) = args.replicas {
+        let Some(plan) = agree_to_fewer(context, args, copies)? else { return Ok(()) };
+        removes = Some(plan.removes.into_iter().map(|lost| lost.id).collect());
     }
     let request = ChangeVolumeRequest {
         size: None,
@@ -107,7 +107,8 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         region_size: args.intents.region_size,
         open_regions: args.intents.open_regions,
         primaries: args.intents.primaries,
-        replicas: copies,
+        replicas: args.replicas.map(usize::from),
+        removes,
         same_node: args.same_node,
         rebuild: None,
         lease_ms: args.lease.map(milliseconds),
@@ -136,50 +137,37 @@ fn rebuild(context: &Context, args: &RebuildArgs) -> Result<(), Failure> {
 }
 
 /// Copies are not removed without a word that says so.
-fn refuse_fewer(volume: &VolumeStatus, copies: usize) -> Result<(), Failure> {
-    let count = |mirror: &MirrorStatus| {
-        mirror.replicas.iter().filter(|replica| replica.role == ReplicaRole::Copy).count()
+fn agree_to_fewer(
+    context: &Context,
+    args: &ChangeArgs,
+    copies: u16,
+) -> Result<Option<Plan>, Failure> {
+    let name = &args.name;
+    let path = routes::fill(routes::CHANGE_PLAN, &[name]);
+    let question = Question {
+        plan: &format!("{path}?replicas={copies}"),
+        refused: format!("volume `{name}` was not changed"),
+        again: format!("evenkeel volume change {name} --replicas {copies} --yes"),
+        always: false,
     };
-    let most = volume.mirrors.iter().map(count).max().unwrap_or(0);
-    if most <= copies {
-        return Ok(());
-    }
-    let name = &volume.name;
-    Err(Failure::new(
-        format!("volume `{name}` was not changed"),
-        format!(
-            "it has {}, of which some would be removed for good",
-            output::volume::count(most, "replica")
-        ),
-    )
-    .exit(Exit::Unsafe)
-    .advise(format!("if you want that: evenkeel volume change {name} --replicas {copies} --yes")))
+    agree(context, &args.agree, &question)
 }
 
 fn delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
-    let path = routes::fill(routes::VOLUME, &[&args.name]);
-    if !args.yes || args.dry_run {
-        let volume: VolumeAnswer = context.client.fetch(&path)?;
-        return announce_delete(&volume.volume, args.dry_run);
-    }
-    let query = if args.force { "?force=true" } else { "" };
+    let (name, force) = (&args.name, args.force);
+    let plan = routes::fill(routes::DELETE_PLAN, &[name]);
+    let question = Question {
+        plan: &format!("{plan}?force={force}"),
+        refused: format!("volume `{name}` was not deleted"),
+        again: format!(
+            "evenkeel volume delete {name} --yes{}",
+            if force { " --force" } else { "" }
+        ),
+        always: true,
+    };
+    let Some(plan) = agree(context, &args.agree, &question)? else { return Ok(()) };
+    let path = routes::fill(routes::VOLUME, &[name]);
+    let query = format!("?force={force}&removes={}", names(&plan));
     let answer = context.client.delete(&format!("{path}{query}"))?;
     context.show(&answer, |answer: &DeleteVolumeAnswer| format!("{}\n", answer.message))
-}
-
-fn announce_delete(volume: &VolumeStatus, dry_run: bool) -> Result<(), Failure> {
-    let replicas: usize = volume.mirrors.iter().map(|mirror| mirror.replicas.len()).sum();
-    let loss = format!(
-        "the {} of volume `{}` on {} would be lost for good",
-        size(volume.size),
-        volume.name,
-        output::volume::count(replicas, "replica"),
-    );
-    if dry_run {
-        say(&format!("Would delete: {loss}\n"));
-        return Ok(());
-    }
-    Err(Failure::new(format!("volume `{}` was not deleted", volume.name), loss)
-        .exit(Exit::Unsafe)
-        .advise(format!("if you want that: evenkeel volume delete {} --yes", volume.name)))
 }

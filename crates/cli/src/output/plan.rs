@@ -6,15 +6,31 @@ use super::size;
 use super::table::{Align, Table};
 use super::volume::{count, replica_state, short};
 
-/// The replicas that would go, and what is left.
+/// The replicas that would go, and what would be left.
 pub fn plan(plan: &Plan) -> String {
-    if plan.removes.is_empty() {
+    shown(plan, ["would be removed for good", "would be taken out of use", "would leave"])
+}
+
+/// The replicas that have gone, and what is left.
+pub fn done(plan: &Plan) -> String {
+    shown(plan, ["removed for good", "taken out of use", "leaves"])
+}
+
+fn shown(plan: &Plan, [removed, failed, left]: [&str; 3]) -> String {
+    if plan.removes.is_empty() && plan.fails.is_empty() {
         return "no replica is lost\n".to_owned();
     }
+    let lists = [(&plan.removes, removed), (&plan.fails, failed)];
+    let lists = lists.into_iter().filter(|(replicas, _)| !replicas.is_empty());
+    let lists: String = lists.map(|(replicas, verb)| list(replicas, verb)).collect();
+    lists + &plan.leaves.iter().map(|mirror| rest(mirror, left)).collect::<String>()
+}
+
+fn list(replicas: &[LostReplica], verb: &str) -> String {
     let words = ["VOLUME", "REPLICA", "NODE", "DISK", "STATE"].map(|name| (name, Align::Left));
     let columns: Vec<_> = words.into_iter().chain([("SIZE", Align::Right)]).collect();
     let mut table = Table::new(&columns);
-    for LostReplica { volume, id, node, disk, state, size: bytes, .. } in &plan.removes {
+    for LostReplica { volume, id, node, disk, state, size: bytes, .. } in replicas {
         table.row(vec![
             volume.clone(),
             short(id).to_owned(),
@@ -24,16 +40,18 @@ pub fn plan(plan: &Plan) -> String {
             size(*bytes),
         ]);
     }
-    let left: String = plan.leaves.iter().map(left).collect();
-    format!("removed for good:\n{}{left}", table.render(2))
+    format!("{verb}:\n{}", table.render(2))
 }
 
-fn left(mirror: &LeftMirror) -> String {
+fn rest(mirror: &LeftMirror, left: &str) -> String {
     let LeftMirror { volume, in_sync, .. } = mirror;
     let places = match in_sync.is_empty() {
         true => String::new(),
         false => format!(" on {}", in_sync.join(", ")),
     };
     let copies = count(in_sync.len(), "in-sync replica");
-    format!("leaves volume `{volume}`, mirror {}: {copies}{places}\n", mirror.mirror)
+    format!("{left} volume `{volume}`, mirror {}: {copies}{places}\n", mirror.mirror)
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,15 @@ pub struct Newcomer {
     pub role: Role,
 }
 
+/// What the view does not say of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circumstances {
+    /// Its node and its disk answer, as far as anybody knows.
+    pub answers: bool,
+    /// The volume is attached on its node.
+    pub is_attached: bool,
+}
+
 impl MirrorView {
     /// The replicas that count when it is asked how many copies there are: not spares, and not
     /// those that only replace another one.
@@ -65,10 +74,16 @@ impl MirrorView {
         })
     }
 
-    /// Which copy goes first if there are to be fewer: one that is not in-sync, those that have
-    /// failed before those that are stale before those that rebuild; of equals the last in the view.
+    /// Which copy goes first if there are to be fewer: the one whose loss harms least. One that is not
+    /// in-sync, those that have failed before those that are stale before those that rebuild; then one that
+    /// does not answer; then one where the volume is not attached; then one that shares its node with
+    /// another replica of the mirror; of equals the last in the view. `None`: there is no copy, or it is
+    /// the last in-sync replica.
     #[must_use]
-    pub fn dispensable(&self) -> Option<ReplicaId> {
+    pub fn dispensable(
+        &self,
+        circumstances: impl Fn(&ReplicaRecord) -> Circumstances,
+    ) -> Option<ReplicaId> {
         let rank = |(place, record): &(usize, &ReplicaRecord)| {
             let state = match record.state {
                 ReplicaState::Faulty => 3,
@@ -76,7 +91,9 @@ impl MirrorView {
                 ReplicaState::Rebuilding => 1,
                 ReplicaState::InSync => 0,
             };
-            (state, *place)
+            let Circumstances { answers, is_attached } = circumstances(record);
+            let neighbours = self.replicas.iter().filter(|other| other.node == record.node).count();
+            (state, !answers, !is_attached, neighbours > 1, *place)
         };
         let (_, record) = self.copies().enumerate().max_by_key(rank)?;
         let in_sync = self.in_sync().count();

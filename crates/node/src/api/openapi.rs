@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use super::error::{ApiError, ErrorAnswer, ErrorCode};
-use super::handlers::{disk, node, volume};
+use super::handlers::{disk, node, plan, volume};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -38,6 +38,11 @@ use super::handlers::{disk, node, volume};
         volume::unexport_nbd,
         volume::add_replica,
         volume::replica,
+        plan::node,
+        plan::disk,
+        plan::delete,
+        plan::change,
+        plan::replica,
     ),
     components(schemas(ErrorAnswer, ApiError, ErrorCode))
 )]

@@ -26,6 +26,11 @@
 //! | POST | [`VERIFY`] | `VerifyRequest` | | `VolumeAnswer` |
 //! | POST | [`REPLICAS`] | `AddReplicaRequest` | | `ChangeAnswer` |
 //! | POST | [`REPLICA`] | | | `VolumeAnswer` |
+//! | GET | [`NODE_PLAN`] | | | `PlanAnswer` |
+//! | GET | [`DISK_PLAN`] | | | `PlanAnswer` |
+//! | GET | [`DELETE_PLAN`] | | `DeleteVolumeQuery` | `PlanAnswer` |
+//! | GET | [`CHANGE_PLAN`] | | `ChangePlanQuery` | `PlanAnswer` |
+//! | GET | [`REPLICA_PLAN`] | | `ReplicaPlanQuery` | `PlanAnswer` |
 
 /// Describes all others.
 pub const OPENAPI: &str = "/v1/openapi.json";
@@ -69,6 +74,17 @@ pub const REPLICAS: &str = "/v1/volumes/{volume}/replicas";
 /// at least 4 digits from its start, or `NODE:DISK`.
 pub const REPLICA: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}";
 
+/// What the removal of a node would take away.
+pub const NODE_PLAN: &str = "/v1/nodes/{node}/plan";
+/// What the removal of a disk of this node would take away.
+pub const DISK_PLAN: &str = "/v1/disks/{disk}/plan";
+/// What deleting a volume would take away.
+pub const DELETE_PLAN: &str = "/v1/volumes/{volume}/plans/delete";
+/// What another number of copies would take away.
+pub const CHANGE_PLAN: &str = "/v1/volumes/{volume}/plans/change";
+/// What a command about a replica would take away: `action` is `fail`, `remove`, `retire` or `replace`.
+pub const REPLICA_PLAN: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}/plan";
+
 /// Replaces the names in braces, in their order, by `values`, encoded for a URL.
 #[must_use]
 pub fn fill(path: &str, values: &[&str]) -> String {
@@ -80,7 +96,9 @@ pub fn fill(path: &str, values: &[&str]) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn encode(text: &str) -> String {
+/// A value in a path or a query, encoded for a URL.
+#[must_use]
+pub fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

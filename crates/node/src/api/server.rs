@@ -89,6 +89,11 @@ fn paths() -> Router<Arc<Node>> {
         )
         .route(routes::REPLICAS, post(handlers::volume::add_replica))
         .route(routes::REPLICA, post(handlers::volume::replica))
+        .route(routes::NODE_PLAN, get(handlers::plan::node))
+        .route(routes::DISK_PLAN, get(handlers::plan::disk))
+        .route(routes::DELETE_PLAN, get(handlers::plan::delete))
+        .route(routes::CHANGE_PLAN, get(handlers::plan::change))
+        .route(routes::REPLICA_PLAN, get(handlers::plan::replica))
 }
 
 /// Whatever may change something on these paths is carried out by a task of its own, to its end.

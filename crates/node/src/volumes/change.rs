@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::{Change, LayoutError};
-use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, Role, View, settings};
+use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, View, settings};
 use hyper::Method;
 
+use super::fewer::{self, Fewer};
 use super::lookup::{Found, carried_out_elsewhere, find};
-use super::{attach, create, grow, make, members, replica, status, view_change};
+use super::{attach, create, grow, make, members, plan, status, view_change};
 use crate::api::types::{
     ChangeAnswer, ChangeVolumeRequest, NoCoordinator, RebuildRate, VERSION, VolumeBitmap,
     VolumeProtocol,
@@ -40,6 +41,12 @@ pub async fn change(
         let (body, deadline) = (Some(&request), make::CREATION);
         return cluster::forward(node, &target, Method::PATCH, &path, body, deadline).await;
     }
+    let fewer = match request.replicas {
+        Some(copies) => fewer::choose(node, &found, copies, &what).await?,
+        None => Fewer::default(),
+    };
+    let agreed = request.removes.as_ref().map(|ids| ids.iter().map(String::as_str));
+    plan::refuse_other_than(&fewer.plan, agreed, &what)?;
     let mut done = Vec::new();
     if let Some(size) = request.size {
         done.extend(grow::grow(node, &found, size, &what).await?);
@@ -51,7 +58,7 @@ pub async fn change(
         }
     }
     if let Some(copies) = request.replicas {
-        done.extend(set_copies(node, &found, copies, request.same_node, &what).await?);
+        done.extend(set_copies(node, &found, copies, (&fewer, request.same_node), &what).await?);
     }
     let (changed, message) = match done.is_empty() {
         true => (false, "it was so already".to_owned()),
@@ -64,8 +71,9 @@ pub async fn change(
 fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     let bad =
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    let same_node = request.same_node;
-    if *request == (ChangeVolumeRequest { same_node, ..ChangeVolumeRequest::default() }) {
+    let (same_node, removes) = (request.same_node, request.removes.clone());
+    let nothing = ChangeVolumeRequest { same_node, removes, ..ChangeVolumeRequest::default() };
+    if *request == nothing {
         let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease, a limit of rebuilds or what happens without the coordinator";
         return bad("nothing is to be changed".into(), advice);
     }
@@ -270,57 +278,19 @@ pub(super) fn layout(
     Ok(layout)
 }
 
+/// How many replicas have left, and how many have come, told in a sentence.
 async fn set_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    same_node: bool,
+    (fewer, same_node): (&Fewer, bool),
     what: &str,
 ) -> Result<Option<String>, ApiError> {
-    let replaces = |(_, record): (usize, &evenkeel_core::ReplicaRecord)| {
-        matches!(record.role, Role::Replaces(_))
-    };
-    let fewer = found.view.mirrors.iter().any(|mirror| mirror.copies().count() > copies);
-    if fewer && found.view.replicas().any(replaces) {
-        let why = "a replica is being replaced, so it is not clear which one is to go";
-        let advice = "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the one that is on its way";
-        return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
-    }
-    let removed = fewer_copies(node, found, copies, what).await?;
+    let removed = fewer::remove(node, found, &fewer.victims, what).await?;
     let added = members::more_copies(node, found, copies, same_node, what).await?;
     Ok(match (added, removed.len()) {
         (0, 0) => None,
         (0, _) => Some(format!("removed the replicas on {}", removed.join(", "))),
         (added, _) => Some(format!("added {added} replica(s), which copy what they lack")),
     })
-}
-
-/// Takes copies out of each mirror until it has so many: first those that are not in-sync, of equals
-/// the last in the view. Tells their places.
-async fn fewer_copies(
-    node: &Arc<Node>,
-    found: &Found,
-    copies: usize,
-    what: &str,
-) -> Result<Vec<String>, ApiError> {
-    let mut removed = Vec::new();
-    for mirror in 0..found.view.mirrors.len() {
-        loop {
-            let found = find(node, what, &found.stored.record.id).await?;
-            let Some(now) = found.view.mirrors.get(mirror) else { break };
-            if now.copies().count() <= copies {
-                break;
-            }
-            let Some(id) = now.dispensable() else {
-                let why = "the mirror would lose its last in-sync replica";
-                let advice = "Wait for a rebuild to end, or re-add another replica";
-                return Err(ApiError::new(ErrorCode::LastInSync, what, why, advice));
-            };
-            let record = found.view.replica(id).map(|(_, record)| *record);
-            removed.extend(record.map(|r| replica::places(node, &found, &r)[0].clone()));
-            view_change::carry_out(node, &found, Command::Retire(id), what).await?;
-            replica::take_out(node, &found, id).await;
-        }
-    }
-    Ok(removed)
 }

@@ -9,22 +9,25 @@ use evenkeel_core::NodeId;
 use super::attach::adopt;
 use super::lookup::{Found, find, primaries_elsewhere, primary_elsewhere, unexpected};
 use super::make::delete_one;
-use crate::api::types::{DeleteVolumeAnswer, PlannedReplica, VERSION};
+use super::plan;
+use crate::api::types::{DeleteVolumeAnswer, DeleteVolumeQuery, PlannedReplica, VERSION};
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 
-/// Deletes a volume with its data; with `force` also one that was attached on a dead node and cannot
+/// Deletes a volume with its data; with force also one that was attached on a dead node and cannot
 /// be taken over.
 ///
 /// # Errors
-/// If there is no such volume, it is attached, or it cannot be taken over from a dead node.
+/// If there is no such volume, it is attached, it cannot be taken over from a dead node, or it has other
+/// replicas than those that may be deleted.
 pub async fn delete(
     node: &Arc<Node>,
     volume: &str,
-    force: bool,
+    query: &DeleteVolumeQuery,
 ) -> Result<DeleteVolumeAnswer, ApiError> {
+    let force = query.force;
     let what = format!("cannot delete volume {volume}");
     let id = find(node, &what, volume).await?.view.volume;
     let _changing = node.volumes.change(id).await;
@@ -36,6 +39,8 @@ pub async fn delete(
         take_over(node, &found, &what).await?;
         found = find(node, &what, &id.to_string()).await?;
     }
+    let agreed = query.removes.as_deref().map(plan::split);
+    plan::refuse_other_than(&plan::whole(node, &found), agreed, &what)?;
     let request = Request::Delete {
         node: node.identity.node.to_string(),
         volume: found.view.volume.to_string(),
@@ -81,14 +86,31 @@ pub async fn delete(
     Ok(DeleteVolumeAnswer { version: VERSION, removed, remembered, message })
 }
 
+/// Refuses a volume that is attached on this node or another one that may live.
+pub(super) async fn refuse_attached(
+    node: &Node,
+    found: &Found,
+    force: bool,
+    what: &str,
+) -> Result<(), ApiError> {
+    if node.volumes.get(found.view.volume).is_some() {
+        return Err(attached(what, &node.identity.name));
+    }
+    if force || found.view.primaries.is_empty() {
+        return Ok(());
+    }
+    cluster::nodes(node).await;
+    let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|life| life.may_live);
+    match primaries_elsewhere(node, &found.view).find(may_live) {
+        Some(primary) => Err(attached(what, &node.coordinator.node_ref(primary).name)),
+        None => Ok(()),
+    }
+}
+
 /// A node that the coordinator does not hear may serve the volume all the same. After a takeover it
 /// cannot: its lease is over, and the replicas refuse it.
 async fn take_over(node: &Arc<Node>, found: &Found, what: &str) -> Result<(), ApiError> {
-    cluster::nodes(node).await;
-    let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|life| life.may_live);
-    if let Some(primary) = primaries_elsewhere(node, &found.view).find(may_live) {
-        return Err(attached(what, &node.coordinator.node_ref(primary).name));
-    }
+    refuse_attached(node, found, false, what).await?;
     let name = &found.stored.record.name;
     adopt(node, &found.view.volume.to_string(), what).await.map_err(|error| {
         let why = format!(

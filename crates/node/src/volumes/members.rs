@@ -122,6 +122,29 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
     found.view.replicas().filter(here).find_map(|(_, record)| told(record))
 }
 
+/// Which replica would be replaced, and where the new one would be; or a sentence that it has been done.
+///
+/// # Errors
+/// As of [`add`].
+pub(super) async fn planned(
+    node: &Arc<Node>,
+    found: &Found,
+    request: &AddReplicaRequest,
+    what: &str,
+) -> Result<Result<(ReplicaId, String), String>, ApiError> {
+    let plan = match plan(node, found, request, what)? {
+        Ok(plan) => plan,
+        Err(already) => return Ok(Err(already)),
+    };
+    let (disks, _) = cluster::disks(node).await?;
+    let disk = choose(found, &plan, &disks, what)?;
+    let place = format!("{}:{}", disk.node.name, disk.name);
+    match plan.role.instead_of() {
+        Some(old) => Ok(Ok((old, place))),
+        None => Ok(Err(format!("a replica would be added on {place}"))),
+    }
+}
+
 /// Adds one replica; tells whether anything was changed, and a sentence for people.
 async fn one(
     node: &Arc<Node>,

@@ -126,7 +126,7 @@ pub(super) fn resolve(
 }
 
 /// Whether a replica that is named so was removed from the volume, and none is there now.
-fn was_removed(node: &Node, found: &Found, text: &str) -> bool {
+pub(super) fn was_removed(node: &Node, found: &Found, text: &str) -> bool {
     if resolve(node, found, text, "").is_ok() {
         return false;
     }

@@ -4,7 +4,6 @@
 //! transaction, which refuses if anything names the node still. What is cut off in between goes on
 //! when the command is given again.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
 use super::lookup::{Found, decode, unexpected};
 use super::{attach, plan, replica};
-use crate::api::types::{Plan, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
+use crate::api::types::{Plan, PlanAnswer, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, NodeLife, Request};
 use crate::node::Node;
@@ -31,11 +30,38 @@ struct Use {
     attached: bool,
 }
 
-/// Removes a node, or tells what would be lost with it.
+/// What the removal of a node would take away.
 ///
 /// # Errors
-/// If there is no such node, it serves the coordinator, it lives and is in use, or a volume would
-/// lose its last in-sync replica.
+/// As the removal.
+pub async fn plan(node: &Arc<Node>, name: &str) -> Result<PlanAnswer, ApiError> {
+    let what = format!("cannot remove node {name}");
+    let Some(victim) = known(node, name, &what).await? else {
+        let before = removed_before(node, name, &what).await?;
+        return Ok(plan::answer(before.plan, before.message));
+    };
+    let (_, plan) = losses(node, &victim, &what).await?;
+    Ok(plan::answer(plan, format!("node {} would be removed from the cluster", victim.node.name)))
+}
+
+/// The volumes that use a node, and what they lose with it.
+async fn losses(
+    node: &Arc<Node>,
+    victim: &NodeLife,
+    what: &str,
+) -> Result<(Vec<Use>, Plan), ApiError> {
+    let id = identity(victim, what)?;
+    let uses = uses(node, id, what).await?;
+    refuse_living(node, victim, &uses, what)?;
+    let plan = lost(node, id, &uses, what)?;
+    Ok((uses, plan))
+}
+
+/// Removes a node.
+///
+/// # Errors
+/// If there is no such node, it serves the coordinator, it lives and is in use, a volume would
+/// lose its last in-sync replica, or replicas would be lost that were not named.
 pub async fn remove(
     node: &Arc<Node>,
     name: &str,
@@ -45,17 +71,9 @@ pub async fn remove(
     let Some(victim) = known(node, name, &what).await? else {
         return removed_before(node, name, &what).await;
     };
-    let id = identity(&victim, &what)?;
-    let uses = uses(node, id, &what).await?;
-    refuse_living(node, &victim, &uses, &what)?;
-    let plan = lost(node, id, &uses, &what)?;
-    refuse_other_than(&plan, query.removes.as_deref(), &what)?;
-    let answer =
-        |removed, plan, message| Ok(RemoveNodeAnswer { version: VERSION, removed, plan, message });
+    let (uses, plan) = losses(node, &victim, &what).await?;
     let name = &victim.node.name;
-    if query.dry_run {
-        return answer(false, plan, format!("node {name} would be removed"));
-    }
+    refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
     for held in &uses {
         take_out(node, held, &what).await?;
     }
@@ -72,7 +90,7 @@ pub async fn remove(
     membership::learn_removed(node).await;
     tracing::info!(node = name, id = victim.node.id, "removed from the cluster");
     let message = format!("node {name} is removed from the cluster; its identity is refused");
-    answer(true, plan, message)
+    Ok(RemoveNodeAnswer { version: VERSION, removed: true, plan, message })
 }
 
 /// A node of the cluster by its name or identity.
@@ -190,41 +208,38 @@ fn lost(node: &Node, id: NodeId, uses: &[Use], what: &str) -> Result<Plan, ApiEr
 
 /// The view of a volume without its replicas on the node.
 fn without(node: &Node, id: NodeId, held: &Use) -> Result<View, String> {
-    let may_live = |other: NodeId| {
-        other == node.identity.node
-            || node.coordinator.node(other).is_some_and(|life| life.may_live)
-    };
     let mut next = held.found.view.clone();
     for replica in &held.replicas {
         next.retire(*replica).map_err(|error| error.to_string())?;
     }
     for mirror in &next.mirrors {
-        if !mirror.in_sync().any(|record| record.node != id && may_live(record.node)) {
+        if !mirror.in_sync().any(|record| record.node != id && node.may_live(record.node)) {
             return Err("no other in-sync replica of it answers".to_owned());
         }
     }
     Ok(next)
 }
 
-/// Refuses what was not agreed to.
-fn refuse_other_than(plan: &Plan, agreed: Option<&str>, what: &str) -> Result<(), ApiError> {
-    let Some(agreed) = agreed else { return Ok(()) };
-    let agreed: BTreeSet<&str> = agreed.split(',').filter(|id| !id.is_empty()).collect();
-    if plan.removes.iter().map(|lost| lost.id.as_str()).collect::<BTreeSet<_>>() == agreed {
-        return Ok(());
+/// Refuses what was not agreed to. Replicas are lost only by their names.
+fn refuse_unnamed(
+    plan: &Plan,
+    agreed: Option<&str>,
+    name: &str,
+    what: &str,
+) -> Result<(), ApiError> {
+    if agreed.is_none() && !plan.removes.is_empty() {
+        let why = format!("it takes replicas along that were not named: {}", plan::list(plan));
+        let advice = format!("`evenkeel node remove {name}` names them, and asks");
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     }
-    let why = "other replicas would be removed than when it was asked about";
-    Err(ApiError::new(ErrorCode::WrongState, what, why, "Look again (--dry-run), then try again"))
+    plan::refuse_other_than(plan, agreed.map(plan::split), what)
 }
 
 /// Takes the replicas on a dead node out of a volume, wherever that is attached now.
 async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiError> {
     let (volume, view) = (held.found.view.volume, &held.found.view);
-    let may_live = |id: NodeId| {
-        id == node.identity.node || node.coordinator.node(id).is_some_and(|life| life.may_live)
-    };
     let is_orphaned =
-        !view.primaries.is_empty() && !view.primaries.iter().any(|p| may_live(p.id.node));
+        !view.primaries.is_empty() && !view.primaries.iter().any(|p| node.may_live(p.id.node));
     if is_orphaned {
         let _changing = node.volumes.change(volume).await;
         attach::adopt(node, &volume.to_string(), what).await?;

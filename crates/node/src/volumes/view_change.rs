@@ -133,6 +133,16 @@ fn change(next: &mut View, command: Command) -> Result<(), ViewError> {
     }
 }
 
+/// The next view, as a command makes it.
+///
+/// # Errors
+/// If the view does not permit it.
+pub(super) fn applied(view: &View, command: Command, what: &str) -> Result<View, ApiError> {
+    let mut next = view.successor();
+    change(&mut next, command).map_err(|error| not_permitted(error, what))?;
+    Ok(next)
+}
+
 /// Changes the view of a volume that is attached nowhere. Its replicas adopt it at the next attach.
 async fn by_coordinator(
     node: &Node,
@@ -144,8 +154,7 @@ async fn by_coordinator(
         let why = "the volume was not detached properly";
         return Err(ApiError::new(ErrorCode::WrongState, what, why, "Attach it first"));
     }
-    let mut next = view.successor();
-    change(&mut next, command).map_err(|error| not_permitted(error, what))?;
+    let next = applied(view, command, what)?;
     let text = ViewText::encode(&next)
         .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
     let request = Request::Swap {

@@ -9,6 +9,7 @@ mod devices;
 mod disks_alone;
 mod late_disks;
 mod life;
+mod plans;
 mod retire;
 mod support;
 mod tls;

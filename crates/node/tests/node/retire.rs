@@ -52,12 +52,11 @@ async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() 
 
     c.crash().await;
     is_dead(a, "c").await;
-    let last = a.refused("DELETE", "/v1/nodes/c?dry_run=true", Value::Null, "last-in-sync").await;
+    let last = a.refused("GET", "/v1/nodes/c/plan", Value::Null, "last-in-sync").await;
     assert!(last["why"].as_str().unwrap().contains("volume solo"), "{last}");
     a.ok("DELETE", "/v1/volumes/solo", Value::Null).await;
 
-    let dry = a.ok("DELETE", "/v1/nodes/c?dry_run=true", Value::Null).await;
-    assert_eq!(dry["removed"], false);
+    let dry = a.get("/v1/nodes/c/plan").await;
     let lost = dry["plan"]["removes"].as_array().unwrap();
     assert_eq!(lost.len(), 2, "{dry:#}");
     assert!(lost.iter().all(|replica| replica["node"]["name"] == "c"), "{dry:#}");
@@ -65,7 +64,9 @@ async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() 
     let mut in_sync: Vec<_> = left["in_sync"].as_array().unwrap().iter().collect();
     in_sync.sort_by_key(|place| place.as_str());
     assert_eq!((&left["volume"], in_sync), (&json!("music"), vec![&json!("a:d"), &json!("b:d")]));
-    assert_eq!(replicas(a, "music").await, 3, "a dry run changes nothing");
+    assert_eq!(replicas(a, "music").await, 3, "a plan changes nothing");
+    let unnamed = a.refused("DELETE", "/v1/nodes/c", Value::Null, "bad-request").await;
+    assert!(unnamed["why"].as_str().unwrap().contains("c:d of music"), "{unnamed}");
     let other = "/v1/nodes/c?removes=11111111-1111-1111-1111-111111111111";
     a.refused("DELETE", other, Value::Null, "wrong-state").await;
 

@@ -166,10 +166,12 @@ fn the_last_in_sync_replica_is_not_retired() {
     assert_eq!(view.retire(ReplicaId(0)), Err(ViewError::UnknownReplica));
 }
 
+const IDLE: Circumstances = Circumstances { answers: true, is_attached: false };
+
 #[test]
 fn what_is_not_in_sync_is_dispensed_with_first() {
     let mut view = view(1, 4);
-    let dispensable = |view: &View| view.mirrors[0].dispensable();
+    let dispensable = |view: &View| view.mirrors[0].dispensable(|_| IDLE);
     assert_eq!(dispensable(&view), Some(ReplicaId(3)));
     view.leave(ReplicaId(0), ReplicaState::Stale, Cause::Late).unwrap();
     assert_eq!(dispensable(&view), Some(ReplicaId(0)));
@@ -179,6 +181,25 @@ fn what_is_not_in_sync_is_dispensed_with_first() {
         view.retire(ReplicaId(gone)).unwrap();
     }
     assert_eq!(dispensable(&view), None);
+}
+
+#[test]
+fn of_in_sync_copies_the_one_that_harms_least_is_dispensed_with() {
+    let mut view = view(1, 4);
+    let dispensable = |view: &View, attached: u128, silent: u128| {
+        view.mirrors[0].dispensable(|record| Circumstances {
+            answers: record.id != ReplicaId(silent),
+            is_attached: record.id == ReplicaId(attached),
+        })
+    };
+    assert_eq!(dispensable(&view, 3, 9), Some(ReplicaId(2)), "not where it is attached");
+    assert_eq!(dispensable(&view, 3, 0), Some(ReplicaId(0)), "what does not answer");
+    assert_eq!(dispensable(&view, 3, 3), Some(ReplicaId(3)), "even where it is attached");
+    view.mirrors[0].replicas[0].node = view.mirrors[0].replicas[1].node;
+    assert_eq!(dispensable(&view, 3, 9), Some(ReplicaId(1)), "one of two on a node");
+    assert_eq!(dispensable(&view, 1, 9), Some(ReplicaId(0)), "the other of the two");
+    view.leave(ReplicaId(3), ReplicaState::Stale, Cause::Late).unwrap();
+    assert_eq!(dispensable(&view, 3, 0), Some(ReplicaId(3)), "what is not in-sync before all");
 }
 
 #[test]

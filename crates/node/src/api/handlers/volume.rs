@@ -56,7 +56,7 @@ pub async fn delete(
     Path(volume): Path<String>,
     Query(query): Query<DeleteVolumeQuery>,
 ) -> Result<Json<DeleteVolumeAnswer>, ApiError> {
-    delete::delete(&node, &volume, query.force).await.map(Json)
+    delete::delete(&node, &volume, &query).await.map(Json)
 }
 
 /// Detaches a volume and closes its replicas until it is assembled. Stopping a stopped one is no

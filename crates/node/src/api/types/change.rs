@@ -32,8 +32,13 @@ pub struct ChangeVolumeRequest {
     /// When a write is acknowledged.
     pub protocol: Option<VolumeProtocol>,
     /// Copies of each mirror, 1 to 16, without spares. If there are more, those leave first that are
-    /// not in-sync, of equals the last in the view; never the last in-sync one.
+    /// not in-sync, then those that do not answer, then those where the volume is not attached, then those
+    /// that share a node, of equals the last in the view; never the last in-sync one.
     pub replicas: Option<usize>,
+    /// The identities of the replicas that may be removed, as the plan of the change tells them. If another
+    /// one would be, nothing is changed. Without it: whichever they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removes: Option<Vec<String>>,
     /// Where replicas may differ after a crash.
     pub bitmap: Option<VolumeBitmap>,
     /// Bytes of one region of the intent logs, as for a new volume.

@@ -220,6 +220,10 @@ pub struct DeleteVolumeQuery {
     /// nobody uses it.
     #[serde(default)]
     pub force: bool,
+    /// The identities of the replicas that may be deleted, with commas between them, as the plan tells them.
+    /// If another one would be, nothing is done. Without it: whatever replicas there are.
+    #[serde(default)]
+    pub removes: Option<String>,
 }
 
 /// Answer to a delete.

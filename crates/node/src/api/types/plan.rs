@@ -10,8 +10,44 @@ use super::{NodeRef, ReplicaState};
 pub struct Plan {
     /// The replicas that leave their volumes, with their data.
     pub removes: Vec<LostReplica>,
-    /// The mirrors that lose one.
+    /// The replicas that are taken out of use. They keep their data.
+    #[serde(default)]
+    pub fails: Vec<LostReplica>,
+    /// The mirrors that lose one, and go on.
     pub leaves: Vec<LeftMirror>,
+}
+
+/// What a command would take away. Where the command would be refused, so is the question.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct PlanAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// What is taken away.
+    pub plan: Plan,
+    /// What would be done, in a sentence.
+    pub message: String,
+}
+
+/// Of which change of a volume the plan is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ChangePlanQuery {
+    /// Copies of each mirror, as in the change.
+    pub replicas: usize,
+}
+
+/// Where the plan of a replacement is to put the new replica, as in the request to add it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReplicaPlanQuery {
+    /// `NODE:DISK`, or `NODE`.
+    #[serde(default)]
+    pub on: Option<String>,
+    /// Permit a node that holds another replica of the mirror.
+    #[serde(default)]
+    pub same_node: bool,
 }
 
 /// A replica that leaves its volume.
@@ -51,11 +87,8 @@ pub struct LeftMirror {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RemoveNodeQuery {
-    /// Tell what would be done, and do nothing.
-    #[serde(default)]
-    pub dry_run: bool,
-    /// The identities of the replicas that were agreed to be lost, with commas between them: if they are
-    /// not those that would be, nothing is done.
+    /// The identities of the replicas that may be lost, with commas between them, as the plan tells them.
+    /// If another one would be, nothing is done. Needed if any would be.
     #[serde(default)]
     pub removes: Option<String>,
 }
@@ -65,7 +98,7 @@ pub struct RemoveNodeQuery {
 pub struct RemoveNodeAnswer {
     /// Version of the API's JSON: 1.
     pub version: u32,
-    /// Whether it was removed now; not by a dry run, nor if it had been before.
+    /// Whether it was removed now; not if it had been before.
     pub removed: bool,
     /// What is taken away with it.
     pub plan: Plan,

@@ -1,0 +1,78 @@
+//! What commands would take away. A path of its own, so that a node that does not know it can't carry the
+//! command out by mistake.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use crate::api::ApiError;
+use crate::api::error::ErrorAnswer;
+use crate::api::extract::{Forwarded, Json, Path, Query};
+use crate::api::types::*;
+use crate::node::Node;
+use crate::volumes::{plan, retire};
+
+/// What the removal of a node from the cluster would take away.
+#[utoipa::path(get, path = "/v1/nodes/{node}/plan", tag = "nodes", operation_id = "node-remove-plan",
+    params(("node" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn node(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    retire::plan(&node, &name).await.map(Json)
+}
+
+/// What the removal of a disk of this node would take away.
+#[utoipa::path(get, path = "/v1/disks/{disk}/plan", tag = "disks", operation_id = "disk-remove-plan",
+    params(("disk" = String, Path, description = "Its name")),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn disk(
+    State(node): State<Arc<Node>>,
+    Path(name): Path<String>,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    plan::disk(&node, name).await.map(Json)
+}
+
+/// What deleting a volume would take away.
+#[utoipa::path(get, path = "/v1/volumes/{volume}/plans/delete", tag = "volumes",
+    operation_id = "volume-delete-plan",
+    params(("volume" = String, Path, description = "Name or identity"), DeleteVolumeQuery),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn delete(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Query(query): Query<DeleteVolumeQuery>,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    plan::delete(&node, &volume, &query).await.map(Json)
+}
+
+/// What another number of copies would take away.
+#[utoipa::path(get, path = "/v1/volumes/{volume}/plans/change", tag = "volumes",
+    operation_id = "volume-change-plan",
+    params(("volume" = String, Path, description = "Name or identity"), ChangePlanQuery),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn change(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Query(query): Query<ChangePlanQuery>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    plan::change(&node, &volume, query.replicas, forwarded).await.map(Json)
+}
+
+/// What failing, removing, retiring or replacing a replica would take away.
+#[utoipa::path(get, path = "/v1/volumes/{volume}/replicas/{replica}/{action}/plan", tag = "volumes",
+    operation_id = "replica-command-plan",
+    params(("volume" = String, Path, description = "Name or identity"),
+        ("replica" = String, Path, description = "Identity, at least 4 digits from its start, or NODE:DISK"),
+        ("action" = String, Path, description = "fail, remove, retire or replace"), ReplicaPlanQuery),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn replica(
+    State(node): State<Arc<Node>>,
+    Path((volume, replica, action)): Path<(String, String, String)>,
+    Query(query): Query<ReplicaPlanQuery>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    plan::replica(&node, &volume, [&replica, &action], &query, forwarded).await.map(Json)
+}
