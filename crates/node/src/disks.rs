@@ -288,6 +288,7 @@ impl Disks {
     pub fn create_replica(&self, disk: &str, new: &NewReplica) -> Result<OpenReplica, ApiError> {
         let what = format!("cannot make a replica of {} on disk {disk}", new.superblock.name);
         let site = self.reserve(disk, new, &what)?;
+        let directory = site.device.is_none().then(|| site.path.clone());
         // Without the lock: zeroing a device takes long, and others want to know of the disks.
         let made = match site.device {
             Some(file) => device::create(file, site.path, site.block_size, new),
@@ -305,7 +306,16 @@ impl Disks {
                 Err(_) => drop(entry.replicas.remove(position)),
             }
         }
-        made.map_err(|e| system(&what, &e))
+        drop(entries);
+        made.map_err(|e| match (e.kind(), directory) {
+            (std::io::ErrorKind::StorageFull, Some(path)) => {
+                let needed = replica_file::length_of(&new.superblock);
+                let room = directory::room(needed, directory::available(&path).ok());
+                let advice = "Make room on it, or choose another disk";
+                ApiError::new(ErrorCode::NoSpace, what, format!("the disk is full: {room}"), advice)
+            }
+            _ => system(&what, &e),
+        })
     }
 
     /// Takes the room for a new replica, so that nobody else takes it while it is made.
@@ -408,8 +418,16 @@ impl Disks {
             kind: entry.record.kind,
             size,
             free,
+            available: match entry.state.hold() {
+                Some(Hold::Directory { .. }) => directory::available(&entry.record.path).ok(),
+                Some(Hold::Device { .. }) | None => None,
+            },
             block_size: entry.block_size,
-            replicas: entry.replicas.iter().map(Known::describe).collect(),
+            replicas: entry
+                .replicas
+                .iter()
+                .map(|known| known.describe(entry.record.kind))
+                .collect(),
             state,
             problem,
         }
@@ -430,14 +448,16 @@ impl Entry {
 }
 
 impl Known {
-    fn describe(&self) -> DiskReplica {
+    fn describe(&self, kind: DiskKind) -> DiskReplica {
         let superblock = self.superblock.as_ref();
+        let is_file = matches!(kind, DiskKind::Directory);
         DiskReplica {
             id: superblock.map(|s| s.replica.to_string()),
             volume_id: superblock.map(|s| s.volume.to_string()),
             volume: superblock.map(|s| s.name.clone()),
             mirror: superblock.map(|s| s.mirror as usize),
             size: superblock.map(|s| s.data_length),
+            unallocated: is_file.then(|| directory::unallocated(self)),
             path: self.path.display().to_string(),
             problem: self.state.problem(),
         }

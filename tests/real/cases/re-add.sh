@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A replica is brought back after its disk failed.
 # cases/re-add.sh full   while its disk is full, that is refused, and said by each node; with room it works
+# cases/re-add.sh medium while its disk reports input/output errors; once it does not, it works
 # cases/re-add.sh rot    after too many bad reads; no damaged block is left, also none that nobody has read
 source "$(dirname "$0")/../lib.sh"
 what=${1:-full}
@@ -28,17 +29,46 @@ full() {
     mkdir "$work/mnt"
     mount -o loop "$work/image" "$work/mnt"
     begin 128M 2 "$work/mnt/disk"
+    mkdir "$work/mnt/other"
     # A trim gives back the space that was set aside; then something else takes it.
     fio_here --name=trim --rw=trim --bs=1M --size=128M
     for block in 64k 4k; do dd if=/dev/zero of="$work/mnt/filler$block" bs=$block status=none 2> /dev/null || true; done
     fio_here --name=write --rw=write --bs=64k --iodepth=8 --offset=16M --size=64M
     is_faulty n2 no-space || die "$(of_replica n2 .)"
     for n in 1 2; do
-        refused 4 "full room replace" ek $n replica re-add $vol n2:disk
-        ek $n volume status $vol | grep -q "its disk is full: make room on it, then bring it back" || die "n$n does not say what to do"
+        refused 4 "full room replace bytes space free" ek $n replica re-add $vol n2:disk
+        ek $n volume status $vol > "$work/status"
+        grep -q "its disk is full: make room on it, then bring it back" "$work/status" || die "n$n does not say what to do: $(< "$work/status")"
     done
+    refused 4 "full bytes free" ek 2 disk add "$work/mnt/other"
+    refused 1 "full bytes free" ek 1 volume create thin$vol --size 32M --replicas 1 --on n2:disk --thin
     rm "$work"/mnt/filler*
     ek 2 replica re-add $vol n2:disk --wait --timeout 1m --quiet
+}
+
+# A file system that was shut down answers everything with an input/output error: a disk that fails, until it is
+# mounted anew.
+medium() {
+    truncate -s 300M "$work/image"
+    mkfs.xfs -q "$work/image"
+    mkdir "$work/mnt"
+    mount -o loop "$work/image" "$work/mnt"
+    begin 128M 2 "$work/mnt/disk"
+    xfs_io -x -c shutdown "$work/mnt" || skip "no file system can be shut down"
+    fio_here --name=write --rw=write --bs=64k --iodepth=8 --offset=16M --size=64M
+    is_faulty n2 medium || die "$(of_replica n2 .)"
+    for n in 1 2; do
+        ek $n volume status $vol > "$work/status"
+        grep -q "its disk reported an input/output error; bring it back by" "$work/status" || die "n$n does not say why it failed: $(< "$work/status")"
+        refused 4 "input/output error" ek $n replica re-add $vol n2:disk
+        is_faulty n2 medium || die "$(of_replica n2 .)"
+    done
+    grep -q "a disk reported an error.*Input/output error" "$work/n2/node.log" || die "the log of its node does not say which error"
+    stop_node 2
+    umount "$work/mnt"
+    mount -o loop "$work/image" "$work/mnt"
+    start_node 2
+    ek 1 replica re-add $vol n2:disk --wait --timeout 1m --quiet
 }
 
 rot() {

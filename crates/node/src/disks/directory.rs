@@ -19,6 +19,8 @@ const LOCK: &str = ".evenkeel.lock";
 /// Tells this directory from any other one that may appear at its path: an empty mount point, say.
 const MARKER: &str = ".evenkeel.disk";
 const PROBE: &str = ".evenkeel.probe";
+/// Bytes of that.
+const PROBED: u64 = 8192;
 const ENDING: &str = "replica";
 /// A replica that is being made; of no volume if a crash leaves it.
 const ENDING_NEW: &str = "replica-new";
@@ -40,9 +42,7 @@ pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
                 format!("the node may not write to it: {e}"),
                 "Give the directory to the user that the node runs as",
             ),
-            io::ErrorKind::StorageFull => {
-                ("its file system is full".to_owned(), "Make room, or choose another one")
-            }
+            io::ErrorKind::StorageFull => (full(path), "Make room, or choose another one"),
             _ => (
                 format!("its file system does not do direct I/O: {e}"),
                 "Choose a directory on another one",
@@ -56,7 +56,7 @@ pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
 fn block_size(path: &Path) -> io::Result<u32> {
     let path = path.join(PROBE);
     let result = open_direct(&path, OFlags::CREATE).and_then(|file| {
-        file.set_len(8192)?;
+        file.set_len(PROBED)?;
         probe::direct_block_size(&file)
     });
     fs::remove_file(&path)?;
@@ -74,12 +74,12 @@ pub(super) fn open(
     if let Some(marker) = marker {
         check_marker(path, marker)?;
     }
-    let lock = lock_file(&path.join(LOCK))?;
+    let lock = lock_file(&path.join(LOCK)).map_err(|e| trouble(path, e))?;
     let lock = lock.map_err(|pid| Trouble::Held(format!("process {pid} uses it as its disk")))?;
     if marker.is_none() {
-        *marker = Some(read_or_make_marker(path)?);
+        *marker = Some(read_or_make_marker(path).map_err(|e| trouble(path, e))?);
     }
-    let block_size = block_size(path)?;
+    let block_size = block_size(path).map_err(|e| trouble(path, e))?;
     let mut replicas = Vec::new();
     for entry in fs::read_dir(path)? {
         let path = entry?.path();
@@ -90,6 +90,19 @@ pub(super) fn open(
         }
     }
     Ok((Hold::Directory { _lock: lock }, block_size, replicas))
+}
+
+/// Why a directory in which something small cannot be written is none to use.
+fn trouble(path: &Path, error: io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Trouble::Failing(full(path)),
+        _ => error.into(),
+    }
+}
+
+/// That there is not even room for a file to probe the directory with, or for its marker.
+fn full(path: &Path) -> String {
+    format!("its file system is full: {}", room(PROBED, available(path).ok()))
 }
 
 /// Whether it is the directory that was added, and not, say, the empty one on which it is to be mounted.
@@ -164,16 +177,30 @@ fn remove_unfinished(path: &Path) {
 /// sparse replicas in this directory were promised.
 pub(super) fn space(entry: &Entry) -> (u64, u64) {
     let Ok(stat) = rustix::fs::statvfs(&entry.record.path) else { return (0, 0) };
-    let promised: u64 = entry.replicas.iter().map(promised).sum();
+    let promised: u64 = entry.replicas.iter().map(unallocated).sum();
     let free = stat.f_bavail * stat.f_frsize;
     (stat.f_blocks * stat.f_frsize, free.saturating_sub(promised))
 }
 
+/// Bytes that the file system has free, whatever was promised of them.
+pub(super) fn available(path: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(stat.f_bavail * stat.f_frsize)
+}
+
 /// Bytes of a sparse file, or of one that is being made, that have no space yet.
-fn promised(known: &Known) -> u64 {
+pub(super) fn unallocated(known: &Known) -> u64 {
     let length = known.superblock.as_ref().map_or(0, length_of);
     let allocated = fs::metadata(&known.path).ok().filter(fs::Metadata::is_file);
     length.saturating_sub(allocated.map_or(0, |m| m.blocks() * 512))
+}
+
+/// How much room is needed, at most, and how much there is, in bytes.
+pub(super) fn room(needed: u64, free: Option<u64>) -> String {
+    match free {
+        Some(free) => format!("{needed} bytes are needed and {free} are free"),
+        None => format!("{needed} bytes are needed"),
+    }
 }
 
 /// Whether there is room for a replica.

@@ -87,6 +87,10 @@ fn a_replica_is_made_found_again_and_deleted() {
     assert_eq!(opened.len(), 1);
     assert_eq!(opened[0].newest.superblock.replica, id);
     assert_eq!(disks.disk_of(id).as_deref(), Some("disk1"));
+    // A sparse file has little space yet; the file system has what it was promised, and more.
+    let listed = &disks.list()[0];
+    let (needed, free) = (listed.replicas[0].unallocated.unwrap(), listed.available.unwrap());
+    assert!(needed > 0 && free >= listed.free + needed, "{listed:?}");
     let error = disks.remove("disk1").unwrap_err();
     assert_eq!(error.code, ErrorCode::DiskHasReplicas);
     drop(opened);

@@ -7,6 +7,7 @@ use evenkeel_core::{ReplicaRecord, View};
 use super::condition::ReplicaFacts;
 use super::{Attached, Phase, lock};
 use crate::coordinator::VolumeRecord;
+use crate::disks::Unserved;
 use crate::node::Node;
 
 /// What is known of each replica without a primary, by mirror.
@@ -49,6 +50,17 @@ fn by_mirror(
     mirrors.map(|mirror| mirror.replicas.iter().map(&facts).collect()).collect()
 }
 
+/// Why this node does not serve a replica of its own. `None`: it does, it is another node's, or the volume
+/// is stopped: then its replicas are closed on purpose.
+pub(super) fn unserved_here(
+    node: &Node,
+    record: &VolumeRecord,
+    replica: &ReplicaRecord,
+) -> Option<Unserved> {
+    let is_expected = replica.node == node.identity.node && !record.stopped;
+    is_expected.then(|| node.disks.why_not_served(replica.id)).flatten()
+}
+
 fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaFacts {
     let here = replica.node == node.identity.node;
     // Right after the coordinator's start nothing may be known of a node.
@@ -69,10 +81,7 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
         cause: replica.cause,
         leaves: false,
         apart: false,
-        // A stopped volume's replicas are closed on purpose.
-        unserved: (here && !record.stopped)
-            .then(|| node.disks.why_not_served(replica.id))
-            .flatten(),
+        unserved: unserved_here(node, record, replica),
         connected: None,
         node_alive: if here { Some(true) } else { heard() },
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
+use hyper::Method;
 
 use super::lookup::Found;
-use super::{Attached, lock, status};
-use crate::api::types;
-use crate::api::{ApiError, ErrorCode};
+use super::{Attached, facts, lock, status};
+use crate::api::types::{self, DiskReplica, DisksAnswer, ReplicaStatus};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
 use crate::disks::Unserved;
 use crate::node::Node;
 use crate::peer;
@@ -38,7 +40,7 @@ impl Attached {
 /// Asks a replica's node whether it serves it. `None`: it does, or does not answer.
 async fn ask(node: &Arc<Node>, found: &Found, record: &ReplicaRecord) -> Option<Unserved> {
     if record.node == node.identity.node {
-        return node.disks.why_not_served(record.id);
+        return facts::unserved_here(node, &found.stored.record, record);
     }
     let addresses = node.coordinator.node(record.node)?.node.addresses;
     let connected = node.peers.connect_replica(&addresses, found.view.volume, record.id).await;
@@ -85,14 +87,46 @@ pub(super) async fn watch(
         let Some(replica) = replicas.into_iter().find(|replica| replica.id == id) else { break };
         match replica.state {
             types::ReplicaState::InSync => break,
-            types::ReplicaState::Faulty => {
-                let why = replica.reason.unwrap_or_else(|| "it failed again".into());
-                return Err(unusable(what, why));
-            }
+            types::ReplicaState::Faulty => return Err(failed_again(node, &replica, what).await),
             _ => tokio::time::sleep(LOOK).await,
         }
     }
     Ok(())
+}
+
+async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> ApiError {
+    let mut why = replica.reason.clone().unwrap_or_else(|| "it failed again".into());
+    if replica.cause == Some(types::ReplicaCause::NoSpace)
+        && let Some(room) = room(node, replica).await
+    {
+        why = format!("{why} ({room})");
+    }
+    unusable(what, why)
+}
+
+/// How much room a replica may still need, and how much its disk has. `None`: its node does not answer, or
+/// its disk is not a directory.
+async fn room(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<String> {
+    let disks = match node.coordinator.node(replica.node.id.parse().ok()?)? {
+        life if life.node.id == node.identity.node.to_string() => {
+            node.blocking(|node| Ok(node.disks.list())).await.ok()?
+        }
+        life => {
+            let (path, deadline) = (routes::DISKS, cluster::QUESTION);
+            let answer =
+                cluster::forward::<(), DisksAnswer>(node, &life, Method::GET, path, None, deadline);
+            answer.await.ok()?.disks
+        }
+    };
+    let is_it = |of: &DiskReplica| of.id.as_deref() == Some(replica.id.as_str());
+    let found =
+        disks.iter().find_map(|disk| disk.replicas.iter().find(|of| is_it(of)).zip(Some(disk)));
+    let (of, disk) = found?;
+    let (needed, free) = (of.unallocated?, disk.available?);
+    Some(format!(
+        "{needed} bytes of it have no space yet, and {free} are free on disk {}",
+        disk.name
+    ))
 }
 
 /// Whether the replica waits for somebody to bring it back.

@@ -49,6 +49,9 @@ pub struct Disk {
     pub size: u64,
     /// Bytes that replicas could still take.
     pub free: u64,
+    /// Of a directory: bytes that its file system has free, also those that replicas were promised.
+    #[serde(default)]
+    pub available: Option<u64>,
     /// The smallest unit of direct I/O on it, in bytes: a volume's block size is at least this.
     pub block_size: u32,
     /// Replicas on it.
@@ -73,6 +76,9 @@ pub struct DiskReplica {
     pub mirror: Option<usize>,
     /// Bytes of data it holds room for.
     pub size: Option<u64>,
+    /// Of a file: bytes of it that have no space on the disk yet.
+    #[serde(default)]
+    pub unallocated: Option<u64>,
     /// The file or device.
     pub path: String,
     /// Why it is not served, if so.

@@ -9,6 +9,7 @@ fn disk(node: &str, name: &str, free: u64) -> Disk {
         kind: DiskKind::Directory,
         size: free,
         free,
+        available: None,
         block_size: 512,
         replicas: Vec::new(),
         state: DiskState::Serving,
