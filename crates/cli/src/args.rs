@@ -31,8 +31,8 @@ pub use replica::{
 };
 pub use reservation::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 pub use volume::{
-    AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, StatusArgs,
-    VolumeCommand, VolumeName, WaitFor,
+    AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, RenameArgs,
+    StatusArgs, VolumeCommand, VolumeName, WaitFor,
 };
 
 use crate::output::parse_size;

@@ -361,6 +361,14 @@ pub enum Request {
         #[serde(default)]
         force: bool,
     },
+    /// Give a volume another name that is attached nowhere, and is not meant to be. Answer: `Done`,
+    /// `NameInUse`, `UsedOn`, `NoVolume`.
+    RenameVolume {
+        /// The volume's identity.
+        volume: String,
+        /// That.
+        name: String,
+    },
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
     Fates(Vec<FoundReplica>),
     /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none takes it
@@ -464,6 +472,11 @@ pub enum Answer {
     Volume(Box<StoredVolume>),
     /// The newest view: the swap was refused.
     Newest(ViewText),
+    /// The volume is attached on these nodes, or meant to be.
+    UsedOn {
+        /// Their identities.
+        nodes: Vec<String>,
+    },
     /// There is no such volume.
     NoVolume,
     /// The name belongs to another node or volume.

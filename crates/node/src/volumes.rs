@@ -36,6 +36,7 @@ pub mod members;
 mod place;
 pub mod plan;
 mod rate;
+pub mod rename;
 pub mod replica;
 pub mod reservation;
 pub mod retire;

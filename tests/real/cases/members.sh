@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Members and shape of a volume that change under load:
-# cases/members.sh add|replace|move|spare|protocol|fewer|grow|story [killed|primary]
+# cases/members.sh add|replace|move|spare|protocol|fewer|grow|story|retire|rename [killed|primary]
 # fio writes and verifies through NBD meanwhile; with `killed`, a node is killed in the midst of it; with
 # `primary`, it is the one on which the volume is attached, and the coordinator's too.
 # story: a bad disk is found, named, failed and replaced, as in a report of md's.
+# retire: a node is drained, removed, and refused when it returns. rename: at the end, when it is detached.
 source "$(dirname "$0")/../lib.sh"
 what=$1 killed=${2:-}
 start_nodes 4
@@ -152,6 +153,37 @@ story)
     ek 2 disk remove disk --quiet
     ek 1 replica remove $vol n2:disk --yes --quiet
     ;;
+retire)
+    refused 4 "alive move n2:disk --to" ek 3 node remove n2 --yes
+    ek 3 replica move $vol n2 --to n3 --dry-run > "$work/plan"
+    grep -q "n3:disk" "$work/plan" && grep -q "would be removed for good" "$work/plan" || die "the plan of the move: $(cat "$work/plan")"
+    is n2 in-sync || die "a dry run has done something: n2 is $(state n2)"
+    ek 3 replica move $vol n2 --to n3 --quiet
+    hit 3
+    wait_in_sync $vol
+    [ -z "$(state n2)" ] && is n3 in-sync || die "it was not moved: n2 $(state n2), n3 $(state n3)"
+    refused 4 "--yes no replica is lost" ek 3 node remove n2
+    ek 3 node remove n2 --dry-run | grep -q "node n2 would be removed" || die "the dry run does not say what would be done"
+    ek 3 node remove n2 --yes --quiet
+    ek 3 node remove n2 --yes | grep -q "was removed from the cluster on" || die "the second removal does not say so"
+    [ "$(ek 1 node status --json | jq '[.nodes[] | select(.name == "n2")] | length')" = 0 ] || die "n2 is still a node"
+    no_replica 2 || die "n2 holds a replica still"
+    # Its identity is refused while it runs, and when it returns.
+    is_refused() { ek 2 node status | grep -q "was removed from the cluster on"; }
+    await "n2 says that it was removed" is_refused
+    refused 1 "was removed" ek 2 attach $vol
+    stop_node 2
+    start_node 2
+    await "n2 is refused again" is_refused
+    refused 1 "was removed" ek 2 replica add $vol n2:disk
+    stop_node 2
+    [ "$(ek 1 node status --json | jq '[.nodes[] | select(.name == "n2")] | length')" = 0 ] || die "n2 is a node again"
+    ;;
+rename)
+    ek 3 volume create other --size 4M --replicas 1 --quiet
+    refused 4 "attached n1 detach" ek 3 volume rename $vol $vol-new
+    hit 1
+    ;;
 esac
 if [ "$killed" = primary ]; then
     # It has lost its server, as it must. Its engine may then ask a dead connection for ever, and fill the disk with
@@ -169,3 +201,28 @@ nbdcopy "$uri" "$work/back"
 cmp --bytes=$((64 << 20)) "$work/known" "$work/back" || die "data is lost"
 ek 1 detach $vol --quiet
 compare_replicas $vol
+[ "$what" = rename ] || exit 0
+new=$vol-new
+refused 1 "another volume other" ek 3 volume rename $vol other
+refused 1 "name" ek 3 volume rename $vol bad/name
+ek 3 volume rename $vol $new | grep -q "volume $vol is volume $new now" || die "the rename does not say what was done"
+ek 2 volume rename $new $new | grep -q "it was so already" || die "the second rename does not say so"
+refused 3 "no volume $vol" ek 1 volume status $vol
+ek 4 replica add $new n4:disk --quiet
+kill_node 1; start_node 1
+uri=$(attach $new nbd)
+grep -q "$new" <<< "$uri" || die "the export has another name: $uri"
+wait_in_sync $new
+nbdcopy "$uri" "$work/renamed"
+cmp --bytes=$((64 << 20)) "$work/known" "$work/renamed" || die "data is lost by the rename"
+kill_node 1; start_node 1
+await "it is attached again by its new name" uri_of $new
+ek 1 detach $new --quiet
+# A superblock keeps the name that the volume had when the replica was made; the coordinator's counts.
+"$evenkeel" examine "$work/n2/disk" | grep -q "$vol" || die "examine does not show the volume"
+ek 2 volume stop $new --quiet
+ek 3 volume assemble $new --quiet
+refused 3 "found" ek 3 volume assemble $vol
+ek 3 volume delete $new --dry-run | grep -q "volume $new would be deleted" || die "the plan has another name"
+ek 3 volume delete $new --yes --quiet
+ek 3 volume create $vol --size 4M --replicas 1 --quiet

@@ -37,6 +37,14 @@ Examples:
   evenkeel volume status music --wait in-sync --timeout 10m
   evenkeel volume status --check || echo degraded         exit code 6 if degraded")]
     Status(StatusArgs),
+    /// Give a volume another name, while it is attached nowhere
+    #[command(after_help = "\
+Examples:
+  evenkeel volume rename music records
+
+Its device, its exports and what programs remember of them have its name: unmount and detach it before.
+Entries in /etc/fstab and scripts are to be changed by hand.")]
+    Rename(RenameArgs),
     /// Detach a volume and close its replicas, until it is assembled
     #[command(after_help = "\
 Examples:
@@ -170,6 +178,17 @@ pub enum ProtocolName {
     /// When all replicas wrote it.
     #[value(name = "C")]
     C,
+}
+
+/// Arguments of `volume rename`.
+#[derive(Debug, Args)]
+pub struct RenameArgs {
+    /// The volume
+    #[arg(value_name = "OLD")]
+    pub name: String,
+    /// Its new name
+    #[arg(value_name = "NEW")]
+    pub new: String,
 }
 
 /// Arguments of `volume list`.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
     ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
-    Plan, RebuildRate, StopAnswer, VolumeBitmap, VolumeProtocol,
+    Plan, RebuildRate, RenameVolumeRequest, StopAnswer, VolumeBitmap, VolumeProtocol,
 };
 
 use super::agree::{Question, agree, names};
 use super::{Context, assemble, look, verify, wait};
 use crate::args::{
     BitmapName, ChangeArgs, ChecksumName, CreateArgs, DeleteArgs, GrowArgs, ProtocolName,
-    RebuildArgs, VolumeCommand, VolumeName,
+    RebuildArgs, RenameArgs, VolumeCommand, VolumeName,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ pub fn run(context: &Context, command: &VolumeCommand) -> Result<Exit, Failure> 
         VolumeCommand::Create(args) => create(context, args)?,
         VolumeCommand::List(args) => return look::list(context, args),
         VolumeCommand::Status(args) => return look::status(context, args),
+        VolumeCommand::Rename(args) => rename(context, args)?,
         VolumeCommand::Stop(args) => stop(context, args)?,
         VolumeCommand::Assemble(args) => return assemble::run(context, args),
         VolumeCommand::Grow(args) => grow(context, args)?,
@@ -74,6 +75,12 @@ const fn bitmap(name: BitmapName) -> VolumeBitmap {
         BitmapName::Internal => VolumeBitmap::Internal,
         BitmapName::Clustered => VolumeBitmap::Clustered,
     }
+}
+
+fn rename(context: &Context, args: &RenameArgs) -> Result<(), Failure> {
+    let path = routes::fill(routes::RENAME_VOLUME, &[&args.name]);
+    let answer = context.client.post(&path, &RenameVolumeRequest { name: args.new.clone() })?;
+    context.show(&answer, |answer: &ChangeAnswer| format!("{}\n", answer.message))
 }
 
 fn stop(context: &Context, args: &VolumeName) -> Result<(), Failure> {

@@ -27,6 +27,7 @@ use super::handlers::{disk, node, plan, volume};
         volume::create,
         volume::status,
         volume::delete,
+        volume::rename,
         volume::stop,
         volume::assemble,
         volume::change,

@@ -16,6 +16,7 @@
 //! | POST | [`VOLUMES`] | `CreateVolumeRequest` | | `CreateVolumeAnswer` |
 //! | GET | [`VOLUME`] | | `VolumeQuery` | `VolumeAnswer` |
 //! | DELETE | [`VOLUME`] | | `DeleteVolumeQuery` | `DeleteVolumeAnswer` |
+//! | POST | [`RENAME_VOLUME`] | `RenameVolumeRequest` | | `ChangeAnswer` |
 //! | POST | [`STOP`] | | | `StopAnswer` |
 //! | POST | [`ASSEMBLE`] | `AssembleRequest` | | `AssembleAnswer` |
 //! | POST | [`ATTACH`] | `AttachRequest` | | `AttachAnswer` |
@@ -54,6 +55,8 @@ pub const DISK: &str = "/v1/disks/{disk}";
 pub const VOLUMES: &str = "/v1/volumes";
 /// One volume.
 pub const VOLUME: &str = "/v1/volumes/{volume}";
+/// Gives a volume another name.
+pub const RENAME_VOLUME: &str = "/v1/volumes/{volume}/rename";
 /// Detaches a volume and closes its replicas.
 pub const STOP: &str = "/v1/volumes/{volume}/stop";
 /// Puts volumes together from their disks.

@@ -77,6 +77,7 @@ fn paths() -> Router<Arc<Node>> {
                 .patch(handlers::volume::change)
                 .delete(handlers::volume::delete),
         )
+        .route(routes::RENAME_VOLUME, post(handlers::volume::rename))
         .route(routes::STOP, post(handlers::volume::stop))
         .route(routes::ASSEMBLE, post(handlers::volume::assemble))
         .route(routes::VERIFY, post(handlers::volume::verify))

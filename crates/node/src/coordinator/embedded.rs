@@ -21,6 +21,7 @@ mod drafts;
 mod fates;
 mod placements;
 mod removal;
+mod rename;
 mod silence;
 mod starts;
 
@@ -195,6 +196,7 @@ impl Embedded {
             Request::Delete { node, volume, generation, force } => {
                 inner.delete(&node, &volume, generation, force)
             }
+            Request::RenameVolume { volume, name } => inner.rename_volume(&volume, &name),
             Request::Fates(found) => inner.fates(&found),
             Request::Discard { by, replica } => inner.discard(&by, &replica),
             Request::Discarded(found) => inner.discarded(&found),
@@ -351,6 +353,11 @@ impl Inner {
                 Some(_) => return Ok(Answer::NameInUse),
                 None => {}
             }
+            let mut volumes = db(transaction.open_table(VOLUMES))?;
+            // The same, and it was renamed meanwhile.
+            if db(volumes.get(record.id.as_str()))?.is_some() {
+                return Ok(Answer::Done);
+            }
             let homes = record.replicas.iter().map(|placed| placed.node.as_str());
             if let Some(refusal) = removal::refusal(transaction, homes)? {
                 return Ok(refusal);
@@ -359,7 +366,6 @@ impl Inner {
                 return Ok(Answer::NoVolume);
             }
             db(names.insert(record.name.as_str(), record.id.as_str()))?;
-            let mut volumes = db(transaction.open_table(VOLUMES))?;
             db(volumes.insert(record.id.as_str(), text(record)?.as_slice()))?;
             store_view(transaction, &view)?;
             Ok(Answer::Done)

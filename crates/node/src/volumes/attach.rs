@@ -9,7 +9,7 @@ use evenkeel_core::{NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, Device, FILE, Phase, export, lock, status, verdict, wanted, words};
+use super::{Attached, Device, FILE, Phase, export, lock, rename, status, verdict, wanted, words};
 use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
 };
@@ -198,7 +198,13 @@ async fn start_for(
     match reach(&attached, |phase| phase != Phase::Starting, START).await {
         Some(Phase::Serving) => {
             node.volumes.note_last(id, primary.incarnation);
-            Ok(attached)
+            match rename::refuse_renamed(node, &attached, what).await {
+                Ok(()) => Ok(attached),
+                Err(error) => {
+                    give_up(node, &attached).await;
+                    Err(error)
+                }
+            }
         }
         Some(Phase::Ended(reason)) => {
             node.volumes.remove(&attached);

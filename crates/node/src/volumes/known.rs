@@ -36,11 +36,14 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     volumes
 }
 
-/// The volume of this name or identity, if a replica of it is here.
+/// The volume of this name or identity, if a replica of it is here. A superblock has the name that its
+/// volume had when the replica was made: if replicas of several volumes have it, one was renamed, and the
+/// name does not tell which is meant.
 pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> {
     let wanted = volume.to_owned();
     let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
-    let newest = on_disks(node, is).await.into_values().next()?;
+    let mut found = on_disks(node, is).await.into_values();
+    let newest = found.next().filter(|_| found.next().is_none())?;
     Some(of_replica(node, &newest).await)
 }
 

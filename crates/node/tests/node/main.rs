@@ -10,6 +10,7 @@ mod disks_alone;
 mod late_disks;
 mod life;
 mod plans;
+mod rename;
 mod retire;
 mod support;
 mod tls;

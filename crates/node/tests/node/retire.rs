@@ -113,3 +113,38 @@ async fn a_drained_node_is_removed_while_it_runs() {
         node.stop().await;
     }
 }
+
+/// What is cut off between two volumes has taken the replicas out of the first; the same command goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_was_cut_off_between_two_volumes_goes_on() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    for name in ["film", "music"] {
+        nodes[0].create(name, 3).await;
+    }
+    nodes[2].crash().await;
+    is_dead(&nodes[0], "c").await;
+    let plan = nodes[0].get("/v1/nodes/c/plan").await;
+    let lost = plan["plan"]["removes"].as_array().unwrap();
+    assert_eq!(lost.len(), 2, "{plan:#}");
+    let ids: Vec<&str> = lost.iter().map(|replica| replica["id"].as_str().unwrap()).collect();
+    let path = format!("/v1/nodes/c?removes={}", ids.join(","));
+    // As far as it came: the first replica has left, the node is a member still.
+    let first = format!("/v1/volumes/film/replicas/{}/retire", ids[0]);
+    nodes[0].ok("POST", &first, Value::Null).await;
+    assert_eq!((replicas(&nodes[0], "film").await, replicas(&nodes[0], "music").await), (2, 3));
+
+    let again = nodes[1].get("/v1/nodes/c/plan").await;
+    let left = again["plan"]["removes"].as_array().unwrap();
+    assert_eq!((left.len(), &left[0]["volume"]), (1, &json!("music")), "{again:#}");
+    let done = nodes[1].ok("DELETE", &path, Value::Null).await;
+    assert_eq!(done["removed"], true, "{done:#}");
+    assert_eq!((replicas(&nodes[0], "film").await, replicas(&nodes[0], "music").await), (2, 2));
+    nodes[0].until("/v1/nodes", |n| n["nodes"].as_array().unwrap().len() == 2).await;
+    for volume in ["film", "music"] {
+        nodes[0].attach(volume).await;
+        let path = format!("/v1/volumes/{volume}");
+        nodes[0].until(&path, |v| v["volume"]["health"] == "in-sync").await;
+        nodes[0].detach(volume).await;
+    }
+}

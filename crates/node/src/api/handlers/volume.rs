@@ -10,8 +10,8 @@ use crate::api::extract::{Body, Forwarded, Json, Path, Query};
 use crate::api::types::*;
 use crate::node::Node;
 use crate::volumes::{
-    assemble, attach, change, create, delete, export, members, replica, reservation, status, stop,
-    verify,
+    assemble, attach, change, create, delete, export, members, rename, replica, reservation,
+    status, stop, verify,
 };
 
 /// All volumes of the cluster.
@@ -57,6 +57,20 @@ pub async fn delete(
     Query(query): Query<DeleteVolumeQuery>,
 ) -> Result<Json<DeleteVolumeAnswer>, ApiError> {
     delete::delete(&node, &volume, &query).await.map(Json)
+}
+
+/// Gives a volume another name that is attached nowhere. Giving it the name that it has is no error.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/rename", tag = "volumes",
+    operation_id = "volume-rename",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = RenameVolumeRequest,
+    responses((status = 200, body = ChangeAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn rename(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Body(request): Body<RenameVolumeRequest>,
+) -> Result<Json<ChangeAnswer>, ApiError> {
+    rename::rename(&node, &volume, request.name).await.map(Json)
 }
 
 /// Detaches a volume and closes its replicas until it is assembled. Stopping a stopped one is no

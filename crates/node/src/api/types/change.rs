@@ -62,6 +62,14 @@ pub struct ChangeVolumeRequest {
     pub same_node: bool,
 }
 
+/// Gives a volume another name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenameVolumeRequest {
+    /// The new name.
+    pub name: String,
+}
+
 /// Answer to a change of a volume.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ChangeAnswer {

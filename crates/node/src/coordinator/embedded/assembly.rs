@@ -17,6 +17,13 @@ pub(super) fn is_stopped(transaction: &WriteTransaction, volume: VolumeId) -> St
     Ok(record.is_some_and(|record| record.stopped))
 }
 
+/// The name of a volume.
+fn named(transaction: &WriteTransaction, volume: &str) -> Stored<Option<String>> {
+    let volumes = db(transaction.open_table(VOLUMES))?;
+    let found = db(volumes.get(volume))?.map(|value| json::<VolumeRecord>(value.value()));
+    Ok(found.transpose()?.map(|record| record.name))
+}
+
 fn content(error: impl ToString) -> EmbeddedError {
     EmbeddedError::Content(error.to_string())
 }
@@ -62,7 +69,8 @@ impl Inner {
                 }
                 let mut nodes = newest.primaries.iter().map(|primary| primary.id.node.to_string());
                 let attached = nodes.any(|primary| primary != node && self.alive(&primary));
-                if replaces != Some(newest.generation.0) || attached {
+                let is_renamed = named(transaction, &record.id)?.is_some_and(|n| n != record.name);
+                if replaces != Some(newest.generation.0) || attached || is_renamed {
                     return newest_answer(newest);
                 }
             }

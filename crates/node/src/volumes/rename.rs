@@ -1,0 +1,100 @@
+//! Giving a volume another name: one transaction of the coordinator. Superblocks keep the name that the
+//! volume had when they were made.
+
+use std::sync::Arc;
+
+use super::lookup::{Found, find, unexpected};
+use super::{Attached, status};
+use crate::api::types::{ChangeAnswer, VERSION};
+use crate::api::{ApiError, ErrorCode};
+use crate::config::check::{NAME_RULE, is_name};
+use crate::coordinator::{Answer, Request};
+use crate::node::Node;
+
+/// Gives a volume another name.
+///
+/// # Errors
+/// If there is no such volume, it is attached or meant to be, or the name is taken or none.
+pub async fn rename(
+    node: &Arc<Node>,
+    volume: &str,
+    name: String,
+) -> Result<ChangeAnswer, ApiError> {
+    let what = format!("cannot rename volume {volume}");
+    if !is_name(&name) {
+        let why = format!("{name:?} cannot be its name");
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, NAME_RULE));
+    }
+    let found = find(node, &what, volume).await?;
+    let _changing = node.volumes.change(found.view.volume).await;
+    let id = found.stored.record.id.clone();
+    let before = &found.stored.record.name;
+    let request = Request::RenameVolume { volume: id.clone(), name: name.clone() };
+    match node.coordinator.ask(&what, request).await? {
+        Answer::Done => {}
+        Answer::NameInUse => {
+            let why = format!("there is another volume {name}");
+            let advice = "Choose another name; see `evenkeel volume list`";
+            return Err(ApiError::new(ErrorCode::NameInUse, what, why, advice));
+        }
+        Answer::UsedOn { nodes } => return Err(used(node, &found, &nodes, &what)),
+        Answer::NoVolume => {
+            return Err(find(node, &what, &id).await.err().unwrap_or_else(|| {
+                ApiError::new(
+                    ErrorCode::NoSuchVolume,
+                    what,
+                    "it was deleted meanwhile",
+                    "See `evenkeel volume list`",
+                )
+            }));
+        }
+        other => return Err(unexpected(&what, &other)),
+    }
+    let changed = *before != name;
+    let message = match changed {
+        true => format!("volume {before} is volume {name} now"),
+        false => "it was so already".to_owned(),
+    };
+    tracing::info!(%id, "{message}");
+    let volume = status::one(node, &id, false).await?;
+    Ok(ChangeAnswer { version: VERSION, changed, message, volume })
+}
+
+/// Devices, exports and mounts have its name: it is detached first.
+fn used(node: &Node, found: &Found, nodes: &[String], what: &str) -> ApiError {
+    let name = &found.stored.record.name;
+    let is_attached =
+        |id: &String| found.view.primaries.iter().any(|primary| primary.id.node.to_string() == *id);
+    let told = |id: &String| {
+        let node = id.parse().map_or_else(|_| id.clone(), |id| node.coordinator.node_ref(id).name);
+        let verb = if is_attached(id) { "attached" } else { "to be attached again" };
+        (format!("it is {verb} on node {node}"), format!("evenkeel detach {name} --node {node}"))
+    };
+    let (why, advice): (Vec<String>, Vec<String>) = nodes.iter().map(told).unzip();
+    let advice = format!("Unmount and detach it first, then rename it:\n{}", advice.join("\n"));
+    ApiError::new(ErrorCode::Attached, what, why.join("; "), advice)
+}
+
+/// Refuses to show a volume by the name that it had when it began to be attached, if it was renamed before
+/// a view had this primary.
+///
+/// # Errors
+/// If it was. While the coordinator does not answer, none is renamed.
+pub(super) async fn refuse_renamed(
+    node: &Node,
+    attached: &Attached,
+    what: &str,
+) -> Result<(), ApiError> {
+    let found = match find(node, what, &attached.id.to_string()).await {
+        Ok(found) => found,
+        Err(error) if error.code == ErrorCode::NoCoordinator => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let name = &found.stored.record.name;
+    if name == attached.name() {
+        return Ok(());
+    }
+    let (why, advice) =
+        (format!("it was renamed to {name} meanwhile"), "Attach it by its new name");
+    Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
+}
