@@ -29,7 +29,7 @@ pub use node::{
 pub use replica::{
     ReplicaArgs, ReplicaCommand, ReplicaFailArgs, ReplicaReAddArgs, ReplicaRemoveArgs,
 };
-pub use reservation::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
+pub use reservation::{DropArgs, HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 pub use volume::{
     AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, RenameArgs,
     StatusArgs, VolumeCommand, VolumeName, WaitFor,

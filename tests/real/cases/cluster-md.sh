@@ -303,7 +303,7 @@ reservations() {
     attach_at 4
     await "it is served" uri 4
     fenced 4 || die "a persistent reservation is gone"
-    ek 4 reservation drop $vol --quiet
+    ek 4 reservation drop $vol --yes --quiet
     may_write 4 || die "dropped, and yet refused"
     ek 4 reservation register $vol --key 4 --persistent no --quiet
     ek 4 reservation reserve $vol --key 4 --quiet

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::AgreeArgs;
+
 /// `evenkeel reservation …`
 #[derive(Debug, Subcommand)]
 pub enum ReservationCommand {
@@ -33,7 +35,13 @@ When the command has ended, nothing that the victim had under way can reach the 
     /// End the reservation and all registrations
     Clear(KeyArgs),
     /// The same, by an administrator: nobody asks for a key
-    Drop(ReservationVolume),
+    #[command(after_help = "\
+Examples:
+  evenkeel reservation drop music --dry-run                      who is registered?
+  evenkeel reservation drop music --yes
+
+A node that was fenced by a preempt can write again then.")]
+    Drop(DropArgs),
 }
 
 /// A volume.
@@ -41,6 +49,16 @@ When the command has ended, nothing that the victim had under way can reach the 
 pub struct ReservationVolume {
     /// The volume
     pub volume: String,
+}
+
+/// Arguments of `reservation drop`.
+#[derive(Debug, Args)]
+pub struct DropArgs {
+    /// The volume
+    pub volume: String,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub agree: AgreeArgs,
 }
 
 /// A host of a volume.

@@ -20,7 +20,7 @@ pub struct Question<'a> {
     pub refused: String,
     /// The command that says yes.
     pub again: String,
-    /// Whether it needs a yes even if no replica is lost.
+    /// Whether it needs a yes even if nothing is lost.
     pub always: bool,
 }
 
@@ -37,7 +37,9 @@ pub fn agree(
         true => return dry_run(context, question.plan).map(|()| None),
         false => fetch(context, question.plan)?.parse()?,
     };
-    if args.yes || (!question.always && planned.plan.removes.is_empty()) {
+    let plan = &planned.plan;
+    let is_harmless = plan.removes.is_empty() && plan.unregisters.is_empty();
+    if args.yes || (!question.always && is_harmless) {
         return Ok(Some(planned.plan));
     }
     let told = told(&planned);
@@ -50,7 +52,9 @@ pub fn agree(
     }
     match asked(&told, &mut std::io::stdin().lock(), &mut std::io::stderr().lock()) {
         true => Ok(Some(planned.plan)),
-        false => Err(Failure::new(&question.refused, "nobody said yes").exit(Exit::Unsafe)),
+        false => Err(Failure::new(&question.refused, "nobody said yes")
+            .exit(Exit::Unsafe)
+            .advise(format!("if you want it all the same: {}", question.again))),
     }
 }
 

@@ -6,7 +6,8 @@ use evenkeel_node::api::types::{
 };
 
 use super::Context;
-use crate::args::{HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
+use super::agree::{Question, agree};
+use crate::args::{DropArgs, HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 use crate::failure::Failure;
 use crate::output;
 
@@ -39,11 +40,30 @@ pub fn run(context: &Context, command: &ReservationCommand) -> Result<(), Failur
             (volume, request)
         }
         ReservationCommand::Clear(args) => of_key(ReservationAction::Clear, args),
-        ReservationCommand::Drop(args) => (&args.volume, asked(ReservationAction::Drop)),
+        ReservationCommand::Drop(args) => match agreed(context, args)? {
+            Some(hosts) => {
+                let removes = Some(hosts);
+                (&args.volume, ReservationRequest { removes, ..asked(ReservationAction::Drop) })
+            }
+            None => return Ok(()),
+        },
     };
     let path = routes::fill(routes::RESERVATION, &[volume]);
     let answer = context.client.post(&path, &request)?;
     context.show(&answer, told)
+}
+
+/// The hosts that may lose their registration. `None`: it was a dry run.
+fn agreed(context: &Context, args: &DropArgs) -> Result<Option<Vec<String>>, Failure> {
+    let volume = &args.volume;
+    let question = Question {
+        plan: &routes::fill(routes::DROP_PLAN, &[volume]),
+        refused: format!("the reservation of volume `{volume}` was not dropped"),
+        again: format!("evenkeel reservation drop {volume} --yes"),
+        always: false,
+    };
+    let plan = agree(context, &args.agree, &question)?;
+    Ok(plan.map(|plan| plan.unregisters.into_iter().map(|it| it.host).collect()))
 }
 
 fn told(answer: &VolumeAnswer) -> String {
@@ -59,6 +79,7 @@ const fn asked(action: ReservationAction) -> ReservationRequest {
         victim: None,
         kind: ReservationKind::WriteExclusiveRegistrants,
         persistent: None,
+        removes: None,
     }
 }
 

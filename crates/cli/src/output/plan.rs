@@ -1,6 +1,6 @@
 //! What a command would take away.
 
-use evenkeel_node::api::types::{LeftMirror, LostReplica, Plan};
+use evenkeel_node::api::types::{LeftMirror, LostReplica, Plan, Registrant};
 
 use super::size;
 use super::table::{Align, Table};
@@ -8,7 +8,12 @@ use super::volume::{count, replica_state, short};
 
 /// The replicas that would go, and what would be left.
 pub fn plan(plan: &Plan) -> String {
-    shown(plan, ["would be removed for good", "would be taken out of use", "would leave"])
+    match plan.unregisters.is_empty() {
+        true => {
+            shown(plan, ["would be removed for good", "would be taken out of use", "would leave"])
+        }
+        false => hosts(&plan.unregisters),
+    }
 }
 
 /// The replicas that have gone, and what is left.
@@ -24,6 +29,17 @@ fn shown(plan: &Plan, [removed, failed, left]: [&str; 3]) -> String {
     let lists = lists.into_iter().filter(|(replicas, _)| !replicas.is_empty());
     let lists: String = lists.map(|(replicas, verb)| list(replicas, verb)).collect();
     lists + &plan.leaves.iter().map(|mirror| rest(mirror, left)).collect::<String>()
+}
+
+fn hosts(registrants: &[Registrant]) -> String {
+    let columns = ["HOST", "NODE", "KEY", ""].map(|name| (name, Align::Left));
+    let mut table = Table::new(&columns);
+    for Registrant { host, node, key, holder } in registrants {
+        let holds = if *holder { "holds the reservation" } else { "" };
+        let node = node.clone().unwrap_or_else(|| "-".to_owned());
+        table.row(vec![host.clone(), node, key.clone(), holds.to_owned()]);
+    }
+    format!("would be unregistered:\n{}", table.render(2))
 }
 
 fn list(replicas: &[LostReplica], verb: &str) -> String {

@@ -42,6 +42,7 @@ use super::handlers::{disk, node, plan, volume};
         plan::node,
         plan::disk,
         plan::delete,
+        plan::drop_reservation,
         plan::change,
         plan::replica,
     ),

@@ -30,6 +30,7 @@
 //! | GET | [`NODE_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`DISK_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`DELETE_PLAN`] | | `DeleteVolumeQuery` | `PlanAnswer` |
+//! | GET | [`DROP_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`CHANGE_PLAN`] | | `ChangePlanQuery` | `PlanAnswer` |
 //! | GET | [`REPLICA_PLAN`] | | `ReplicaPlanQuery` | `PlanAnswer` |
 
@@ -83,6 +84,8 @@ pub const NODE_PLAN: &str = "/v1/nodes/{node}/plan";
 pub const DISK_PLAN: &str = "/v1/disks/{disk}/plan";
 /// What deleting a volume would take away.
 pub const DELETE_PLAN: &str = "/v1/volumes/{volume}/plans/delete";
+/// What dropping all reservations of a volume would take away.
+pub const DROP_PLAN: &str = "/v1/volumes/{volume}/plans/reservation-drop";
 /// What another number of copies would take away.
 pub const CHANGE_PLAN: &str = "/v1/volumes/{volume}/plans/change";
 /// What a command about a replica would take away: `action` is `fail`, `remove`, `retire` or `replace`.

@@ -8,11 +8,11 @@ use evenkeel_core::view::{ReservationKind as CoreKind, Reservations};
 use evenkeel_core::{HostId, NodeId};
 use hyper::Method;
 
-use super::lookup::{carried_out_elsewhere, find, named};
-use super::{status, view_change};
+use super::lookup::{Found, carried_out_elsewhere, find, named};
+use super::{plan, status, view_change};
 use crate::api::types::{
-    Registrant, ReservationAction, ReservationKind, ReservationRequest, ReservationStatus, VERSION,
-    VolumeAnswer,
+    Plan, PlanAnswer, Registrant, ReservationAction, ReservationKind, ReservationRequest,
+    ReservationStatus, VERSION, VolumeAnswer,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -38,10 +38,65 @@ pub async fn change(
         let (body, deadline) = (Some(&request), cluster::COMMAND);
         return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
     }
+    refuse_unnamed(node, &found, &request, &what)?;
     let command = Command::Change(Change::Reservation(wanted));
     view_change::carry_out(node, &found, command, &what).await?;
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(VolumeAnswer { version: VERSION, volume })
+}
+
+/// What dropping all reservations of a volume would take away. They are in its view, which any node reads.
+///
+/// # Errors
+/// If there is no such volume.
+pub async fn plan(node: &Arc<Node>, volume: &str) -> Result<PlanAnswer, ApiError> {
+    let what = format!("cannot drop the reservation of volume {volume}");
+    let found = find(node, &what, volume).await?;
+    let unregisters = registrants(node, &found);
+    let name = &found.stored.record.name;
+    let message = match unregisters.is_empty() {
+        true => format!("no host is registered with volume {name}"),
+        false => format!(
+            "volume {name} would be open to every host again, also to those that were kept from it"
+        ),
+    };
+    Ok(plan::answer(Plan { unregisters, ..Plan::default() }, message))
+}
+
+fn registrants(node: &Node, found: &Found) -> Vec<Registrant> {
+    told(node, &found.view.reservations).map(|status| status.registrants).unwrap_or_default()
+}
+
+/// Refuses to unregister a host that was not named.
+fn refuse_unnamed(
+    node: &Node,
+    found: &Found,
+    request: &ReservationRequest,
+    what: &str,
+) -> Result<(), ApiError> {
+    let Some(agreed) = &request.removes else { return Ok(()) };
+    let registered = registrants(node, found);
+    let is_drop = request.action == ReservationAction::Drop;
+    if is_drop && registered.iter().all(|registrant| agreed.contains(&registrant.host)) {
+        return Ok(());
+    }
+    let (code, why, advice) = match is_drop {
+        true => {
+            let now: Vec<&str> = registered.iter().map(|it| it.host.as_str()).collect();
+            let why = format!(
+                "other hosts are registered than were agreed to\nregistered now: {}\nagreed to: {}",
+                now.join(", "),
+                agreed.join(", ")
+            );
+            let advice = "Nothing was done. Look again (--dry-run), then give the command again";
+            (ErrorCode::WrongState, why, advice)
+        }
+        false => {
+            let why = "hosts to be unregistered are named, and it is no drop".to_owned();
+            (ErrorCode::BadRequest, why, "Leave them out")
+        }
+    };
+    Err(ApiError::new(code, what, why, advice))
 }
 
 /// The host of this name or identity.

@@ -138,3 +138,32 @@ async fn what_a_replicas_command_takes_away_is_told_or_refused_as_the_command() 
     assert_eq!(nodes[2].get("/v1/disks").await["disks"].as_array().unwrap().len(), 1);
     nodes[1].detach("web").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_is_dropped_with_the_hosts_that_were_named() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    let (path, plan) = ("/v1/volumes/web/reservation", "/v1/volumes/web/plans/reservation-drop");
+    let register = |host: &str, key: &str| json!({"action": "register", "host": host, "key": key, "persistent": true});
+    nodes[0].ok("POST", path, register("a", "1")).await;
+    let hosts = |answer: &Value| -> Vec<Value> {
+        let all = answer["plan"]["unregisters"].as_array().unwrap();
+        all.iter().map(|registrant| registrant["host"].clone()).collect()
+    };
+    let planned = hosts(&nodes[0].get(plan).await);
+    assert_eq!(planned.len(), 1);
+    nodes[0].ok("POST", path, register("b", "2")).await;
+    let now = hosts(&nodes[1].get(plan).await);
+    assert_eq!(now.len(), 2);
+
+    let drop = |hosts: &[Value]| json!({"action": "drop", "removes": hosts});
+    let refused = nodes[0].refused("POST", path, drop(&planned), "wrong-state").await;
+    let why = refused["why"].as_str().unwrap();
+    assert!(now.iter().all(|host| why.contains(host.as_str().unwrap())), "{refused}");
+    assert_eq!(hosts(&nodes[0].get(plan).await).len(), 2, "nothing is half-done");
+    nodes[0].ok("POST", path, drop(&now)).await;
+    assert_eq!(hosts(&nodes[0].get(plan).await).len(), 0);
+    nodes[1].detach("web").await;
+}

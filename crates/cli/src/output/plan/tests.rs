@@ -41,3 +41,21 @@ fn what_only_leaves_the_service_is_told_apart() {
     assert!(text.ends_with("2 in-sync replicas on n1:disk, n2:disk\n"), "{text}");
     assert_eq!(plan(&Plan::default()), "no replica is lost\n");
 }
+
+#[test]
+fn the_hosts_that_lose_their_registration_are_listed() {
+    let host = |host: &str, node: Option<&str>, holder| Registrant {
+        host: host.into(),
+        node: node.map(str::to_owned),
+        key: "0x1".into(),
+        holder,
+    };
+    let unregisters = vec![host("1a2b", Some("n1"), true), host("3c4d", None, false)];
+    let text = plan(&Plan { unregisters, ..Plan::default() });
+    let expected = "would be unregistered:
+  HOST  NODE  KEY
+  1a2b  n1    0x1  holds the reservation
+  3c4d  -     0x1
+";
+    assert_eq!(text, expected);
+}

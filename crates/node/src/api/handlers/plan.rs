@@ -10,7 +10,7 @@ use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Forwarded, Json, Path, Query};
 use crate::api::types::*;
 use crate::node::Node;
-use crate::volumes::{plan, retire};
+use crate::volumes::{plan, reservation, retire};
 
 /// What the removal of a node from the cluster would take away.
 #[utoipa::path(get, path = "/v1/nodes/{node}/plan", tag = "nodes", operation_id = "node-remove-plan",
@@ -45,6 +45,18 @@ pub async fn delete(
     Query(query): Query<DeleteVolumeQuery>,
 ) -> Result<Json<PlanAnswer>, ApiError> {
     plan::delete(&node, &volume, &query).await.map(Json)
+}
+
+/// What dropping all reservations of a volume would take away.
+#[utoipa::path(get, path = "/v1/volumes/{volume}/plans/reservation-drop", tag = "volumes",
+    operation_id = "reservation-drop-plan",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn drop_reservation(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+) -> Result<Json<PlanAnswer>, ApiError> {
+    reservation::plan(&node, &volume).await.map(Json)
 }
 
 /// What another number of copies would take away.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{NodeRef, ReplicaState};
+use super::{NodeRef, Registrant, ReplicaState};
 
 /// What a command takes away, and what is left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -13,6 +13,9 @@ pub struct Plan {
     /// The replicas that are taken out of use. They keep their data.
     #[serde(default)]
     pub fails: Vec<LostReplica>,
+    /// The hosts that lose their registration, and the reservation with it if they hold it.
+    #[serde(default)]
+    pub unregisters: Vec<Registrant>,
     /// The mirrors that lose one, and go on.
     pub leaves: Vec<LeftMirror>,
 }

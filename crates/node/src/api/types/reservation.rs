@@ -67,6 +67,10 @@ pub struct ReservationRequest {
     /// Whether all of it is to outlast the last node that has the volume attached. Without it: as before.
     #[serde(default)]
     pub persistent: Option<bool>,
+    /// For `drop`: the identities of the hosts that may lose their registration, as the plan tells them. If
+    /// another one would, nothing is done. Without it: whichever they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removes: Option<Vec<String>>,
 }
 
 /// A registered host.
