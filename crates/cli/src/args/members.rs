@@ -36,6 +36,9 @@ pub struct ReplicaAddArgs {
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,
+    /// Promise more than a directory has free: one that is full later fails its replica
+    #[arg(long)]
+    pub thin: bool,
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -56,6 +59,9 @@ pub struct ReplicaReplaceArgs {
     /// Show where it would go and what would be removed then, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Promise more than a directory has free: one that is full later fails its replica
+    #[arg(long)]
+    pub thin: bool,
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -76,6 +82,9 @@ pub struct ReplicaMoveArgs {
     /// Show where it would go and what would be removed then, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Promise more than a directory has free: one that is full later fails its replica
+    #[arg(long)]
+    pub thin: bool,
     /// Whether to wait.
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -129,6 +138,9 @@ pub struct ChangeArgs {
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,
+    /// Promise more than a directory has free: one that is full later fails its replica
+    #[arg(long)]
+    pub thin: bool,
     /// Whether to ask, before copies are removed.
     #[command(flatten)]
     pub agree: AgreeArgs,

@@ -35,6 +35,7 @@ fn add(context: &Context, args: &ReplicaAddArgs) -> Result<(), Failure> {
         spare: args.spare,
         replaces: None,
         same_node: args.same_node,
+        thin: args.thin,
     };
     let path = routes::fill(routes::REPLICAS, &[&args.volume]);
     let answer = context.client.post(&path, &request)?;
@@ -43,8 +44,8 @@ fn add(context: &Context, args: &ReplicaAddArgs) -> Result<(), Failure> {
 
 /// A move is a replacement that says where to.
 fn moved(args: &ReplicaMoveArgs) -> ReplicaReplaceArgs {
-    let ReplicaMoveArgs { replica, to, same_node, dry_run, wait } = args.clone();
-    ReplicaReplaceArgs { replica, on: Some(to), same_node, dry_run, wait }
+    let ReplicaMoveArgs { replica, to, same_node, thin, dry_run, wait } = args.clone();
+    ReplicaReplaceArgs { replica, on: Some(to), same_node, thin, dry_run, wait }
 }
 
 /// Copies a replica to another place; the old one is removed when the new one is in-sync.
@@ -53,13 +54,15 @@ fn replace(context: &Context, args: &ReplicaReplaceArgs) -> Result<(), Failure> 
     let replaced = chosen(context, &args.replica)?;
     if args.dry_run {
         let on = args.on.as_deref().map(|on| format!("&on={}", routes::encode(on)));
-        let query = format!("?same_node={}{}", args.same_node, on.unwrap_or_default());
+        let thin = if args.thin { "&thin=true" } else { "" };
+        let query = format!("?same_node={}{thin}{}", args.same_node, on.unwrap_or_default());
         return agree::dry_run(context, &(plan_of(volume, &replaced, "replace") + &query));
     }
     let request = AddReplicaRequest {
         on: args.on.clone(),
         replaces: Some(replaced),
         same_node: args.same_node,
+        thin: args.thin,
         ..AddReplicaRequest::default()
     };
     let answer = context.client.post(&routes::fill(routes::REPLICAS, &[volume]), &request)?;

@@ -117,6 +117,7 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         replicas: args.replicas.map(usize::from),
         removes,
         same_node: args.same_node,
+        thin: args.thin,
         rebuild: None,
         lease_ms: args.lease.map(milliseconds),
         lease_margin_ms: args.lease_margin.map(milliseconds),

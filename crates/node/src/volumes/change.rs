@@ -58,7 +58,8 @@ pub async fn change(
         }
     }
     if let Some(copies) = request.replicas {
-        done.extend(set_copies(node, &found, copies, (&fewer, request.same_node), &what).await?);
+        let how = (request.same_node, request.thin);
+        done.extend(set_copies(node, &found, copies, (&fewer, how), &what).await?);
     }
     let (changed, message) = match done.is_empty() {
         true => (false, "it was so already".to_owned()),
@@ -71,8 +72,9 @@ pub async fn change(
 fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     let bad =
         |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    let (same_node, removes) = (request.same_node, request.removes.clone());
-    let nothing = ChangeVolumeRequest { same_node, removes, ..ChangeVolumeRequest::default() };
+    let (same_node, thin, removes) = (request.same_node, request.thin, request.removes.clone());
+    let nothing =
+        ChangeVolumeRequest { same_node, thin, removes, ..ChangeVolumeRequest::default() };
     if *request == nothing {
         let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease, a limit of rebuilds or what happens without the coordinator";
         return bad("nothing is to be changed".into(), advice);
@@ -283,14 +285,18 @@ async fn set_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    (fewer, same_node): (&Fewer, bool),
+    (fewer, how): (&Fewer, (bool, bool)),
     what: &str,
 ) -> Result<Option<String>, ApiError> {
     let removed = fewer::remove(node, found, &fewer.victims, what).await?;
-    let added = members::more_copies(node, found, copies, same_node, what).await?;
+    let added = members::more_copies(node, found, copies, how, what).await?;
+    let then = match node.volumes.get(found.view.volume) {
+        Some(_) => "copy what they lack",
+        None => "rebuild when the volume is attached",
+    };
     Ok(match (added, removed.len()) {
         (0, 0) => None,
         (0, _) => Some(format!("removed the replicas on {}", removed.join(", "))),
-        (added, _) => Some(format!("added {added} replica(s), which copy what they lack")),
+        (added, _) => Some(format!("added {added} replica(s), which {then}")),
     })
 }

@@ -70,7 +70,7 @@ impl ReplicaFacts {
     /// The most particular reason that is known.
     fn reason(&self) -> Option<String> {
         if self.apart {
-            return words::reason(ReplicaState::Stale, Cause::OtherLineage);
+            return words::reason(ReplicaState::Stale, Cause::OtherLineage, true);
         }
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         match (unserved, self.leaves, self.reach()) {
@@ -78,7 +78,8 @@ impl ReplicaFacts {
             (_, true, _) => Some(words::leaving(self.cause)),
             (_, _, ReplicaReach::Unreachable) => Some(words::unreachable(self.state)),
             (_, _, ReplicaReach::Unknown) => Some(words::unknown(self.state, &self.node)),
-            _ => words::reason(self.state, self.cause),
+            // Only a primary says whether it has a session.
+            _ => words::reason(self.state, self.cause, self.connected.is_some()),
         }
     }
 

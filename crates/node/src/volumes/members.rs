@@ -28,6 +28,7 @@ struct Plan<'a> {
     role: Role,
     on: Option<&'a str>,
     same_node: bool,
+    thin: bool,
 }
 
 /// Adds a replica to a volume, wherever that is attached.
@@ -68,7 +69,7 @@ fn plan<'a>(
 ) -> Result<Result<Plan<'a>, String>, ApiError> {
     let bad =
         |why: &str, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    let (on, same_node) = (request.on.as_deref(), request.same_node);
+    let (on, same_node, thin) = (request.on.as_deref(), request.same_node, request.thin);
     if let Some(on) = on.filter(|_| !same_node)
         && let Some(sentence) = is_there(node, found, on, request)
     {
@@ -78,8 +79,8 @@ fn plan<'a>(
         let mirrors = found.view.mirrors.len();
         let role = if request.spare { Role::Spare(None) } else { Role::Own };
         return match request.mirror {
-            Some(mirror) if mirror < mirrors => Ok(Ok(Plan { mirror, role, on, same_node })),
-            None if mirrors == 1 => Ok(Ok(Plan { mirror: 0, role, on, same_node })),
+            Some(mirror) if mirror < mirrors => Ok(Ok(Plan { mirror, role, on, same_node, thin })),
+            None if mirrors == 1 => Ok(Ok(Plan { mirror: 0, role, on, same_node, thin })),
             None => bad("the volume has several mirrors", "Say to which (--mirror)"),
             Some(_) => bad("the volume has no such mirror", "See `evenkeel volume status`"),
         };
@@ -94,7 +95,7 @@ fn plan<'a>(
         return Ok(Err(format!("the replica on {place} is to replace it already")));
     }
     let mirror = found.view.replica(old).map_or(0, |(mirror, _)| mirror);
-    Ok(Ok(Plan { mirror, role: Role::Replaces(old), on, same_node }))
+    Ok(Ok(Plan { mirror, role: Role::Replaces(old), on, same_node, thin }))
 }
 
 /// Whether the volume has a replica at the place that is named, if it is what is asked for.
@@ -164,7 +165,7 @@ async fn one(
         return Ok((false, format!("there is a replica on {place} already")));
     }
     let superblock = superblock(found, plan.mirror, id);
-    let new = NewReplica { superblock, thin: false };
+    let new = NewReplica { superblock, thin: plan.thin };
     let joined = async {
         make::make_one(node, target, disk.name.clone(), new).await?;
         let joining = Newcomer { id, node: target, mirror: plan.mirror, role: plan.role };
@@ -175,15 +176,22 @@ async fn one(
         return Err(error);
     }
     tracing::info!(volume = found.stored.record.name, replica = %id, %place, role = ?plan.role, "a replica was added");
-    Ok((true, told(plan.role, &place)))
+    Ok((true, told(plan.role, &place, node.volumes.get(found.view.volume).is_some())))
 }
 
-fn told(role: Role, place: &str) -> String {
-    match role {
-        Role::Own => format!("a replica was added on {place}; it copies what it lacks"),
-        Role::Spare(_) => format!("a spare was added on {place}"),
-        Role::Replaces(_) => format!(
+/// `runs`: a primary runs the volume, so what is to be copied is.
+fn told(role: Role, place: &str, runs: bool) -> String {
+    match (role, runs) {
+        (Role::Own, true) => format!("a replica was added on {place}; it copies what it lacks"),
+        (Role::Own, false) => {
+            format!("a replica was added on {place}; it rebuilds when the volume is attached")
+        }
+        (Role::Spare(_), _) => format!("a spare was added on {place}"),
+        (Role::Replaces(_), true) => format!(
             "the replica on {place} takes its place: it copies first, then the old one is removed"
+        ),
+        (Role::Replaces(_), false) => format!(
+            "the replica on {place} takes its place: it copies when the volume is attached, then the old one is removed"
         ),
     }
 }
@@ -211,6 +219,7 @@ fn choose<'a>(
         needed: disk_length(found.view.replica_size()),
         block_size: found.view.geometry.block_size,
         same_node: plan.same_node,
+        thin: plan.thin,
     };
     one_more(&wanted, disks, what)
 }
@@ -277,12 +286,13 @@ async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     make::tell_in_the_end(node, request).await;
 }
 
-/// Adds copies to each mirror until it has so many, for [`super::change`].
+/// Adds copies to each mirror until it has so many, for [`super::change`]. `same_node`: they may share a node;
+/// `thin`: more may be promised than there is.
 pub(super) async fn more_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    same_node: bool,
+    (same_node, thin): (bool, bool),
     what: &str,
 ) -> Result<usize, ApiError> {
     let mut added = 0;
@@ -294,7 +304,7 @@ pub(super) async fn more_copies(
             if now.copies().count() >= copies {
                 break;
             }
-            let plan = Plan { mirror, role: Role::Own, on: None, same_node };
+            let plan = Plan { mirror, role: Role::Own, on: None, same_node, thin };
             one(node, &found, &plan, what).await?;
             added += 1;
         }

@@ -141,6 +141,7 @@ async fn replacement(
         on: query.on.clone(),
         replaces: Some(old.to_owned()),
         same_node: query.same_node,
+        thin: query.thin,
         ..AddReplicaRequest::default()
     };
     let mut plan = Plan::default();
@@ -191,9 +192,10 @@ async fn ask(
     })
 }
 
-fn in_query(ReplicaPlanQuery { on, same_node }: &ReplicaPlanQuery) -> String {
+fn in_query(ReplicaPlanQuery { on, same_node, thin }: &ReplicaPlanQuery) -> String {
     let on = on.as_ref().map(|on| format!("&on={}", routes::encode(on))).unwrap_or_default();
-    format!("?same_node={same_node}{on}")
+    let thin = if *thin { "&thin=true" } else { "" };
+    format!("?same_node={same_node}{thin}{on}")
 }
 
 /// Adds what a volume loses by its next view, and what that leaves.

@@ -273,9 +273,13 @@ const fn word(state: ReplicaState) -> &'static str {
     }
 }
 
-/// Why a replica is not in-sync, and what brings it back.
-pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
+/// Why a replica is not in-sync, and what brings it back: while a primary runs the volume, or when one does.
+pub(super) fn reason(state: ReplicaState, cause: Cause, runs: bool) -> Option<String> {
     let why = cause.to_string();
+    let then = match runs {
+        true => "as soon as it can be reached",
+        false => "when the volume is attached and it can be reached",
+    };
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
     Some(match state {
         ReplicaState::InSync if cause == Cause::Unconfirmed => {
@@ -283,14 +287,14 @@ pub(super) fn reason(state: ReplicaState, cause: Cause) -> Option<String> {
         }
         ReplicaState::InSync | ReplicaState::Spare => return None,
         ReplicaState::Stale if because.is_empty() => {
-            "it holds nothing yet; it copies what it lacks when the volume is attached and it can be reached".into()
+            format!("it holds nothing yet; it rebuilds {then}")
         }
         ReplicaState::Rebuilding => format!("it copies what it lacks{because}"),
         ReplicaState::Stale if cause == Cause::OtherLineage => {
             "it was written apart from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
         }
         ReplicaState::Stale => {
-            format!("it lacks writes{because}; it returns by itself when it can be reached")
+            format!("it lacks writes{because}; it returns by itself {then}")
         }
         ReplicaState::Faulty if cause == Cause::TooLarge => {
             format!("{why}: remove it, and add another one in its place")

@@ -5,6 +5,7 @@ mod bad_input;
 mod cluster;
 mod copies;
 mod cut_off;
+mod detached;
 mod devices;
 mod disks_alone;
 mod late_disks;

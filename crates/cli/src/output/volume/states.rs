@@ -105,10 +105,15 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
     let away = || Unserved::Away("its disk is absent".into());
     let known = |alive| ReplicaFacts { node_alive: alive, ..of(State::InSync, Cause::None) };
     let session = |up| ReplicaFacts { connected: Some(up), ..of(State::InSync, Cause::None) };
+    // A primary says of each whether it has a session.
+    let connected = (source == StatusSource::Primary).then_some(false);
     let missing = [
-        ("stale", of(State::Stale, Cause::Disconnected)),
-        ("faulty", of(State::Faulty, Cause::Medium)),
+        ("stale, just added", State::Stale, Cause::None),
+        ("stale", State::Stale, Cause::Disconnected),
+        ("faulty", State::Faulty, Cause::Medium),
     ];
+    let missing =
+        missing.map(|(name, state, cause)| (name, ReplicaFacts { connected, ..of(state, cause) }));
     let mut all = match source {
         StatusSource::Primary => vec![
             ("in-sync, answers", session(true)),

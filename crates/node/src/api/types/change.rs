@@ -21,6 +21,9 @@ pub struct AddReplicaRequest {
     pub replaces: Option<String>,
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials).
     pub same_node: bool,
+    /// Promise more than there is: on a directory a new replica takes space as it is written to.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub thin: bool,
 }
 
 /// Changes a volume. What is `null` stays as it is.
@@ -60,6 +63,9 @@ pub struct ChangeVolumeRequest {
     pub no_coordinator: Option<NoCoordinator>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
     pub same_node: bool,
+    /// Promise more than there is: on a directory a new replica takes space as it is written to.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub thin: bool,
 }
 
 /// Gives a volume another name.

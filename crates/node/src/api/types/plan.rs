@@ -51,6 +51,9 @@ pub struct ReplicaPlanQuery {
     /// Permit a node that holds another replica of the mirror.
     #[serde(default)]
     pub same_node: bool,
+    /// Promise more than there is.
+    #[serde(default)]
+    pub thin: bool,
 }
 
 /// A replica that leaves its volume.

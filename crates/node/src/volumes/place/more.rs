@@ -19,6 +19,8 @@ pub(in crate::volumes) struct OneMore<'a> {
     pub block_size: u32,
     /// Whether it may share a node, or even a disk, with another one.
     pub same_node: bool,
+    /// Whether it may promise more than there is, where that is possible: on a directory.
+    pub thin: bool,
 }
 
 /// Chooses the disk: the one that is named, or the one with the most free space on a node of its own.
@@ -87,9 +89,14 @@ fn check(wanted: &OneMore<'_>, disk: &Disk, what: &str) -> Result<(), ApiError> 
         let why = format!("{place} is a block device, which holds one replica");
         return refuse(ErrorCode::DiskInUse, why, "Choose another disk");
     }
-    if disk.free < wanted.needed {
+    let is_directory = disk.kind == DiskKind::Directory;
+    if disk.free < wanted.needed && !(wanted.thin && is_directory) {
         let why = format!("{place} has {} bytes free and {} are needed", disk.free, wanted.needed);
-        return refuse(ErrorCode::DiskTooSmall, why, "Choose another disk");
+        let advice = match is_directory {
+            true => "Choose another disk, or promise more than there is (--thin)",
+            false => "Choose another disk",
+        };
+        return refuse(ErrorCode::DiskTooSmall, why, advice);
     }
     Ok(())
 }
@@ -121,7 +128,7 @@ fn automatic<'a>(
 ) -> Result<&'a Disk, ApiError> {
     let free = disks.iter().map(|disk| disk.free).collect();
     let taken = vec![0; disks.len()];
-    let room = Room { disks, free, taken, needed: wanted.needed, thin: false };
+    let room = Room { disks, free, taken, needed: wanted.needed, thin: wanted.thin };
     let is_coarse = |i: usize| disks[i].block_size > wanted.block_size;
     let shares_node = |i: usize| is_coarse(i) || wanted.shares_node(&disks[i]);
     let shares_disk = |i: usize| is_coarse(i) || wanted.shares_disk(&disks[i]);
@@ -150,7 +157,11 @@ fn none_fits(wanted: &OneMore<'_>, disks: &[Disk], what: &str) -> ApiError {
             ),
         ),
     };
-    let advice = "Add a disk on another node (`evenkeel disk add`), or name a place; for trials, replicas may share a node (--same-node)";
+    let add = "Add a disk on another node (`evenkeel disk add`), or name a place";
+    let advice = match code {
+        ErrorCode::DiskTooSmall => format!("{add}, or promise more than there is (--thin)"),
+        _ => format!("{add}; for trials, replicas may share a node (--same-node)"),
+    };
     ApiError::new(code, what, why, advice)
 }
 

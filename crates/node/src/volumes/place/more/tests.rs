@@ -22,7 +22,15 @@ fn place(node: &str, disk: &str) -> (String, String) {
 }
 
 fn wanted<'a>(on: Option<&'a str>, beside: &'a [(String, String)]) -> OneMore<'a> {
-    OneMore { on, beside, leaving: None, needed: 10, block_size: 512, same_node: false }
+    OneMore {
+        on,
+        beside,
+        leaving: None,
+        needed: 10,
+        block_size: 512,
+        same_node: false,
+        thin: false,
+    }
 }
 
 #[test]
@@ -94,4 +102,19 @@ fn a_node_that_is_named_gives_its_freest_fitting_disk() {
     assert_eq!(on(&disks, "a"), Err(ErrorCode::NotEnoughDisks));
     assert_eq!(on(&disks, "c"), Err(ErrorCode::DiskTooSmall));
     assert_eq!(on(&disks, "z"), Err(ErrorCode::NoSuchDisk));
+}
+
+/// What is refused for lack of room says that more may be promised, where that is possible.
+#[test]
+fn more_than_there_is_may_be_promised_on_a_directory() {
+    let device = Disk { kind: DiskKind::Device, ..disk("c", "2", 5) };
+    let disks = [disk("a", "1", 90), disk("b", "1", 5), device];
+    let beside = [place("a", "1")];
+    for (on, offers) in [(Some("b:1"), true), (None, true), (Some("c:2"), false)] {
+        let refused = one_more(&wanted(on, &beside), &disks, "x").unwrap_err();
+        assert_eq!(refused.code, ErrorCode::DiskTooSmall);
+        assert_eq!(refused.action.contains("--thin"), offers, "{refused:?}");
+        let thin = OneMore { thin: true, ..wanted(on, &beside) };
+        assert_eq!(one_more(&thin, &disks, "x").is_ok(), offers);
+    }
 }
