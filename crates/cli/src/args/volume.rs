@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use evenkeel_node::api::types::NoCoordinator;
+use evenkeel_node::api::types::{NoCoordinator, NoData};
 
 use super::{AgreeArgs, BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
-use crate::output::{parse_no_coordinator, parse_span, parse_volume_size};
+use crate::output::{parse_no_coordinator, parse_no_data, parse_span, parse_volume_size};
 
 /// `evenkeel volume …`
 #[derive(Debug, Subcommand)]
@@ -146,6 +146,10 @@ pub struct CreateArgs {
     /// answers), or a time as in 60s after which they fail
     #[arg(long, value_name = "suspend|TIME", default_value = "suspend", value_parser = parse_no_coordinator)]
     pub on_no_coordinator: NoCoordinator,
+    /// How long requests wait while no in-sync replica of a mirror answers, before they fail, as in 2m; `error`: not at
+    /// all. It stays so
+    #[arg(long, value_name = "error|TIME", default_value = "2m", value_parser = parse_no_data)]
+    pub on_no_data: NoData,
     /// Let replicas of a mirror share a node, even a disk, if there is no other room (for trials)
     #[arg(long)]
     pub same_node: bool,

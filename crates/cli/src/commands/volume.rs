@@ -52,6 +52,7 @@ fn create(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     request.primaries = args.intents.primaries;
     request.block_size = args.block_size.as_deref().and_then(|text| text.parse().ok());
     request.no_coordinator = args.on_no_coordinator;
+    request.no_data = args.on_no_data;
     request.allow_same_node = args.same_node;
     request.thin = args.thin;
     request.dry_run = args.dry_run;

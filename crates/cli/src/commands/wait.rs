@@ -14,6 +14,7 @@ use crate::args::{WaitArgs, WaitFor};
 use crate::client::Answer;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::volume::is_measuring;
 use crate::output::{self, rate, size, span};
 
 /// Between two looks at a volume.
@@ -215,14 +216,17 @@ impl RebuildBar {
         self.bar.set_length(total);
         self.bar.set_position(done);
         let left = rebuilds.iter().filter_map(|rebuild| rebuild.eta_seconds).max();
+        let pace = match speed == 0 && rebuilds.iter().any(|rebuild| is_measuring(rebuild)) {
+            true => "measuring the rate".to_owned(),
+            false => rate(speed),
+        };
         self.bar.set_message(match (rebuilds.is_empty(), left) {
             (true, _) => volume.reason.clone().unwrap_or_default(),
-            (_, None) => format!("{} of {}, {}", size(done), size(total), rate(speed)),
+            (_, None) => format!("{} of {}, {pace}", size(done), size(total)),
             (_, Some(left)) => format!(
-                "{} of {}, {}, {} left",
+                "{} of {}, {pace}, {} left",
                 size(done),
                 size(total),
-                rate(speed),
                 span(Duration::from_secs(left)),
             ),
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_node::api::types::NoCoordinator;
+use evenkeel_node::api::types::{NoCoordinator, NoData};
 
 const UNITS: [(char, u32); 5] = [('P', 50), ('T', 40), ('G', 30), ('M', 20), ('K', 10)];
 
@@ -146,10 +146,26 @@ pub fn parse_no_coordinator(text: &str) -> Result<NoCoordinator, String> {
     if text == "suspend" {
         return Ok(NoCoordinator::Suspend);
     }
+    parse_limit(text, "suspend").map(|seconds| NoCoordinator::Fail { seconds })
+}
+
+/// Reads `error`, or a time in whole seconds after which requests fail without data.
+///
+/// # Errors
+/// Says what is wrong with the text, for clap to show.
+pub fn parse_no_data(text: &str) -> Result<NoData, String> {
+    if text == "error" {
+        return Ok(NoData::Error);
+    }
+    parse_limit(text, "error").map(|seconds| NoData::Suspend { seconds })
+}
+
+/// Whole seconds; `word` is what may stand there instead.
+fn parse_limit(text: &str, word: &str) -> Result<u64, String> {
     let time = parse_span(text)
-        .map_err(|_| format!("`{text}` is neither `suspend` nor a time as in 60s"))?;
+        .map_err(|_| format!("`{text}` is neither `{word}` nor a time as in 60s"))?;
     match time.as_secs() {
-        seconds @ 1..=86_400 if time.subsec_nanos() == 0 => Ok(NoCoordinator::Fail { seconds }),
+        seconds @ 1..=86_400 if time.subsec_nanos() == 0 => Ok(seconds),
         _ => Err(format!("`{text}` is not 1 to 86400 whole seconds")),
     }
 }

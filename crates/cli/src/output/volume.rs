@@ -444,12 +444,21 @@ pub fn rebuild_line(rebuild: &Rebuild) -> String {
         "[{bar}] {percent:>3}%  {} of {}, {}",
         size(rebuild.done),
         size(rebuild.total),
-        rate(rebuild.rate),
+        pace(rebuild),
     );
     if let Some(seconds) = rebuild.eta_seconds {
         text.push_str(&format!(", {} left", span(Duration::from_secs(seconds))));
     }
     text + &from
+}
+
+fn pace(rebuild: &Rebuild) -> String {
+    if is_measuring(rebuild) { "measuring the rate".into() } else { rate(rebuild.rate) }
+}
+
+/// Whether it will have a rate soon. One that waits for something has none.
+pub fn is_measuring(rebuild: &Rebuild) -> bool {
+    rebuild.measuring && rebuild.waits_for.is_none()
 }
 
 /// The word for what a replica is to its mirror.

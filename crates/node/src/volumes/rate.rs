@@ -25,8 +25,8 @@ pub(super) struct Rate {
 /// What is expected of a rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Forecast {
-    /// Bytes a second, over the last ten seconds or so.
-    pub rate: u64,
+    /// Bytes a second, over the last ten seconds or so; `None` until it has been measured for a second.
+    pub rate: Option<u64>,
     /// Seconds until it is done; `None` while that cannot be said.
     pub eta_seconds: Option<u64>,
 }
@@ -54,14 +54,15 @@ impl Rate {
         }
         self.sample(now, done);
         let Some(&(since, from)) = self.samples.front() else {
-            return Forecast { rate: 0, eta_seconds: None };
+            return Forecast { rate: None, eta_seconds: None };
         };
         let time = now.duration_since(since);
         let seconds = time.as_secs_f64();
+        let is_measured = time >= SOON;
         let rate = if seconds < 0.1 { 0.0 } else { (done - from) as f64 / seconds };
         let speed = match limit {
             RebuildLimit::Paused => None,
-            RebuildLimit::None => (time >= SOON).then_some(rate),
+            RebuildLimit::None => is_measured.then_some(rate),
             RebuildLimit::BytesPerSecond(limit) => {
                 let limit = limit as f64;
                 let keeps_to_it = rate > limit || (limit - rate) * seconds <= GRAIN;
@@ -75,7 +76,7 @@ impl Rate {
             Some(speed) if speed >= 1.0 => Some((left / speed).ceil() as u64),
             _ => None,
         };
-        Forecast { rate: rate as u64, eta_seconds }
+        Forecast { rate: is_measured.then_some(rate as u64), eta_seconds }
     }
 
     /// Notes how many bytes are done, so that the rate is known when somebody asks.

@@ -80,3 +80,12 @@ fn what_happens_without_the_coordinator_is_read() {
         assert!(parse_no_coordinator(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn what_happens_without_data_is_read() {
+    assert_eq!(parse_no_data("error"), Ok(NoData::Error));
+    assert_eq!(parse_no_data("2m"), Ok(NoData::Suspend { seconds: 120 }));
+    for wrong in ["suspend", "0", "500ms", "2d"] {
+        assert!(parse_no_data(wrong).is_err(), "{wrong}");
+    }
+}

@@ -197,6 +197,7 @@ fn a_rebuild_whose_amount_is_not_known_says_so() {
         counting: true,
         copied: 3 << 20,
         rate: 0,
+        measuring: false,
         eta_seconds: None,
         source: None,
         source_node: None,
@@ -208,4 +209,9 @@ fn a_rebuild_whose_amount_is_not_known_says_so() {
     assert_eq!(rebuild_line(&rebuild), "counting what is to be copied");
     (rebuild.done, rebuild.total, rebuild.eta_seconds) = (0, 12 << 30, Some(60));
     assert!(rebuild_line(&rebuild).contains("  0%  0 of 12G, 0/s, 1 min left"), "not yet begun");
+    rebuild.measuring = true;
+    let line = rebuild_line(&rebuild);
+    assert!(line.contains("  0%  0 of 12G, measuring the rate, 1 min left"), "{line}");
+    rebuild.waits_for = Some("an operator paused it".into());
+    assert!(rebuild_line(&rebuild).contains(", 0/s,"), "it has none to measure");
 }

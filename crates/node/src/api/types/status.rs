@@ -389,8 +389,11 @@ pub struct Rebuild {
     pub counting: bool,
     /// Bytes that were sent by the source.
     pub copied: u64,
-    /// Bytes a second, over the last ten seconds or so.
+    /// Bytes a second, over the last ten seconds or so; 0 while `measuring`.
     pub rate: u64,
+    /// Whether it has not copied for long enough to have a rate.
+    #[serde(default)]
+    pub measuring: bool,
     /// Seconds until it is done at this rate, or at the volume's limit; `null` while that cannot be said.
     pub eta_seconds: Option<u64>,
     /// The replica from which it copies.

@@ -37,13 +37,13 @@ fn the_rate_is_that_of_the_last_ten_seconds() {
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let mut rate = Rate::default();
     let mut rate_at = |second, done| rate.note(at(second), done, 1 << 40, RebuildLimit::None).rate;
-    assert_eq!(rate_at(0, 10), 0);
-    assert_eq!(rate_at(1, 1010), 1000);
+    assert_eq!(rate_at(0, 10), None, "it is measured yet");
+    assert_eq!(rate_at(1, 1010), Some(1000));
     for second in 2..=30 {
         rate_at(second, 1010 + (second - 1) * 500);
     }
-    assert_eq!(rate_at(31, 1010 + 30 * 500), 500);
-    assert_eq!(rate_at(32, 5), 0, "it began anew");
+    assert_eq!(rate_at(31, 1010 + 30 * 500), Some(500));
+    assert_eq!(rate_at(32, 5), None, "it began anew");
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn one_that_pauses_or_does_not_progress_is_not_predicted() {
         rate.note(at(second), (second + 1) * M, 100 * M, RebuildLimit::None);
     }
     let paused = rate.note(at(11), 11 * M, 100 * M, RebuildLimit::Paused);
-    assert_eq!(paused, Forecast { rate: 0, eta_seconds: None });
+    assert_eq!(paused, Forecast { rate: None, eta_seconds: None });
     let on = rate.note(at(12), 11 * M, 100 * M, RebuildLimit::BytesPerSecond(M));
     assert_eq!(on.eta_seconds, Some(89), "what the new limit gives");
     for second in 13..40 {
         rate.note(at(second), 11 * M, 100 * M, RebuildLimit::None);
     }
     let stuck = rate.note(at(40), 11 * M, 100 * M, RebuildLimit::None);
-    assert_eq!(stuck, Forecast { rate: 0, eta_seconds: None });
+    assert_eq!(stuck, Forecast { rate: Some(0), eta_seconds: None });
 }
 
 #[test]
@@ -123,6 +123,6 @@ fn nothing_is_predicted_before_all_is_counted() {
     for second in 0..10 {
         let at = start + Duration::from_secs(second);
         let forecast = rate.note(at, 0, 0, RebuildLimit::BytesPerSecond(M));
-        assert_eq!(forecast, Forecast { rate: 0, eta_seconds: None });
+        assert_eq!(forecast, Forecast { rate: None, eta_seconds: None });
     }
 }
