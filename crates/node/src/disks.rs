@@ -21,6 +21,7 @@ use crate::config::check::{NAME_RULE, is_name};
 use crate::state::StateDirectory;
 
 mod again;
+mod deletion;
 mod device;
 mod directory;
 mod probe;
@@ -74,6 +75,14 @@ impl OpenReplica {
         let (superblock, slot) = (first.clone(), Slot::A);
         let newest = Newest { superblock, slot, damaged: None, write_first: slot };
         Self { file, path, device, block_size, newest }
+    }
+
+    /// Makes it no replica any more.
+    fn erase(&self) -> std::io::Result<()> {
+        match self.device {
+            true => replica_file::erase(&self.file),
+            false => directory::delete(&self.path),
+        }
     }
 
     /// Since when what was written there and not flushed is safe from all but a power cut: the machine's boot,
@@ -141,6 +150,9 @@ pub struct Disks {
     entries: Mutex<Vec<Entry>>,
     /// Volumes whose replicas are kept closed.
     stopped: Mutex<BTreeSet<VolumeId>>,
+    /// Held while what the state directory remembers is changed, so that what is newer is saved later. Only
+    /// by threads that may block, and before the others.
+    saving: Mutex<()>,
     /// Something may have to be opened again sooner than was thought.
     changed: Notify,
 }
@@ -157,7 +169,7 @@ impl Disks {
     ) -> Result<(Self, Vec<OpenReplica>), crate::state::StateError> {
         let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
         let mut opened = Vec::new();
-        let stopped = stopped::load(&state)?;
+        let stopped = Mutex::new(stopped::load(&state)?);
         let had_markers = records.iter().all(Record::has_marker);
         let entries: Vec<_> =
             records.into_iter().map(|record| open_entry(record, &mut opened)).collect();
@@ -166,11 +178,9 @@ impl Disks {
             state.save(FILE, &records)?;
         }
         let (entries, changed) = (Mutex::new(entries), Notify::new());
-        let disks = Self { state, node, entries, stopped: Mutex::default(), changed };
-        for volume in stopped {
-            opened.retain(|replica| replica.newest.superblock.volume != volume);
-            disks.close(volume)?;
-        }
+        let saving = Mutex::default();
+        let disks = Self { state, node, entries, stopped, saving, changed };
+        disks.keep_closed(&mut opened);
         Ok((disks, opened))
     }
 
@@ -211,7 +221,7 @@ impl Disks {
         }
         let name = entries[entries.len() - 1].record.name.clone();
         drop(entries);
-        self.keep_closed(&mut opened)?;
+        self.keep_closed(&mut opened);
         let disk = self.list().into_iter().find(|disk| disk.name == name);
         disk.map(|disk| (disk, opened)).ok_or_else(|| {
             let why = "it was removed meanwhile";
@@ -280,6 +290,17 @@ impl Disks {
         known.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
     }
 
+    /// Whether a replica is open, or being given to the engine.
+    #[must_use]
+    pub fn is_open(&self, replica: ReplicaId) -> bool {
+        self.state_of(replica) == Some(KnownState::Served)
+    }
+
+    fn state_of(&self, replica: ReplicaId) -> Option<KnownState> {
+        let entries = self.lock();
+        entries.iter().find_map(|e| Some(e.replicas[e.position(replica)?].state.clone()))
+    }
+
     /// Makes a replica on a disk: it reads as zeroes everywhere, and is durable, when this
     /// returns.
     ///
@@ -294,28 +315,52 @@ impl Disks {
             Some(file) => device::create(file, site.path, site.block_size, new),
             None => directory::create(&site.path, site.block_size, new),
         };
-        let mut entries = self.lock();
-        let found =
-            entries.iter_mut().find_map(|e| e.position(new.superblock.replica).map(|p| (e, p)));
-        if let Some((entry, position)) = found {
-            match &made {
-                Ok(opened) => {
-                    entry.replicas[position].path.clone_from(&opened.path);
-                    entry.replicas[position].state = KnownState::Served;
-                }
-                Err(_) => drop(entry.replicas.remove(position)),
-            }
-        }
-        drop(entries);
-        made.map_err(|e| match (e.kind(), directory) {
+        let made = made.map_err(|e| match (e.kind(), directory) {
             (std::io::ErrorKind::StorageFull, Some(path)) => {
                 let needed = replica_file::length_of(&new.superblock);
                 let room = directory::room(needed, directory::available(&path).ok());
-                let advice = "Make room on it, or choose another disk";
-                ApiError::new(ErrorCode::NoSpace, what, format!("the disk is full: {room}"), advice)
+                let (why, advice) = (
+                    format!("the disk is full: {room}"),
+                    "Make room on it, or choose another disk",
+                );
+                ApiError::new(ErrorCode::NoSpace, &what, why, advice)
             }
             _ => system(&what, &e),
-        })
+        });
+        self.finish(new.superblock.replica, made, &what)
+    }
+
+    /// A replica was made, or could not be.
+    fn finish(
+        &self,
+        replica: ReplicaId,
+        made: Result<OpenReplica, ApiError>,
+        what: &str,
+    ) -> Result<OpenReplica, ApiError> {
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let found = found.filter(|(e, p)| e.replicas[*p].state == KnownState::Making);
+        match (found, &made) {
+            (Some((entry, position)), Ok(opened)) => {
+                entry.replicas[position].path.clone_from(&opened.path);
+                entry.replicas[position].state = KnownState::Served;
+            }
+            (Some((entry, position)), Err(_)) => drop(entry.replicas.remove(position)),
+            (None, Ok(opened)) => {
+                // Else it would be served, and be in no list.
+                drop(entries);
+                let erased = opened.erase();
+                let gone = "its disk was taken away while it was made";
+                let why = match erased {
+                    Ok(()) => gone.to_owned(),
+                    Err(e) => format!("{gone}; what was made of it stays there: {e}"),
+                };
+                let advice = "See `evenkeel disk list`; choose another disk";
+                return Err(ApiError::new(ErrorCode::System, what, why, advice));
+            }
+            (None, Err(_)) => {}
+        }
+        made
     }
 
     /// Takes the room for a new replica, so that nobody else takes it while it is made.
@@ -358,29 +403,6 @@ impl Disks {
             entry.replicas[position].path.clone()
         };
         replica_file::read_newest(&path).map(|superblock| superblock.view.generation)
-    }
-
-    /// Gives the space of a replica back. The engine has closed it before. Deleting one that is
-    /// not there is no error.
-    ///
-    /// # Errors
-    /// If the disk fails.
-    pub fn delete_replica(&self, replica: ReplicaId) -> Result<bool, ApiError> {
-        let what = format!("cannot delete replica {replica}");
-        let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
-        let Some((entry, position)) = found else { return Ok(false) };
-        match (entry.state.hold(), entry.record.kind) {
-            (Some(Hold::Device { file }), _) => replica_file::erase(file),
-            (_, DiskKind::Directory) => directory::delete(&entry.replicas[position].path),
-            (_, DiskKind::Device) => {
-                let problem = entry.state.described().1.unwrap_or_default();
-                Err(std::io::Error::other(problem))
-            }
-        }
-        .map_err(|e| system(&what, &e))?;
-        entry.replicas.remove(position);
-        Ok(true)
     }
 
     /// Notes that a replica is not served, so that [`Disks::list`] tells why.

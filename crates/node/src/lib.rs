@@ -25,6 +25,7 @@ pub mod engine_glue;
 pub mod examine;
 mod http;
 pub mod identity;
+mod keyed_lock;
 mod late_disks;
 mod log;
 pub mod membership;

@@ -103,6 +103,11 @@ impl Node {
     pub async fn open_replicas(&self, opened: Vec<OpenReplica>) {
         for replica in opened {
             let id = replica.newest.superblock.replica;
+            let _held = self.volumes.replica(id).await;
+            // It may have been deleted, or its volume stopped, since its disk was opened.
+            if !self.disks.is_open(id) {
+                continue;
+            }
             let path = replica.path.display().to_string();
             let settings = self.config.settings();
             if let Err(error) = self.data.open_replica(replica, &self.identity, settings).await {

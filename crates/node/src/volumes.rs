@@ -9,11 +9,12 @@ use evenkeel_core::primary::{Earlier, EndReason, Note, Waiting};
 use evenkeel_core::{Incarnation, PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::api::types::VolumeEvent;
 use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, unix_seconds};
 use crate::disks::Unserved;
+use crate::keyed_lock::{Held, KeyedLock};
 use crate::node::Node;
 
 pub mod again;
@@ -160,27 +161,11 @@ pub struct Volumes {
     last: Mutex<BTreeMap<VolumeId, Incarnation>>,
     frontends: AtomicU64,
     /// Volumes that are being attached, detached, exported or deleted.
-    changing: Mutex<BTreeSet<VolumeId>>,
-    changed: Notify,
-    /// Held while this node asks what is to become of its replicas, and acts on the answer: no old
-    /// answer is acted on after a newer one.
-    sweeping: tokio::sync::Mutex<()>,
-    /// Held while a replica of this node makes room.
-    growing: tokio::sync::Mutex<()>,
-}
-
-/// Held while a volume is attached, detached, exported or deleted: one such change of it at a time.
-#[derive(Debug)]
-pub struct Changing<'a> {
-    volumes: &'a Volumes,
-    volume: VolumeId,
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        lock(&self.volumes.changing).remove(&self.volume);
-        self.volumes.changed.notify_waiters();
-    }
+    changing: KeyedLock<VolumeId>,
+    /// Replicas of this node that are being made, given to the engine, made larger, closed or deleted.
+    replicas: KeyedLock<ReplicaId>,
+    /// What the sweeps of this node's disks know from each other.
+    sweeping: sweep::Sweeping,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -321,15 +306,20 @@ impl Volumes {
         FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Waits until no other change of the volume is under way.
-    pub async fn change(&self, volume: VolumeId) -> Changing<'_> {
-        loop {
-            let changed = self.changed.notified();
-            if lock(&self.changing).insert(volume) {
-                return Changing { volumes: self, volume };
-            }
-            changed.await;
-        }
+    /// Waits until the volume is not being attached, detached, exported or deleted otherwise: one such
+    /// change of it at a time.
+    pub async fn change(&self, volume: VolumeId) -> Held<VolumeId> {
+        self.changing.lock(volume).await
+    }
+
+    /// Waits until nothing else is done with a replica of this node.
+    pub async fn replica(&self, replica: ReplicaId) -> Held<ReplicaId> {
+        self.replicas.lock(replica).await
+    }
+
+    /// The same; whoever makes the replica larger is asked to stop.
+    pub async fn recall(&self, replica: ReplicaId) -> Held<ReplicaId> {
+        self.replicas.recall(replica).await
     }
 
     /// What is certain about earlier primaries of a volume on this node.

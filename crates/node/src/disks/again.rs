@@ -66,7 +66,7 @@ impl Disks {
         }
         drop(entries);
         self.changed.notify_one();
-        self.keep_closed(&mut opened)?;
+        self.keep_closed(&mut opened);
         Ok(opened)
     }
 
@@ -89,7 +89,7 @@ impl Disks {
                 }
             }
         }
-        self.keep_closed(&mut opened)?;
+        self.keep_closed(&mut opened);
         Ok(opened)
     }
 }

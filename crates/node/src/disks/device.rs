@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::ReplicaId;
 use evenkeel_format::{DATA_OFFSET, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
@@ -143,6 +145,18 @@ pub(super) fn open(path: &Path, opened: &mut Vec<OpenReplica>) -> Result<Opened,
     Ok((Hold::Device { file }, block_size, known))
 }
 
+/// Deletes the replica on a device that is not open. Returns the device, opened.
+pub(super) fn erase_closed(path: &Path, replica: ReplicaId) -> io::Result<File> {
+    let file =
+        open_exclusively(path).map_err(|trouble| io::Error::other(trouble.why().to_owned()))?;
+    // Another disk may have got its path.
+    match read_newest(path) {
+        Some(superblock) if superblock.replica == replica => erase(&file)?,
+        _ => return Err(io::Error::other("the replica is not on the device at its path")),
+    }
+    Ok(file)
+}
+
 /// Size of the device, and what a replica could still take.
 pub(super) fn space(entry: &Entry, file: &File) -> (u64, u64) {
     let size = probe::length(file).unwrap_or(0);
@@ -183,20 +197,25 @@ pub(super) fn create(
     Ok(OpenReplica::new(file, path, true, block_size, &new.superblock))
 }
 
-/// Zeroes a range, by the quickest means that the device has.
+/// Zeroes a range, durably.
 pub(super) fn zero_range(file: &File, start: u64, length: u64) -> io::Result<()> {
-    let end = start + length;
-    let mut at = start;
-    while at < end {
-        let step = ZERO_STEP.min(end - at);
-        zero_step(file, at, step)?;
-        at += step;
-        tracing::info!(done = at - start, total = length, "zeroing a disk");
+    for step in zero_steps(&(start..start + length)) {
+        zero_step(file, &step)?;
+        tracing::info!(done = step.end - start, total = length, "zeroing a disk");
     }
     file.sync_all()
 }
 
-fn zero_step(file: &File, at: u64, length: u64) -> io::Result<()> {
+/// A range in pieces that are zeroed in one go each.
+pub(super) fn zero_steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let starts = (range.start..end).step_by(ZERO_STEP as usize);
+    starts.map(move |start| start..end.min(start.saturating_add(ZERO_STEP)))
+}
+
+/// Zeroes a range, by the quickest means that the device has. Not durable yet.
+pub(super) fn zero_step(file: &File, range: &Range<u64>) -> io::Result<()> {
+    let (at, length) = (range.start, range.end - range.start);
     // On a block device the kernel promises zeroes for both, or refuses.
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;

@@ -12,19 +12,21 @@ use super::replica_file::{length_of, open_direct};
 use super::states::Hold;
 use super::{Disks, Entry, device, directory, probe, system};
 use crate::api::{ApiError, ErrorCode};
+use crate::keyed_lock::Recall;
 
 /// A replica's file or device that has room for more data.
 #[derive(Debug)]
 pub struct Room {
     file: File,
     what: String,
+    recall: Recall,
 }
 
 impl Room {
     /// Does what has to be done before the next step.
     ///
     /// # Errors
-    /// If the disk fails.
+    /// If the disk fails, or the replica is to be closed or deleted.
     pub fn carry_out(&self, task: &RoomTask) -> Result<(), ApiError> {
         match task {
             RoomTask::Zero(range) => self.zero(range),
@@ -34,23 +36,47 @@ impl Room {
         }
     }
 
-    /// Makes this range of the disk read as zeroes, durably.
+    /// Makes this range of the disk read as zeroes, durably. Between two steps, of at most 1 GiB, it asks
+    /// whether that is still wanted: all may take hours.
     ///
     /// # Errors
-    /// If the disk fails.
+    /// If the disk fails, or the replica is to be closed or deleted.
     pub fn zero(&self, range: &Range<u64>) -> Result<(), ApiError> {
-        let length = range.end.saturating_sub(range.start);
-        device::zero_range(&self.file, range.start, length).map_err(|e| system(&self.what, &e))
+        for step in device::zero_steps(range) {
+            self.refuse_if_recalled()?;
+            let zeroed = device::zero_step(&self.file, &step);
+            zeroed.map_err(|e| system(&self.what, &e))?;
+            tracing::info!(done = step.end - range.start, "zeroing new room");
+        }
+        self.file.sync_all().map_err(|e| system(&self.what, &e))
+    }
+
+    /// Whoever makes room lets go of the replica as soon as somebody else is to have it.
+    ///
+    /// # Errors
+    /// If the replica is to be closed or deleted.
+    pub fn refuse_if_recalled(&self) -> Result<(), ApiError> {
+        if !self.recall.is_asked() {
+            return Ok(());
+        }
+        let why = "the replica is being closed or deleted";
+        let advice = "See `evenkeel volume status`; if the volume is there still, try again";
+        Err(ApiError::new(ErrorCode::WrongState, &self.what, why, advice))
     }
 }
 
 impl Disks {
     /// Makes room on a replica's disk for so many bytes of data. Nothing that the replica uses is
-    /// touched.
+    /// touched. The caller holds the replica's lock; `recall` tells when another one is to have it.
     ///
     /// # Errors
     /// If the replica is not here, there is no room, or the disk fails.
-    pub fn make_room(&self, replica: ReplicaId, length: u64) -> Result<Room, ApiError> {
+    pub fn make_room(
+        &self,
+        replica: ReplicaId,
+        length: u64,
+        recall: Recall,
+    ) -> Result<Room, ApiError> {
         let what = format!("there is no room for more data of replica {replica}");
         let entries = self.lock();
         let found = entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)));
@@ -58,7 +84,8 @@ impl Disks {
             let advice = "See `evenkeel disk list`, and the node's log";
             ApiError::new(ErrorCode::NoSuchReplica, &what, "it is not on this node", advice)
         })?;
-        open(entry, position, length, &what)
+        let file = open(entry, position, length, &what)?;
+        Ok(Room { file, what, recall })
     }
 
     /// Notes that a replica has so many bytes of data now.
@@ -74,7 +101,7 @@ impl Disks {
 }
 
 /// Opens the file or device; the file is made as long as it has to be.
-fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<Room, ApiError> {
+fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<File, ApiError> {
     let known = &entry.replicas[position];
     let old = known.superblock.as_ref().map_or(0, length_of);
     let wanted = disk_length(length);
@@ -90,8 +117,7 @@ fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<Room,
         if size < wanted {
             return Err(refuse(size));
         }
-        let file = file.try_clone().map_err(failed)?;
-        return Ok(Room { file, what: what.to_owned() });
+        return file.try_clone().map_err(failed);
     }
     let (_, free) = directory::space(entry);
     if wanted > old && wanted - old > free {
@@ -101,7 +127,7 @@ fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<Room,
     if file.metadata().map_err(failed)?.len() < wanted {
         file.set_len(wanted).and_then(|()| file.sync_all()).map_err(failed)?;
     }
-    Ok(Room { file, what: what.to_owned() })
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -19,6 +19,11 @@ pub(super) struct Retry {
 }
 
 impl Retry {
+    /// At once: nothing has failed yet.
+    pub(super) fn at_once(now: Instant) -> Self {
+        Self { at: now, pause: PAUSE.0 }
+    }
+
     pub(super) fn first(now: Instant) -> Self {
         Self { at: now + PAUSE.0, pause: PAUSE.0 }
     }
@@ -122,6 +127,8 @@ pub(super) enum KnownState {
     Served,
     /// It is being made: nobody else touches it.
     Making,
+    /// It is being deleted: nobody else touches it.
+    Deleting,
     /// Its volume is stopped.
     Stopped,
     /// It could not be opened, and is tried again: with its disk, or by itself.
@@ -135,6 +142,7 @@ impl KnownState {
         match self {
             Self::Served => None,
             Self::Making => Some("it is being made".into()),
+            Self::Deleting => Some("it is being deleted".into()),
             Self::Stopped => Some(STOPPED.into()),
             Self::Waiting(trouble, _) => Some(trouble.with_retry()),
             Self::Refused(why) => Some(why.clone()),

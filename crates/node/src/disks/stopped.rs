@@ -8,10 +8,9 @@ use std::time::Instant;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 
-use super::states::{EntryState, KnownState, Retry};
+use super::states::{EntryState, KnownState, Retry, Trouble};
 use super::{Disks, Known, OpenReplica, device, directory};
 use crate::api::types::DiskKind;
-use crate::api::{ApiError, ErrorCode};
 use crate::state::{StateDirectory, StateError};
 
 const FILE: &str = "stopped.json";
@@ -26,7 +25,7 @@ pub struct ReplicaPlace {
 }
 
 /// The volumes that were stopped when the last daemon ended.
-pub(super) fn load(state: &StateDirectory) -> Result<Vec<VolumeId>, StateError> {
+pub(super) fn load(state: &StateDirectory) -> Result<BTreeSet<VolumeId>, StateError> {
     let texts: Vec<String> = state.load(FILE)?.unwrap_or_default();
     Ok(texts.iter().filter_map(|text| text.parse().ok()).collect())
 }
@@ -36,27 +35,17 @@ impl Disks {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, stopped: &BTreeSet<VolumeId>) -> Result<(), StateError> {
-        let texts: Vec<String> = stopped.iter().map(ToString::to_string).collect();
-        self.state.save(FILE, &texts)
-    }
-
     /// Of replicas that were just opened, closes those of stopped volumes.
-    pub(super) fn keep_closed(&self, opened: &mut Vec<OpenReplica>) -> Result<(), ApiError> {
-        let volumes: BTreeSet<VolumeId> = opened
-            .iter()
-            .map(|replica| replica.newest.superblock.volume)
-            .filter(|volume| self.is_stopped(*volume))
-            .collect();
-        opened.retain(|replica| !volumes.contains(&replica.newest.superblock.volume));
-        for volume in volumes {
-            self.close(volume).map_err(|e| {
-                let what = "the replica of a stopped volume cannot be kept closed";
-                let advice = "Repair the state directory's file system";
-                ApiError::new(ErrorCode::System, what, e.to_string(), advice)
-            })?;
-        }
-        Ok(())
+    pub(super) fn keep_closed(&self, opened: &mut Vec<OpenReplica>) {
+        let is_wanted = |replica: &mut OpenReplica| {
+            let superblock = &replica.newest.superblock;
+            let is_stopped = self.is_stopped(superblock.volume);
+            if is_stopped {
+                self.close_replica(superblock.replica);
+            }
+            !is_stopped
+        };
+        opened.retain_mut(is_wanted);
     }
 
     /// Whether this node keeps the replicas of a volume closed.
@@ -65,28 +54,78 @@ impl Disks {
         self.stopped().contains(&volume)
     }
 
-    /// Keeps the replicas of a volume closed from now on, also after a restart. The engine has
-    /// closed them before.
+    /// Whether a replica was closed because its volume is stopped.
+    #[must_use]
+    pub fn is_closed(&self, replica: ReplicaId) -> bool {
+        self.state_of(replica) == Some(KnownState::Stopped)
+    }
+
+    /// Remembers that the replicas of a volume are kept closed from now on, also after a restart. Those
+    /// that are open are closed by [`Disks::close_replica`].
     ///
     /// # Errors
-    /// If that cannot be remembered; they are closed all the same.
-    pub fn close(&self, volume: VolumeId) -> Result<(), StateError> {
-        for entry in self.lock().iter_mut() {
-            let is_device = entry.record.kind == DiskKind::Device;
-            let of_it = |known: &&mut super::Known| {
-                known.superblock.as_ref().is_some_and(|s| s.volume == volume)
-            };
-            for known in entry.replicas.iter_mut().filter(of_it) {
-                known.state = KnownState::Stopped;
-                // The device itself is closed. If it is not here that is so already.
-                if is_device && entry.state.hold().is_some() {
-                    entry.state = EntryState::Stopped;
-                }
-            }
+    /// If that cannot be remembered; no replica is to be closed then.
+    pub fn stop(&self, volume: VolumeId) -> Result<(), StateError> {
+        self.change_stopped(|stopped| stopped.insert(volume)).map(drop)
+    }
+
+    /// Changes which volumes are stopped, and remembers it, if `change` says that it has changed
+    /// anything. Returns whether it has.
+    fn change_stopped(
+        &self,
+        change: impl FnOnce(&mut BTreeSet<VolumeId>) -> bool,
+    ) -> Result<bool, StateError> {
+        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stopped = self.stopped().clone();
+        if !change(&mut stopped) {
+            return Ok(false);
         }
-        let mut stopped = self.stopped();
-        stopped.insert(volume);
-        self.remember(&stopped)
+        let texts: Vec<String> = stopped.iter().map(ToString::to_string).collect();
+        self.state.save(FILE, &texts)?;
+        *self.stopped() = stopped;
+        Ok(true)
+    }
+
+    /// Closes a replica of a stopped volume, which the engine has closed before. If the volume was
+    /// assembled meanwhile it is opened again by itself.
+    pub fn close_replica(&self, replica: ReplicaId) {
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let Some((entry, position)) = found else { return };
+        let known = &mut entry.replicas[position];
+        if matches!(known.state, KnownState::Making | KnownState::Deleting) {
+            return;
+        }
+        let volume = known.superblock.as_ref().map(|s| s.volume);
+        let is_device = entry.record.kind == DiskKind::Device && entry.state.hold().is_some();
+        let (replica, device) = match volume.is_some_and(|volume| self.is_stopped(volume)) {
+            true => (KnownState::Stopped, EntryState::Stopped),
+            false => {
+                let trouble = Trouble::Held("its volume was stopped for a moment".into());
+                let retry = Retry::at_once(Instant::now());
+                self.changed.notify_one();
+                (KnownState::Waiting(trouble.clone(), retry), EntryState::Waiting(trouble, retry))
+            }
+        };
+        known.state = replica;
+        // The device itself is closed. If it is not here that is so already.
+        let before = is_device.then(|| std::mem::replace(&mut entry.state, device));
+        drop(entries);
+        // To close a device may take long.
+        drop(before);
+    }
+
+    /// A volume of which no replica is here any more need not be remembered. If that cannot be saved it is
+    /// remembered for nothing.
+    pub(super) fn forget_stopped(&self, volume: VolumeId) {
+        let is_of_it =
+            |known: &Known| known.superblock.as_ref().is_some_and(|s| s.volume == volume);
+        if self.lock().iter().any(|entry| entry.replicas.iter().any(is_of_it)) {
+            return;
+        }
+        if let Err(error) = self.change_stopped(|stopped| stopped.remove(&volume)) {
+            tracing::warn!(%volume, %error, "a stopped volume of which nothing is here stays remembered");
+        }
     }
 
     /// Opens the replicas of a stopped volume again. Of one that is not stopped there is nothing to
@@ -95,19 +134,15 @@ impl Disks {
     /// # Errors
     /// If that cannot be remembered; they stay closed then.
     pub fn reopen(&self, volume: VolumeId) -> Result<Vec<OpenReplica>, StateError> {
-        let mut stopped = self.stopped();
-        if !stopped.contains(&volume) {
+        if !self.change_stopped(|stopped| stopped.remove(&volume))? {
             return Ok(Vec::new());
         }
-        let rest: BTreeSet<VolumeId> = stopped.iter().copied().filter(|v| *v != volume).collect();
-        self.remember(&rest)?;
-        *stopped = rest;
-        drop(stopped);
         let mut opened = Vec::new();
         for entry in self.lock().iter_mut() {
             for position in 0..entry.replicas.len() {
                 let known = &entry.replicas[position];
-                if known.superblock.as_ref().is_none_or(|s| s.volume != volume) {
+                let is_of_it = known.superblock.as_ref().is_some_and(|s| s.volume == volume);
+                if !is_of_it || known.state != KnownState::Stopped {
                     continue;
                 }
                 match entry.record.kind {

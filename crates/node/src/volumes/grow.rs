@@ -123,7 +123,8 @@ async fn make_room(
 /// Makes room for so many bytes of data of a replica of this node.
 ///
 /// # Errors
-/// If it is not served here, has no room, others of its mirror are not in-sync, or its disk fails.
+/// If it is not served here, has no room, others of its mirror are not in-sync, its disk fails, or it is
+/// to be closed or deleted meanwhile.
 pub async fn here(
     node: &Arc<Node>,
     volume: VolumeId,
@@ -132,9 +133,11 @@ pub async fn here(
 ) -> Result<(), ApiError> {
     let length = wanted.length;
     let what = format!("replica {replica} cannot be made larger");
-    // One at a time: nobody zeroes what another one has told to be in use.
-    let _alone = node.volumes.growing.lock().await;
-    let room = node.blocking(move |node| node.disks.make_room(replica, length)).await?;
+    // One at a time: nobody zeroes what another one has told to be in use. And nobody closes or deletes
+    // the replica meanwhile: its device may be another one's then.
+    let held = node.volumes.replica(replica).await;
+    let recall = held.recall();
+    let room = node.blocking(move |node| node.disks.make_room(replica, length, recall)).await?;
     let room = Arc::new(room);
     let (all, changed) =
         (RoomStep::CarryChecksums { anew: true }, RoomStep::CarryChecksums { anew: false });
@@ -146,6 +149,7 @@ pub async fn here(
         if step == changed && is_copied {
             continue;
         }
+        room.refuse_if_recalled()?;
         let task = take(node, volume, replica, wanted, step).await;
         let Some(task) = task.map_err(|e| engine_error(&what, &e))? else { break };
         is_copied = !matches!(&task, RoomTask::Carry(pages) if !pages.is_small());

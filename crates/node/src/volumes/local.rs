@@ -1,9 +1,11 @@
 //! Replicas on this node's disks: made and deleted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::EngineError;
+use tokio::time::timeout;
 
 use super::lookup::unexpected;
 use super::make::tell_in_the_end;
@@ -11,6 +13,10 @@ use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, FoundReplica, Maker, Request};
 use crate::disks::NewReplica;
 use crate::node::Node;
+
+/// How long whoever asks for a replica to be closed or deleted waits for others to let go of it, and then for
+/// its disk. What has not ended by then goes on by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes a replica on a disk of this node and gives it to the engine.
 ///
@@ -22,6 +28,7 @@ pub async fn create_replica(
     new: NewReplica,
 ) -> Result<(), ApiError> {
     let what = format!("cannot serve a new replica of {}", new.superblock.name);
+    let _held = node.volumes.replica(new.superblock.replica).await;
     let opened = node.blocking(move |node| node.disks.create_replica(&disk, &new)).await?;
     let settings = node.config.settings();
     let opened = node.data.open_replica(opened, &node.identity, settings).await;
@@ -35,29 +42,76 @@ pub async fn create_replica(
     })
 }
 
-/// Closes the replicas of a volume on this node, and keeps them closed.
+/// Does something with a replica of this node that nobody else does anything with, and asks whoever does to
+/// stop. It is a task of its own: if the disk hangs nobody waits for it for good, and nothing else is
+/// begun with that replica.
+async fn alone<T: Send + 'static>(
+    node: &Arc<Node>,
+    replica: ReplicaId,
+    what: &str,
+    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let slow = |why: &str| {
+        let why = format!("{why} after {} s; its disk may hang", PATIENCE.as_secs());
+        let advice = "It is done as soon as that has ended: see `evenkeel disk list` of its node, and the kernel's log";
+        ApiError::new(ErrorCode::WrongState, what, why, advice)
+    };
+    let held = timeout(PATIENCE, node.volumes.recall(replica)).await;
+    let held = held.map_err(|_| slow("what else is done with the replica has not ended"))?;
+    let task = tokio::spawn(async move {
+        let done = work.await;
+        drop(held);
+        done
+    });
+    match timeout(PATIENCE, task).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(e)) => {
+            let advice = "Please report this, with the node's log";
+            Err(ApiError::new(ErrorCode::System, what, e.to_string(), advice))
+        }
+        Err(_) => Err(slow("the replica is not closed")),
+    }
+}
+
+/// Closes a replica of a stopped volume on this node, and keeps it closed.
 ///
 /// # Errors
-/// If the engine does not let go of one, or it cannot be remembered.
-pub async fn close_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
-    let what = format!("cannot close the replicas of volume {volume}");
-    let here = node.disks.finished_replicas().into_iter().filter(|(_, of)| *of == volume);
-    for (replica, _) in here {
-        match node.data.close_replica(volume, replica).await {
-            Ok(()) | Err(EngineError::Unknown) => {}
-            Err(e) => {
-                let advice = "Try again; see the node's log";
-                return Err(ApiError::new(ErrorCode::System, what, e.to_string(), advice));
-            }
-        }
-    }
-    node.blocking(move |node| {
-        node.disks.close(volume).map_err(|e| {
-            let advice = "Repair the state directory's file system, then stop the volume again";
-            ApiError::new(ErrorCode::System, what, e.to_string(), advice)
+/// If the engine does not let go of it, or not in time, or it cannot be remembered.
+pub async fn close_replica(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    replica: ReplicaId,
+) -> Result<(), ApiError> {
+    let what = format!("cannot close replica {replica} of volume {volume}");
+    let (at, what_fails) = (node.clone(), what.clone());
+    alone(node, replica, &what, async move {
+        close_in_engine(&at, volume, replica, &what_fails, "Try again; see the node's log").await?;
+        at.blocking(move |node| {
+            let stopped = node.disks.stop(volume);
+            // The engine has let go of it in any case.
+            node.disks.close_replica(replica);
+            stopped.map_err(|e| {
+                let advice = "Repair the state directory's file system, then stop the volume again";
+                ApiError::new(ErrorCode::System, what_fails, e.to_string(), advice)
+            })
         })
+        .await
     })
     .await
+}
+
+/// Has the engine close a replica; it need not be open.
+async fn close_in_engine(
+    node: &Node,
+    volume: VolumeId,
+    replica: ReplicaId,
+    what: &str,
+    advice: &str,
+) -> Result<(), ApiError> {
+    match node.data.close_replica(volume, replica).await {
+        Ok(()) | Err(EngineError::Unknown) => Ok(()),
+        Err(e) => Err(ApiError::new(ErrorCode::System, what, e.to_string(), advice)),
+    }
 }
 
 /// Opens the replicas of a stopped volume on this node again.
@@ -99,17 +153,27 @@ async fn discard(node: &Node, replica: &FoundReplica) -> Result<(), ApiError> {
 /// decides: whoever asked may have an old answer of its.
 ///
 /// # Errors
-/// If a volume has the replica, the coordinator does not answer, or the disk fails.
+/// If a volume has the replica, it is being made, the coordinator does not answer, or the disk fails or is
+/// slow. In the last case it is deleted as soon as the disk answers.
 pub async fn delete_replica(
     node: &Arc<Node>,
     volume: VolumeId,
     replica: ReplicaId,
 ) -> Result<bool, ApiError> {
-    let found = FoundReplica { volume: volume.to_string(), replica: replica.to_string() };
-    discard(node, &found).await?;
-    let deleted = delete_discarded(node, volume, replica).await;
-    tell_in_the_end(node, Request::Discarded(found)).await;
-    deleted
+    // Else whoever asks would wait for that.
+    node.disks.refuse_unfinished(replica)?;
+    let at = node.clone();
+    alone(node, replica, &format!("cannot delete replica {replica}"), async move {
+        let found = FoundReplica { volume: volume.to_string(), replica: replica.to_string() };
+        discard(&at, &found).await?;
+        let deleted = delete_discarded(&at, volume, replica).await;
+        tell_in_the_end(&at, Request::Discarded(found)).await;
+        if matches!(deleted, Ok(true)) {
+            tracing::info!(%volume, %replica, "a replica that no volume has is deleted");
+        }
+        deleted
+    })
+    .await
 }
 
 async fn delete_discarded(
@@ -117,16 +181,11 @@ async fn delete_discarded(
     volume: VolumeId,
     replica: ReplicaId,
 ) -> Result<bool, ApiError> {
-    if node.disks.is_stopped(volume) {
-        open_volume(node, volume).await?;
-    }
-    match node.data.close_replica(volume, replica).await {
-        Ok(()) | Err(EngineError::Unknown) => {}
-        Err(e) => {
-            let what = format!("cannot delete replica {replica}");
-            let advice = "It is deleted when the node starts again";
-            return Err(ApiError::new(ErrorCode::System, what, e.to_string(), advice));
-        }
-    }
+    let what = format!("cannot delete replica {replica}");
+    let advice = "It is deleted when the node starts again";
+    close_in_engine(node, volume, replica, &what, advice).await?;
     node.blocking(move |node| node.disks.delete_replica(replica)).await
 }
+
+#[cfg(test)]
+mod tests;

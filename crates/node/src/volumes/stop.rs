@@ -34,7 +34,9 @@ pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError
         tracing::info!("{message}");
     }
     for name in tell(node, &found.view).await {
-        warnings.push(format!("node {name} does not answer: it closes its replicas when it does"));
+        warnings.push(format!(
+            "node {name} has not closed its replicas yet: it does as soon as it and their disks answer"
+        ));
     }
     let volume = status::one(node, &id.to_string(), false).await?;
     Ok(StopAnswer { version: VERSION, message, warnings, volume })
@@ -97,25 +99,29 @@ pub(super) async fn set(
 }
 
 /// Lets all nodes with replicas of a volume ask the coordinator at once what is to become of them.
-/// Returns the names of those that do not answer; they ask when they are back.
+/// Returns the names of those that do not answer, and ask when they are back, and of those that have not
+/// done what follows, as a disk is slow or hangs.
 pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
     let nodes: BTreeSet<NodeId> = view.replicas().map(|(_, record)| record.node).collect();
-    let mut silent = Vec::new();
+    let mut late = Vec::new();
     for id in nodes {
         if id == node.identity.node {
-            sweep::now(node).await;
+            if !sweep::now(node).await {
+                late.push(node.identity.name.clone());
+            }
             continue;
         }
         let Some(life) = node.coordinator.node(id).filter(|life| life.may_live) else {
-            silent.push(node.coordinator.node_ref(id).name);
+            late.push(node.coordinator.node_ref(id).name);
             continue;
         };
         let (body, deadline) = (None::<&()>, cluster::COMMAND);
         let answer =
             cluster::forward::<_, bool>(node, &life, Method::POST, SWEEP, body, deadline).await;
-        if answer.is_err() {
-            silent.push(life.node.name);
+        // A node of an older version says `true` in any case.
+        if !answer.unwrap_or(false) {
+            late.push(life.node.name);
         }
     }
-    silent
+    late
 }

@@ -7,30 +7,55 @@
 //! ([`delete_replica`]).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_core::{Generation, ReplicaId, VolumeId};
+use tokio::time::{Instant, timeout_at};
 
-use super::local::{close_volume, delete_replica, open_volume};
+use super::local::{close_replica, delete_replica, open_volume};
+use super::lock;
 use crate::api::ApiError;
 use crate::coordinator::{Answer, Fate, FoundReplica, Request};
+use crate::keyed_lock::KeyedLock;
 use crate::node::Node;
 
 /// The pause between two sweeps.
 const PAUSE: Duration = Duration::from_secs(30);
 /// The pause while the coordinator does not answer.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
+/// How long whoever asks for a sweep waits for what it has begun: a disk may hang.
+const PATIENCE: Duration = Duration::from_secs(25);
 /// Replicas that are asked for at once: some 100 KiB of JSON.
 const MOST_AT_ONCE: usize = 1000;
+
+/// What one sweep leaves to the next.
+#[derive(Debug, Default)]
+pub(super) struct Sweeping {
+    /// Held while this node asks what is to become of its replicas, and begins what follows from it.
+    asking: tokio::sync::Mutex<()>,
+    /// Replicas with which something is done. Each is a task of its own, so that one whose disk hangs keeps
+    /// no other one waiting; no second one is begun for the same replica.
+    under_way: KeyedLock<ReplicaId>,
+    /// Those of which the log says already that nobody knows them.
+    told: Mutex<BTreeSet<ReplicaId>>,
+}
+
+/// What a sweep has come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Swept {
+    /// Replicas with which something was begun.
+    begun: Vec<ReplicaId>,
+    /// Those with which something is to be done, and an earlier sweep's doing has not ended.
+    busy: Vec<ReplicaId>,
+}
 
 /// Sweeps until the daemon ends.
 pub async fn sweeps(node: Arc<Node>) {
     let mut stopping = node.stopping.subscribe();
-    let mut told = BTreeSet::new();
     loop {
         // Reachable: this life of the daemon is registered, and drafts of an earlier one are over.
-        let swept = node.coordinator.status().reachable && sweep(&node, &mut told).await;
+        let swept = node.coordinator.status().reachable && sweep(&node).await.is_some();
         let pause = if swept { PAUSE } else { SHORT_PAUSE };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -39,17 +64,33 @@ pub async fn sweeps(node: Arc<Node>) {
     }
 }
 
-/// Looks at all replicas once, now. What fails is done by the next sweep.
-pub async fn now(node: &Arc<Node>) {
-    sweep(node, &mut BTreeSet::new()).await;
+/// Looks at all replicas once, now, and waits for what is to be done with them. What fails is done by the
+/// next sweep. Returns false if the coordinator does not answer, or something has not ended in time: that
+/// goes on by itself.
+pub async fn now(node: &Arc<Node>) -> bool {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let Some(swept) = sweep(node).await else { return false };
+        for replica in swept.begun.iter().chain(&swept.busy) {
+            let ended = node.volumes.sweeping.under_way.lock(*replica);
+            if timeout_at(end, ended).await.is_err() {
+                return false;
+            }
+        }
+        // What was under way followed from an older answer.
+        if swept.busy.is_empty() {
+            return true;
+        }
+    }
 }
 
-/// Looks at all replicas once. `false`: the coordinator did not answer. `told` are those of which
-/// the log says already that nobody knows them.
-async fn sweep(node: &Arc<Node>, told: &mut BTreeSet<ReplicaId>) -> bool {
-    let _alone = node.volumes.sweeping.lock().await;
+/// Looks at all replicas once, and begins what is to be done. `None`: the coordinator did not answer.
+async fn sweep(node: &Arc<Node>) -> Option<Swept> {
+    let _alone = node.volumes.sweeping.asking.lock().await;
     let replicas = node.disks.finished_replicas();
-    told.retain(|replica| replicas.iter().any(|(id, _)| id == replica));
+    lock(&node.volumes.sweeping.told)
+        .retain(|replica| replicas.iter().any(|(id, _)| id == replica));
+    let mut swept = Swept::default();
     for some in replicas.chunks(MOST_AT_ONCE) {
         let found = |(replica, volume): &(ReplicaId, VolumeId)| FoundReplica {
             volume: volume.to_string(),
@@ -57,30 +98,41 @@ async fn sweep(node: &Arc<Node>, told: &mut BTreeSet<ReplicaId>) -> bool {
         };
         let question = Request::Fates(some.iter().map(found).collect());
         let Ok(Answer::Fates(fates)) = node.coordinator.call_once(question).await else {
-            return false;
+            return None;
         };
         for ((replica, volume), fate) in some.iter().zip(fates) {
-            carry_out(node, *replica, *volume, fate, told).await;
+            begin(node, *replica, *volume, fate, &mut swept);
         }
     }
-    true
+    Some(swept)
 }
 
-async fn carry_out(
-    node: &Arc<Node>,
-    replica: ReplicaId,
-    volume: VolumeId,
-    fate: Fate,
-    told: &mut BTreeSet<ReplicaId>,
-) {
+/// Begins what is to be done with a replica, unless something is done with it.
+fn begin(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId, fate: Fate, swept: &mut Swept) {
+    let is_as_it_should = match fate {
+        Fate::Belongs => !node.disks.is_stopped(volume),
+        Fate::Stopped => node.disks.is_stopped(volume) && node.disks.is_closed(replica),
+        Fate::Unknown => lock(&node.volumes.sweeping.told).contains(&replica),
+        Fate::Deleted | Fate::NeverMade => false,
+    };
+    if is_as_it_should {
+        return;
+    }
+    let Some(alone) = node.volumes.sweeping.under_way.try_lock(replica) else {
+        return swept.busy.push(replica);
+    };
+    swept.begun.push(replica);
+    let node = node.clone();
+    tokio::spawn(async move {
+        carry_out(&node, replica, volume, fate).await;
+        drop(alone);
+    });
+}
+
+async fn carry_out(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId, fate: Fate) {
     let deletable = match fate {
-        Fate::Belongs if node.disks.is_stopped(volume) => {
-            return told_if_failed(node, open_volume(node, volume).await);
-        }
-        Fate::Stopped if !node.disks.is_stopped(volume) => {
-            return told_if_failed(node, close_volume(node, volume).await);
-        }
-        Fate::Belongs | Fate::Stopped => return,
+        Fate::Belongs => return told_if_failed(node, open_volume(node, volume).await),
+        Fate::Stopped => return told_if_failed(node, close_replica(node, volume, replica).await),
         Fate::Deleted => true,
         Fate::NeverMade => was_never_used(node, replica).await,
         Fate::Unknown => false,
@@ -90,11 +142,8 @@ async fn carry_out(
         return;
     }
     if deletable {
-        match delete_replica(node, volume, replica).await {
-            Ok(_) => tracing::info!(%volume, %replica, "deleted a replica that no volume has"),
-            Err(error) => node.warn(error.to_string()),
-        }
-    } else if told.insert(replica) {
+        told_if_failed(node, delete_replica(node, volume, replica).await.map(drop));
+    } else if lock(&node.volumes.sweeping.told).insert(replica) {
         node.warn(format!(
             "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup or made anew: `evenkeel volume assemble --scan` tells what can be made of it"
         ));
@@ -114,4 +163,4 @@ async fn was_never_used(node: &Arc<Node>, replica: ReplicaId) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -131,9 +131,9 @@ pub async fn found(State(node): State<Arc<Node>>) -> Result<Json<PeerFound>, Api
     found::here(&node).await.map(Json)
 }
 
+/// `false`: something that was to be done has not ended yet.
 pub async fn sweep(State(node): State<Arc<Node>>) -> Json<bool> {
-    sweep::now(&node).await;
-    Json(true)
+    Json(sweep::now(&node).await)
 }
 
 pub async fn read(

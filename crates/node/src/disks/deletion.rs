@@ -1,0 +1,133 @@
+//! Deleting a replica: its space is given back.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use evenkeel_core::{ReplicaId, VolumeId};
+
+use super::states::{EntryState, Hold, KnownState};
+use super::{Disks, Entry, device, directory, replica_file, system};
+use crate::api::types::DiskKind;
+use crate::api::{ApiError, ErrorCode};
+
+/// What is deleted, and how the replica was before.
+struct Deletion {
+    target: Target,
+    before: KnownState,
+    volume: Option<VolumeId>,
+}
+
+enum Target {
+    /// A file in a directory.
+    File(PathBuf),
+    /// A device that is open.
+    Device(File),
+    /// A device that is closed, as its volume is stopped.
+    Closed(PathBuf, ReplicaId),
+}
+
+impl Target {
+    /// Returns the device if it was opened for that.
+    fn delete(self) -> io::Result<Option<File>> {
+        match self {
+            Self::File(path) => directory::delete(&path).map(|()| None),
+            Self::Device(file) => replica_file::erase(&file).map(|()| None),
+            Self::Closed(path, replica) => device::erase_closed(&path, replica).map(Some),
+        }
+    }
+}
+
+impl Disks {
+    /// Gives the space of a replica back. The engine has closed it before, and the caller holds its lock.
+    /// Deleting one that is not there is no error.
+    ///
+    /// # Errors
+    /// If it is being made or deleted, or the disk fails.
+    pub fn delete_replica(&self, replica: ReplicaId) -> Result<bool, ApiError> {
+        let what = format!("cannot delete replica {replica}");
+        let Some(deletion) = self.begin_deletion(replica, &what)? else { return Ok(false) };
+        // Without the lock: a file of terabytes takes long, and others want to know of their disks.
+        let deleted = deletion.target.delete();
+        self.end_deletion(replica, deletion.before, deleted).map_err(|e| system(&what, &e))?;
+        if let Some(volume) = deletion.volume {
+            self.forget_stopped(volume);
+        }
+        Ok(true)
+    }
+
+    /// Refuses to delete a replica that is still being made.
+    ///
+    /// # Errors
+    /// If it is.
+    pub fn refuse_unfinished(&self, replica: ReplicaId) -> Result<(), ApiError> {
+        let entries = self.lock();
+        let mut found = entries.iter().filter_map(|e| e.position(replica).map(|p| &e.replicas[p]));
+        match found.any(|known| known.state == KnownState::Making) {
+            true => Err(being_made(&format!("cannot delete replica {replica}"))),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_deletion(&self, replica: ReplicaId, what: &str) -> Result<Option<Deletion>, ApiError> {
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let Some((entry, position)) = found else { return Ok(None) };
+        match entry.replicas[position].state {
+            KnownState::Making => return Err(being_made(what)),
+            KnownState::Deleting => {
+                let why = "that is under way already; its disk may be slow, or hang";
+                let advice = "See `evenkeel disk list` of its node";
+                return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+            }
+            _ => {}
+        }
+        let target = target(entry, position, replica).map_err(|e| system(what, &e))?;
+        let known = &mut entry.replicas[position];
+        let before = std::mem::replace(&mut known.state, KnownState::Deleting);
+        Ok(Some(Deletion { target, before, volume: known.superblock.as_ref().map(|s| s.volume) }))
+    }
+
+    fn end_deletion(
+        &self,
+        replica: ReplicaId,
+        before: KnownState,
+        deleted: io::Result<Option<File>>,
+    ) -> io::Result<()> {
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        // It is not there if its disk was opened anew meanwhile, and then has no such replica any more.
+        if let Some((entry, position)) = found {
+            match &deleted {
+                Ok(_) => drop(entry.replicas.remove(position)),
+                Err(_) => entry.replicas[position].state = before,
+            }
+            if let Ok(Some(file)) = deleted {
+                entry.state = EntryState::Serving(Hold::Device { file });
+                return Ok(());
+            }
+        }
+        deleted.map(drop)
+    }
+}
+
+fn target(entry: &Entry, position: usize, replica: ReplicaId) -> io::Result<Target> {
+    match (&entry.state, entry.record.kind) {
+        (EntryState::Serving(Hold::Device { file }), _) => file.try_clone().map(Target::Device),
+        (_, DiskKind::Directory) => Ok(Target::File(entry.replicas[position].path.clone())),
+        (EntryState::Stopped, DiskKind::Device) => {
+            Ok(Target::Closed(entry.record.path.clone(), replica))
+        }
+        (_, DiskKind::Device) => {
+            Err(io::Error::other(entry.state.described().1.unwrap_or_default()))
+        }
+    }
+}
+
+fn being_made(what: &str) -> ApiError {
+    let advice = "It is deleted by itself when it is finished, if no volume has it then";
+    ApiError::new(ErrorCode::WrongState, what, "it is still being made", advice)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use super::super::tests::{Place, new, node, place};
+use super::super::*;
+
+fn with_disk(place: &Place) -> Disks {
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    disks
+}
+
+/// Nobody else gets the device of a replica that is still being made: it would be zeroed twice, for two.
+#[test]
+fn a_replica_that_is_being_made_is_not_deleted() {
+    let place = place();
+    let disks = with_disk(&place);
+    let new = new(1 << 20);
+    let replica = new.superblock.replica;
+    let site = disks.reserve("disk1", &new, "test").unwrap();
+    let error = disks.delete_replica(replica).unwrap_err();
+    assert_eq!(error.code, ErrorCode::WrongState);
+    assert!(error.why.contains("being made"), "{error}");
+    assert!(disks.refuse_unfinished(replica).is_err());
+    assert_eq!(disks.list()[0].replicas.len(), 1, "its place is taken still");
+
+    let made = directory::create(&site.path, site.block_size, &new).unwrap();
+    drop(disks.finish(replica, Ok(made), "test").unwrap());
+    disks.refuse_unfinished(replica).unwrap();
+    assert!(disks.delete_replica(replica).unwrap());
+    assert_eq!(disks.list()[0].replicas.len(), 0);
+}
+
+#[test]
+fn what_was_made_and_has_lost_its_place_is_erased() {
+    let place = place();
+    let disks = with_disk(&place);
+    let new = new(1 << 20);
+    let site = disks.reserve("disk1", &new, "test").unwrap();
+    let made = directory::create(&site.path, site.block_size, &new).unwrap();
+    let file = made.path.clone();
+    disks.lock()[0].replicas.clear();
+    disks.finish(new.superblock.replica, Ok(made), "test").unwrap_err();
+    assert!(!file.exists(), "no list has it");
+}
+
+#[test]
+fn a_replica_that_cannot_be_deleted_is_as_before() {
+    let place = place();
+    let disks = with_disk(&place);
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let (replica, file) = (made.newest.superblock.replica, made.path);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    disks.delete_replica(replica).unwrap_err();
+    assert!(disks.is_open(replica));
+    std::fs::remove_dir(&file).unwrap();
+    assert!(disks.delete_replica(replica).unwrap());
+}
+
+#[test]
+fn a_closed_replica_of_a_stopped_volume_is_deleted_and_the_volume_forgotten() {
+    let place = place();
+    let disks = with_disk(&place);
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let (replica, volume) = (made.newest.superblock.replica, made.newest.superblock.volume);
+    let file = made.path.clone();
+    drop(made);
+    disks.stop(volume).unwrap();
+    disks.close_replica(replica);
+    assert!(disks.is_closed(replica) && disks.is_stopped(volume));
+    assert!(disks.delete_replica(replica).unwrap());
+    assert!(!file.exists() && !disks.is_stopped(volume));
+}

@@ -1,0 +1,52 @@
+use super::super::sweep::tests::{delete_record, with_volume};
+use super::*;
+
+/// Whoever makes a replica larger zeroes its device, for hours perhaps. If the replica were deleted
+/// meanwhile, another volume's data would lie there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_grows_is_deleted_when_the_growth_has_let_go_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_volume(directory.path(), &["web"]).await;
+    let node = daemon.node();
+    let (replica, volume) = node.disks.finished_replicas()[0];
+    delete_record(node, volume).await;
+
+    let growth = node.volumes.replica(replica).await;
+    let recall = growth.recall();
+    let length = 8 << 20;
+    let make_room = move |node: &Node| node.disks.make_room(replica, length, recall);
+    let room = node.blocking(make_room).await.unwrap();
+    let range = (16 << 20)..(17 << 20);
+    room.zero(&range).unwrap();
+
+    let at = node.clone();
+    let deletion = tokio::spawn(async move { delete_replica(&at, volume, replica).await });
+    while !growth.recall().is_asked() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(node.disks.finished_replicas(), [(replica, volume)]);
+    let error = room.zero(&range).unwrap_err();
+    assert!(error.why.contains("deleted"), "{error}");
+    drop((room, growth));
+    assert!(deletion.await.unwrap().unwrap());
+    assert_eq!(node.disks.finished_replicas(), []);
+    daemon.stop().await;
+}
+
+/// What the engine is given late is not served once it is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_was_deleted_since_it_was_opened_is_not_given_to_the_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_volume(directory.path(), &["web"]).await;
+    let node = daemon.node();
+    let (replica, volume) = node.disks.finished_replicas()[0];
+    close_replica(node, volume, replica).await.unwrap();
+    let opened = node.blocking(move |node| Ok(node.disks.reopen(volume).unwrap())).await.unwrap();
+    assert_eq!(opened.len(), 1);
+    delete_record(node, volume).await;
+    assert!(delete_replica(node, volume, replica).await.unwrap());
+    node.open_replicas(opened).await;
+    let closed = node.data.close_replica(volume, replica).await;
+    assert!(matches!(closed, Err(EngineError::Unknown)), "{closed:?}");
+    daemon.stop().await;
+}
