@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use evenkeel_core::{BootId, Generation, ReplicaId, VolumeId};
 use evenkeel_format::{Newest, Slot, Superblock};
@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::api::types::{Disk, DiskKind, DiskReplica, NodeRef};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::check::{NAME_RULE, is_name};
-use crate::state::StateDirectory;
+use crate::state::{StateDirectory, StateError};
 
 mod again;
 mod deletion;
@@ -41,6 +41,8 @@ pub use room::Room;
 use states::{EntryState, Hold, KnownState, Retry, Trouble};
 
 const FILE: &str = "disks.json";
+/// How long the start waits for disks to be opened. One that hangs is opened when it answers.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A disk as the state directory remembers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +103,8 @@ struct Known {
     path: PathBuf,
     superblock: Option<Superblock>,
     state: KnownState,
+    /// When it is tried again should the engine not be able to read it, if it was so already.
+    next_try: Option<Retry>,
 }
 
 #[derive(Debug)]
@@ -111,6 +115,8 @@ struct Entry {
     state: EntryState,
     block_size: u32,
     replicas: Vec<Known>,
+    /// It is being added, and not remembered yet.
+    is_new: bool,
 }
 
 /// What a new replica is made of.
@@ -153,6 +159,8 @@ pub struct Disks {
     /// Held while what the state directory remembers is changed, so that what is newer is saved later. Only
     /// by threads that may block, and before the others.
     saving: Mutex<()>,
+    /// Disks that did not answer at the start.
+    late: Mutex<Option<mpsc::Receiver<Found>>>,
     /// Something may have to be opened again sooner than was thought.
     changed: Notify,
 }
@@ -166,22 +174,66 @@ impl Disks {
     pub fn open(
         state: Arc<StateDirectory>,
         node: NodeRef,
-    ) -> Result<(Self, Vec<OpenReplica>), crate::state::StateError> {
+    ) -> Result<(Self, Vec<OpenReplica>), StateError> {
         let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
-        let mut opened = Vec::new();
         let stopped = Mutex::new(stopped::load(&state)?);
         let had_markers = records.iter().all(Record::has_marker);
-        let entries: Vec<_> =
-            records.into_iter().map(|record| open_entry(record, &mut opened)).collect();
+        let entries =
+            records.into_iter().map(|record| Entry::opening(record, Trouble::no_answer()));
+        let disks = Self {
+            state,
+            node,
+            entries: Mutex::new(entries.collect()),
+            stopped,
+            saving: Mutex::default(),
+            late: Mutex::default(),
+            changed: Notify::new(),
+        };
+        let mut opened = disks.open_all(PATIENCE);
         if !had_markers {
-            let records: Vec<&Record> = entries.iter().map(|entry| &entry.record).collect();
-            state.save(FILE, &records)?;
+            disks.save_records()?;
         }
-        let (entries, changed) = (Mutex::new(entries), Notify::new());
-        let saving = Mutex::default();
-        let disks = Self { state, node, entries, stopped, saving, changed };
         disks.keep_closed(&mut opened);
         Ok((disks, opened))
+    }
+
+    /// Opens all disks at the same time. Those that have not answered in time are left to [`Disks::late`].
+    fn open_all(&self, patience: Duration) -> Vec<OpenReplica> {
+        let (sender, found) = mpsc::channel();
+        let mut count = 0;
+        for entry in self.lock().iter() {
+            let (serial, record, sender) = (entry.serial, entry.record.clone(), sender.clone());
+            count += 1;
+            // Nobody listens any more if the daemon has ended.
+            std::thread::spawn(move || drop(sender.send(Found::open(serial, record))));
+        }
+        drop(sender);
+        let end = Instant::now() + patience;
+        let mut opened = Vec::new();
+        while count > 0 {
+            match found.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(found) => opened.extend(self.take_up(found)),
+                Err(_) => break,
+            }
+            count -= 1;
+        }
+        if count > 0 {
+            tracing::warn!(disks = count, "some disks do not answer; they are opened when they do");
+            *self.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        }
+        opened
+    }
+
+    /// Waits for disks that did not answer at the start, and gives each set of replicas that were opened to
+    /// `serve`. Returns when all have answered; it blocks until then.
+    pub fn serve_late(&self, serve: impl Fn(Vec<OpenReplica>)) {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for found in late.into_iter().flatten() {
+            let mut opened = self.take_up(found);
+            self.changed.notify_one();
+            self.keep_closed(&mut opened);
+            serve(opened);
+        }
     }
 
     /// Gives a disk to evenkeel. Replicas that it already holds are opened.
@@ -198,35 +250,61 @@ impl Disks {
         let what = format!("cannot add {}", path.display());
         let path = canonical(path, &what)?;
         let name = name.unwrap_or_else(|| default_name(&path));
-        let mut entries = self.lock();
-        refuse_duplicate(&entries, &path, &name, &what)?;
         let kind = match device_number(&path).map_err(|e| system(&what, &e))? {
             Some(_) => DiskKind::Device,
             None => DiskKind::Directory,
         };
-        match kind {
-            DiskKind::Device => device::prepare(&path, force, &what)?,
-            DiskKind::Directory => directory::prepare(&path, &what)?,
-        }
-        let mut opened = Vec::new();
-        let entry = open_entry(Record { name, path, kind, marker: None }, &mut opened);
-        if let EntryState::Waiting(trouble, _) = entry.state {
-            let advice = "Choose another disk, or end what uses it";
-            return Err(ApiError::new(ErrorCode::DiskInUse, what, trouble.why(), advice));
-        }
-        entries.push(entry);
-        if let Err(e) = self.save(&entries) {
-            entries.pop();
-            return Err(e);
-        }
-        let name = entries[entries.len() - 1].record.name.clone();
-        drop(entries);
+        let record = Record { name: name.clone(), path, kind, marker: None };
+        let serial = self.begin_adding(record.clone(), &what)?;
+        // Without the lock: it may take long, and others want to know of their disks.
+        let mut opened = match self.open_new(serial, record, force, &what) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.lock().retain(|entry| entry.serial != serial);
+                return Err(error);
+            }
+        };
         self.keep_closed(&mut opened);
         let disk = self.list().into_iter().find(|disk| disk.name == name);
         disk.map(|disk| (disk, opened)).ok_or_else(|| {
             let why = "it was removed meanwhile";
             ApiError::new(ErrorCode::NoSuchDisk, what, why, "Add it again")
         })
+    }
+
+    /// Takes the name and path of a disk that is to be added, so that nobody else does meanwhile.
+    fn begin_adding(&self, record: Record, what: &str) -> Result<u64, ApiError> {
+        let mut entries = self.lock();
+        refuse_duplicate(&entries, &record.path, &record.name, what)?;
+        let mut entry = Entry::opening(record, Trouble::Held("it is being added".into()));
+        entry.is_new = true;
+        let serial = entry.serial;
+        entries.push(entry);
+        Ok(serial)
+    }
+
+    fn open_new(
+        &self,
+        serial: u64,
+        record: Record,
+        force: bool,
+        what: &str,
+    ) -> Result<Vec<OpenReplica>, ApiError> {
+        match record.kind {
+            DiskKind::Device => device::prepare(&record.path, force, what)?,
+            DiskKind::Directory => directory::prepare(&record.path, what)?,
+        }
+        let found = Found::open(serial, record);
+        if let Err(trouble) = &found.opened {
+            let advice = "Choose another disk, or end what uses it";
+            return Err(ApiError::new(ErrorCode::DiskInUse, what, trouble.why(), advice));
+        }
+        let opened = self.take_up(found);
+        for entry in self.lock().iter_mut().filter(|entry| entry.serial == serial) {
+            entry.is_new = false;
+        }
+        self.save()?;
+        Ok(opened)
     }
 
     /// A name for a disk at this path that no other disk has.
@@ -248,8 +326,9 @@ impl Disks {
         let mut entries = self.lock();
         let index = removable(&entries, name)?;
         let entry = entries.remove(index);
-        if let Err(e) = self.save(&entries) {
-            entries.push(entry);
+        drop(entries);
+        if let Err(e) = self.save() {
+            self.lock().push(entry);
             return Err(e);
         }
         Ok(())
@@ -293,7 +372,7 @@ impl Disks {
     /// Whether a replica is open, or being given to the engine.
     #[must_use]
     pub fn is_open(&self, replica: ReplicaId) -> bool {
-        self.state_of(replica) == Some(KnownState::Served)
+        self.state_of(replica).is_some_and(|state| state.is_open())
     }
 
     fn state_of(&self, replica: ReplicaId) -> Option<KnownState> {
@@ -384,11 +463,8 @@ impl Disks {
             }
         };
         let site = Site { path: entry.record.path.clone(), block_size: entry.block_size, device };
-        entry.replicas.push(Known {
-            path: entry.record.path.clone(),
-            superblock: Some(new.superblock.clone()),
-            state: KnownState::Making,
-        });
+        let superblock = Some(new.superblock.clone());
+        entry.replicas.push(Known::new(&entry.record.path, superblock, KnownState::Making));
         Ok(site)
     }
 
@@ -405,25 +481,24 @@ impl Disks {
         replica_file::read_newest(&path).map(|superblock| superblock.view.generation)
     }
 
-    /// Notes that a replica is not served, so that [`Disks::list`] tells why.
-    pub fn note_problem(&self, replica: ReplicaId, problem: &str) {
-        for entry in self.lock().iter_mut() {
-            if let Some(position) = entry.position(replica) {
-                entry.replicas[position].state = KnownState::Refused(problem.to_owned());
-            }
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn save(&self, entries: &[Entry]) -> Result<(), ApiError> {
-        let records: Vec<&Record> = entries.iter().map(|entry| &entry.record).collect();
-        self.state.save(FILE, &records).map_err(|e| {
+    fn save(&self) -> Result<(), ApiError> {
+        self.save_records().map_err(|e| {
             let advice = "Free some space, or repair the file system of the state directory";
             ApiError::new(ErrorCode::System, "cannot remember the disks", e.to_string(), advice)
         })
+    }
+
+    fn save_records(&self) -> Result<(), StateError> {
+        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.lock();
+        let remembered = entries.iter().filter(|entry| !entry.is_new);
+        let records: Vec<Record> = remembered.map(|entry| entry.record.clone()).collect();
+        drop(entries);
+        self.state.save(FILE, &records)
     }
 
     fn describe(&self, entry: &Entry) -> Disk {
@@ -470,6 +545,10 @@ impl Entry {
 }
 
 impl Known {
+    fn new(path: &Path, superblock: Option<Superblock>, state: KnownState) -> Self {
+        Self { path: path.to_owned(), superblock, state, next_try: None }
+    }
+
     fn describe(&self, kind: DiskKind) -> DiskReplica {
         let superblock = self.superblock.as_ref();
         let is_file = matches!(kind, DiskKind::Directory);
@@ -489,30 +568,42 @@ impl Known {
 /// What is open of a disk: its hold, the smallest unit of direct I/O in bytes, its replicas.
 type Opened = (Hold, u32, Vec<Known>);
 
-fn open_record(record: &mut Record, opened: &mut Vec<OpenReplica>) -> Result<Opened, Trouble> {
-    match record.kind {
-        DiskKind::Device => device::open(&record.path, opened),
-        DiskKind::Directory => directory::open(&record.path, &mut record.marker, opened),
+/// What has come of opening a disk.
+struct Found {
+    serial: u64,
+    record: Record,
+    opened: Result<Opened, Trouble>,
+    /// The replicas on it that were opened.
+    replicas: Vec<OpenReplica>,
+    /// The replicas that could be read on a device that could not be opened.
+    glimpsed: Vec<Known>,
+}
+
+impl Found {
+    /// Opens a disk, and all replicas on it.
+    fn open(serial: u64, mut record: Record) -> Self {
+        let mut replicas = Vec::new();
+        let opened = match record.kind {
+            DiskKind::Device => device::open(&record.path, &mut replicas),
+            DiskKind::Directory => directory::open(&record.path, &mut record.marker, &mut replicas),
+        };
+        let glimpsed = match (&opened, record.kind) {
+            (Err(trouble), DiskKind::Device) => {
+                device::glimpse(&record.path, trouble, Retry::first(Instant::now()))
+            }
+            _ => Vec::new(),
+        };
+        Self { serial, record, opened, replicas, glimpsed }
     }
 }
 
-fn open_entry(mut record: Record, opened: &mut Vec<OpenReplica>) -> Entry {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    match open_record(&mut record, opened) {
-        Ok((hold, block_size, replicas)) => {
-            Entry { serial, record, state: EntryState::Serving(hold), block_size, replicas }
-        }
-        Err(trouble) => {
-            tracing::warn!(disk = record.name, why = trouble.why(), "a disk cannot be opened yet");
-            let retry = Retry::first(Instant::now());
-            let replicas = match record.kind {
-                DiskKind::Device => device::glimpse(&record.path, &trouble, retry),
-                DiskKind::Directory => Vec::new(),
-            };
-            let state = EntryState::Waiting(trouble, retry);
-            Entry { serial, record, state, block_size: 4096, replicas }
-        }
+impl Entry {
+    /// A disk that is about to be opened.
+    fn opening(record: Record, trouble: Trouble) -> Self {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let state = EntryState::Opening(trouble, Retry::at_once(Instant::now()));
+        Self { serial, record, state, block_size: 4096, replicas: Vec::new(), is_new: false }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Disks that could not be opened are opened again, until they are or the daemon ends.
+//! Disks and replicas that could not be opened are opened again, until they are or the daemon ends.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,14 +11,17 @@ use crate::node::Node;
 /// that wait for it go on by themselves.
 pub async fn reopen(node: Arc<Node>) {
     let mut stopping = node.stopping.subscribe();
+    // Not one of the runtime's threads: it may wait for ever, and nothing at the end waits for it.
+    let (at, runtime) = (node.clone(), tokio::runtime::Handle::current());
+    std::thread::spawn(move || {
+        let serve_one = |opened| drop(runtime.spawn(serve(at.clone(), opened)));
+        at.disks.serve_late(serve_one);
+    });
     loop {
-        let now = Instant::now();
-        for probe in node.disks.due(now) {
-            // One disk that hangs keeps no other one waiting.
+        for probe in node.disks.due(Instant::now()) {
+            // One that hangs keeps no other one waiting.
             tokio::spawn(open(node.clone(), probe));
         }
-        let opened = node.blocking(move |node| node.disks.open_replicas_again(now)).await;
-        serve(&node, opened).await;
         tokio::select! {
             () = node.disks.until_due() => {}
             _ = stopping.wait_for(|stopping| *stopping) => return,
@@ -26,15 +29,17 @@ pub async fn reopen(node: Arc<Node>) {
     }
 }
 
-async fn open(node: Arc<Node>, probe: Probe) {
-    let opened = node.blocking(move |node| node.disks.open_again(probe)).await;
-    serve(&node, opened).await;
+/// Opens a disk or a replica, and gives what was opened to the engine.
+pub async fn open(node: Arc<Node>, probe: Probe) {
+    let opened: Result<_, ApiError> = node.blocking(|node| Ok(node.disks.open_again(probe))).await;
+    match opened {
+        Ok(opened) => serve(node, opened).await,
+        Err(error) => node.warn(error.to_string()),
+    }
 }
 
-async fn serve(node: &Node, opened: Result<Vec<OpenReplica>, ApiError>) {
-    match opened {
-        Ok(_) if *node.stopping.borrow() => {}
-        Ok(opened) => node.open_replicas(opened).await,
-        Err(error) => node.warn(error.to_string()),
+async fn serve(node: Arc<Node>, opened: Vec<OpenReplica>) {
+    if !*node.stopping.borrow() {
+        node.open_replicas(opened).await;
     }
 }

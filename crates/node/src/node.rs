@@ -1,9 +1,12 @@
 //! What all parts of the daemon share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::NodeId;
+use evenkeel_engine::EngineError;
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use crate::admission::Standing;
 use crate::api::types::NodeRef;
@@ -60,6 +63,9 @@ pub struct Node {
 /// Most warnings that are kept.
 const MOST_WARNINGS: usize = 64;
 
+/// How long whoever gives replicas to the engine waits for their disks.
+const OPENING: Duration = Duration::from_secs(5);
+
 impl Node {
     /// This node's two names.
     #[must_use]
@@ -98,19 +104,40 @@ impl Node {
         })
     }
 
-    /// Gives replicas that were found on a disk to the engine. One that it refuses is reported
-    /// and left alone.
-    pub async fn open_replicas(&self, opened: Vec<OpenReplica>) {
-        for replica in opened {
+    /// Gives replicas that were found on a disk to the engine, all at the same time. One that it refuses is
+    /// reported and left alone; one whose disk does not answer in time is served as soon as it does.
+    pub async fn open_replicas(self: &Arc<Self>, opened: Vec<OpenReplica>) {
+        let end = Instant::now() + OPENING;
+        let begin = |replica: OpenReplica| {
             let id = replica.newest.superblock.replica;
-            let _held = self.volumes.replica(id).await;
-            // It may have been deleted, or its volume stopped, since its disk was opened.
-            if !self.disks.is_open(id) {
-                continue;
+            (id, tokio::spawn(self.clone().open_replica(replica)))
+        };
+        let tasks: Vec<_> = opened.into_iter().map(begin).collect();
+        for (replica, task) in tasks {
+            if timeout_at(end, task).await.is_err() {
+                tracing::warn!(%replica, "a replica is not served yet: its disk does not answer");
+                self.disks.note_slow(replica);
             }
-            let path = replica.path.display().to_string();
-            let settings = self.config.settings();
-            if let Err(error) = self.data.open_replica(replica, &self.identity, settings).await {
+        }
+    }
+
+    async fn open_replica(self: Arc<Self>, replica: OpenReplica) {
+        let id = replica.newest.superblock.replica;
+        let _held = self.volumes.replica(id).await;
+        // It may have been deleted, or its volume stopped, since its disk was opened.
+        if !self.disks.is_open(id) {
+            return;
+        }
+        let path = replica.path.display().to_string();
+        let settings = self.config.settings();
+        match self.data.open_replica(replica, &self.identity, settings).await {
+            Ok(()) => self.disks.note_served(id),
+            // What the system reports may pass.
+            Err(EngineError::System(error)) if error.raw_os_error().is_some() => {
+                tracing::warn!(path, %error, "a replica cannot be served yet");
+                self.disks.note_trouble(id, error);
+            }
+            Err(error) => {
                 self.disks.note_problem(id, &error.to_string());
                 self.warn(format!("the replica {path} is not served: {error}"));
             }

@@ -1,18 +1,52 @@
 //! What could not be opened is opened again: a disk that was absent, or held by somebody, and a
-//! replica whose file was.
+//! replica whose file was, or could not be read. Each is a probe of its own: one that hangs keeps no other
+//! one waiting, and none of them holds the lock of the list.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use super::states::{EntryState, KnownState};
-use super::{Disks, Entry, OpenReplica, Record, directory, open_record};
-use crate::api::ApiError;
+use evenkeel_core::ReplicaId;
 
-/// A disk to be opened again. Whether it is still wanted is looked at when that is done.
+use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
+use super::{Disks, Entry, Found, Known, OpenReplica, Record, device, directory};
+
+/// A disk or a replica to be opened again. Whether it is still wanted is looked at when that is done.
 #[derive(Debug)]
 pub struct Probe {
     /// Which entry it is: another disk may get its name and path meanwhile.
-    serial: u64,
-    record: Record,
+    pub(super) serial: u64,
+    pub(super) target: Target,
+}
+
+#[derive(Debug)]
+pub(super) enum Target {
+    Disk(Record),
+    Replica(ReplicaTarget),
+}
+
+/// One replica on a disk that is open.
+#[derive(Debug)]
+pub(super) struct ReplicaTarget {
+    path: PathBuf,
+    block_size: u32,
+    /// Its device, unless it is a file.
+    device: Option<File>,
+}
+
+impl ReplicaTarget {
+    /// `None`: there is no replica any more.
+    fn open(&self, opened: &mut Vec<OpenReplica>) -> Option<Known> {
+        let Some(device) = &self.device else {
+            return Some(directory::open_replica(&self.path, self.block_size, opened));
+        };
+        let file = device.try_clone().map_err(Trouble::from);
+        file.and_then(|file| device::open_replica(file, &self.path, self.block_size, opened))
+            .unwrap_or_else(|trouble| {
+                let state = KnownState::Waiting(trouble, Retry::first(Instant::now()));
+                Some(Known::new(&self.path, None, state))
+            })
+    }
 }
 
 impl Disks {
@@ -32,65 +66,122 @@ impl Disks {
         self.lock().iter().filter_map(Entry::next_try).min()
     }
 
-    /// The disks that are to be opened again now; each is given out once.
+    /// What is to be opened again now; each is given out once.
     pub fn due(&self, now: Instant) -> Vec<Probe> {
         let mut entries = self.lock();
-        entries.iter_mut().filter_map(|entry| entry.begin_probe(now)).collect()
+        entries.iter_mut().flat_map(|entry| entry.begin_probes(now)).collect()
     }
 
-    /// Opens a disk again, and all replicas on it. It may have been removed meanwhile, by whoever
-    /// sees that it does not come: then it is let go.
-    ///
-    /// # Errors
-    /// If it cannot be remembered that a replica of a stopped volume stays closed.
-    pub fn open_again(&self, mut probe: Probe) -> Result<Vec<OpenReplica>, ApiError> {
-        let mut opened = Vec::new();
-        // Without the lock: a disk that fails may take long, and others want to know of theirs.
-        let found = open_record(&mut probe.record, &mut opened);
-        let mut entries = self.lock();
-        let Some(entry) = entries.iter_mut().find(|entry| entry.serial == probe.serial) else {
-            return Ok(Vec::new());
+    /// Opens a disk again, and all replicas on it, or one replica. The disk may have been removed
+    /// meanwhile, by whoever sees that it does not come: then it is let go.
+    pub fn open_again(&self, probe: Probe) -> Vec<OpenReplica> {
+        let mut opened = match probe.target {
+            Target::Disk(record) => self.take_up(Found::open(probe.serial, record)),
+            Target::Replica(target) => self.open_replica_again(probe.serial, &target),
         };
-        let EntryState::Opening(_, retry) = &entry.state else { return Ok(Vec::new()) };
+        self.changed.notify_one();
+        self.keep_closed(&mut opened);
+        opened
+    }
+
+    /// Notes what has become of a disk that was being opened. Returns the replicas that were opened.
+    pub(super) fn take_up(&self, found: Found) -> Vec<OpenReplica> {
+        let mut entries = self.lock();
+        let Some(entry) = entries.iter_mut().find(|entry| entry.serial == found.serial) else {
+            return Vec::new();
+        };
+        let EntryState::Opening(before, retry) = &entry.state else { return Vec::new() };
+        let retry = retry.again(Instant::now());
         let name = &entry.record.name;
-        match found {
+        match found.opened {
             Ok((hold, block_size, replicas)) => {
                 tracing::info!(disk = name, replicas = replicas.len(), "a disk was opened");
                 (entry.state, entry.block_size) = (EntryState::Serving(hold), block_size);
-                (entry.record, entry.replicas) = (probe.record, replicas);
+                (entry.record, entry.replicas) = (found.record, replicas);
             }
             Err(trouble) => {
-                tracing::debug!(disk = name, why = trouble.why(), "a disk cannot be opened yet");
-                entry.state = EntryState::Waiting(trouble, retry.again(Instant::now()));
+                if trouble != *before {
+                    tracing::warn!(disk = name, why = trouble.why(), "a disk cannot be opened yet");
+                }
+                if entry.replicas.is_empty() {
+                    entry.replicas = found.glimpsed;
+                }
+                let waiting = KnownState::Waiting(trouble.clone(), retry);
+                let is_open = |known: &&mut Known| known.state != KnownState::Stopped;
+                for known in entry.replicas.iter_mut().filter(is_open) {
+                    known.state = waiting.clone();
+                }
+                entry.state = EntryState::Waiting(trouble, retry);
             }
         }
-        drop(entries);
-        self.changed.notify_one();
-        self.keep_closed(&mut opened);
-        Ok(opened)
+        found.replicas
     }
 
-    /// Opens the replicas again, on disks that are open, whose files somebody else had.
-    ///
-    /// # Errors
-    /// If it cannot be remembered that a replica of a stopped volume stays closed.
-    pub fn open_replicas_again(&self, now: Instant) -> Result<Vec<OpenReplica>, ApiError> {
+    fn open_replica_again(&self, serial: u64, target: &ReplicaTarget) -> Vec<OpenReplica> {
         let mut opened = Vec::new();
-        for entry in self.lock().iter_mut().filter(|entry| entry.state.hold().is_some()) {
-            let block_size = entry.block_size;
-            for known in &mut entry.replicas {
-                let KnownState::Waiting(_, retry) = known.state else { continue };
-                if retry.at > now {
-                    continue;
-                }
-                *known = directory::open_replica(&known.path, block_size, &mut opened);
-                if let KnownState::Waiting(_, next) = &mut known.state {
-                    *next = retry.again(Instant::now());
-                }
-            }
+        let now_known = target.open(&mut opened);
+        let mut entries = self.lock();
+        let entry = entries.iter_mut().find(|entry| entry.serial == serial);
+        let found = entry.and_then(|entry| {
+            let position = entry.replicas.iter().position(|known| known.path == target.path)?;
+            let retry = match entry.replicas[position].state {
+                KnownState::Opening(_, retry) => retry,
+                // Its volume was stopped meanwhile: it stays closed.
+                _ => return None,
+            };
+            Some((entry, position, retry))
+        });
+        let Some((entry, position, retry)) = found else { return Vec::new() };
+        let Some(mut known) = now_known else {
+            entry.replicas.remove(position);
+            return Vec::new();
+        };
+        let next = retry.again(Instant::now());
+        if let KnownState::Waiting(_, at) = &mut known.state {
+            *at = next;
         }
-        self.keep_closed(&mut opened);
-        Ok(opened)
+        // Whose it is is not forgotten if that cannot be read just now.
+        known.superblock = known.superblock.or(entry.replicas[position].superblock.take());
+        known.next_try = Some(next);
+        entry.replicas[position] = known;
+        opened
+    }
+
+    /// The engine has a replica.
+    pub fn note_served(&self, replica: ReplicaId) {
+        self.change_open(replica, |known| {
+            (known.state, known.next_try) = (KnownState::Served, None);
+        });
+    }
+
+    /// The engine does not have a replica yet, as its disk does not answer.
+    pub fn note_slow(&self, replica: ReplicaId) {
+        self.change_open(replica, |known| known.state = KnownState::Slow);
+    }
+
+    /// The engine could not read a replica, and its file is closed: it is tried again.
+    pub fn note_trouble(&self, replica: ReplicaId, error: std::io::Error) {
+        let trouble = Trouble::from(error);
+        self.change_open(replica, |known| {
+            let retry = known.next_try.unwrap_or_else(|| Retry::first(Instant::now()));
+            known.state = KnownState::Waiting(trouble, retry);
+        });
+        self.changed.notify_one();
+    }
+
+    /// Notes that a replica is not served, so that [`Disks::list`] tells why.
+    pub fn note_problem(&self, replica: ReplicaId, problem: &str) {
+        self.change_open(replica, |known| known.state = KnownState::Refused(problem.to_owned()));
+    }
+
+    fn change_open(&self, replica: ReplicaId, change: impl FnOnce(&mut Known)) {
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        if let Some((entry, position)) = found
+            && entry.replicas[position].state.is_open()
+        {
+            change(&mut entry.replicas[position]);
+        }
     }
 }
 
@@ -110,13 +201,48 @@ impl Entry {
         }
     }
 
-    fn begin_probe(&mut self, now: Instant) -> Option<Probe> {
+    fn begin_probes(&mut self, now: Instant) -> Vec<Probe> {
         match &self.state {
             EntryState::Waiting(trouble, retry) if retry.at <= now => {
                 self.state = EntryState::Opening(trouble.clone(), *retry);
-                Some(Probe { serial: self.serial, record: self.record.clone() })
+                let target = Target::Disk(self.record.clone());
+                vec![Probe { serial: self.serial, target }]
             }
-            _ => None,
+            EntryState::Serving(_) => {
+                let due = (0..self.replicas.len()).filter(|position| {
+                    let state = &self.replicas[*position].state;
+                    matches!(state, KnownState::Waiting(_, retry) if retry.at <= now)
+                });
+                let due: Vec<usize> = due.collect();
+                due.into_iter().filter_map(|position| self.begin_replica(position)).collect()
+            }
+            _ => Vec::new(),
         }
+    }
+
+    /// Begins to open a replica. `None`: there are too many open files for that just now; it is tried
+    /// again.
+    pub(super) fn begin_replica(&mut self, position: usize) -> Option<Probe> {
+        let device = match self.state.hold() {
+            Some(Hold::Device { file }) => Some(file.try_clone()),
+            _ => None,
+        };
+        let device = device.transpose();
+        let known = &mut self.replicas[position];
+        let (trouble, retry) = match &known.state {
+            KnownState::Waiting(trouble, retry) => (trouble.clone(), *retry),
+            _ => (Trouble::just_assembled(), Retry::at_once(Instant::now())),
+        };
+        let device = match device {
+            Ok(device) => device,
+            Err(error) => {
+                known.state = KnownState::Waiting(error.into(), retry.again(Instant::now()));
+                return None;
+            }
+        };
+        known.state = KnownState::Opening(trouble, retry);
+        let target =
+            ReplicaTarget { path: known.path.clone(), block_size: self.block_size, device };
+        Some(Probe { serial: self.serial, target: Target::Replica(target) })
     }
 }

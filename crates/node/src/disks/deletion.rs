@@ -80,6 +80,11 @@ impl Disks {
                 let advice = "See `evenkeel disk list` of its node";
                 return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
             }
+            KnownState::Opening(..) => {
+                let advice = "Try again; see `evenkeel disk list` of its node";
+                let why = "it is being opened; its disk may be slow, or hang";
+                return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+            }
             _ => {}
         }
         let target = target(entry, position, replica).map_err(|e| system(what, &e))?;

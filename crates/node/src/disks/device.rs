@@ -11,7 +11,8 @@ use evenkeel_format::{DATA_OFFSET, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::replica_file::{
-    erase, inspect, length_of, lock, open_direct, read_newest, write_allocation, write_superblocks,
+    Unreadable, erase, inspect, length_of, lock, open_direct, read_newest, write_allocation,
+    write_superblocks,
 };
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe, system};
@@ -114,7 +115,7 @@ fn refuse_another(path: &Path, file: &File) -> Result<(), Trouble> {
 /// The replica on a device that cannot be opened yet, as far as it can be read.
 pub(super) fn glimpse(path: &Path, trouble: &Trouble, retry: Retry) -> Vec<Known> {
     let state = KnownState::Waiting(trouble.clone(), retry);
-    let known = |superblock| Known { path: path.to_owned(), superblock: Some(superblock), state };
+    let known = |superblock| Known::new(path, Some(superblock), state);
     read_newest(path).map(known).into_iter().collect()
 }
 
@@ -123,26 +124,32 @@ pub(super) fn open(path: &Path, opened: &mut Vec<OpenReplica>) -> Result<Opened,
     let file = open_exclusively(path)?;
     refuse_another(path, &file)?;
     let block_size = probe::direct_block_size(&file)?;
-    let again = file.try_clone()?;
-    let known = match inspect(again, path, true, block_size) {
+    let known = open_replica(file.try_clone()?, path, block_size, opened)?;
+    Ok((Hold::Device { file }, block_size, known.into_iter().collect()))
+}
+
+/// Opens the replica on a device that is open. `None`: there is none.
+pub(super) fn open_replica(
+    file: File,
+    path: &Path,
+    block_size: u32,
+    opened: &mut Vec<OpenReplica>,
+) -> Result<Option<Known>, Trouble> {
+    match inspect(file, path, true, block_size) {
         Ok(Ok(replica)) => {
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
-            vec![Known { path: path.to_owned(), superblock, state: KnownState::Served }]
+            Ok(Some(Known::new(path, superblock, KnownState::Served)))
         }
-        Ok(Err(known)) => vec![known],
-        Err(e) if e.is_no_replica() => Vec::new(),
-        Err(e) => {
+        Ok(Err(known)) => Ok(Some(known)),
+        Err(Unreadable::System(e)) => Err(e.into()),
+        Err(Unreadable::Content(e)) if e.is_no_replica() => Ok(None),
+        Err(Unreadable::Content(e)) => {
             let problem = e.to_string();
             tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
-            vec![Known {
-                path: path.to_owned(),
-                superblock: None,
-                state: KnownState::Refused(problem),
-            }]
+            Ok(Some(Known::new(path, None, KnownState::Refused(problem))))
         }
-    };
-    Ok((Hold::Device { file }, block_size, known))
+    }
 }
 
 /// Deletes the replica on a device that is not open. Returns the device, opened.

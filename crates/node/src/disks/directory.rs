@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-use super::replica_file::{inspect, length_of, lock, open_direct, read_newest, write_superblocks};
+use super::replica_file::{
+    Unreadable, inspect, length_of, lock, open_direct, read_newest, write_superblocks,
+};
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe};
 use crate::api::{ApiError, ErrorCode};
@@ -134,36 +136,38 @@ fn read_or_make_marker(path: &Path) -> io::Result<String> {
     }
 }
 
+/// Opens the replica in a file. What the system reports may pass, so it is tried again; what the file says does
+/// not.
 pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
-    let bad = |problem: String| {
-        tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
-        Known { path: path.to_owned(), superblock: None, state: KnownState::Refused(problem) }
-    };
-    let file = match open_direct(path, OFlags::empty()) {
-        Ok(file) => file,
-        Err(e) => return bad(e.to_string()),
-    };
-    match lock(&file) {
-        Ok(true) => {}
+    let locked = open_direct(path, OFlags::empty()).and_then(|file| Ok((lock(&file)?, file)));
+    let file = match locked {
+        Ok((true, file)) => file,
         // A killed daemon has it until its last write has ended.
-        Ok(false) => return held(path),
-        Err(e) => return bad(e.to_string()),
-    }
+        Ok((false, _)) => {
+            return waiting(path, Trouble::Held("another process has it open".into()));
+        }
+        Err(e) => return waiting(path, e.into()),
+    };
     match inspect(file, path, false, block_size) {
         Ok(Ok(replica)) => {
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
-            Known { path: path.to_owned(), superblock, state: KnownState::Served }
+            Known::new(path, superblock, KnownState::Served)
         }
         Ok(Err(known)) => known,
-        Err(e) => bad(e.to_string()),
+        Err(Unreadable::System(e)) => waiting(path, e.into()),
+        Err(Unreadable::Content(e)) => {
+            let problem = e.to_string();
+            tracing::error!(path = %path.display(), %problem, "a replica cannot be served; it is left alone");
+            Known::new(path, None, KnownState::Refused(problem))
+        }
     }
 }
 
-fn held(path: &Path) -> Known {
-    let trouble = Trouble::Held("another process has it open".into());
+fn waiting(path: &Path, trouble: Trouble) -> Known {
+    tracing::warn!(path = %path.display(), why = trouble.why(), "a replica cannot be opened yet");
     let state = KnownState::Waiting(trouble, Retry::first(Instant::now()));
-    Known { path: path.to_owned(), superblock: read_newest(path), state }
+    Known::new(path, read_newest(path), state)
 }
 
 fn remove_unfinished(path: &Path) {

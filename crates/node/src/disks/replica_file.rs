@@ -50,20 +50,32 @@ pub(super) fn read_newest(path: &Path) -> Option<Superblock> {
     newest(&slots[0], &slots[1]).ok().map(|newest| newest.superblock)
 }
 
+/// Why a replica cannot be read from an opened file or device.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    /// What is there is no replica, or a damaged one: it does not become another one by itself.
+    Content(NewestError),
+    /// The system reports an error: nothing is known of the content.
+    System(io::Error),
+}
+
 /// Reads the superblocks of an opened and locked file or device.
+///
+/// Both must be readable: the one that is not may be the newer one.
 pub(super) fn inspect(
     file: File,
     path: &Path,
     device: bool,
     block_size: u32,
-) -> Result<Result<OpenReplica, Known>, NewestError> {
-    let slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(&file, offset));
-    let newest = newest(&slots[0], &slots[1])?;
+) -> Result<Result<OpenReplica, Known>, Unreadable> {
+    let read = |offset| try_read_slot(&file, offset).map_err(Unreadable::System);
+    let (a, b) = (read(SLOT_A_OFFSET)?, read(SLOT_B_OFFSET)?);
+    let newest = newest(&a, &b).map_err(Unreadable::Content)?;
     let superblock = &newest.superblock;
     if let Some((slot, error)) = &newest.damaged {
         tracing::warn!(path = %path.display(), %slot, %error, "one superblock is damaged; the other is used, and the next save repairs it");
     }
-    let length = probe::length(&file).unwrap_or(0);
+    let length = probe::length(&file).map_err(Unreadable::System)?;
     let end = length_of(superblock);
     let problem = if length < end {
         Some(format!("it has {length} bytes and its superblock says {end}: it was cut off"))
@@ -76,21 +88,24 @@ pub(super) fn inspect(
         None
     };
     if let Some(problem) = problem {
-        return Ok(Err(Known {
-            path: path.to_owned(),
-            superblock: Some(newest.superblock),
-            state: KnownState::Refused(problem),
-        }));
+        let state = KnownState::Refused(problem);
+        return Ok(Err(Known::new(path, Some(newest.superblock), state)));
     }
     Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest }))
 }
 
 /// The bytes of a slot; none if they cannot be read.
 pub(crate) fn read_slot(file: &File, offset: u64) -> Vec<u8> {
+    try_read_slot(file, offset).unwrap_or_default()
+}
+
+/// The bytes of a slot; none if the file ends before.
+fn try_read_slot(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let mut buffer = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
     match file.read_exact_at(&mut buffer.0, offset) {
-        Ok(()) => buffer.0.to_vec(),
-        Err(_) => Vec::new(),
+        Ok(()) => Ok(buffer.0.to_vec()),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(Vec::new()),
+        Err(e) => Err(e),
     }
 }
 
@@ -130,3 +145,6 @@ pub(super) fn erase(file: &File) -> io::Result<()> {
 pub(crate) fn length_of(superblock: &Superblock) -> u64 {
     disk_length(superblock.data_length)
 }
+
+#[cfg(test)]
+mod tests;

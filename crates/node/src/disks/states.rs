@@ -19,9 +19,9 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// At once: nothing has failed yet.
+    /// At once: nothing has failed yet. The next one is as the first one.
     pub(super) fn at_once(now: Instant) -> Self {
-        Self { at: now, pause: PAUSE.0 }
+        Self { at: now, pause: PAUSE.0 / 2 }
     }
 
     pub(super) fn first(now: Instant) -> Self {
@@ -47,6 +47,16 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
+    /// It is asked, and has said nothing.
+    pub(super) fn no_answer() -> Self {
+        Self::Failing("it does not answer".into())
+    }
+
+    /// It was closed on purpose, and is to be opened.
+    pub(super) fn just_assembled() -> Self {
+        Self::Held("its volume was stopped until now".into())
+    }
+
     pub(super) const fn state(&self) -> DiskState {
         match self {
             Self::Absent(_) => DiskState::Absent,
@@ -123,8 +133,10 @@ impl EntryState {
 /// What a replica on a disk is at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KnownState {
-    /// The engine has it.
+    /// It is open; the engine has it, or is about to.
     Served,
+    /// The engine does not have it yet: its disk has not answered for some time.
+    Slow,
     /// It is being made: nobody else touches it.
     Making,
     /// It is being deleted: nobody else touches it.
@@ -133,19 +145,32 @@ pub(super) enum KnownState {
     Stopped,
     /// It could not be opened, and is tried again: with its disk, or by itself.
     Waiting(Trouble, Retry),
+    /// It is being opened again, by itself. What is told is the trouble that it had.
+    Opening(Trouble, Retry),
     /// It cannot be served as it is: why.
     Refused(String),
 }
 
 impl KnownState {
+    /// Whether its file is open, or was given to the engine.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self, Self::Served | Self::Slow)
+    }
+
     pub(super) fn problem(&self) -> Option<String> {
         match self {
             Self::Served => None,
             Self::Making => Some("it is being made".into()),
             Self::Deleting => Some("it is being deleted".into()),
             Self::Stopped => Some(STOPPED.into()),
-            Self::Waiting(trouble, _) => Some(trouble.with_retry()),
+            Self::Slow => {
+                Some("its disk does not answer yet; it is served as soon as it does".into())
+            }
+            Self::Waiting(trouble, _) | Self::Opening(trouble, _) => Some(trouble.with_retry()),
             Self::Refused(why) => Some(why.clone()),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,9 @@ use std::time::Instant;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 
+use super::again::{Probe, Target};
 use super::states::{EntryState, KnownState, Retry, Trouble};
-use super::{Disks, Known, OpenReplica, device, directory};
+use super::{Disks, Entry, Known, OpenReplica};
 use crate::api::types::DiskKind;
 use crate::state::{StateDirectory, StateError};
 
@@ -101,7 +102,7 @@ impl Disks {
         let (replica, device) = match volume.is_some_and(|volume| self.is_stopped(volume)) {
             true => (KnownState::Stopped, EntryState::Stopped),
             false => {
-                let trouble = Trouble::Held("its volume was stopped for a moment".into());
+                let trouble = Trouble::just_assembled();
                 let retry = Retry::at_once(Instant::now());
                 self.changed.notify_one();
                 (KnownState::Waiting(trouble.clone(), retry), EntryState::Waiting(trouble, retry))
@@ -128,35 +129,28 @@ impl Disks {
         }
     }
 
-    /// Opens the replicas of a stopped volume again. Of one that is not stopped there is nothing to
-    /// do.
+    /// Does not keep the replicas of a volume closed any more. Returns what is to be opened by
+    /// [`Disks::open_again`]; what cannot be is tried again by itself. Of a volume that is not stopped there is
+    /// nothing to do.
     ///
     /// # Errors
     /// If that cannot be remembered; they stay closed then.
-    pub fn reopen(&self, volume: VolumeId) -> Result<Vec<OpenReplica>, StateError> {
+    pub fn reopen(&self, volume: VolumeId) -> Result<Vec<Probe>, StateError> {
         if !self.change_stopped(|stopped| stopped.remove(&volume))? {
             return Ok(Vec::new());
         }
-        let mut opened = Vec::new();
+        let mut probes = Vec::new();
         for entry in self.lock().iter_mut() {
             for position in 0..entry.replicas.len() {
                 let known = &entry.replicas[position];
                 let is_of_it = known.superblock.as_ref().is_some_and(|s| s.volume == volume);
-                if !is_of_it || known.state != KnownState::Stopped {
-                    continue;
-                }
-                match entry.record.kind {
-                    DiskKind::Directory => {
-                        let path = known.path.clone();
-                        let again = directory::open_replica(&path, entry.block_size, &mut opened);
-                        entry.replicas[position] = again;
-                    }
-                    DiskKind::Device => reopen_device(entry, &mut opened),
+                if is_of_it && known.state == KnownState::Stopped {
+                    probes.extend(entry.reopen(position));
                 }
             }
         }
         self.changed.notify_one();
-        Ok(opened)
+        Ok(probes)
     }
 
     /// The file or device of a replica of this node, and where its data begin there, in bytes.
@@ -193,20 +187,28 @@ impl Disks {
     }
 }
 
-fn reopen_device(entry: &mut super::Entry, opened: &mut Vec<OpenReplica>) {
-    // The hold is given up before it is taken anew.
-    entry.state = EntryState::Stopped;
-    match device::open(&entry.record.path, opened) {
-        Ok((hold, block_size, replicas)) => {
-            (entry.state, entry.block_size) = (EntryState::Serving(hold), block_size);
-            entry.replicas = replicas;
-        }
-        Err(trouble) => {
-            let retry = Retry::first(Instant::now());
-            for known in &mut entry.replicas {
-                known.state = KnownState::Waiting(trouble.clone(), retry);
+impl Entry {
+    /// Begins to open a replica of a volume that was stopped. `None`: it is opened with its disk, or later.
+    fn reopen(&mut self, position: usize) -> Option<Probe> {
+        let retry = Retry::at_once(Instant::now());
+        let (trouble, probe) = match &self.state {
+            // The device is open with its replica only.
+            EntryState::Stopped => {
+                let trouble = Trouble::just_assembled();
+                self.state = EntryState::Opening(trouble.clone(), retry);
+                let target = Target::Disk(self.record.clone());
+                (trouble, Some(Probe { serial: self.serial, target }))
             }
-            entry.state = EntryState::Waiting(trouble, retry);
-        }
+            EntryState::Waiting(trouble, _) | EntryState::Opening(trouble, _) => {
+                (trouble.clone(), None)
+            }
+            EntryState::Serving(_) => {
+                let trouble = Trouble::just_assembled();
+                self.replicas[position].state = KnownState::Waiting(trouble, retry);
+                return self.begin_replica(position);
+            }
+        };
+        self.replicas[position].state = KnownState::Waiting(trouble, retry);
+        probe
     }
 }

@@ -6,7 +6,7 @@ use evenkeel_core::ReplicaId;
 use evenkeel_wire::hello::Reason;
 
 use super::states::{EntryState, KnownState};
-use super::{Disks, Entry};
+use super::{Disks, Entry, Known};
 
 /// Why this node does not serve a replica, as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,15 @@ impl Entry {
                 let why = self.state.described().1.unwrap_or_default();
                 Some(format!("disk {}: {why}", self.record.name))
             }
-            EntryState::Serving(_) | EntryState::Stopped => None,
+            EntryState::Serving(_) | EntryState::Stopped => {
+                let is_tried = |known: &&Known| {
+                    let state = &known.state;
+                    matches!(state, KnownState::Waiting(..) | KnownState::Opening(..))
+                };
+                let mut unknown = self.replicas.iter().filter(|k| k.superblock.is_none());
+                let known = unknown.find(is_tried)?;
+                Some(format!("{}: {}", known.path.display(), known.state.problem()?))
+            }
         }
     }
 

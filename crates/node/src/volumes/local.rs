@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::EngineError;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::lookup::unexpected;
 use super::make::tell_in_the_end;
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, FoundReplica, Maker, Request};
 use crate::disks::NewReplica;
+use crate::late_disks;
 use crate::node::Node;
 
 /// How long whoever asks for a replica to be closed or deleted waits for others to let go of it, and then for
@@ -114,19 +115,27 @@ async fn close_in_engine(
     }
 }
 
-/// Opens the replicas of a stopped volume on this node again.
+/// Opens the replicas of a stopped volume on this node again. One whose disk does not answer for some time is
+/// opened as soon as it does.
 ///
 /// # Errors
 /// If it cannot be remembered. A replica that cannot be opened is told by `disk list`.
 pub async fn open_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
-    let opened = node.blocking(move |node| {
+    let probes = node.blocking(move |node| {
         node.disks.reopen(volume).map_err(|e| {
             let what = format!("cannot open the replicas of volume {volume}");
             let advice = "Repair the state directory's file system, then assemble it again";
             ApiError::new(ErrorCode::System, what, e.to_string(), advice)
         })
     });
-    node.open_replicas(opened.await?).await;
+    let open = |probe| tokio::spawn(late_disks::open(node.clone(), probe));
+    let tasks: Vec<_> = probes.await?.into_iter().map(open).collect();
+    let end = Instant::now() + PATIENCE;
+    for task in tasks {
+        if timeout_at(end, task).await.is_err() {
+            tracing::warn!(%volume, "a replica is not open yet: its disk does not answer");
+        }
+    }
     Ok(())
 }
 

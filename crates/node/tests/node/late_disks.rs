@@ -191,3 +191,51 @@ async fn a_replica_whose_disk_is_absent_is_told_with_that() {
         |v: &Value| reason(v).contains("disk d: No such file") && reason(v).contains("by itself");
     nodes[0].until("/v1/volumes/web", told).await;
 }
+
+/// Whatever the system says of the file, it says nothing of what is in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_file_gives_an_error_is_tried_again() {
+    let place = Place::new();
+    let mut nodes = without_b(&place).await;
+    let file = nodes[1].replicas("d").remove(0);
+    let away = nodes[1].directory.join("away");
+    std::fs::rename(&file, &away).unwrap();
+    // To open it is ELOOP, as it might be EIO or EMFILE.
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    nodes[1].restart().await;
+    let answer = nodes[1].get("/v1/disks").await;
+    let problem = disk(&answer, "d")["replicas"][0]["problem"].to_string();
+    assert!(problem.contains("symbolic links") && problem.contains("tried again"), "{answer:#}");
+    let told = |v: &Value| of_b(v)["unserved"].to_string().contains("tried again");
+    nodes[0].until("/v1/volumes/web", told).await;
+    std::fs::rename(&away, &file).unwrap();
+    is_in_sync(&nodes).await;
+}
+
+/// A disk of which nothing comes at all, not even an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_hangs_at_the_start_keeps_no_other_one_waiting() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a"]).await;
+    nodes[0].create("web", 1).await;
+    nodes[0].add_disk("e").await;
+    nodes[0].crash().await;
+    let marker = nodes[0].disk("e").join(".evenkeel.disk");
+    let text = std::fs::read_to_string(&marker).unwrap();
+    std::fs::remove_file(&marker).unwrap();
+    let mkfifo = Command::new("mkfifo").arg(&marker).status().unwrap();
+    assert!(mkfifo.success());
+    // Whoever reads it waits until somebody writes.
+    nodes[0].restart().await;
+    let answer = nodes[0].get("/v1/disks").await;
+    assert_eq!(disk(&answer, "d")["state"], "serving", "{answer:#}");
+    let hung = disk(&answer, "e");
+    assert_eq!(hung["state"], "opening", "{answer:#}");
+    assert!(hung["problem"].to_string().contains("does not answer"), "{answer:#}");
+    nodes[0].attach("web").await;
+    nodes[0].detach("web").await;
+
+    std::fs::write(&marker, text).unwrap();
+    nodes[0].until("/v1/disks", |v| disk(v, "e")["state"] == "serving").await;
+    nodes[0].stop().await;
+}

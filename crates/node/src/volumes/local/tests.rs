@@ -41,7 +41,11 @@ async fn a_replica_that_was_deleted_since_it_was_opened_is_not_given_to_the_engi
     let node = daemon.node();
     let (replica, volume) = node.disks.finished_replicas()[0];
     close_replica(node, volume, replica).await.unwrap();
-    let opened = node.blocking(move |node| Ok(node.disks.reopen(volume).unwrap())).await.unwrap();
+    let reopen = move |node: &Node| {
+        let probes = node.disks.reopen(volume).unwrap();
+        Ok(probes.into_iter().flat_map(|probe| node.disks.open_again(probe)).collect::<Vec<_>>())
+    };
+    let opened = node.blocking(reopen).await.unwrap();
     assert_eq!(opened.len(), 1);
     delete_record(node, volume).await;
     assert!(delete_replica(node, volume, replica).await.unwrap());
