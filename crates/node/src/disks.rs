@@ -27,6 +27,7 @@ mod directory;
 mod probe;
 mod replica_file;
 mod room;
+mod space;
 mod states;
 mod stopped;
 mod unserved;
@@ -38,6 +39,7 @@ pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
 pub use room::Room;
+use space::{Asked, Question, Sampler, Space};
 use states::{EntryState, Hold, KnownState, Retry, Trouble};
 
 const FILE: &str = "disks.json";
@@ -105,6 +107,8 @@ struct Known {
     state: KnownState,
     /// When it is tried again should the engine not be able to read it, if it was so already.
     next_try: Option<Retry>,
+    /// Bytes that its file is to have, while it is made longer; else zero.
+    reserved: u64,
 }
 
 #[derive(Debug)]
@@ -117,6 +121,7 @@ struct Entry {
     replicas: Vec<Known>,
     /// It is being added, and not remembered yet.
     is_new: bool,
+    sampler: Arc<Sampler>,
 }
 
 /// What a new replica is made of.
@@ -345,7 +350,18 @@ impl Disks {
     /// All disks, by name.
     #[must_use]
     pub fn list(&self) -> Vec<Disk> {
-        let mut disks: Vec<Disk> = self.lock().iter().map(|entry| self.describe(entry)).collect();
+        // A disk that hangs keeps neither this list waiting for good nor any other one.
+        let ask = |entry: &Entry| {
+            let asked = Question::of(entry).map(|ask| entry.sampler.ask(move || ask.answer()));
+            (self.describe(entry), asked)
+        };
+        let asked: Vec<_> = self.lock().iter().map(ask).collect();
+        let end = Instant::now() + space::PATIENCE;
+        let fill = |(disk, asked): (Disk, Option<Asked>)| match asked {
+            Some(asked) => with_space(disk, &asked.until(end)),
+            None => disk,
+        };
+        let mut disks: Vec<Disk> = asked.into_iter().map(fill).collect();
         disks.sort_by(|a, b| a.name.cmp(&b.name));
         disks
     }
@@ -444,6 +460,33 @@ impl Disks {
 
     /// Takes the room for a new replica, so that nobody else takes it while it is made.
     fn reserve(&self, disk: &str, new: &NewReplica, what: &str) -> Result<Site, ApiError> {
+        let (site, question) = self.begin_making(disk, new, what)?;
+        // Without the lock: it blocks on the disk.
+        let space = question.answer();
+        let checked = match site.device {
+            Some(_) => device::check_room(&space, new, what),
+            None => directory::check_room(&space, new, what),
+        };
+        if let Err(error) = checked {
+            let is_it = |known: &Known| {
+                let superblock = known.superblock.as_ref();
+                superblock.is_some_and(|s| s.replica == new.superblock.replica)
+            };
+            for entry in self.lock().iter_mut() {
+                entry.replicas.retain(|known| !is_it(known));
+            }
+            return Err(error);
+        }
+        Ok(site)
+    }
+
+    /// Notes a new replica. Whoever asks after this for the room there is does not get this one's.
+    fn begin_making(
+        &self,
+        disk: &str,
+        new: &NewReplica,
+        what: &str,
+    ) -> Result<(Site, Question), ApiError> {
         let mut entries = self.lock();
         let index = find(&entries, disk, what)?;
         let entry = &mut entries[index];
@@ -454,18 +497,19 @@ impl Disks {
                 return Err(ApiError::new(ErrorCode::System, what, problem, advice));
             }
             Some(Hold::Device { file }) => {
-                device::check_room(entry, file, new, what)?;
+                device::refuse_second(entry, what)?;
                 Some(file.try_clone().map_err(|e| system(what, &e))?)
             }
-            Some(Hold::Directory { .. }) => {
-                directory::check_room(entry, new, what)?;
-                None
-            }
+            Some(Hold::Directory { .. }) => None,
         };
+        let question = Question::of(entry).ok_or_else(|| {
+            let advice = "Raise the limit of open files of the daemon";
+            ApiError::new(ErrorCode::System, what, "too many files are open", advice)
+        })?;
         let site = Site { path: entry.record.path.clone(), block_size: entry.block_size, device };
         let superblock = Some(new.superblock.clone());
         entry.replicas.push(Known::new(&entry.record.path, superblock, KnownState::Making));
-        Ok(site)
+        Ok((site, question))
     }
 
     /// The generation of a replica's newest superblock, read from the disk: what is remembered here
@@ -502,29 +546,17 @@ impl Disks {
     }
 
     fn describe(&self, entry: &Entry) -> Disk {
-        let (size, free) = match entry.state.hold() {
-            Some(Hold::Device { file }) => device::space(entry, file),
-            Some(Hold::Directory { .. }) => directory::space(entry),
-            None => (0, 0),
-        };
         let (state, problem) = entry.state.described();
         Disk {
             name: entry.record.name.clone(),
             node: self.node.clone(),
             path: entry.record.path.display().to_string(),
             kind: entry.record.kind,
-            size,
-            free,
-            available: match entry.state.hold() {
-                Some(Hold::Directory { .. }) => directory::available(&entry.record.path).ok(),
-                Some(Hold::Device { .. }) | None => None,
-            },
+            size: 0,
+            free: 0,
+            available: None,
             block_size: entry.block_size,
-            replicas: entry
-                .replicas
-                .iter()
-                .map(|known| known.describe(entry.record.kind))
-                .collect(),
+            replicas: entry.replicas.iter().map(Known::describe).collect(),
             state,
             problem,
         }
@@ -546,23 +578,30 @@ impl Entry {
 
 impl Known {
     fn new(path: &Path, superblock: Option<Superblock>, state: KnownState) -> Self {
-        Self { path: path.to_owned(), superblock, state, next_try: None }
+        Self { path: path.to_owned(), superblock, state, next_try: None, reserved: 0 }
     }
 
-    fn describe(&self, kind: DiskKind) -> DiskReplica {
+    fn describe(&self) -> DiskReplica {
         let superblock = self.superblock.as_ref();
-        let is_file = matches!(kind, DiskKind::Directory);
         DiskReplica {
             id: superblock.map(|s| s.replica.to_string()),
             volume_id: superblock.map(|s| s.volume.to_string()),
             volume: superblock.map(|s| s.name.clone()),
             mirror: superblock.map(|s| s.mirror as usize),
             size: superblock.map(|s| s.data_length),
-            unallocated: is_file.then(|| directory::unallocated(self)),
+            unallocated: None,
             path: self.path.display().to_string(),
             problem: self.state.problem(),
         }
     }
+}
+
+fn with_space(mut disk: Disk, space: &Space) -> Disk {
+    (disk.size, disk.free, disk.available) = (space.size, space.free, space.available);
+    for (position, replica) in disk.replicas.iter_mut().enumerate() {
+        replica.unallocated = space.unallocated(position);
+    }
+    disk
 }
 
 /// What is open of a disk: its hold, the smallest unit of direct I/O in bytes, its replicas.
@@ -603,7 +642,8 @@ impl Entry {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let state = EntryState::Opening(trouble, Retry::at_once(Instant::now()));
-        Self { serial, record, state, block_size: 4096, replicas: Vec::new(), is_new: false }
+        let (block_size, replicas, sampler) = (4096, Vec::new(), Arc::default());
+        Self { serial, record, state, block_size, replicas, is_new: false, sampler }
     }
 }
 

@@ -175,11 +175,17 @@ impl Disks {
     }
 
     fn change_open(&self, replica: ReplicaId, change: impl FnOnce(&mut Known)) {
+        self.change_known(replica, |known| {
+            if known.state.is_open() {
+                change(known);
+            }
+        });
+    }
+
+    pub(super) fn change_known(&self, replica: ReplicaId, change: impl FnOnce(&mut Known)) {
         let mut entries = self.lock();
         let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
-        if let Some((entry, position)) = found
-            && entry.replicas[position].state.is_open()
-        {
+        if let Some((entry, position)) = found {
             change(&mut entry.replicas[position]);
         }
     }

@@ -14,6 +14,7 @@ use super::replica_file::{
     Unreadable, erase, inspect, length_of, lock, open_direct, read_newest, write_allocation,
     write_superblocks,
 };
+use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe, system};
 use crate::api::{ApiError, ErrorCode};
@@ -164,28 +165,22 @@ pub(super) fn erase_closed(path: &Path, replica: ReplicaId) -> io::Result<File> 
     Ok(file)
 }
 
-/// Size of the device, and what a replica could still take.
-pub(super) fn space(entry: &Entry, file: &File) -> (u64, u64) {
-    let size = probe::length(file).unwrap_or(0);
-    (size, if entry.replicas.is_empty() { size } else { 0 })
+/// A device holds one replica.
+pub(super) fn refuse_second(entry: &Entry, what: &str) -> Result<(), ApiError> {
+    if entry.replicas.is_empty() {
+        return Ok(());
+    }
+    let why = "a block device holds one replica, and it has one";
+    Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
 }
 
 /// Whether the one replica of a device can be made.
-pub(super) fn check_room(
-    entry: &Entry,
-    file: &File,
-    new: &NewReplica,
-    what: &str,
-) -> Result<(), ApiError> {
-    let length = length_of(&new.superblock);
-    let (size, free) = space(entry, file);
-    if length <= free {
+pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
+    let (length, size) = (length_of(&new.superblock), space.size);
+    if length <= size {
         return Ok(());
     }
-    let why = match entry.replicas.is_empty() {
-        true => format!("it takes {length} bytes and the disk has {size}"),
-        false => "a block device holds one replica, and it has one".into(),
-    };
+    let why = format!("it takes {length} bytes and the disk has {size}");
     Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
 }
 

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -11,8 +10,9 @@ use rustix::fs::OFlags;
 use super::replica_file::{
     Unreadable, inspect, length_of, lock, open_direct, read_newest, write_superblocks,
 };
+use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
-use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe};
+use super::{Known, NewReplica, OpenReplica, Opened, probe};
 use crate::api::{ApiError, ErrorCode};
 use crate::identity::random_u128;
 use crate::state::{lock_file, replace, sync_parent};
@@ -177,26 +177,10 @@ fn remove_unfinished(path: &Path) {
     }
 }
 
-/// Size of the file system, and what replicas could still take: what is free, without what the
-/// sparse replicas in this directory were promised.
-pub(super) fn space(entry: &Entry) -> (u64, u64) {
-    let Ok(stat) = rustix::fs::statvfs(&entry.record.path) else { return (0, 0) };
-    let promised: u64 = entry.replicas.iter().map(unallocated).sum();
-    let free = stat.f_bavail * stat.f_frsize;
-    (stat.f_blocks * stat.f_frsize, free.saturating_sub(promised))
-}
-
 /// Bytes that the file system has free, whatever was promised of them.
 pub(super) fn available(path: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;
     Ok(stat.f_bavail * stat.f_frsize)
-}
-
-/// Bytes of a sparse file, or of one that is being made, that have no space yet.
-pub(super) fn unallocated(known: &Known) -> u64 {
-    let length = known.superblock.as_ref().map_or(0, length_of);
-    let allocated = fs::metadata(&known.path).ok().filter(fs::Metadata::is_file);
-    length.saturating_sub(allocated.map_or(0, |m| m.blocks() * 512))
 }
 
 /// How much room is needed, at most, and how much there is, in bytes.
@@ -208,9 +192,8 @@ pub(super) fn room(needed: u64, free: Option<u64>) -> String {
 }
 
 /// Whether there is room for a replica.
-pub(super) fn check_room(entry: &Entry, new: &NewReplica, what: &str) -> Result<(), ApiError> {
-    let length = length_of(&new.superblock);
-    let (_, free) = space(entry);
+pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
+    let (length, free) = (length_of(&new.superblock), space.free);
     if length <= free || new.thin {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use evenkeel_core::ReplicaId;
 use evenkeel_engine::RoomTask;
@@ -9,8 +10,8 @@ use evenkeel_format::disk_length;
 use rustix::fs::OFlags;
 
 use super::replica_file::{length_of, open_direct};
-use super::states::Hold;
-use super::{Disks, Entry, device, directory, probe, system};
+use super::space::Question;
+use super::{Disks, device, system};
 use crate::api::{ApiError, ErrorCode};
 use crate::keyed_lock::Recall;
 
@@ -78,14 +79,39 @@ impl Disks {
         recall: Recall,
     ) -> Result<Room, ApiError> {
         let what = format!("there is no room for more data of replica {replica}");
-        let entries = self.lock();
-        let found = entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let site = self.reserve_room(replica, disk_length(length), &what)?;
+        // Without the lock: it blocks on the disk.
+        match site.open(&what) {
+            Ok(file) => Ok(Room { file, what, recall }),
+            Err(error) => {
+                self.change_known(replica, |known| known.reserved = 0);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the room, so that nobody else takes it meanwhile.
+    fn reserve_room(
+        &self,
+        replica: ReplicaId,
+        wanted: u64,
+        what: &str,
+    ) -> Result<LongerReplica, ApiError> {
+        let mut entries = self.lock();
+        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
         let (entry, position) = found.ok_or_else(|| {
             let advice = "See `evenkeel disk list`, and the node's log";
-            ApiError::new(ErrorCode::NoSuchReplica, &what, "it is not on this node", advice)
+            ApiError::new(ErrorCode::NoSuchReplica, what, "it is not on this node", advice)
         })?;
-        let file = open(entry, position, length, &what)?;
-        Ok(Room { file, what, recall })
+        let space = Question::of(entry).ok_or_else(|| {
+            let problem = entry.state.described().1.unwrap_or_default();
+            ApiError::new(ErrorCode::System, what, problem, "See `evenkeel disk list`")
+        })?;
+        let disk = entry.record.name.clone();
+        let known = &mut entry.replicas[position];
+        known.reserved = wanted;
+        let old = known.superblock.as_ref().map_or(0, length_of);
+        Ok(LongerReplica { disk, path: known.path.clone(), old, wanted, space })
     }
 
     /// Notes that a replica has so many bytes of data now.
@@ -95,39 +121,49 @@ impl Disks {
                 && let Some(superblock) = &mut entry.replicas[position].superblock
             {
                 superblock.data_length = superblock.data_length.max(length);
+                entry.replicas[position].reserved = 0;
             }
         }
     }
 }
 
-/// Opens the file or device; the file is made as long as it has to be.
-fn open(entry: &Entry, position: usize, length: u64, what: &str) -> Result<File, ApiError> {
-    let known = &entry.replicas[position];
-    let old = known.superblock.as_ref().map_or(0, length_of);
-    let wanted = disk_length(length);
-    let refuse = |free: u64| {
-        let why =
-            format!("disk {} has {free} bytes for it and {wanted} are needed", entry.record.name);
-        let advice = "Make room there, or replace the replica by one on a larger disk (`evenkeel replica replace`)";
-        ApiError::new(ErrorCode::DiskTooSmall, what, why, advice)
-    };
-    let failed = |e: std::io::Error| system(what, &e);
-    if let Some(Hold::Device { file }) = entry.state.hold() {
-        let size = probe::length(file).map_err(failed)?;
-        if size < wanted {
-            return Err(refuse(size));
+/// A replica that is to become longer.
+struct LongerReplica {
+    disk: String,
+    path: PathBuf,
+    /// Bytes that it takes on its disk, and is to take.
+    old: u64,
+    wanted: u64,
+    space: Question,
+}
+
+impl LongerReplica {
+    /// Opens the file or device; the file is made as long as it has to be.
+    fn open(self, what: &str) -> Result<File, ApiError> {
+        let space = self.space.answer();
+        let failed = |e: std::io::Error| system(what, &e);
+        if let Question::Device(file, _) = self.space {
+            return match space.size < self.wanted {
+                true => Err(too_small(&self.disk, space.size, self.wanted, what)),
+                false => Ok(file),
+            };
         }
-        return file.try_clone().map_err(failed);
+        if self.wanted.saturating_sub(self.old) > space.free {
+            let free = self.old.saturating_add(space.free);
+            return Err(too_small(&self.disk, free, self.wanted, what));
+        }
+        let file = open_direct(&self.path, OFlags::empty()).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() < self.wanted {
+            file.set_len(self.wanted).and_then(|()| file.sync_all()).map_err(failed)?;
+        }
+        Ok(file)
     }
-    let (_, free) = directory::space(entry);
-    if wanted > old && wanted - old > free {
-        return Err(refuse(old.saturating_add(free)));
-    }
-    let file = open_direct(&known.path, OFlags::empty()).map_err(failed)?;
-    if file.metadata().map_err(failed)?.len() < wanted {
-        file.set_len(wanted).and_then(|()| file.sync_all()).map_err(failed)?;
-    }
-    Ok(file)
+}
+
+fn too_small(disk: &str, free: u64, wanted: u64, what: &str) -> ApiError {
+    let why = format!("disk {disk} has {free} bytes for it and {wanted} are needed");
+    let advice = "Make room there, or replace the replica by one on a larger disk (`evenkeel replica replace`)";
+    ApiError::new(ErrorCode::DiskTooSmall, what, why, advice)
 }
 
 #[cfg(test)]
