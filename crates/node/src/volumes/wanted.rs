@@ -174,17 +174,21 @@ pub(super) async fn take_back(
     }
 }
 
-/// Where a volume is meant to be attached and is not, for its status.
+/// Where a volume is meant to be attached and is not, for its status. The primary of a dead node serves
+/// nobody, though the view names it still.
 pub(super) fn on(node: &Node, record: &VolumeRecord, view: &View) -> Vec<WantedStatus> {
-    let is_primary = |id: &NodeId| view.primaries.iter().any(|primary| primary.id.node == *id);
-    let others = elsewhere(node, record).filter(|id| !is_primary(id));
-    let of = |id: NodeId| {
-        let shown = record.wanted_on.get(&id.to_string()).copied().flatten();
+    let is_primary = |id: NodeId| view.primaries.iter().any(|primary| primary.id.node == id);
+    let alive = |id: NodeId| {
         let life = node.coordinator.node(id).filter(|_| node.coordinator.status().reachable);
-        let is_known = life.filter(|life| life.alive == life.may_live);
-        told(node, id, shown.unwrap_or_default(), is_known.map(|life| life.alive), None)
+        life.filter(|life| life.alive == life.may_live).map(|life| life.alive)
     };
-    here(node, record).into_iter().chain(others.map(of)).collect()
+    let others = elsewhere(node, record).map(|id| (id, alive(id)));
+    let waiting = others.filter(|(id, alive)| !is_primary(*id) || *alive == Some(false));
+    let of = |(id, alive): (NodeId, Option<bool>)| {
+        let shown = record.wanted_on.get(&id.to_string()).copied().flatten();
+        told(node, id, shown.unwrap_or_default(), alive, None)
+    };
+    here(node, record).into_iter().chain(waiting.map(of)).collect()
 }
 
 /// This node waits to attach it.

@@ -152,7 +152,7 @@ pub struct VolumeStatus {
     pub as_of: Option<u64>,
     /// Where it is attached.
     pub primaries: Vec<PrimaryStatus>,
-    /// Where it is meant to be attached and is not.
+    /// Where it is meant to be attached and is not, also if the node is dead and its primary is in the view still.
     #[serde(default)]
     pub wanted_on: Vec<WantedStatus>,
     /// The mirrors, in stripe order.
