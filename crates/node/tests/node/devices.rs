@@ -145,3 +145,32 @@ async fn until_true(mut holds: impl FnMut() -> bool) -> bool {
     }
     false
 }
+
+/// A device of a stopped volume is let go; it is opened again with its volume, or to be erased.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_of_a_stopped_volume_is_opened_again_or_erased() {
+    let place = Place::new();
+    let Some(device) = Loop::new(&place.path().join("image"), 64 << 20) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", json!({"path": device.0, "name": "disk"})).await;
+    node.create("web", 1).await;
+    let state = |wanted: &'static str| move |v: &Value| v["disks"][0]["state"] == wanted;
+    for _ in 0..2 {
+        node.ok("POST", "/v1/volumes/web/stop", json!({})).await;
+        node.until("/v1/disks", state("stopped")).await;
+        drop(until_held(&device.0).await);
+        let assemble = json!({"volume": "web"});
+        node.ok("POST", "/v1/assemble", assemble).await;
+        node.until("/v1/disks", state("serving")).await;
+    }
+    node.attach("web").await;
+    node.detach("web").await;
+    node.ok("POST", "/v1/volumes/web/stop", json!({})).await;
+    node.ok("DELETE", "/v1/volumes/web", Value::Null).await;
+    let empty = |v: &Value| v["disks"][0]["replicas"] == json!([]);
+    node.until("/v1/disks", empty).await;
+    node.until("/v1/disks", state("serving")).await;
+    node.create("shop", 1).await;
+    node.stop().await;
+}
