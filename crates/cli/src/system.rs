@@ -37,12 +37,21 @@ pub fn mounts_below(directory: &Path) -> Vec<Mount> {
 
 /// Where a device is mounted. Follows links such as /dev/evenkeel/NAME.
 pub fn mount_points(device: &Path) -> Vec<PathBuf> {
-    let real = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
     mounts()
         .into_iter()
-        .filter(|mount| mount.source == device || mount.source == real)
+        .filter(|mount| is_from(mount, device))
         .map(|mount| mount.point)
         .collect()
+}
+
+/// What is mounted on a directory, if anything is: the newest, which hides what it covers.
+pub fn top_mount<'a>(mounts: &'a [Mount], directory: &Path) -> Option<&'a Mount> {
+    mounts.iter().rev().find(|mount| mount.point == directory)
+}
+
+/// Whether a device is mounted there. Follows links such as /dev/evenkeel/NAME.
+pub fn is_from(mount: &Mount, device: &Path) -> bool {
+    mount.source == device || fs::canonicalize(device).is_ok_and(|real| mount.source == real)
 }
 
 fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {

@@ -1,5 +1,8 @@
 //! `evenkeel mount`, `evenkeel umount`: a filesystem on a volume, in one step.
 
+mod filesystem;
+mod points;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +14,12 @@ use evenkeel_node::api::types::{
 };
 
 use super::Context;
-use crate::args::{Filesystem, MountArgs, UmountArgs};
+use crate::args::{MountArgs, UmountArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Painted as _, say};
 use crate::system;
+pub use filesystem::make;
 
 /// Attaches a volume if need be, makes a filesystem if asked for, mounts it.
 ///
@@ -23,6 +27,7 @@ use crate::system;
 /// If any of that fails. A volume that was attached for it is detached again.
 pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     let volume = volume(context, &args.name)?;
+    points::refuse_covered(&volume.name, &args.directory, &system::mounts(), points::volume_of)?;
     let already = volume.primaries.iter().find(|primary| primary.here);
     let (device, attached_now) = match already.and_then(|primary| primary.device.clone()) {
         Some(device) => (device, false),
@@ -83,15 +88,15 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
         .exit(Exit::Unsafe)
         .advise(format!("unmount it first: evenkeel umount {} --keep-attached", args.name)));
     }
-    let kind = match (signature(device)?, args.mkfs) {
+    let kind = match (filesystem::signature(device)?, args.mkfs) {
         (Some(kind), None) => kind,
         (Some(kind), Some(wanted)) if kind == wanted.name() => kind,
-        (Some(kind), Some(wanted)) => return Err(carries_other(&args.name, &kind, wanted)),
+        (Some(kind), Some(wanted)) => return Err(filesystem::carries_other(&args.name, &kind, wanted)),
         (None, Some(wanted)) => {
-            make(device, wanted)?;
+            make(&args.name, device, wanted)?;
             wanted.name().to_owned()
         }
-        (None, None) => return Err(carries_nothing(args)),
+        (None, None) => return Err(filesystem::carries_nothing(args, device)),
     };
     fs::create_dir_all(&args.directory).map_err(|error| {
         Failure::new(format!("cannot make {}", args.directory.display()), error)
@@ -105,64 +110,6 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
     Ok(kind)
 }
 
-fn carries_other(name: &str, kind: &str, wanted: Filesystem) -> Failure {
-    Failure::new(
-        format!("no {} filesystem was made on volume `{name}`", wanted.name()),
-        format!("it carries {kind} already, whose data would be lost"),
-    )
-    .exit(Exit::Unsafe)
-    .advise(format!(
-        "mount it without --mkfs, or remove what is on it with `wipefs -a` on its device and try \
-         again (the data is lost then), or use another volume than `{name}`"
-    ))
-}
-
-fn carries_nothing(args: &MountArgs) -> Failure {
-    Failure::new(
-        format!("volume `{}` cannot be mounted", args.name),
-        "it carries no filesystem that is known here",
-    )
-    .advise(format!(
-        "make one: evenkeel mount {} {} --mkfs xfs",
-        args.name,
-        args.directory.display()
-    ))
-}
-
-/// What a device carries, as `blkid` names it.
-///
-/// # Errors
-/// If the device cannot be read.
-pub fn signature(device: &Path) -> Result<Option<String>, Failure> {
-    // wipefs ends with 0 also where it finds nothing, unlike blkid.
-    let words = ["--no-act", "--parsable", "--noheadings", "--output", "TYPE"].map(OsStr::new);
-    let found = system::run("wipefs", &[&words[..], &[device.as_os_str()]].concat())?;
-    Ok(found.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
-}
-
-/// Makes a filesystem on a device that carries nothing.
-///
-/// # Errors
-/// If the program fails or is missing.
-pub fn make(device: &Path, filesystem: Filesystem) -> Result<(), Failure> {
-    let quiet = OsStr::new("-q");
-    match filesystem {
-        Filesystem::Xfs => system::run("mkfs.xfs", &[quiet, device.as_os_str()]),
-        Filesystem::Ext4 => system::run("mkfs.ext4", &[quiet, device.as_os_str()]),
-    }
-    .map(drop)
-}
-
-impl Filesystem {
-    /// As mount and wipefs name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Xfs => "xfs",
-            Self::Ext4 => "ext4",
-        }
-    }
-}
-
 /// Unmounts a volume's filesystem, and detaches the volume.
 ///
 /// # Errors
@@ -170,6 +117,7 @@ impl Filesystem {
 pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let (name, device) = find(context, &args.what)?;
     let points = system::mount_points(&device);
+    points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;
     for point in &points {
         system::run("umount", &[point.as_os_str()]).map_err(|failure| {
             failure.advise(format!("see who uses it: fuser -vm {}", point.display()))
@@ -196,12 +144,15 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
 fn find(context: &Context, what: &str) -> Result<(String, PathBuf), Failure> {
     let volumes = context.client.fetch::<VolumesAnswer>(routes::VOLUMES)?.volumes;
     let directory = fs::canonicalize(what).ok();
+    let mounts = system::mounts();
     for volume in volumes {
         let devices = volume.primaries.iter().filter(|primary| primary.here);
         for device in devices.filter_map(|primary| primary.device.as_deref()) {
             let device = PathBuf::from(device);
-            let mounted_there =
-                directory.as_ref().is_some_and(|path| system::mount_points(&device).contains(path));
+            let mounted_there = directory
+                .as_ref()
+                .and_then(|path| system::top_mount(&mounts, path))
+                .is_some_and(|top| system::is_from(top, &device));
             if volume.name == what || mounted_there {
                 return Ok((volume.name, device));
             }
