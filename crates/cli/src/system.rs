@@ -37,11 +37,7 @@ pub fn mounts_below(directory: &Path) -> Vec<Mount> {
 
 /// Where a device is mounted. Follows links such as /dev/evenkeel/NAME.
 pub fn mount_points(device: &Path) -> Vec<PathBuf> {
-    mounts()
-        .into_iter()
-        .filter(|mount| is_from(mount, device))
-        .map(|mount| mount.point)
-        .collect()
+    mounts().into_iter().filter(|mount| is_from(mount, device)).map(|mount| mount.point).collect()
 }
 
 /// What is mounted on a directory, if anything is: the newest, which hides what it covers.
@@ -87,9 +83,17 @@ fn unescape(text: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Unmounts everything below a directory, by force if it must be.
-pub fn unmount_below(directory: &Path) {
-    for mount in mounts_below(directory) {
+/// Unmounts the filesystems below a directory that nobody uses. One that is in use stays where whoever
+/// ends that use can unmount it.
+pub fn unmount_filesystems_below(directory: &Path) {
+    for mount in mounts_below(directory).iter().filter(|mount| !mount.is_fuse()) {
+        succeeds("umount", &[mount.point.as_os_str()]);
+    }
+}
+
+/// Takes the files of dead nodes away, from under what still uses them if it must be.
+pub fn unmount_fuse_below(directory: &Path) {
+    for mount in mounts_below(directory).iter().filter(|mount| mount.is_fuse()) {
         let point = mount.point.as_os_str();
         if !succeeds("umount", &[point]) {
             succeeds("umount", &[OsStr::new("-l"), point]);
@@ -97,29 +101,62 @@ pub fn unmount_below(directory: &Path) {
     }
 }
 
-/// Frees loop devices over files below a directory.
-pub fn detach_loops_below(directory: &Path) {
-    let Ok(devices) = fs::read_dir("/sys/block") else { return };
-    for device in devices.flatten() {
-        let Ok(file) = fs::read(device.path().join("loop/backing_file")) else { continue };
-        let file = Path::new(OsStr::from_bytes(file.trim_ascii_end()));
-        if file.starts_with(directory) {
-            let path = Path::new("/dev").join(device.file_name());
-            succeeds("losetup", &[OsStr::new("-d"), path.as_os_str()]);
-        }
+impl Mount {
+    fn is_fuse(&self) -> bool {
+        self.kind.starts_with("fuse")
     }
 }
 
-/// Removes links in `links` that point below a directory, or nowhere.
-pub fn remove_links_below(links: &Path, directory: &Path) {
+/// Loop devices over files below a directory.
+pub fn loops_below(directory: &Path) -> Vec<PathBuf> {
+    let Ok(devices) = fs::read_dir("/sys/block") else { return Vec::new() };
+    let is_below = |device: &fs::DirEntry| {
+        let file = fs::read(device.path().join("loop/backing_file")).unwrap_or_default();
+        Path::new(OsStr::from_bytes(file.trim_ascii_end())).starts_with(directory)
+    };
+    let found = devices.flatten().filter(is_below);
+    found.map(|device| Path::new("/dev").join(device.file_name())).collect()
+}
+
+/// Frees loop devices. One that is in use goes when its last user has closed it.
+pub fn detach_loops(devices: &[PathBuf]) {
+    for device in devices {
+        succeeds("losetup", &[OsStr::new("-d"), device.as_os_str()]);
+    }
+}
+
+/// Removes links in `links` that point below a directory, or to one of these devices.
+pub fn remove_links(links: &Path, directory: &Path, devices: &[PathBuf]) {
     let Ok(entries) = fs::read_dir(links) else { return };
     for entry in entries.flatten() {
         let Ok(target) = fs::read_link(entry.path()) else { continue };
-        if target.starts_with(directory) {
+        if target.starts_with(directory) || devices.contains(&target) {
             // Cleaning up: a link that somebody else removed meanwhile is no loss.
             drop(fs::remove_file(entry.path()));
         }
     }
+}
+
+/// Who has a file or directory at or below a path in use, as in `sleep (process 4711)`; of other users'
+/// processes only what this one may see.
+pub fn users_of(path: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let uses = |process: &Path| {
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        let links = ["cwd", "root", "exe"].map(|name| process.join(name)).into_iter();
+        links
+            .chain(open.map(|entry| entry.path()))
+            .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(path)))
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path())))
+        .filter(|(_, process)| uses(process))
+        .map(|(id, process)| {
+            let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+            format!("{} (process {id})", name.trim())
+        })
+        .collect()
 }
 
 /// Nodes whose configuration lies below a directory.

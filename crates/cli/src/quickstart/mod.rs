@@ -50,6 +50,9 @@ pub fn run(args: &QuickstartArgs) -> Result<Exit, Failure> {
     check_room(&scratch, args.size)?;
     let outcome = perform(args, &scratch, &interrupt);
     let cleaned = stale::remove_everything(scratch.path());
+    if let (Err(_), Err(left)) = (&outcome, &cleaned) {
+        eprint!("{}", left.render());
+    }
     outcome?;
     cleaned?;
     say("\nEverything is cleaned up.\n");

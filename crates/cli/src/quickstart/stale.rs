@@ -75,28 +75,64 @@ fn is_abandoned(path: &Path) -> bool {
 /// Ends every process, mount and loop device that belongs to a scratch directory, and removes it.
 ///
 /// # Errors
-/// If something of it cannot be removed; the rest is removed all the same.
+/// If something of it is in use and stays; the rest is removed all the same.
 pub fn remove_everything(scratch: &Path) -> Result<(), Failure> {
-    system::unmount_below(scratch);
+    system::unmount_filesystems_below(scratch);
     for process in system::nodes_of(scratch) {
         system::terminate(process, Duration::from_secs(10));
     }
-    system::detach_loops_below(scratch);
-    system::unmount_below(scratch);
-    system::remove_links_below(Path::new("/dev/evenkeel"), scratch);
-    let mounts = system::mounts_below(scratch);
-    if let Some(mount) = mounts.first() {
-        return Err(Failure::new(
-            format!("cannot clean up {}", scratch.display()),
-            format!("{} is still mounted", mount.point.display()),
-        )
-        .advise("see who uses it with `fuser -vm`, then run the quickstart again"));
+    // Before the files below them go: by these they are known.
+    let devices = system::loops_below(scratch);
+    system::remove_links(Path::new("/dev/evenkeel"), scratch, &devices);
+    system::detach_loops(&devices);
+    let devices = system::loops_below(scratch);
+    system::unmount_fuse_below(scratch);
+    let points = system::mounts_below(scratch).into_iter().map(|mount| mount.point).collect();
+    let left = Left { points, devices };
+    if !left.points.is_empty() || !left.devices.is_empty() {
+        return Err(left.failure(scratch, system::users_of));
     }
     match fs::remove_dir_all(scratch) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Failure::new(format!("cannot remove {}", scratch.display()), error))
         }
         _ => Ok(()),
+    }
+}
+
+/// What could not be removed, because it is in use.
+struct Left {
+    points: Vec<PathBuf>,
+    devices: Vec<PathBuf>,
+}
+
+impl Left {
+    fn failure(&self, scratch: &Path, users_of: impl Fn(&Path) -> Vec<String>) -> Failure {
+        let used = |path: &Path| match users_of(path) {
+            users if users.is_empty() => "in use, by whom cannot be seen".to_owned(),
+            users => format!("in use by {}", users.join(", ")),
+        };
+        let mut why: Vec<String> = self
+            .points
+            .iter()
+            .map(|point| format!("{} is still mounted, {}", point.display(), used(point)))
+            .collect();
+        let mut advice = "end what uses it".to_owned();
+        for point in &self.points {
+            advice.push_str(&format!(", then: umount {}", point.display()));
+        }
+        for device in &self.devices {
+            why.push(match self.points.is_empty() {
+                true => format!("the loop device {} is still {}", device.display(), used(device)),
+                false => format!("the loop device {} goes with it", device.display()),
+            });
+        }
+        advice.push_str(&format!(
+            "\nthe next `evenkeel quickstart` removes the rest, which is {}",
+            scratch.display()
+        ));
+        Failure::new("not everything of the quickstart could be removed", why.join("\n"))
+            .advise(advice)
     }
 }
 

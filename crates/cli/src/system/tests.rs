@@ -36,3 +36,15 @@ fn only_nodes_of_the_directory_are_found() {
     assert!(!is(b"/bin/evenkeel\0quickstart\0--scratch\0/tmp/quick\0"));
     assert!(!is(b"less\0/tmp/quick/n1/node.log\0"));
 }
+
+#[test]
+fn who_uses_a_directory_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("held");
+    assert_eq!(users_of(&path), Vec::<String>::new());
+    let held = fs::File::create(&path).unwrap();
+    let users = users_of(directory.path());
+    let own = format!("(process {})", std::process::id());
+    assert!(users.iter().any(|user| user.ends_with(&own)), "{users:?}");
+    drop(held);
+}
