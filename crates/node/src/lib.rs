@@ -33,6 +33,7 @@ pub mod metrics;
 pub mod nbd;
 pub mod node;
 pub mod peer;
+pub mod sizes;
 pub mod start;
 pub mod state;
 mod systemd;

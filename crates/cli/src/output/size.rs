@@ -70,29 +70,7 @@ fn unit_shift(unit: &str) -> Option<u32> {
 
 /// `4G`, `1.5G`, `700`: at most three significant digits, no space.
 pub fn size(bytes: u64) -> String {
-    for (letter, shift) in UNITS {
-        let one = 1u64 << shift;
-        if bytes >= one {
-            #[allow(clippy::cast_precision_loss)]
-            let value = bytes as f64 / one as f64;
-            return format!("{}{letter}", significant(value));
-        }
-    }
-    bytes.to_string()
-}
-
-fn significant(value: f64) -> String {
-    let text = if value < 9.995 {
-        format!("{value:.2}")
-    } else if value < 99.95 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    };
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    evenkeel_node::sizes::size(bytes)
 }
 
 /// `210M/s`.

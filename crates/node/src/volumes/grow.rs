@@ -18,6 +18,7 @@ use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::node::Node;
+use crate::sizes::{self, compared};
 
 /// How often and after which pauses a replica is asked that is saving something.
 const TRIES: (u32, Duration) = (200, Duration::from_millis(50));
@@ -38,9 +39,12 @@ pub(super) async fn grow(
     let old = found.view.geometry;
     let size = size.min(LARGEST).next_multiple_of(u64::from(old.block_size));
     if size < old.size {
-        let why = format!("it has {} bytes: what lies beyond {size} would be lost", old.size);
+        let why = {
+            let [old, new] = compared(old.size, size);
+            format!("it has {old}: what lies beyond {new} would be lost")
+        };
         let advice = "Create a smaller volume, and copy what is on this one";
-        return Err(ApiError::new(ErrorCode::NotSupported, what, why, advice));
+        return Err(ApiError::new(ErrorCode::WouldLoseData, what, why, advice));
     }
     // One that was added while the volume grew may lack the room still.
     let length = stripe::replica_size(Geometry { size, ..old }, found.view.mirrors.len());
@@ -64,7 +68,7 @@ pub(super) async fn grow(
         Some(attached) if size > old.size || attached.size() < size => {
             show(node, &attached, size, what).await.map(Some)
         }
-        _ => Ok((size > old.size).then(|| format!("it has {size} bytes now"))),
+        _ => Ok((size > old.size).then(|| format!("it has {} now", sizes::size(size)))),
     }
 }
 
@@ -100,7 +104,7 @@ async fn show(
         Some(_) => attach::grow_device(node, attached, what).await?,
         None => "",
     };
-    Ok(format!("it has {size} bytes now{nbd}{device}"))
+    Ok(format!("it has {} now{nbd}{device}", sizes::size(size)))
 }
 
 async fn make_room(

@@ -6,6 +6,7 @@ use evenkeel_format::disk_length;
 
 use crate::api::types::{CreateVolumeRequest, Disk, DiskKind};
 use crate::api::{ApiError, ErrorCode};
+use crate::sizes::compared;
 
 mod more;
 
@@ -101,8 +102,8 @@ fn check_room(
         }
         let thin = request.thin && disk.kind == DiskKind::Directory;
         if needed.saturating_mul(count) > disk.free && !thin {
-            let why =
-                format!("{place} has {} bytes free and {} are needed", disk.free, needed * count);
+            let [free, needed] = compared(disk.free, needed.saturating_mul(count));
+            let why = format!("{place} has {free} free and {needed} are needed");
             let advice =
                 "Choose another disk or a smaller size, or promise more than there is (--thin)";
             return Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, advice));
@@ -188,8 +189,9 @@ fn too_few(request: &CreateVolumeRequest, disks: &[Disk], needed: u64, what: &st
         );
         (ErrorCode::NotEnoughDisks, why)
     } else {
+        let [needed, largest] = compared(needed, largest);
         let why = format!(
-            "each replica takes {needed} bytes, and there are not enough disks with so much free space (the most is {largest})"
+            "each replica takes {needed}, and there are not enough disks with so much free space (the most is {largest})"
         );
         (ErrorCode::DiskTooSmall, why)
     };

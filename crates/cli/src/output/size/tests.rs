@@ -25,23 +25,6 @@ fn what_is_no_size_is_refused() {
 }
 
 #[test]
-fn sizes_are_shown_with_at_most_three_digits() {
-    for (bytes, text) in [
-        (0, "0"),
-        (700, "700"),
-        (1024, "1K"),
-        (1536, "1.5K"),
-        (4 << 30, "4G"),
-        ((4 << 30) - 1, "4G"),
-        (1_234_567, "1.18M"),
-        (123_456_789, "118M"),
-        (12_345_678, "11.8M"),
-    ] {
-        assert_eq!(size(bytes), text);
-    }
-}
-
-#[test]
 fn spans_are_shown_in_their_two_largest_units() {
     for (milliseconds, text) in [
         (420, "0.42 s"),

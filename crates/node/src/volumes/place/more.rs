@@ -3,6 +3,7 @@
 use super::{Room, named};
 use crate::api::types::{Disk, DiskKind};
 use crate::api::{ApiError, ErrorCode};
+use crate::sizes::compared;
 
 /// What is wanted.
 #[derive(Debug)]
@@ -142,20 +143,23 @@ fn automatic<'a>(
 }
 
 fn none_fits(wanted: &OneMore<'_>, disks: &[Disk], what: &str) -> ApiError {
-    let elsewhere: Vec<&Disk> = disks.iter().filter(|disk| !wanted.shares_node(disk)).collect();
-    let largest = elsewhere.iter().map(|disk| disk.free).max();
+    // What is to be left is no place either.
+    let is_other = |disk: &&Disk| !wanted.shares_node(disk) && !wanted.shares_disk(disk);
+    let largest = disks.iter().filter(is_other).map(|disk| disk.free).max();
     let (code, why) = match largest {
         None => (
             ErrorCode::NotEnoughDisks,
-            "every node with a disk holds a replica of this mirror already".to_owned(),
+            "every other disk is on a node that holds a replica of this mirror already".to_owned(),
         ),
-        Some(largest) => (
-            ErrorCode::DiskTooSmall,
-            format!(
-                "it takes {} bytes, and no usable disk on another node has so much free space (the most is {largest})",
-                wanted.needed
-            ),
+        Some(largest) if largest >= wanted.needed => (
+            ErrorCode::NotEnoughDisks,
+            "the disks of other nodes that are large enough cannot be used: they have a problem, hold a replica as a block device, or have larger blocks than the volume".to_owned(),
         ),
+        Some(largest) => {
+            let [needed, largest] = compared(wanted.needed, largest);
+            let why = format!("it takes {needed}, and no usable disk on another node has so much free space (the most is {largest})");
+            (ErrorCode::DiskTooSmall, why)
+        }
     };
     let add = "Add a disk on another node (`evenkeel disk add`), or name a place";
     let advice = match code {
