@@ -6,7 +6,7 @@
 //!
 //! Where to look:
 //! - [`run`], [`daemon`]: start, serve, end.
-//! - [`config`]: the configuration file.
+//! - [`config`], [`preflight`]: the configuration file, and whether the machine has what it names.
 //! - [`api`]: paths and JSON; what the command codes against.
 //! - [`disks`], [`state`], [`identity`]: what a node keeps.
 //! - [`examine`]: what a replica's disk says, read without a node.
@@ -33,6 +33,7 @@ pub mod metrics;
 pub mod nbd;
 pub mod node;
 pub mod peer;
+pub mod preflight;
 pub mod sizes;
 pub mod start;
 pub mod state;

@@ -19,7 +19,11 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Check(args) => {
             let file = args.file.as_deref().or(args.config.as_deref());
-            let (_, origin) = load(file)?;
+            let (config, origin) = load(file)?;
+            let problems = evenkeel_node::preflight::problems(&config);
+            if !problems.is_empty() {
+                return Err(unusable(&origin, &problems));
+            }
             if !context.global.quiet {
                 say(&format!("{origin}: good\n"));
             }
@@ -27,6 +31,12 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
         ConfigCommand::Show(args) => show(context, args)?,
     }
     Ok(())
+}
+
+/// A node does not start with this configuration on this machine.
+fn unusable(origin: &str, problems: &[String]) -> Failure {
+    let what = format!("{origin}: a node would not start with it on this machine");
+    Failure::new(what, problems.join("\n")).advise("mend that, then check it again")
 }
 
 /// Runs the node until SIGTERM or SIGINT.
@@ -73,4 +83,17 @@ fn show(context: &Context, args: &RunArgs) -> Result<(), Failure> {
     let text = toml::to_string_pretty(&config).map_err(|error| failed(error.to_string()))?;
     say(&format!("# from {origin}; keys that are not shown have no value\n{text}"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_has_a_line() {
+        let problems = ["the key file /k: no", "nbd.tls: no"].map(str::to_owned);
+        let expected = "evenkeel: /etc/e.toml: a node would not start with it on this machine\n  \
+            why: the key file /k: no\n       nbd.tls: no\n  do:  mend that, then check it again\n";
+        assert_eq!(unusable("/etc/e.toml", &problems).render(), expected);
+    }
 }

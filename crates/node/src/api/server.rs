@@ -162,17 +162,23 @@ pub async fn bind(config: &Config) -> Result<UnixListener, String> {
     let mode = if config.api.group.is_some() { 0o660 } else { 0o600 };
     let listener = http::bind_unix(&path, mode).await?;
     if let Some(group) = &config.api.group {
-        let id = group_id(group).ok_or(format!("api.group = {group:?}: there is no such group"))?;
+        let id = group_id(group)?;
         chown(&path, None, Some(Gid::from_raw(id)))
             .map_err(|e| format!("cannot give {} to group {group}: {e}", path.display()))?;
     }
     Ok(listener)
 }
 
-fn group_id(name: &str) -> Option<u32> {
-    let groups = std::fs::read_to_string("/etc/group").ok()?;
+/// The number of the group that `api.group` names.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn group_id(name: &str) -> Result<u32, String> {
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let mut fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    fields.find(|f| f.first() == Some(&name))?.get(2)?.parse().ok()
+    let found = fields.find(|f| f.first() == Some(&name));
+    let id = found.and_then(|fields| fields.get(2)?.parse().ok());
+    id.ok_or_else(|| format!("api.group = {name:?}: there is no such group"))
 }
 
 /// Serves the API on its unix socket until the daemon ends.

@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use tracing_subscriber::filter::LevelFilter;
+
 use super::{Address, Config};
 
 /// A name of a node, disk, volume or cluster: 1 to 64 letters, digits, `-`, `_` and `.`, beginning
@@ -20,6 +22,7 @@ pub const NAME_RULE: &str =
 
 pub(super) fn check(config: &Config) -> Result<(), String> {
     names(config)?;
+    log_level(&config.log.level)?;
     paths(config)?;
     addresses(config)?;
     coordinator(config)?;
@@ -34,6 +37,17 @@ fn names(config: &Config) -> Result<(), String> {
     match is_name(&config.cluster) {
         true => Ok(()),
         false => Err(format!("cluster = {:?} is not permitted: {NAME_RULE}", config.cluster)),
+    }
+}
+
+/// A word that is no level would be taken for the name of a part of the program, and nothing be logged.
+fn log_level(text: &str) -> Result<(), String> {
+    let is_known = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
+    match text.split(',').find(|part| !is_known(part)) {
+        Some(part) => Err(format!(
+            "log.level = {text:?}: {part:?} is no level; use error, warn, info, debug or trace, or a filter as in \"info,evenkeel_engine=debug\""
+        )),
+        None => Ok(()),
     }
 }
 

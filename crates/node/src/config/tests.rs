@@ -162,3 +162,15 @@ fn the_manual_names_every_key() {
         assert!(named, "{key} is missing");
     }
 }
+
+#[test]
+fn a_level_of_the_log_that_does_not_exist_is_refused() {
+    let parse = |level: &str| Config::parse(&format!("[log]\nlevel = {level:?}"));
+    for level in ["error", "INFO", "info,evenkeel_engine=debug", "off"] {
+        parse(level).unwrap();
+    }
+    let message = parse("loud").unwrap_err().message;
+    let expected =
+        "log.level = \"loud\": \"loud\" is no level; use error, warn, info, debug or trace";
+    assert!(message.starts_with(expected), "{message}");
+}

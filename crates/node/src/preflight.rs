@@ -1,0 +1,70 @@
+//! What a configuration needs of the machine: looked at without changing anything, also beside a daemon
+//! that runs.
+
+use std::net::ToSocketAddrs;
+use std::path::Path;
+
+use rustix::fs::{Access, access};
+
+use crate::api::server;
+use crate::config::{Address, Config};
+use crate::peer::{SharedKey, tls};
+
+/// What keeps a node from starting with this configuration on this machine, a sentence each. Whether its
+/// ports are free is seen only at the start.
+#[must_use]
+pub fn problems(config: &Config) -> Vec<String> {
+    tls::install_provider();
+    let key = config.peer.key_file.as_deref().map(SharedKey::load);
+    let peer_tls = config.peer.tls.as_ref().map(tls::PeerTls::load);
+    let nbd_tls = config.nbd.tls.as_ref().map(tls::nbd_server);
+    let mut problems: Vec<String> = [
+        key.and_then(Result::err),
+        peer_tls.and_then(Result::err).map(|why| format!("peer.tls: {why}")),
+        nbd_tls.and_then(Result::err).map(|why| format!("nbd.tls: {why}")),
+        config.api.group.as_deref().and_then(|group| server::group_id(group).err()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let listened = [("peer.listen", &config.peer.listen), ("nbd.listen", &config.nbd.listen)];
+    for (key, addresses) in listened {
+        problems.extend(addresses.iter().filter_map(|address| unresolved(key, address)));
+    }
+    let metrics = config.metrics.listen.as_deref();
+    problems.extend(metrics.and_then(|address| unresolved("metrics.listen", address)));
+    for (key, path) in [("state", &config.state), ("runtime", &config.runtime)] {
+        problems.extend(unusable(key, path));
+    }
+    problems
+}
+
+/// Why nothing can listen on an address.
+fn unresolved(key: &str, text: &str) -> Option<String> {
+    let wrong = |why: String| Some(format!("{key} = {text:?}: {why}; give HOST:PORT"));
+    match Address::parse(text) {
+        Ok(Address::Unix(_)) => None,
+        Ok(Address::Tcp(address)) => match address.to_socket_addrs() {
+            Ok(found) if found.len() > 0 => None,
+            Ok(_) => wrong("the host has no address".to_owned()),
+            Err(error) => wrong(error.to_string()),
+        },
+        Err(why) => wrong(why),
+    }
+}
+
+/// Why a directory cannot be written to, or made.
+fn unusable(key: &str, path: &Path) -> Option<String> {
+    let there = path.ancestors().find(|part| part.exists())?;
+    let why = if !there.is_dir() {
+        "is no directory".to_owned()
+    } else if let Err(error) = access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        format!("cannot be written to: {error}")
+    } else {
+        return None;
+    };
+    Some(format!("{key} = {path:?} cannot be used: {} {why}", there.display()))
+}
+
+#[cfg(test)]
+mod tests;
