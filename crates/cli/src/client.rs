@@ -245,6 +245,8 @@ pub const fn exit_code(code: ErrorCode) -> Exit {
         | ErrorCode::AttachedElsewhere
         | ErrorCode::DeviceBusy
         | ErrorCode::LastInSync
+        | ErrorCode::ReplicaInUse
+        | ErrorCode::WouldLoseData
         | ErrorCode::Incomplete
         | ErrorCode::OldCopy
         | ErrorCode::ReplicaUnusable

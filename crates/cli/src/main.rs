@@ -49,7 +49,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
         Command::Node(NodeCommand::Remove(args)) => node::remove(&context, &args)?,
         Command::Node(NodeCommand::Status) => node::status(&context)?,
-        Command::Disk(command) => disk::run(&context, &command)?,
+        Command::Disk(command) => return disk::run(&context, &command),
         Command::Volume(command) => return volume::run(&context, &command),
         Command::Attach(args) => attach::attach(&context, &args)?,
         Command::Detach(args) => attach::detach(&context, &args)?,

@@ -203,7 +203,11 @@ impl Peers {
                 None => Ok((stream, node)),
             }
         };
-        let late = || PeerError::Late { address: address.to_string(), deadline: CONNECT_DEADLINE };
+        let late = || {
+            let text = format!("no connection within {} s", CONNECT_DEADLINE.as_secs_f32());
+            let source = io::Error::new(io::ErrorKind::TimedOut, text);
+            PeerError::Connect { address: address.to_string(), source }
+        };
         tokio::time::timeout(CONNECT_DEADLINE, connect).await.unwrap_or_else(|_| Err(late()))
     }
 

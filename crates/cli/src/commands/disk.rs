@@ -7,6 +7,7 @@ use evenkeel_node::api::types::{AddDiskRequest, DiskAnswer, DisksAnswer, DoneAns
 
 use super::{Context, agree};
 use crate::args::{DiskAddArgs, DiskCommand, DiskRemoveArgs};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
 
@@ -14,12 +15,13 @@ use crate::output;
 ///
 /// # Errors
 /// If the node refuses or cannot be reached.
-pub fn run(context: &Context, command: &DiskCommand) -> Result<(), Failure> {
+pub fn run(context: &Context, command: &DiskCommand) -> Result<Exit, Failure> {
     match command {
-        DiskCommand::Add(args) => add(context, args),
-        DiskCommand::List => list(context),
-        DiskCommand::Remove(args) => remove(context, args),
+        DiskCommand::Add(args) => add(context, args)?,
+        DiskCommand::List => return list(context),
+        DiskCommand::Remove(args) => remove(context, args)?,
     }
+    Ok(Exit::Done)
 }
 
 fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
@@ -37,9 +39,18 @@ fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
     context.show(&answer, |answer: &DiskAnswer| output::node::added(&answer.disk))
 }
 
-fn list(context: &Context) -> Result<(), Failure> {
+fn list(context: &Context) -> Result<Exit, Failure> {
     let answer = context.client.get(&format!("{}?all=true", routes::DISKS))?;
-    context.show(&answer, |answer: &DisksAnswer| output::node::disks(answer))
+    context.show(&answer, |answer: &DisksAnswer| output::node::disks(answer))?;
+    Ok(verdict(&answer.parse()?))
+}
+
+/// Disks of nodes that do not answer are missing in the list.
+const fn verdict(answer: &DisksAnswer) -> Exit {
+    match answer.warnings.is_empty() {
+        true => Exit::Done,
+        false => Exit::Unreachable,
+    }
 }
 
 fn remove(context: &Context, args: &DiskRemoveArgs) -> Result<(), Failure> {
@@ -48,4 +59,18 @@ fn remove(context: &Context, args: &DiskRemoveArgs) -> Result<(), Failure> {
     }
     let answer = context.client.delete(&routes::fill(routes::DISK, &[&args.name]))?;
     context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_the_disks_of_a_silent_node_ends_with_5() {
+        let silent = "the disks of node n3 are not listed: no connection within 4 s".to_owned();
+        let mut answer = DisksAnswer { version: 1, disks: Vec::new(), warnings: vec![silent] };
+        assert_eq!(verdict(&answer).code(), 5);
+        answer.warnings.clear();
+        assert_eq!(verdict(&answer).code(), 0);
+    }
 }

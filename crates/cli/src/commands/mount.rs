@@ -91,7 +91,9 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
     let kind = match (filesystem::signature(device)?, args.mkfs) {
         (Some(kind), None) => kind,
         (Some(kind), Some(wanted)) if kind == wanted.name() => kind,
-        (Some(kind), Some(wanted)) => return Err(filesystem::carries_other(&args.name, &kind, wanted)),
+        (Some(kind), Some(wanted)) => {
+            return Err(filesystem::carries_other(&args.name, &kind, wanted));
+        }
         (None, Some(wanted)) => {
             make(&args.name, device, wanted)?;
             wanted.name().to_owned()

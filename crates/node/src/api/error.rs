@@ -50,6 +50,10 @@ pub enum ErrorCode {
     Reserved,
     /// 409: it is the last in-sync replica of its mirror.
     LastInSync,
+    /// 409: the replica is in-sync or rebuilds, and is not removed while it does.
+    ReplicaInUse,
+    /// 409: data that the volume holds would be lost.
+    WouldLoseData,
     /// 409: not all replicas were found that the newest view calls in-sync.
     Incomplete,
     /// 409: the replica's file is gone, or its disk is full or bad: it does not come back as it is.

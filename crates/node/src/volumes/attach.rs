@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_attach::{AttachError, Filesystems, Options, Place};
 use evenkeel_core::primary::{Command, EndReason, PrimaryConfig};
-use evenkeel_core::{NoDataPolicy, PrimaryId, VolumeId};
+use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
@@ -208,8 +208,7 @@ async fn start_for(
         }
         Some(Phase::Ended(reason)) => {
             node.volumes.remove(&attached);
-            let (code, advice) = words::attach_failed(reason);
-            Err(ApiError::new(code, what, why_ended(node, &attached, reason), advice))
+            Err(not_started(node, &found, &attached, reason, what).await)
         }
         _ => {
             give_up(node, &attached).await;
@@ -218,6 +217,30 @@ async fn start_for(
             Err(ApiError::new(ErrorCode::TimedOut, what, why, advice))
         }
     }
+}
+
+/// Why an attach failed. Where all good replicas of a mirror are on nodes that do not answer, it names them.
+async fn not_started(
+    node: &Node,
+    found: &Found,
+    attached: &Attached,
+    reason: EndReason,
+    what: &str,
+) -> ApiError {
+    let (code, advice) = words::attach_failed(reason);
+    if reason == EndReason::NoData {
+        cluster::nodes(node).await;
+        let is_dead = |id| node.coordinator.node(id).is_some_and(|life| !life.alive);
+        let silent = |mirror: &&MirrorView| mirror.in_sync().all(|replica| is_dead(replica.node));
+        if let Some(mirror) = found.view.mirrors.iter().find(silent) {
+            let name = |replica| super::replica::places(node, found, replica)[0].clone();
+            let names: Vec<String> = mirror.in_sync().map(name).collect();
+            let why =
+                format!("no in-sync replica answers: the node of {} is dead", names.join(", "));
+            return ApiError::new(ErrorCode::NodeUnreachable, what, why, advice);
+        }
+    }
+    ApiError::new(code, what, why_ended(node, attached, reason), advice)
 }
 
 /// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment. Whoever
@@ -461,12 +484,12 @@ async fn detach_there(
     what: &str,
 ) -> Result<(Found, NodeLife), ApiError> {
     let found = find(node, what, volume).await?;
-    let wanted = match request.node.as_deref().filter(|_| !forwarded) {
-        Some(name) => named(node, what, name).await?,
-        None => None,
-    };
-    if let Some(wanted) = wanted {
-        return Ok((found, wanted));
+    if let Some(name) = request.node.as_deref().filter(|_| !forwarded) {
+        let named = named(node, what, name).await?;
+        refuse_elsewhere(node, &found, named.as_ref(), what)?;
+        if let Some(named) = named {
+            return Ok((found, named));
+        }
     }
     let mut nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
     if found.view.primaries.is_empty() && !forwarded {
@@ -493,6 +516,38 @@ async fn detach_there(
             Err(ApiError::new(ErrorCode::NotAttached, what, why, action))
         }
     }
+}
+
+/// A volume that is attached, or meant to be, but not on the node that was named, stays so. `named`:
+/// `None` is this node.
+fn refuse_elsewhere(
+    node: &Node,
+    found: &Found,
+    named: Option<&NodeLife>,
+    what: &str,
+) -> Result<(), ApiError> {
+    let here = node.identity.node.to_string();
+    let named = named.map_or(here.as_str(), |life| &life.node.id);
+    let attached: Vec<_> = found.view.primaries.iter().map(|p| p.id.node.to_string()).collect();
+    let wanted = found.stored.record.wanted_on.iter().filter(|(_, shown)| shown.is_some());
+    let wanted: Vec<_> = wanted.map(|(id, _)| id.clone()).collect();
+    if attached.iter().chain(&wanted).any(|id| id == named) {
+        return Ok(());
+    }
+    let (places, state) = match (attached.is_empty(), wanted.is_empty()) {
+        (true, true) => return Ok(()),
+        (false, _) => (attached, "attached"),
+        (true, false) => (wanted, "meant to be attached"),
+    };
+    let name =
+        |id: &str| id.parse().map_or_else(|_| id.into(), |id| node.coordinator.node_ref(id).name);
+    let places: Vec<String> = places.iter().map(|id| name(id)).collect();
+    let why = format!("it is {state} on node {}, not on node {}", places.join(", "), name(named));
+    let advice = format!(
+        "Detach it there: `evenkeel detach {} --node {}`",
+        found.stored.record.name, places[0]
+    );
+    Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
 }
 
 async fn detach_here(

@@ -35,6 +35,8 @@ pub async fn change(
     let what = format!("cannot change volume {volume}");
     check(&request, &what)?;
     let found = find(node, &what, volume).await?;
+    // Another node that passes this on names the volume by its identity.
+    let what = format!("cannot change volume {}", found.stored.record.name);
     attach::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);

@@ -53,6 +53,7 @@ pub async fn export(
     let what = format!("cannot export volume {volume}");
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
+            let what = format!("cannot export volume {}", attached.name());
             let _changing = node.volumes.change(attached.id).await;
             if !node.volumes.holds(&attached) || attached.phase() != Phase::Serving {
                 return Err(moved(&what));
@@ -134,6 +135,7 @@ pub async fn unexport(
     let what = format!("cannot end the export of volume {volume}");
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
+            let what = format!("cannot end the export of volume {}", attached.name());
             let _changing = node.volumes.change(attached.id).await;
             if !stop(node, &attached).await {
                 let why = "it is not exported by NBD";

@@ -46,6 +46,13 @@ pub async fn add(
         None => format!("cannot add a replica to volume {volume}"),
     };
     let found = find(node, &what, volume).await?;
+    let name = &found.stored.record.name;
+    let what = match &request.replaces {
+        Some(old) => {
+            format!("cannot replace replica {} of volume {name}", shown(node, &found, old))
+        }
+        None => format!("cannot add a replica to volume {name}"),
+    };
     attach::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICAS, &[&found.stored.record.id]);
@@ -58,6 +65,16 @@ pub async fn add(
     };
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(ChangeAnswer { version: VERSION, changed, message, volume })
+}
+
+/// A replica by its node and disk, whatever it was named by.
+fn shown(node: &Node, found: &Found, named: &str) -> String {
+    let id = replica::resolve(node, found, named, "").ok();
+    let record = id.and_then(|id| found.view.replica(id));
+    record.map_or_else(
+        || named.to_owned(),
+        |(_, record)| replica::places(node, found, record)[0].clone(),
+    )
 }
 
 /// What is to be done, or a sentence that it has been done already.

@@ -67,6 +67,12 @@ pub async fn command(
         return status::one(node, &found.stored.record.id, forwarded).await;
     }
     let id = resolve(node, &found, replica, &what)?;
+    let place = found.view.replica(id).map(|(_, record)| places(node, &found, record)[0].clone());
+    let what = format!(
+        "cannot {action} the replica on {} of volume {}",
+        place.as_deref().unwrap_or(replica),
+        found.stored.record.name
+    );
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let id = id.to_string();
         let path = routes::fill(routes::REPLICA, &[&found.stored.record.id, &id, action]);
@@ -79,7 +85,13 @@ pub async fn command(
     if wanted == Action::ReAdd {
         unserved::refuse_lost(node, &found, id, &what).await?;
     }
-    view_change::carry_out(node, &found, wanted.command(id), &what).await?;
+    match view_change::carry_out(node, &found, wanted.command(id), &what).await {
+        // It has returned by itself meanwhile, or was never away.
+        Err(error) if wanted == Action::ReAdd && error.code == ErrorCode::ReplicaInUse => {
+            return status::one(node, &found.stored.record.id, forwarded).await;
+        }
+        done => done?,
+    }
     tracing::info!(volume = found.stored.record.name, replica = %id, action, "a command was carried out");
     if takes_out {
         take_out(node, &found, id).await;

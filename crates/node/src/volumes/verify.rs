@@ -32,6 +32,7 @@ pub async fn verify(
 ) -> Result<VolumeAnswer, ApiError> {
     let what = format!("cannot verify volume {volume}");
     let found = find(node, &what, volume).await?;
+    let what = format!("cannot verify volume {}", found.stored.record.name);
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VERIFY, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);

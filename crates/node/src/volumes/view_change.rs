@@ -76,7 +76,7 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
             (ErrorCode::LastInSync, "Wait for a rebuild to end, or re-add another replica")
         }
         ViewError::WrongState(state) if state.takes_writes() => {
-            (ErrorCode::WrongState, "Fail it first, by `evenkeel replica fail`")
+            (ErrorCode::ReplicaInUse, "Fail it first, by `evenkeel replica fail`")
         }
         ViewError::TooManyReplicas => {
             (ErrorCode::WrongState, "Remove one first, by `evenkeel replica remove`")

@@ -43,6 +43,65 @@ async fn a_volume_is_created_attached_detached_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_detached_only_where_it_is_attached() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b", "c"]).await;
+    nodes[0].create("web", 3).await;
+    nodes[2].attach("web").await;
+    let detach = "/v1/volumes/web/detach";
+    for (asked, named) in [(0, "a"), (0, "b"), (2, "a"), (1, "b")] {
+        let code = "attached-elsewhere";
+        let error = nodes[asked].refused("POST", detach, json!({"node": named}), code).await;
+        assert_eq!(error["why"], format!("it is attached on node c, not on node {named}"));
+        assert_eq!(error["do"], "Detach it there: `evenkeel detach web --node c`");
+    }
+    let status = nodes[0].get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["primaries"][0]["node"]["name"], "c", "{status:#}");
+    nodes[0].ok("POST", detach, json!({"node": "c"})).await;
+    for named in ["a", "b"] {
+        nodes[0].refused("POST", detach, json!({"node": named}), "not-attached").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_not_made_smaller() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].attach("web").await;
+    let smaller = json!({"size": 1 << 20});
+    let error = nodes[0].refused("PATCH", "/v1/volumes/web", smaller, "would-lose-data").await;
+    assert_eq!(error["what"], "cannot change volume web");
+    assert_eq!(error["why"], "it has 4M: what lies beyond 1M would be lost");
+    let grown = nodes[0].ok("PATCH", "/v1/volumes/web", json!({"size": 8 << 20})).await;
+    let message = grown["message"].as_str().unwrap();
+    assert!(message.starts_with("it has 8M now"), "{message}");
+    nodes[1].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_silent_is_named_as_unreachable() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[1].attach("web").await;
+    nodes[1].crash().await;
+    // Whoever connects waits for an answer, as with a machine that is frozen.
+    let socket = nodes[1].directory.join("peer.sock");
+    std::fs::remove_file(&socket).unwrap();
+    let frozen = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let detach = "/v1/volumes/web/detach";
+    let error = nodes[0].refused("POST", detach, Value::Null, "node-unreachable").await;
+    assert!(error["why"].as_str().unwrap().ends_with("no connection within 4 s"), "{error}");
+    drop(frozen);
+    nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
+    let attach = "/v1/volumes/web/attach";
+    let error = nodes[0].refused("POST", attach, json!({"how": "nbd"}), "node-unreachable").await;
+    assert_eq!(error["why"], "no in-sync replica answers: the node of b:d is dead");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_created_is_refused_with_its_reason() {
     let place = Place::new();
     let nodes = place.cluster(&["a", "b"]).await;
@@ -83,7 +142,11 @@ async fn a_replica_is_failed_removed_and_re_added() {
     // Attached: the primary does it, whichever node is asked.
     let failed = nodes[2].ok("POST", &command("b:d", "fail"), Value::Null).await;
     assert_eq!(failed["volume"]["mirrors"][0]["summary"].as_str().unwrap().matches('F').count(), 1);
-    nodes[2].refused("POST", &command("c:d", "remove"), Value::Null, "wrong-state").await;
+    let in_use = "replica-in-use";
+    let error = nodes[2].refused("POST", &command("c:d", "remove"), Value::Null, in_use).await;
+    assert_eq!(error["what"], "cannot remove the replica on c:d of volume web");
+    // It is in-sync: nothing is to be done.
+    nodes[2].ok("POST", &command("c:d", "re-add"), Value::Null).await;
     nodes[2].refused("POST", &command("x:d", "fail"), Value::Null, "no-such-replica").await;
     nodes[2].refused("POST", &command("b:d", "mend"), Value::Null, "bad-request").await;
     nodes[2].ok("POST", &command("b:d", "re-add"), Value::Null).await;
@@ -179,7 +242,7 @@ async fn a_volume_of_a_silent_node_is_taken_over_before_it_is_deleted() {
     nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
     // Whatever still serves it on the silent node, nobody here can tell, nor stop it.
     let there = "/v1/volumes/there";
-    let refused = nodes[0].refused("DELETE", there, Value::Null, "no-data").await;
+    let refused = nodes[0].refused("DELETE", there, Value::Null, "node-unreachable").await;
     assert!(refused["do"].as_str().unwrap().contains("--force"), "{refused}");
     nodes[0].ok("DELETE", "/v1/volumes/there?force=true", Value::Null).await;
     // The replica here refuses an old primary from the takeover on.

@@ -113,7 +113,7 @@ async fn what_a_replicas_command_takes_away_is_told_or_refused_as_the_command() 
     nodes[0].until("/v1/volumes/web", |v| v["volume"]["health"] == "in-sync").await;
     let plan = |action: &str| format!("/v1/volumes/web/replicas/a:d/{action}/plan");
 
-    nodes[2].refused("GET", &plan("remove"), Value::Null, "wrong-state").await;
+    nodes[2].refused("GET", &plan("remove"), Value::Null, "replica-in-use").await;
     nodes[2].refused("GET", &plan("re-add"), Value::Null, "bad-request").await;
     let planned = nodes[2].get(&plan("fail")).await;
     assert_eq!(listed(&planned, "fails").0, ["a:d"], "{planned:#}");

@@ -85,9 +85,8 @@ fn refuse_too_small(volume: &str, bytes: u64) -> Result<(), Failure> {
         return Ok(());
     }
     let why = format!("it has {}, which is too small for XFS", size(bytes));
-    Err(Failure::new(format!("no xfs filesystem was made on volume `{volume}`"), why).advise(
-        format!("choose --mkfs ext4, or a volume of at least {}", size(SMALLEST_XFS)),
-    ))
+    Err(Failure::new(format!("no xfs filesystem was made on volume `{volume}`"), why)
+        .advise(format!("choose --mkfs ext4, or a volume of at least {}", size(SMALLEST_XFS))))
 }
 
 /// A mkfs that refuses its arguments tells all that it takes: only what it says before is of use.
