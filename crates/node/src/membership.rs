@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeStatus};
-use crate::api::{ApiError, ErrorCode};
+use hyper::Method;
+use hyper::body::Bytes;
+
+use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeAnswer, NodeStatus};
+use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::Address;
 use crate::config::check::{NAME_RULE, is_name};
 use crate::coordinator::remote::Remote;
@@ -44,8 +47,10 @@ pub fn registration(identity: &Identity, addresses: &[String], is_chosen: bool) 
 /// If it is a member of another one, or is refused there.
 pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<(), ApiError> {
     let what = format!("cannot join the cluster of {address}");
-    let bad = |why: String| ApiError::new(ErrorCode::BadRequest, &what, why, "Check the address");
-    let parsed = Address::parse(address).map_err(bad)?;
+    let bad = |what: &str, why: String| {
+        ApiError::new(ErrorCode::BadRequest, what, why, "Check the address")
+    };
+    let parsed = Address::parse(address).map_err(|why| bad(&what, why))?;
     if node.embedded.is_some() {
         let why = "this node serves a coordinator of its own (`here = true` under [coordinator])";
         let advice = "Join the others to this node, or take that key away and restart it";
@@ -59,10 +64,20 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
         let advice = "A node keeps its cluster; use another state directory for another cluster";
         return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
     }
-    let remote = Arc::new(Remote::new(node.peers.clone(), parsed.clone()));
-    let request = registration(&node.identity, &node.addresses, is_chosen);
-    let answer = crate::coordinator::Coordinator::call(&*remote, Request::Register(request));
-    let (coordinator, cluster) = match answer.await {
+    let (mut parsed, mut remote) = (parsed.clone(), remote_at(node, &parsed));
+    let mut answer = register_at(node, &remote, is_chosen).await;
+    if let Err(CallError::Refused(_)) = &answer
+        && let Some(named) = coordinator_of(node, &parsed).await
+    {
+        tracing::info!(asked = %parsed, coordinator = %named, "going on to the coordinator's node");
+        (parsed, remote) = (named.clone(), remote_at(node, &named));
+        answer = register_at(node, &remote, is_chosen).await;
+    }
+    let what = match parsed.to_string() {
+        named if named == address => what,
+        named => format!("{what}, whose coordinator is said to be at {named}"),
+    };
+    let (coordinator, cluster) = match answer {
         Ok(Answer::Registered { coordinator, cluster }) => (coordinator, cluster),
         Ok(Answer::NameInUse) => return Err(name_in_use(node, what)),
         Ok(refusal @ (Answer::Waits { .. } | Answer::Copy { .. } | Answer::Superseded { .. })) => {
@@ -73,7 +88,7 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
             admission::is_removed(node, &why);
             return Err(admission::refusal_of_removed(&what, why));
         }
-        Ok(other) => return Err(bad(format!("it answered {other:?}"))),
+        Ok(other) => return Err(bad(&what, format!("it answered {other:?}"))),
         Err(CallError::Refused(why)) => {
             let advice = "Give the address of the node with `here = true` under [coordinator]";
             return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice));
@@ -96,6 +111,30 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
     })?;
     tracing::info!(%address, %cluster, "joined the cluster");
     Ok(())
+}
+
+fn remote_at(node: &Node, address: &Address) -> Arc<Remote> {
+    Arc::new(Remote::new(node.peers.clone(), address.clone()))
+}
+
+async fn register_at(
+    node: &Node,
+    remote: &Arc<Remote>,
+    is_chosen: bool,
+) -> Result<Answer, CallError> {
+    let request = registration(&node.identity, &node.addresses, is_chosen);
+    crate::coordinator::Coordinator::call(&**remote, Request::Register(request)).await
+}
+
+/// Where the node at an address, which serves no coordinator, says that the one of its cluster is. Both
+/// have to prove that they belong to the cluster, as with every connection.
+async fn coordinator_of(node: &Node, address: &Address) -> Option<Address> {
+    let (path, deadline) = (routes::NODE, cluster::QUESTION);
+    let answer = node.peers.request(address, Method::GET, path, Bytes::new(), deadline).await;
+    let (_, body) = answer.ok().filter(|(status, _)| status.is_success())?;
+    let status = serde_json::from_slice::<NodeAnswer>(&body).ok()?.node;
+    let named = Address::parse(&status.coordinator.address?).ok()?;
+    (named != *address).then_some(named)
 }
 
 /// The coordinator does not admit this start.

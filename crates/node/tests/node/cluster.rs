@@ -64,6 +64,31 @@ async fn a_volume_is_detached_only_where_it_is_attached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_joins_at_any_node_of_the_cluster() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    let mut c = TestNode::new(&place, "c");
+    c.config.coordinator.join = None;
+    c.start().await.unwrap();
+    let at = |node: &TestNode| json!({"address": node.config.peer.listen[0]});
+    c.ok("POST", "/v1/node/join", at(&nodes[1])).await;
+    let status = c.get("/v1/node").await;
+    let coordinator = &status["node"]["coordinator"];
+    assert_eq!(coordinator["address"], nodes[0].config.peer.listen[0].as_str(), "{status:#}");
+    nodes[0].until("/v1/nodes", |n| n["nodes"].as_array().unwrap().len() == 3).await;
+
+    // A node that has joined nobody knows no coordinator: there is nowhere to go on to.
+    let mut alone = TestNode::new(&place, "alone");
+    alone.config.coordinator.join = None;
+    alone.start().await.unwrap();
+    let mut d = TestNode::new(&place, "d");
+    d.config.coordinator.join = None;
+    d.start().await.unwrap();
+    let error = d.refused("POST", "/v1/node/join", at(&alone), "wrong-cluster").await;
+    assert_eq!(error["why"], "node alone does not serve it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_volume_is_not_made_smaller() {
     let place = Place::new();
     let nodes = place.cluster(&["a", "b"]).await;
