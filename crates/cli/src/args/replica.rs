@@ -100,7 +100,7 @@ pub struct ReplicaReAddArgs {
     /// Which.
     #[command(flatten)]
     pub replica: ReplicaArgs,
-    /// Wait until the whole volume is in-sync
+    /// Wait until that replica is in-sync, whatever others are
     #[arg(long)]
     pub wait: bool,
     /// How long to wait: 30s, 5m, 2h

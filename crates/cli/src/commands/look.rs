@@ -7,6 +7,7 @@ use std::time::Duration;
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{StatusSource, VolumeAnswer, VolumeStatus, VolumesAnswer};
 
+use super::wait::Goal;
 use super::{Context, wait};
 use crate::args::{ListArgs, StatusArgs};
 use crate::exit::Exit;
@@ -49,7 +50,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
                 "say which: evenkeel volume status NAME --wait in-sync",
             ));
         };
-        wait::until(context, name, state, args.timeout)?;
+        wait::until(context, name, &Goal::Volume(state), args.timeout)?;
     }
     let look = Look::at(context, args)?;
     look.show(context)?;

@@ -4,10 +4,11 @@ use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
 
 use super::agree::{self, Question, agree};
+use super::wait::Goal;
 use super::{Context, wait};
 use crate::args::{
     ReplicaAddArgs, ReplicaArgs, ReplicaCommand, ReplicaFailArgs, ReplicaMoveArgs,
-    ReplicaReAddArgs, ReplicaRemoveArgs, ReplicaReplaceArgs, WaitFor,
+    ReplicaReAddArgs, ReplicaRemoveArgs, ReplicaReplaceArgs,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -113,9 +114,11 @@ fn chosen(
 
 fn re_add(context: &Context, args: &ReplicaReAddArgs) -> Result<(), Failure> {
     if args.wait {
+        let ReplicaArgs { volume, replica } = &args.replica;
+        let awaited = Goal::Replica(identity(context, volume, replica)?);
         send(context, &args.replica, "re-add")?;
-        wait::until(context, &args.replica.volume, WaitFor::InSync, args.timeout)?;
-        let path = routes::fill(routes::VOLUME, &[&args.replica.volume]);
+        wait::until(context, volume, &awaited, args.timeout)?;
+        let path = routes::fill(routes::VOLUME, &[volume]);
         let answer = context.client.get(&path)?;
         return context.show(&answer, shown);
     }

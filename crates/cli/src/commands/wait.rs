@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_node::api::routes;
 use evenkeel_node::api::types::{
-    ChangeAnswer, Rebuild, ReplicaState, ReplicaStatus, VolumeAnswer, VolumeHealth, VolumeState,
-    VolumeStatus,
+    ChangeAnswer, Rebuild, ReplicaReach, ReplicaState, ReplicaStatus, VolumeAnswer, VolumeHealth,
+    VolumeState, VolumeStatus,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -20,17 +20,36 @@ use crate::output::{self, rate, size, span};
 /// Between two looks at a volume.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Waits until the volume is so.
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Goal {
+    /// The volume is so.
+    Volume(WaitFor),
+    /// The replica with this identity is in-sync, whatever others are.
+    Replica(String),
+}
+
+impl Goal {
+    /// Whether it matters in what state a replica is.
+    fn concerns(&self, replica: &ReplicaStatus) -> bool {
+        match self {
+            Self::Volume(state) => *state == WaitFor::InSync,
+            Self::Replica(id) => replica.id == *id,
+        }
+    }
+
+    /// Whether rebuilds have to end for it.
+    fn is_in_sync(&self) -> bool {
+        !matches!(self, Self::Volume(WaitFor::Degraded))
+    }
+}
+
+/// Waits until the volume, or one replica of it, is so.
 ///
 /// # Errors
 /// With [`Exit::TimedOut`] if it is not so in time; with [`Exit::Degraded`] as soon as it can only
 /// become so by another command.
-pub fn until(
-    context: &Context,
-    name: &str,
-    state: WaitFor,
-    timeout: Duration,
-) -> Result<(), Failure> {
+pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> Result<(), Failure> {
     let path = routes::fill(routes::VOLUME, &[name]);
     let start = Instant::now();
     let bar = RebuildBar::new(context.global.quiet || context.global.json);
@@ -38,10 +57,10 @@ pub fn until(
     loop {
         let volume = context.client.fetch::<VolumeAnswer>(&path)?.volume;
         bar.show(&volume);
-        if holds(&volume, state) {
+        if holds(&volume, goal) {
             return Ok(());
         }
-        match hopeless(&volume).filter(|_| state == WaitFor::InSync) {
+        match hopeless(&volume, goal) {
             Some(obstacle) => {
                 let since = hopeless_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= obstacle.patience() {
@@ -51,7 +70,7 @@ pub fn until(
             None => hopeless_since = None,
         }
         if start.elapsed() >= timeout {
-            return Err(timed_out(&volume, state, timeout));
+            return Err(timed_out(&volume, goal, timeout));
         }
         std::thread::sleep(PAUSE);
     }
@@ -73,20 +92,29 @@ pub fn after_change(
         });
     }
     let message = answer.parse::<ChangeAnswer>()?.message;
-    until(context, name, WaitFor::InSync, wait.timeout)?;
+    until(context, name, &Goal::Volume(WaitFor::InSync), wait.timeout)?;
     let answer = context.client.get(&routes::fill(routes::VOLUME, &[name]))?;
     context.show(&answer, |answer: &VolumeAnswer| {
         format!("{message}\n\n{}", output::volume::status(&answer.volume))
     })
 }
 
-fn holds(volume: &VolumeStatus, state: WaitFor) -> bool {
-    match state {
-        WaitFor::InSync => volume.health == VolumeHealth::InSync,
-        WaitFor::Degraded => {
+fn holds(volume: &VolumeStatus, goal: &Goal) -> bool {
+    match goal {
+        Goal::Volume(WaitFor::InSync) => volume.health == VolumeHealth::InSync,
+        Goal::Volume(WaitFor::Degraded) => {
             matches!(volume.health, VolumeHealth::Rebuilding | VolumeHealth::Degraded)
         }
+        Goal::Replica(_) => {
+            replicas(volume).filter(|replica| goal.concerns(replica)).any(|replica| {
+                replica.state == ReplicaState::InSync && replica.reach == ReplicaReach::Answers
+            })
+        }
     }
+}
+
+fn replicas(volume: &VolumeStatus) -> impl Iterator<Item = &ReplicaStatus> {
+    volume.mirrors.iter().flat_map(|mirror| &mirror.replicas)
 }
 
 /// Why waiting longer would not help.
@@ -96,6 +124,8 @@ enum Obstacle {
     NotAttached { stopped: bool },
     /// A replica waits for a command, and no other one is made in its place.
     Faulty { place: String, reason: String },
+    /// What a replica held is lost, and no other one is made in its place.
+    Lost { place: String, reason: String },
 }
 
 impl Obstacle {
@@ -104,7 +134,9 @@ impl Obstacle {
     const fn patience(&self) -> Duration {
         match self {
             Self::NotAttached { stopped: false } => Duration::from_secs(15),
-            Self::NotAttached { stopped: true } | Self::Faulty { .. } => Duration::from_secs(2),
+            Self::NotAttached { stopped: true } | Self::Faulty { .. } | Self::Lost { .. } => {
+                Duration::from_secs(2)
+            }
         }
     }
 
@@ -117,6 +149,10 @@ impl Obstacle {
             Self::NotAttached { stopped: false } => (
                 "its replicas are rebuilt while it is attached, and it is not".to_owned(),
                 format!("attach it: evenkeel attach {name}"),
+            ),
+            Self::Lost { place, reason } => (
+                format!("the replica on {place} does not come back: {reason}"),
+                format!("take another one in its place: evenkeel replica replace {name} {place}"),
             ),
             Self::Faulty { place, reason } => (
                 format!("the replica on {place} is faulty: {reason}"),
@@ -132,7 +168,10 @@ impl Obstacle {
 }
 
 /// What keeps a volume from being in-sync that no time will take away.
-fn hopeless(volume: &VolumeStatus) -> Option<Obstacle> {
+fn hopeless(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
+    if !goal.is_in_sync() {
+        return None;
+    }
     match volume.state {
         VolumeState::Stopped => return Some(Obstacle::NotAttached { stopped: true }),
         // A node that comes back may be all that it lacks.
@@ -141,26 +180,32 @@ fn hopeless(volume: &VolumeStatus) -> Option<Obstacle> {
         }
         _ => {}
     }
-    let replicas = || volume.mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    let has_successor = |faulty: &ReplicaStatus| {
-        replicas().any(|other| other.instead_of.as_ref() == Some(&faulty.id))
+    let has_successor = |bad: &ReplicaStatus| {
+        replicas(volume).any(|other| other.instead_of.as_ref() == Some(&bad.id))
     };
-    let faulty = replicas()
-        .find(|replica| replica.state == ReplicaState::Faulty && !has_successor(replica))?;
-    let reason = faulty.reason.clone().unwrap_or_else(|| "it waits for a command".into());
-    Some(Obstacle::Faulty { place: output::volume::place(faulty), reason })
+    let is_bad = |replica: &&ReplicaStatus| replica.state == ReplicaState::Faulty || replica.lost;
+    let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
+    let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
+    let place = output::volume::place(bad);
+    if let Some(reason) = bad.unserved.clone().filter(|_| bad.lost) {
+        return Some(Obstacle::Lost { place, reason });
+    }
+    let reason = bad.reason.clone().unwrap_or_else(|| "it waits for a command".into());
+    Some(Obstacle::Faulty { place, reason })
 }
 
 const fn is_out_of_reach(volume: &VolumeStatus) -> bool {
     matches!(volume.health, VolumeHealth::Unknown | VolumeHealth::Unreachable)
 }
 
-fn timed_out(volume: &VolumeStatus, state: WaitFor, timeout: Duration) -> Failure {
-    let wanted = match state {
-        WaitFor::InSync => "in-sync",
-        WaitFor::Degraded => "degraded",
+fn timed_out(volume: &VolumeStatus, goal: &Goal, timeout: Duration) -> Failure {
+    let one = replicas(volume).find(|replica| *goal == Goal::Replica(replica.id.clone()));
+    let (whose, reason) = match one {
+        Some(one) => (format!("the replica on {} of ", output::volume::place(one)), &one.reason),
+        None => (String::new(), &volume.reason),
     };
-    let reason = volume.reason.clone().unwrap_or_else(|| {
+    let wanted = if goal.is_in_sync() { "in-sync" } else { "degraded" };
+    let reason = reason.clone().unwrap_or_else(|| {
         format!(
             "it is {} {}",
             output::volume::summary(volume),
@@ -168,7 +213,7 @@ fn timed_out(volume: &VolumeStatus, state: WaitFor, timeout: Duration) -> Failur
         )
     });
     Failure::new(
-        format!("volume `{}` is not {wanted} after {}", volume.name, span(timeout)),
+        format!("{whose}volume `{}` is not {wanted} after {}", volume.name, span(timeout)),
         reason,
     )
     .exit(Exit::TimedOut)

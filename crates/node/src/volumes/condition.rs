@@ -86,11 +86,9 @@ impl ReplicaFacts {
     fn write(&self, status: &mut ReplicaStatus) {
         status.node_alive = self.node_alive;
         status.connected = self.connected;
-        status.unserved = self
-            .unserved
-            .as_ref()
-            .filter(|_| self.connected != Some(true))
-            .map(ToString::to_string);
+        let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
+        status.unserved = unserved.map(ToString::to_string);
+        status.lost = unserved.is_some_and(|unserved| !matches!(unserved, Unserved::Away(_)));
         status.state = words::state(self.state);
         status.cause = words::cause(self.cause());
         status.reach = self.reach();

@@ -24,7 +24,7 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::{Answer, NodeLife, Request, StoredVolume, VolumeRecord, unix_seconds};
+use crate::coordinator::{Answer, NodeLife, Request, StoredVolume, VolumeRecord, unix_seconds_ago};
 use crate::node::Node;
 
 /// The longest that a question for the status waits.
@@ -307,6 +307,7 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         rebuild: None,
         failed_reads: None,
         unserved: None,
+        lost: false,
     }
 }
 
@@ -426,7 +427,7 @@ fn suspended(attached: &Attached, view: &View, waiting: Waiting, waited: Duratio
         ),
     };
     let action = action.to_owned();
-    let (seconds, since) = (waited.as_secs(), unix_seconds().checked_sub(waited.as_secs()));
+    let (seconds, since) = (waited.as_secs(), unix_seconds_ago(waited));
     Suspended { waits_for, mirror, seconds, since, limit_seconds, why, action }
 }
 

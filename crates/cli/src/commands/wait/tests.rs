@@ -1,16 +1,18 @@
 use super::*;
 use crate::output::volume::tests::volume;
 
+const IN_SYNC: Goal = Goal::Volume(WaitFor::InSync);
+
 #[test]
 fn a_rebuild_is_worth_waiting_for() {
-    assert_eq!(hopeless(&volume()), None);
+    assert_eq!(hopeless(&volume(), &IN_SYNC), None);
 }
 
 #[test]
 fn a_volume_that_nobody_rebuilds_is_not_worth_waiting_for() {
     let detached = VolumeStatus { state: VolumeState::Detached, ..volume() };
-    assert_eq!(hopeless(&detached), Some(Obstacle::NotAttached { stopped: false }));
-    let failure = hopeless(&detached).unwrap().failure(&detached);
+    assert_eq!(hopeless(&detached, &IN_SYNC), Some(Obstacle::NotAttached { stopped: false }));
+    let failure = hopeless(&detached, &IN_SYNC).unwrap().failure(&detached);
     assert_eq!(failure.exit, Exit::Degraded);
     assert!(failure.remedy.contains("evenkeel attach music"), "{}", failure.remedy);
 }
@@ -22,10 +24,47 @@ fn a_faulty_replica_waits_for_a_command() {
     faulty.state = ReplicaState::Faulty;
     faulty.reason = Some("its disk is full".into());
     let id = faulty.id.clone();
-    let failure = hopeless(&music).unwrap().failure(&music);
+    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music);
     assert_eq!(failure.why, "the replica on n2:fast is faulty: its disk is full");
     assert!(failure.remedy.contains("replica replace music n2:fast"), "{}", failure.remedy);
     // A spare is rebuilt in its place: that ends by itself.
     music.mirrors[0].replicas[2].instead_of = Some(id);
-    assert_eq!(hopeless(&music), None);
+    assert_eq!(hopeless(&music, &IN_SYNC), None);
+}
+
+#[test]
+fn a_replica_whose_file_is_gone_is_not_worth_waiting_for() {
+    let mut music = volume();
+    let gone = &mut music.mirrors[0].replicas[1];
+    gone.state = ReplicaState::Stale;
+    gone.unserved = Some("its file was deleted".into());
+    // Its disk may come back, as far as is known.
+    assert_eq!(hopeless(&music, &IN_SYNC), None);
+    music.mirrors[0].replicas[1].lost = true;
+    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music);
+    assert_eq!(failure.exit, Exit::Degraded);
+    assert_eq!(failure.why, "the replica on n2:fast does not come back: its file was deleted");
+    let expected = "take another one in its place: evenkeel replica replace music n2:fast";
+    assert_eq!(failure.remedy, expected);
+    assert_eq!(hopeless(&music, &Goal::Volume(WaitFor::Degraded)), None);
+}
+
+#[test]
+fn one_replica_is_awaited_whatever_others_are() {
+    let mut music = volume();
+    let replicas = &mut music.mirrors[0].replicas;
+    replicas[1].state = ReplicaState::Faulty;
+    replicas[2].state = ReplicaState::Stale;
+    replicas[2].reason = Some("it lacks writes".into());
+    let goal = Goal::Replica(replicas[2].id.clone());
+    assert!(hopeless(&music, &IN_SYNC).is_some());
+    assert_eq!(hopeless(&music, &goal), None);
+    assert!(!holds(&music, &goal));
+    let late = timed_out(&music, &goal, Duration::from_secs(60));
+    let place = output::volume::place(&music.mirrors[0].replicas[2]);
+    let expected = format!("the replica on {place} of volume `music` is not in-sync after 1 min");
+    assert_eq!((late.what, late.why.as_str()), (expected, "it lacks writes"));
+    music.mirrors[0].replicas[2].state = ReplicaState::InSync;
+    music.mirrors[0].replicas[2].reach = ReplicaReach::Answers;
+    assert!(holds(&music, &goal) && !holds(&music, &IN_SYNC));
 }

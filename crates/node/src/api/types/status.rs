@@ -347,6 +347,9 @@ pub struct ReplicaStatus {
     /// Why its node does not serve it, if that node has said so.
     #[serde(default)]
     pub unserved: Option<String>,
+    /// Whether it said that the replica does not come back by itself: its file is gone, or its disk is bad.
+    #[serde(default)]
+    pub lost: bool,
     /// Whether the primary has a session with it.
     pub connected: Option<bool>,
     /// Operations that it has not answered.
