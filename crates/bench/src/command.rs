@@ -32,14 +32,34 @@ Examples:
   evenkeel bench quick --scratch /mnt/fast --out ./reports")]
     Quick(RunArgs),
     /// dd, fio and IOzone on a mirror of two, as cluster-md was measured
+    #[command(after_help = "\
+Examples:
+  evenkeel bench cluster-md --dry-run                      what would be run
+  evenkeel bench cluster-md --scratch /mnt/fast --out ./reports")]
     ClusterMd(RunArgs),
     /// Buffered fio and small direct writes on three copies, as GlusterFS was measured
+    #[command(after_help = "\
+Examples:
+  evenkeel bench gluster --dry-run                      what would be run
+  evenkeel bench gluster --scratch /mnt/fast --out ./reports")]
     Gluster(RunArgs),
     /// hdparm, dd and bonnie++ on a mirror of two, as md RAID1 was measured
+    #[command(after_help = "\
+Examples:
+  evenkeel bench md-raid1 --dry-run                      what would be run
+  evenkeel bench md-raid1 --scratch /mnt/fast --out ./reports")]
     MdRaid1(RunArgs),
     /// 64 jobs of direct writes on XFS and ext4 over each protocol, as DRBD was measured
+    #[command(after_help = "\
+Examples:
+  evenkeel bench drbd --dry-run                      what would be run
+  evenkeel bench drbd --scratch /mnt/fast --out ./reports")]
     Drbd(RunArgs),
     /// hdparm and fio over exports, stripes of mirrors and replication, as network storage was measured
+    #[command(after_help = "\
+Examples:
+  evenkeel bench network-storage --dry-run                      what would be run
+  evenkeel bench network-storage --scratch /mnt/fast --out ./reports")]
     NetworkStorage(RunArgs),
     /// Read the text output of fio, dd, hdparm, bonnie++ and IOzone, also out of an old report
     #[command(after_help = "\
@@ -59,8 +79,14 @@ Examples:
   evenkeel bench compare before.json after.json")]
     Compare(CompareArgs),
     /// Undo what a killed run has left behind: processes, mounts, loop devices, files
+    #[command(after_help = "\
+Examples:
+  evenkeel bench clean")]
     Clean,
     /// Show which tools and peers are installed, and how to install the others
+    #[command(after_help = "\
+Examples:
+  evenkeel bench tools")]
     Tools,
 }
 

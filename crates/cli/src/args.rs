@@ -174,6 +174,10 @@ Examples:
   evenkeel man | man -l -                     read the main page")]
     Man(ManArgs),
     /// Show the version of this command, and of the node if it runs
+    #[command(after_help = "\
+Examples:
+  evenkeel version
+  evenkeel version --socket /run/other/api.sock    the node behind another socket")]
     Version,
 }
 

@@ -88,6 +88,10 @@ Examples:
   nbdinfo 'nbd+unix:///music?socket=/run/evenkeel/nbd/music.sock'")]
     Nbd(ExportNbdArgs),
     /// List the exports of this node
+    #[command(after_help = "\
+Examples:
+  evenkeel export list
+  evenkeel export list --json | jq -r '.exports[].uris[]'")]
     List,
 }
 

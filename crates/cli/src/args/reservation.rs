@@ -8,6 +8,10 @@ use super::AgreeArgs;
 #[derive(Debug, Subcommand)]
 pub enum ReservationCommand {
     /// Show which hosts are registered, and who has reserved the volume
+    #[command(after_help = "\
+Examples:
+  evenkeel reservation show music
+  evenkeel reservation show music --json | jq .reservation")]
     Show(ReservationVolume),
     /// Register a host with a key, or give it another one
     #[command(after_help = "\
@@ -16,6 +20,10 @@ Examples:
   evenkeel reservation register music --key 2 --host n2 --persistent yes")]
     Register(RegisterArgs),
     /// Take a host's registration back
+    #[command(after_help = "\
+Examples:
+  evenkeel reservation unregister music                          this node
+  evenkeel reservation unregister music --host n2 --old-key 2")]
     Unregister(UnregisterArgs),
     /// Reserve the volume for a registered host
     #[command(after_help = "\
@@ -24,6 +32,10 @@ Examples:
   evenkeel reservation reserve music --key 1 --kind exclusive-access")]
     Reserve(ReserveArgs),
     /// End a host's reservation
+    #[command(after_help = "\
+Examples:
+  evenkeel reservation release music --key 1                     its registration stays
+  evenkeel reservation release music --key 1 --kind exclusive-access")]
     Release(ReserveArgs),
     /// Take other hosts' registrations away, and with them the reservation
     #[command(after_help = "\
@@ -33,6 +45,9 @@ Examples:
 When the command has ended, nothing that the victim had under way can reach the volume any more.")]
     Preempt(PreemptArgs),
     /// End the reservation and all registrations
+    #[command(after_help = "\
+Examples:
+  evenkeel reservation clear music --key 1                       by a registered host")]
     Clear(KeyArgs),
     /// The same, by an administrator: nobody asks for a key
     #[command(after_help = "\

@@ -199,7 +199,7 @@ pub struct RenameArgs {
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Volumes, or patterns of their names with * and ?; all of them if not given
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME|PATTERN")]
     pub names: Vec<String>,
     /// Only volumes with a replica that is not in-sync, suspended ones and unreachable ones
     #[arg(long)]
@@ -210,6 +210,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// One volume, or a pattern of names with * and ?; all of them if not given
+    #[arg(value_name = "NAME|PATTERN")]
     pub name: Option<String>,
     /// Look again every second until Ctrl-C: in place on a terminal, else a line for each change
     #[arg(long)]

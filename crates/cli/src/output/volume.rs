@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel_node::api::types::{
     Export, FailedRequests, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild,
     RebuildRate, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus, StatusSource, Suspended,
-    VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer,
+    VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 
 use super::table::{Align, Table};
@@ -332,6 +332,10 @@ fn suspension(suspended: &Suspended) -> String {
         Some(0) => ", and requests fail at once".to_owned(),
         Some(limit) => {
             format!(", and requests fail after {}", span(Duration::from_secs(limit)))
+        }
+        None if suspended.waits_for == WaitsFor::Coordinator => {
+            ", and requests wait without a limit (`volume change --on-no-coordinator` sets one)"
+                .into()
         }
         None => String::new(),
     };

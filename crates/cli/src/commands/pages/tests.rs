@@ -40,3 +40,23 @@ fn the_synopsis_shows_the_values() {
     }
     assert!(!synopsis.contains("socket"), "global options stand below: {synopsis}");
 }
+
+#[test]
+fn every_command_that_does_something_has_examples() {
+    fn lacking(command: &Command, path: &str, found: &mut Vec<String>) {
+        let subcommands: Vec<_> =
+            command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        if subcommands.is_empty() && !help.contains(&format!("Examples:\n  {path}")) {
+            found.push(path.to_owned());
+        }
+        for sub in subcommands {
+            lacking(sub, &format!("{path} {}", sub.get_name()), found);
+        }
+    }
+    let mut command = Cli::command();
+    command.build();
+    let mut found = Vec::new();
+    lacking(&command, "evenkeel", &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}

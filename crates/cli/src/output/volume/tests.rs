@@ -187,6 +187,9 @@ fn what_failed_and_how_long_requests_wait_is_dated() {
     ] {
         assert!(text.contains(&expected), "{expected} is missing in: {text}");
     }
+    volume.suspended.as_mut().unwrap().limit_seconds = None;
+    let text = status(&volume);
+    assert!(text.contains(", and requests wait without a limit (`volume change"), "{text}");
 }
 
 #[test]
