@@ -148,6 +148,8 @@ pub struct Profile {
     pub torn: u64,
     /// Whether saves of tables of open regions fail now and then, and power is cut while they are repeated.
     pub tears_tables: bool,
+    /// Whether the device flush before a save of a table may fail, and lose what it covered.
+    pub tables_lose: bool,
     /// Whether W7 is judged at every step, not only when a fault strikes: that takes far longer.
     pub judges_every_step: bool,
     /// Kinds of faults with their weights.
@@ -265,6 +267,7 @@ impl Profile {
             failed_flushes_lose: losses.chance(400),
             torn: losses.pick(&[0, 0, 30, 300]),
             // By this number no seed is struck that was kept for another reason.
+            tables_lose: !faults.is_empty() && Random::new(seed ^ 0x6c6f_7374).chance(60),
             tears_tables: !faults.is_empty() && Random::new(seed ^ 0x7461_7167).chance(60),
             judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,

@@ -50,11 +50,13 @@ pub enum Sabotage {
     AssembleWithout,
     /// A table of open regions that could not be saved counts as the one that was saved last.
     CountFailedTables,
+    /// A device flush that lost what it covered is told as a table that could not be saved.
+    HideLost,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -78,5 +80,6 @@ impl Sabotage {
         Self::CountOnLonger,
         Self::AssembleWithout,
         Self::CountFailedTables,
+        Self::HideLost,
     ];
 }

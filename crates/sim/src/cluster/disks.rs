@@ -45,7 +45,7 @@ pub(super) enum Work {
     Flush { mark: u64 },
     Map { first: u32, count: u32 },
     Save { save: Save, generation: Generation },
-    SaveTable(TableSave, OpenRegions),
+    SaveTable { save: TableSave, regions: OpenRegions, mark: u64 },
     SavePages(Vec<MissingPage>),
 }
 
@@ -63,7 +63,7 @@ impl Work {
     /// The slot of the intent log whose table it saves.
     pub(super) fn table(&self) -> Option<u8> {
         match self {
-            Self::SaveTable(_, regions) => Some(regions.slot),
+            Self::SaveTable { regions, .. } => Some(regions.slot),
             _ => None,
         }
     }
@@ -108,8 +108,8 @@ impl Cluster {
             self.fails_in_passing(replica).then_some(DiskError::Medium)
         };
         self.check_overlap(replica, &work);
-        let is_untouched = fails.is_none() && self.fails_table(replica, &work);
-        let fails = fails.or(is_untouched.then_some(DiskError::Medium));
+        let fails_table = if fails.is_none() { self.fails_table(replica, &work) } else { None };
+        let (fails, is_untouched) = (fails.or(fails_table), fails_table.is_some());
         let slot = &mut self.replicas[replica];
         slot.last_action += 1;
         let (generation, result) = (slot.adopted, None);
@@ -162,7 +162,8 @@ impl Cluster {
                 let slot = &mut self.replicas[replica];
                 slot.tables.begins(regions);
                 let save = slot.store.begin_table(regions.clone());
-                Some(Work::SaveTable(save, regions.clone()))
+                let (regions, mark) = (regions.clone(), slot.disk.flush_mark());
+                Some(Work::SaveTable { save, regions, mark })
             }
             DiskAction::SaveMissing(pages) => Some(Work::SavePages(pages.clone())),
         };
@@ -272,7 +273,7 @@ impl Cluster {
                 }
             }
             Work::Save { save, .. } => save.interrupt(&mut slot.disk, &mut self.random),
-            Work::SaveTable(save, _) if fails.is_some() => {
+            Work::SaveTable { save, .. } if fails.is_some() => {
                 if !is_untouched {
                     save.interrupt(&mut slot.disk, &mut self.random);
                 }
@@ -280,8 +281,8 @@ impl Cluster {
                     slot.store.table_counts(save);
                 }
             }
-            Work::SaveTable(..) if self.sabotage == Some(Sabotage::ForgetIntents) => {}
-            Work::SaveTable(save, _) => slot.store.save_table(save, &mut slot.disk),
+            Work::SaveTable { .. } if self.sabotage == Some(Sabotage::ForgetIntents) => {}
+            Work::SaveTable { save, .. } => slot.store.save_table(save, &mut slot.disk),
             Work::SavePages(pages) if fails.is_some() => {
                 interrupt_pages(&mut slot.disk, pages, &mut self.random);
             }
@@ -311,13 +312,17 @@ impl Cluster {
             Work::Flush { mark } if !succeeds && self.profile.failed_flushes_lose => {
                 slot.disk.drop_unflushed(*mark);
             }
+            Work::SaveTable { mark, .. } if pending.fails == Some(DiskError::Lost) => {
+                slot.disk.drop_unflushed(*mark);
+                self.marks.reach(Mark::TableFlushLost);
+            }
             Work::Save { save, generation } if succeeds => {
                 if !forgets_view {
                     slot.store.advance(save, &mut slot.disk);
                 }
                 slot.adopted = *generation;
             }
-            Work::SaveTable(_, regions)
+            Work::SaveTable { regions, .. }
                 if succeeds && self.sabotage != Some(Sabotage::ForgetIntents) =>
             {
                 slot.open_regions.insert(regions.slot, regions.clone());
@@ -325,7 +330,10 @@ impl Cluster {
             }
             _ => {}
         }
-        let Some(outcome) = pending.result.take() else { return };
+        let Some(mut outcome) = pending.result.take() else { return };
+        if self.sabotage == Some(Sabotage::HideLost) && matches!(outcome, Err(DiskError::Lost)) {
+            outcome = Err(DiskError::Medium);
+        }
         let (ticket, changes) = (pending.ticket, pending.work.changes().is_some());
         if was_late {
             let action = action | 1 << 63;
@@ -361,7 +369,7 @@ impl Cluster {
             let disk = &mut self.replicas[replica].disk;
             match &pending.work {
                 Work::Save { save, .. } => save.interrupt(disk, &mut self.random),
-                Work::SaveTable(save, _) if pending.result.is_none() => {
+                Work::SaveTable { save, .. } if pending.result.is_none() => {
                     save.interrupt(disk, &mut self.random);
                 }
                 Work::SavePages(pages) if pending.result.is_none() => {

@@ -1,6 +1,11 @@
 //! An aimed fault: a save of a table of open regions fails and leaves the disk as it was, and power is cut
 //! while the next one is written. Of the two copies one is good then, and which one the second save goes to
 //! decides whether a start finds what was open. Faults that are drawn by themselves seldom meet so.
+//!
+//! In other seeds such a save fails at the device flush before it, which is to make durable what the table counts
+//! on: what was written since the last flush is lost, though no client has flushed.
+
+use evenkeel_core::replica::DiskError;
 
 use super::disks::Work;
 use super::{Cluster, Event};
@@ -12,12 +17,17 @@ const FAILED: u64 = 50;
 const TORN: u64 = 700;
 
 impl Cluster {
-    /// Whether this action, which begins, is made to fail. If it follows one that was, power may be cut
-    /// meanwhile.
-    pub(super) fn fails_table(&mut self, replica: usize, work: &Work) -> bool {
-        let Some(slot) = work.table().filter(|_| self.faulty && self.profile.tears_tables) else {
-            return false;
-        };
+    /// How this action, which begins, is made to fail, if it is. If it follows one that was, power may be
+    /// cut meanwhile.
+    pub(super) fn fails_table(&mut self, replica: usize, work: &Work) -> Option<DiskError> {
+        let slot = work.table().filter(|_| self.faulty)?;
+        if self.profile.tears_tables {
+            return self.fails_or_tears(replica, slot).then_some(DiskError::Medium);
+        }
+        (self.profile.tables_lose && self.aim.chance(FAILED)).then_some(DiskError::Lost)
+    }
+
+    fn fails_or_tears(&mut self, replica: usize, slot: u8) -> bool {
         if self.replicas[replica].failed_tables.remove(&slot) {
             if self.aim.chance(TORN) {
                 let action = self.replicas[replica].last_action + 1;
