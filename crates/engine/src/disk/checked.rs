@@ -134,16 +134,24 @@ impl Disk {
             let key = self.jobs.insert(own_job(means, Step::Flush, Checked::No));
             self.write_checksums(means, key, writes, Checked::Evict);
         }
-        let data = self.layout.on_disk(0);
         let Some(checksums) = self.checksums.as_mut().filter(|c| c.has_room()) else { return };
         let runs: Vec<_> = checksums.take_unloaded(cover);
-        let places: Vec<_> = runs.iter().map(|run| checksums.place(run.start) - data).collect();
-        for (run, offset) in runs.into_iter().zip(places) {
-            let length = run.len() * PAGE_LENGTH;
-            let job = own_job(means, Step::Read(0), Checked::Load(run));
-            let key = self.jobs.insert(Job { offset, length: length as u64, ..job });
-            self.submit(means, key, DiskAction::Read { offset, length: length as u32 });
-        }
+        runs.into_iter().for_each(|run| self.load_run(means, run));
+    }
+
+    /// Reads pages that are marked as loading.
+    fn load_run(&mut self, means: &mut Means<'_>, run: Range<u32>) {
+        let Some(checksums) = &self.checksums else { return };
+        let offset = checksums.place(run.start) - self.layout.on_disk(0);
+        let length = run.len() * PAGE_LENGTH;
+        let job = own_job(means, Step::Read(0), Checked::Load(run));
+        let key = self.jobs.insert(Job { offset, length: length as u64, ..job });
+        self.submit(means, key, DiskAction::Read { offset, length: length as u32 });
+    }
+
+    /// Pages that were read at once can't be: the one that the disk has lost takes no other with it.
+    fn load_each(&mut self, means: &mut Means<'_>, run: Range<u32>) {
+        run.for_each(|page| self.load_run(means, page..page + 1));
     }
 
     /// What waited may be able to begin.
@@ -279,6 +287,7 @@ impl Disk {
                 checksums.forget(&range);
                 checksums.unpin(&edges.cover);
             }
+            Checked::Load(run) if run.len() > 1 => return self.load_each(means, run),
             Checked::Load(run) => checksums.loaded(run, None),
             Checked::Evict => checksums.pages_written(false),
             Checked::Commit(commit) => {

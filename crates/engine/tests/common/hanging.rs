@@ -1,8 +1,10 @@
-//! A file that hangs when a test wants it to: served through FUSE by a thread, over the file itself.
+//! A file that hangs, or can't be read in parts, when a test wants it to: served through FUSE by threads, over
+//! the file itself.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -21,6 +23,8 @@ pub struct HangingFile {
 #[derive(Default)]
 struct Gate {
     is_shut: Mutex<bool>,
+    /// Bytes that can't be read.
+    lost: Mutex<Range<u64>>,
     opened: Condvar,
 }
 
@@ -43,6 +47,11 @@ impl HangingFile {
     pub fn hang(&self, hangs: bool) {
         *self.gate.is_shut.lock().expect("held by nobody who panicked") = hangs;
         self.gate.opened.notify_all();
+    }
+
+    /// From now on a read that touches these bytes fails.
+    pub fn lose(&self, bytes: Range<u64>) {
+        *self.gate.lost.lock().expect("held by nobody who panicked") = bytes;
     }
 }
 
@@ -78,7 +87,11 @@ fn serve(mut device: File, backing: &File, gate: &Gate) {
         }
         let shut = gate.is_shut.lock().expect("held by nobody who panicked");
         drop(gate.opened.wait_while(shut, |is_shut| *is_shut));
-        let answer = answer(operation, &request[40..], backing);
+        let is_lost = operation == 15 && gate.loses(&request[40..]);
+        let answer = match is_lost {
+            true => Err(libc::EIO),
+            false => answer(operation, &request[40..], backing),
+        };
         let (error, bytes) = answer.map_or_else(|error| (-error, Vec::new()), |bytes| (0, bytes));
         let mut reply = Vec::new();
         reply.extend((16 + bytes.len() as u32).to_ne_bytes());
@@ -87,6 +100,15 @@ fn serve(mut device: File, backing: &File, gate: &Gate) {
         reply.extend(bytes);
         // The request may have been interrupted.
         let _ = device.write(&reply);
+    }
+}
+
+impl Gate {
+    /// Whether a read, of which this is the body, touches what is lost.
+    fn loses(&self, body: &[u8]) -> bool {
+        let (offset, length) = (u64_at(body, 8), u64::from(u32_at(body, 16)));
+        let lost = self.lost.lock().expect("held by nobody who panicked");
+        offset < lost.end && lost.start < offset + length
     }
 }
 

@@ -38,11 +38,12 @@ impl Commit {
 impl Disk {
     /// Begins a flush with checksums, or a save of a table, which commits if that closes regions.
     pub(super) fn commit(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
-        let closes = match &action {
-            DiskAction::SaveIntents(table) => self.closes_regions(table),
-            _ => true,
-        };
-        let Some(checksums) = self.checksums.as_mut().filter(|_| closes) else {
+        let needs_commit = self.checksums.is_some()
+            && match &action {
+                DiskAction::SaveIntents(table) => self.closes_regions(table),
+                _ => true,
+            };
+        let Some(checksums) = self.checksums.as_mut().filter(|_| needs_commit) else {
             return self.begin_committed(means, key, action);
         };
         let (writes, stage) = match checksums.commit() {
