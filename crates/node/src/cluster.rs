@@ -62,8 +62,8 @@ pub async fn forward<Q: Serialize, A: DeserializeOwned>(
                     Err(_) => system(&what, &format!("it answered with status {status}")),
                 });
             }
-            // It may have begun: not asked again by another address.
-            Err(e @ crate::peer::PeerError::Late { .. }) => {
+            // A change is not asked for again by another address.
+            Err(e) if e.may_have_begun() && method != Method::GET => {
                 let advice = "It may still be at work: see `evenkeel volume status`";
                 return Err(ApiError::new(ErrorCode::TimedOut, what, e.to_string(), advice));
             }

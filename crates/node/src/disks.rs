@@ -488,6 +488,11 @@ impl Disks {
         what: &str,
     ) -> Result<(Site, Question), ApiError> {
         let mut entries = self.lock();
+        if entries.iter().any(|entry| entry.position(new.superblock.replica).is_some()) {
+            let why = format!("replica {} is on this node already", new.superblock.replica);
+            let advice = "See `evenkeel volume status`: it was asked for twice";
+            return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+        }
         let index = find(&entries, disk, what)?;
         let entry = &mut entries[index];
         let device = match entry.state.hold() {

@@ -84,7 +84,7 @@ pub enum PeerError {
         /// Why, and what to do.
         why: String,
     },
-    /// It did not answer in time.
+    /// It did not answer a request in time.
     #[error("{address} did not answer within {} s", deadline.as_secs_f32())]
     Late {
         /// Who.
@@ -92,7 +92,7 @@ pub enum PeerError {
         /// The time it had.
         deadline: Duration,
     },
-    /// The connection ended, or carried nonsense.
+    /// The connection ended after the request had left, or the answer was nonsense.
     #[error("the connection to {address} failed: {why}")]
     Broken {
         /// Who.
@@ -100,6 +100,14 @@ pub enum PeerError {
         /// Why.
         why: String,
     },
+}
+
+impl PeerError {
+    /// Whether the peer may be at work on the request all the same.
+    #[must_use]
+    pub const fn may_have_begun(&self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Broken { .. })
+    }
 }
 
 impl PeerError {
@@ -309,10 +317,11 @@ impl Peers {
 
     async fn control(&self, address: &Address) -> Result<Sender, PeerError> {
         let (stream, _) = self.connect(address, Purpose::Control).await?;
-        let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|e| broken(e.to_string()))?;
+        let (sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| {
+                let (address, source) = (address.to_string(), io::Error::other(e));
+                PeerError::Connect { address, source }
+            })?;
         tokio::spawn(async move {
             // Its end shows at the sender.
             let _ = connection.await;

@@ -32,7 +32,7 @@ pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiErr
     let number = probe::device_number(path).map_err(|e| system(what, &e))?;
     let user = number.map(probe::user_of).transpose().map_err(|e| system(what, &e))?.flatten();
     if let Some(user) = user {
-        let action = "Unmount it or end that use first; force does not help";
+        let action = "Unmount it or end that use first; --force does not help";
         return refuse(ErrorCode::DiskInUse, user, action);
     }
     if number.is_some_and(probe::is_read_only) {
@@ -45,7 +45,7 @@ pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiErr
             ErrorCode::DiskInUse,
             what,
             trouble.why(),
-            "End that use first; force does not help",
+            "End that use first; --force does not help",
         )
     })?;
     let size = probe::length(&file).map_err(|e| system(what, &e))?;

@@ -220,8 +220,8 @@ pub(super) fn create(
 
 fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {
     let unfinished: PathBuf = path.with_extension(ENDING_NEW);
+    let file = open_direct(&unfinished, OFlags::CREATE | OFlags::EXCL)?;
     let made = (|| {
-        let file = open_direct(&unfinished, OFlags::CREATE | OFlags::EXCL)?;
         if !lock(&file)? {
             return Err(io::Error::other("another process has locked it"));
         }

@@ -100,6 +100,20 @@ fn a_replica_is_made_found_again_and_deleted() {
     assert!(disks.list().is_empty());
 }
 
+/// As when a request is sent again because its answer was lost.
+#[test]
+fn a_replica_that_is_asked_for_twice_is_made_once() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let asked = new(1 << 20);
+    let made = disks.create_replica("disk1", &asked).unwrap();
+    let error = disks.create_replica("disk1", &asked).unwrap_err();
+    assert_eq!(error.code, ErrorCode::WrongState);
+    assert!(made.path.exists());
+    assert_eq!(disks.disk_of(made.newest.superblock.replica).as_deref(), Some("disk1"));
+}
+
 #[test]
 fn a_damaged_superblock_is_survived_and_two_are_reported() {
     let place = place();

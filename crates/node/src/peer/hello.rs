@@ -1,5 +1,7 @@
 //! The hello, driven over a stream. What is said, and in which order, is in the `wire` crate.
 
+use std::io;
+
 use evenkeel_core::NodeId;
 use evenkeel_wire::VERSIONS;
 use evenkeel_wire::hello::{
@@ -28,7 +30,7 @@ impl HelloError {
     pub(super) fn at(self, address: &Address) -> PeerError {
         let address = address.to_string();
         match self {
-            Self::Broken(why) => PeerError::Broken { address, why },
+            Self::Broken(why) => PeerError::Connect { address, source: io::Error::other(why) },
             Self::Refused(refusal) => {
                 PeerError::Refused { address, reason: refusal.reason, why: refusal.text }
             }
