@@ -313,6 +313,9 @@ pub enum Request {
         replica: PlacedReplica,
         /// Whether it may be on the same disk as another one of its mirror.
         same_disk: bool,
+        /// Whether it is refused while another one is being made for the same mirror.
+        #[serde(default)]
+        alone: bool,
     },
     /// Note that a replica was taken out of its volume, or has not come to join it. One that the
     /// newest view holds stays. Answer: `Done`, `NoVolume`.
@@ -488,7 +491,8 @@ pub enum Answer {
     },
     /// The view adds a replica that was given up, or is being deleted.
     GivenUp,
-    /// The volume has a replica of this mirror on this disk already: its identity.
+    /// The volume has a replica of this mirror on this disk already, or one is being made for this mirror
+    /// and the new one was to be the only one: its identity.
     PlacedAlready {
         /// That replica.
         replica: String,

@@ -184,8 +184,8 @@ impl Embedded {
                 inner.swap(&node, &view, wish.or(in_passing))
             }
             Request::Want { volume, node, shown } => inner.want(&volume, &node, shown),
-            Request::Place { volume, replica, same_disk } => {
-                inner.place(&volume, replica, same_disk)
+            Request::Place { volume, replica, same_disk, alone } => {
+                inner.place(&volume, replica, (same_disk, alone))
             }
             Request::Forget { volume, replica } => inner.forget(&volume, &replica),
             Request::Verified { volume, verdict } => inner.verified(&volume, verdict),

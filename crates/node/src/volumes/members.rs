@@ -11,7 +11,7 @@ use evenkeel_core::{Lives, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, unexpected};
+use super::lookup::{Found, carried_out_elsewhere, find, moved, unexpected};
 use super::place::{OneMore, one_more};
 use super::{attach, make, replica, status, view_change};
 use crate::api::types::{AddReplicaRequest, ChangeAnswer, Disk, VERSION};
@@ -178,8 +178,12 @@ async fn one(
         ApiError::new(ErrorCode::System, what, why, "Compare the versions of the nodes")
     })?;
     let id = ReplicaId(random_u128());
-    if !note_place(node, found, plan, (id, target, &disk.name), what).await? {
-        return Ok((false, format!("there is a replica on {place} already")));
+    if let Some(other) = note_place(node, found, plan, (id, target, &disk.name), what).await? {
+        let there = place_noted(node, found, &other, what).await?;
+        return match there == place {
+            true => Ok((false, format!("there is a replica on {place} already"))),
+            false => Err(being_made(&there, what)),
+        };
     }
     let superblock = superblock(found, plan.mirror, id);
     let new = NewReplica { superblock, thin: plan.thin };
@@ -194,6 +198,28 @@ async fn one(
     }
     tracing::info!(volume = found.stored.record.name, replica = %id, %place, role = ?plan.role, "a replica was added");
     Ok((true, told(plan.role, &place, node.volumes.get(found.view.volume).is_some())))
+}
+
+/// Where a replica is that the coordinator knows, as `node:disk`.
+async fn place_noted(
+    node: &Arc<Node>,
+    found: &Found,
+    replica: &str,
+    what: &str,
+) -> Result<String, ApiError> {
+    let found = find(node, what, &found.stored.record.id).await?;
+    let placed = found.stored.record.replicas.iter().find(|placed| placed.id == replica);
+    // It may have been given up meanwhile.
+    let placed = placed.ok_or_else(|| moved(what))?;
+    let home = placed.node.parse().map(|id| node.coordinator.node_ref(id).name);
+    Ok(format!("{}:{}", home.unwrap_or_else(|_| placed.node.clone()), placed.disk))
+}
+
+fn being_made(place: &str, what: &str) -> ApiError {
+    let why = format!("a replica is being made for it on {place}, as another command has asked");
+    let advice =
+        "Wait until `evenkeel volume status` shows that one; name the place of one more (`--on`)";
+    ApiError::new(ErrorCode::WrongState, what, why, advice)
 }
 
 /// `runs`: a primary runs the volume, so what is to be copied is.
@@ -241,14 +267,15 @@ fn choose<'a>(
     one_more(&wanted, disks, what)
 }
 
-/// Notes at the coordinator where a replica is about to be made. `false`: there is one already.
+/// Notes at the coordinator where a replica is about to be made. Returns the one that is there already, or,
+/// if nobody has named the place, that is being made for this mirror.
 async fn note_place(
     node: &Node,
     found: &Found,
     plan: &Plan<'_>,
     (id, target, disk): (ReplicaId, NodeId, &str),
     what: &str,
-) -> Result<bool, ApiError> {
+) -> Result<Option<String>, ApiError> {
     let maker = Maker {
         node: node.identity.node.to_string(),
         incarnation: node.identity.start.incarnation().0,
@@ -262,17 +289,20 @@ async fn note_place(
         maker: Some(maker),
     };
     let volume = found.view.volume.to_string();
-    let same_disk = plan.same_node;
-    let request = Request::Place { volume, replica: replica.clone(), same_disk };
+    let (same_disk, alone) = (plan.same_node, plan.on.is_none());
+    let request = Request::Place { volume, replica: replica.clone(), same_disk, alone };
     match node.coordinator.ask(what, request).await? {
         Answer::Done => {
             if let Some(attached) = node.volumes.get(found.view.volume) {
                 attached.placed(replica);
             }
-            Ok(true)
+            Ok(None)
         }
-        Answer::PlacedAlready { .. } => Ok(false),
-        Answer::NoVolume => find(node, what, &found.stored.record.id).await.map(|_| false),
+        Answer::PlacedAlready { replica } => Ok(Some(replica)),
+        Answer::NoVolume => {
+            find(node, what, &found.stored.record.id).await?;
+            Err(moved(what))
+        }
         other => Err(unexpected(what, &other)),
     }
 }
@@ -322,7 +352,10 @@ pub(super) async fn more_copies(
                 break;
             }
             let plan = Plan { mirror, role: Role::Own, on: None, same_node, thin };
-            one(node, &found, &plan, what).await?;
+            if let (false, why) = one(node, &found, &plan, what).await? {
+                let advice = "See `evenkeel volume status`, then try again";
+                return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+            }
             added += 1;
         }
     }

@@ -20,7 +20,7 @@ impl Inner {
         &self,
         volume: &str,
         replica: PlacedReplica,
-        same_disk: bool,
+        (same_disk, alone): (bool, bool),
     ) -> Stored<Answer> {
         self.change(|transaction| {
             if let Some(refusal) = removal::refusal(transaction, [replica.node.as_str()])? {
@@ -32,9 +32,12 @@ impl Inner {
             }
             let place =
                 |placed: &PlacedReplica| (placed.mirror, placed.node.clone(), placed.disk.clone());
-            let is_there =
-                |placed: &&PlacedReplica| !placed.removed && place(placed) == place(&replica);
-            if let Some(placed) = record.replicas.iter().find(is_there).filter(|_| !same_disk) {
+            let is_in_the_way = |placed: &&PlacedReplica| {
+                let is_there = !same_disk && place(placed) == place(&replica);
+                let is_made = alone && placed.mirror == replica.mirror && placed.maker.is_some();
+                !placed.removed && (is_there || is_made)
+            };
+            if let Some(placed) = record.replicas.iter().find(is_in_the_way) {
                 return Ok(Answer::PlacedAlready { replica: placed.id.clone() });
             }
             record.replicas.push(replica);

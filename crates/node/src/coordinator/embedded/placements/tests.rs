@@ -18,6 +18,16 @@ fn with_volume(dir: &Path, expiry: Duration) -> (Embedded, StoredVolume, View) {
 
 /// Beta makes a replica on this disk of its own.
 fn place(coordinator: &Embedded, view: &View, id: ReplicaId, disk: &str) -> Answer {
+    place_beside(coordinator, view, (id, disk), false)
+}
+
+/// The same; with `alone` only if no other one is being made.
+fn place_beside(
+    coordinator: &Embedded,
+    view: &View,
+    (id, disk): (ReplicaId, &str),
+    alone: bool,
+) -> Answer {
     let maker = Some(Maker { node: BETA.to_string(), incarnation: 1 });
     let replica = PlacedReplica {
         id: id.to_string(),
@@ -28,7 +38,7 @@ fn place(coordinator: &Embedded, view: &View, id: ReplicaId, disk: &str) -> Answ
         maker,
     };
     let volume = view.volume.to_string();
-    coordinator.answer(Request::Place { volume, replica, same_disk: false }).unwrap()
+    coordinator.answer(Request::Place { volume, replica, same_disk: false, alone }).unwrap()
 }
 
 fn joined(view: &View, id: ReplicaId) -> View {
@@ -100,6 +110,22 @@ fn a_place_is_taken_once() {
     let other = place(&coordinator, &view, ReplicaId(78), "d");
     let Answer::PlacedAlready { replica } = other else { panic!("{other:?}") };
     assert_eq!(replica, NEW.to_string());
+}
+
+/// A command that is repeated while the first one is still making a replica, and has named no place.
+#[test]
+fn one_that_is_to_be_alone_is_refused_while_another_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let (coordinator, _, view) = with_volume(dir.path(), Duration::from_secs(10));
+    let alone = |id, disk| place_beside(&coordinator, &view, (ReplicaId(id), disk), true);
+    assert!(matches!(alone(NEW.0, "d"), Answer::Done));
+    let Answer::PlacedAlready { replica } = alone(78, "e") else { panic!("not refused") };
+    assert_eq!(replica, NEW.to_string());
+    // Whoever names its place means one more.
+    assert!(matches!(place(&coordinator, &view, ReplicaId(79), "f"), Answer::Done));
+    forget(&coordinator, &view, ReplicaId(79));
+    assert!(matches!(swap(&coordinator, ALPHA, &joined(&view, NEW)), Answer::Done));
+    assert!(matches!(alone(78, "e"), Answer::Done));
 }
 
 #[test]

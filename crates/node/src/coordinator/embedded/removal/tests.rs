@@ -72,6 +72,6 @@ fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
     let mut placed = stored.record.replicas[0].clone();
     (placed.id, placed.node) = ("x".into(), id.to_string());
     let volume = stored.record.id.clone();
-    let place = Request::Place { volume, replica: placed, same_disk: false };
+    let place = Request::Place { volume, replica: placed, same_disk: false, alone: false };
     assert!(matches!(coordinator.answer(place).unwrap(), Answer::NodeRemoved { .. }));
 }
