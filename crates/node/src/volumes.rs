@@ -1,5 +1,6 @@
 //! Volumes: those attached on this node, and what can be done with any.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -164,6 +165,8 @@ pub struct Volumes {
     changing: KeyedLock<VolumeId>,
     /// Replicas of this node that are being made, given to the engine, made larger, closed or deleted.
     replicas: KeyedLock<ReplicaId>,
+    /// Held while it is saved which volumes are attached.
+    saving: Mutex<()>,
     /// What the sweeps of this node's disks know from each other.
     sweeping: sweep::Sweeping,
 }
@@ -333,11 +336,16 @@ impl Volumes {
         lock(&self.last).insert(volume, incarnation);
     }
 
-    fn insert(&self, attached: Arc<Attached>) {
+    /// Lists an attachment. Returns false if another one of the volume is listed.
+    #[must_use]
+    fn insert(&self, attached: Arc<Attached>) -> bool {
+        let mut held = lock(&self.attached);
+        let Entry::Vacant(place) = held.entry(attached.id) else { return false };
         if !attached.in_passing() {
             self.failed.forget(attached.id);
         }
-        lock(&self.attached).insert(attached.id, attached);
+        place.insert(attached);
+        true
     }
 
     /// Whether this is the volume's attachment still: whoever waited for another change asks first.
@@ -355,13 +363,21 @@ impl Volumes {
 
     /// Remembers which volumes are attached, so that the next daemon attaches them again. While the daemon
     /// ends nothing is saved: what was attached before counts.
-    pub fn save(&self, node: &Node) {
-        if self.is_closing.load(Ordering::Relaxed) {
-            return;
-        }
-        let wanted = self.all_wanted();
-        if let Err(error) = node.state.save(FILE, &wanted) {
-            node.warn(format!("cannot remember which volumes are attached: {error}"));
+    pub async fn save(&self, node: &Arc<Node>) {
+        let saved = node.blocking(|node| {
+            let volumes = &node.volumes;
+            // No older list takes the place of a newer one.
+            let _alone = lock(&volumes.saving);
+            if volumes.is_closing.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if let Err(error) = node.state.save(FILE, &volumes.all_wanted()) {
+                node.warn(format!("cannot remember which volumes are attached: {error}"));
+            }
+            Ok(())
+        });
+        if let Err(error) = saved.await {
+            node.warn(error.to_string());
         }
     }
 

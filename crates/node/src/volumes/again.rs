@@ -188,7 +188,7 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
         if !passes(error.code) {
             let _changing = node.volumes.change(volume).await;
             if node.volumes.stop_awaiting(volume) {
-                node.volumes.save(node);
+                node.volumes.save(node).await;
                 wanted::changed(node, volume).await;
             }
             return node.warn(error.to_string());
@@ -239,7 +239,7 @@ async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());
     node.volumes.stop_awaiting(volume);
-    node.volumes.save(node);
+    node.volumes.save(node).await;
     if attached.shown() != how.shown() {
         wanted::changed(node, volume).await;
     }

@@ -55,7 +55,8 @@ pub async fn attach(
             return Err(ApiError::new(ErrorCode::Attached, what, why, advice));
         }
         Some(attached) => attached,
-        None => match start(node, &what, volume, asked(&request)).await {
+        // Not by its name: another one may have got that meanwhile.
+        None => match start(node, &what, &id.to_string(), asked(&request)).await {
             Ok(attached) => attached,
             Err(error) => {
                 // Its view may have been committed all the same.
@@ -67,7 +68,7 @@ pub async fn attach(
     show(node, &attached, &request, &what).await?;
     refuse_ended(node, &attached, &what).await?;
     node.volumes.stop_awaiting(attached.id);
-    node.volumes.save(node);
+    node.volumes.save(node).await;
     if attached.asked != Some(attached.shown()) {
         wanted::changed(node, attached.id).await;
     }
@@ -180,7 +181,11 @@ async fn start_for(
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
     let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, asked));
     // It must be known before the engine tells of it.
-    node.volumes.insert(attached.clone());
+    if !node.volumes.insert(attached.clone()) {
+        let why = "an earlier attachment of it here has not ended yet";
+        let advice = "Try again; see `evenkeel volume status`";
+        return Err(ApiError::new(ErrorCode::TimedOut, what, why, advice));
+    }
     let settings = evenkeel_core::Settings {
         no_data: match found.stored.record.no_data {
             NoData::Suspend { seconds } => NoDataPolicy::Suspend(Duration::from_secs(seconds)),
@@ -260,11 +265,18 @@ pub(super) async fn adopt(node: &Arc<Node>, volume: &str, what: &str) -> Result<
     }
 }
 
+/// What did not start is to end. Until it has, it stays listed, as one that ends.
 async fn give_up(node: &Arc<Node>, attached: &Attached) {
+    attached.phase.send_if_modified(|phase| {
+        let ends = matches!(*phase, Phase::Starting | Phase::Serving);
+        if ends {
+            *phase = Phase::Ending;
+        }
+        ends
+    });
     let detach = node.data.command(attached.id, Command::Detach);
-    // Whatever comes of it, the volume is not attached for anyone who asks here.
+    // It goes on when nobody waits for it any more, and `Volumes::ended` takes away what is left.
     let _ = tokio::time::timeout(Duration::from_secs(5), detach).await;
-    node.volumes.remove(attached);
 }
 
 async fn reach(
@@ -457,7 +469,7 @@ async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Opt
     if !node.volumes.stop_awaiting(volume) {
         return None;
     }
-    node.volumes.save(node);
+    node.volumes.save(node).await;
     wanted::changed(node, volume).await;
     Some(not_again(name, &node.identity.name))
 }
@@ -594,7 +606,7 @@ async fn withdraw(
     }
     export::stop(node, attached).await;
     let reason = end(node, attached).await;
-    node.volumes.save(node);
+    node.volumes.save(node).await;
     if reason != Some(EndReason::Detached) {
         wanted::changed(node, attached.id).await;
     }
@@ -653,7 +665,7 @@ async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
         }
     }
     node.volumes.remove(attached);
-    node.volumes.save(node);
+    node.volumes.save(node).await;
 }
 
 /// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,

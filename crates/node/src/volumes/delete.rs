@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::NodeId;
+use evenkeel_core::{NodeId, VolumeId};
 
 use super::attach::adopt;
 use super::lookup::{Found, find, primaries_elsewhere, primary_elsewhere, unexpected};
@@ -31,13 +31,14 @@ pub async fn delete(
     let what = format!("cannot delete volume {volume}");
     let id = find(node, &what, volume).await?.view.volume;
     let _changing = node.volumes.change(id).await;
-    let mut found = find(node, &what, volume).await?;
+    // Not by its name: another one may have got that meanwhile.
+    let mut found = find_same(node, &what, id).await?;
     if node.volumes.get(found.view.volume).is_some() {
         return Err(attached(&what, &node.identity.name));
     }
     if !force && primary_elsewhere(node, &found.view).is_some() {
         take_over(node, &found, &what).await?;
-        found = find(node, &what, &id.to_string()).await?;
+        found = find_same(node, &what, id).await?;
     }
     let agreed = query.removes.as_deref().map(plan::split);
     plan::refuse_other_than(&plan::whole(node, &found), agreed, &what)?;
@@ -54,7 +55,7 @@ pub async fn delete(
                 found.view.primaries.first().map(|p| node.coordinator.node_ref(p.id.node));
             return Err(attached(&what, &primary.map_or("another node".into(), |p| p.name)));
         }
-        Answer::NoVolume => return find(node, &what, volume).await.and(Err(gone(&what))),
+        Answer::NoVolume => return Err(gone(&what)),
         other => return Err(unexpected(&what, &other)),
     }
     let (mut removed, mut remembered) = (0, Vec::new());
@@ -105,6 +106,14 @@ pub(super) async fn refuse_attached(
         Some(primary) => Err(attached(what, &node.coordinator.node_ref(primary).name)),
         None => Ok(()),
     }
+}
+
+/// The volume that is to be deleted, if it is there still.
+async fn find_same(node: &Arc<Node>, what: &str, id: VolumeId) -> Result<Found, ApiError> {
+    find(node, what, &id.to_string()).await.map_err(|error| match error.code {
+        ErrorCode::NoSuchVolume => gone(what),
+        _ => error,
+    })
 }
 
 /// A node that the coordinator does not hear may serve the volume all the same. After a takeover it

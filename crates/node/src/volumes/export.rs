@@ -60,7 +60,7 @@ pub async fn export(
             }
             let nbd = WantedNbd { tcp: request.tcp, read_only: request.read_only };
             start(node, &attached, nbd, &what).await?;
-            node.volumes.save(node);
+            node.volumes.save(node).await;
             wanted::changed(node, attached.id).await;
             let status = node.data.volume_status(attached.id).await;
             let frontends = status.map(|status| status.frontends).unwrap_or_default();
@@ -137,12 +137,15 @@ pub async fn unexport(
         Place::Here(attached) => {
             let what = format!("cannot end the export of volume {}", attached.name());
             let _changing = node.volumes.change(attached.id).await;
+            if !node.volumes.holds(&attached) {
+                return Err(moved(&what));
+            }
             if !stop(node, &attached).await {
                 let why = "it is not exported by NBD";
                 let advice = "See `evenkeel volume status`";
                 return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
             }
-            node.volumes.save(node);
+            node.volumes.save(node).await;
             wanted::changed(node, attached.id).await;
             let message = format!("volume {} is not exported any more", attached.name());
             Ok(DoneAnswer { version: VERSION, message })

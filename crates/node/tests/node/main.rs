@@ -8,6 +8,7 @@ mod cut_off;
 mod detached;
 mod devices;
 mod disks_alone;
+mod exchanged;
 mod late_disks;
 mod life;
 mod plans;

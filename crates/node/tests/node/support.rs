@@ -1,8 +1,10 @@
 //! Nodes to try, and a client of their API.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use evenkeel_node::node::Node;
 use evenkeel_node::{Config, Daemon, StartError};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -133,6 +135,11 @@ impl TestNode {
     /// Ends it as a crash does, as far as that is possible in one process.
     pub async fn crash(&mut self) {
         self.daemon.take().unwrap().abandon().await;
+    }
+
+    /// What it is made of, for what no request can reach.
+    pub fn node(&self) -> &Arc<Node> {
+        self.daemon.as_ref().unwrap().node()
     }
 
     pub fn disk(&self, name: &str) -> PathBuf {
