@@ -145,6 +145,33 @@ fn requests_wait_for_the_last_replica_and_then_fail() {
     assert!(matches!(cluster.replies[&write], Err(RequestError::NoData)));
 }
 
+/// Both replicas die. The one that leaves is said to leave; the other one, which is the last, is never, though
+/// the primary waits in vain for the first view without the first one to be adopted.
+#[test]
+fn the_last_replica_is_never_said_to_leave() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(9);
+    cluster.write(primary, 0, 1, 4096);
+    let (first, last) = (replica(0, 0), replica(0, 1));
+    cluster.kill(first);
+    cluster.write(primary, 4096, 2, 4096);
+    let mut waited = Duration::ZERO;
+    while cluster.leaving(primary, first).is_none() && cluster.state(first) == ReplicaState::InSync
+    {
+        cluster.pass(SECOND / 10);
+        waited += SECOND / 10;
+        assert!(waited < A_WHILE, "nobody leaves");
+    }
+    cluster.kill(last);
+    cluster.write(primary, 8192, 3, 4096);
+    for _ in 0..600 {
+        cluster.pass(SECOND / 10);
+        assert_eq!(cluster.leaving(primary, last), None);
+    }
+    assert_eq!(cluster.state(first), ReplicaState::Stale);
+    assert_eq!(cluster.state(last), ReplicaState::InSync);
+}
+
 #[test]
 fn a_machine_that_lost_unflushed_writes_ends_its_primary() {
     for flushed in [false, true] {

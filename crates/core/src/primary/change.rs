@@ -96,15 +96,19 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already.
+    /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already. The last
+    /// one of a mirror never leaves, though its requests are late.
     pub(super) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
-        let mut edits = self.edits.iter().chain(self.asked_edits()).map(|pending| pending.edit);
-        edits.find_map(|edit| match edit {
-            Edit::Leave { replica: leaves, state, cause } if leaves == replica => {
-                Some((state, cause))
+        let mut next = self.view.as_ref()?.successor();
+        for pending in self.asked_edits().iter().chain(&self.edits) {
+            let is_possible = self.apply(&mut next, pending.edit).is_ok();
+            if let Edit::Leave { replica: leaves, state, cause } = pending.edit
+                && leaves == replica
+            {
+                return is_possible.then_some((state, cause));
             }
-            _ => None,
-        })
+        }
+        None
     }
 
     /// A replica's disk failed.

@@ -334,6 +334,12 @@ impl Cluster {
         self.primaries[primary].status(self.now).waiting
     }
 
+    /// As what a replica is to leave, if this primary says so.
+    pub fn leaving(&self, primary: usize, id: ReplicaId) -> Option<(ReplicaState, view::Cause)> {
+        let status = self.primaries[primary].status(self.now);
+        status.replicas.iter().find(|peer| peer.replica == id).and_then(|peer| peer.leaving)
+    }
+
     /// The last verify of this primary.
     pub fn verify(&self, primary: usize) -> VerifyStatus {
         self.primaries[primary].status(self.now).verify.expect("a verify")
