@@ -14,7 +14,7 @@ use crate::api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, NoData, VERSION,
 };
 use crate::api::{ApiError, ErrorCode, routes};
-use crate::coordinator::{NodeLife, Shown, WantedNbd};
+use crate::coordinator::{NodeLife, Request, Shown, WantedNbd};
 use crate::identity::random_incarnation;
 use crate::node::Node;
 use crate::{admission, cluster};
@@ -452,6 +452,7 @@ pub async fn detach(
     if let Some(attached) = node.volumes.by_name(volume)
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
     {
+        refuse_without_coordinator(node, &what).await?;
         return detach_here(node, &attached, &what).await;
     }
     let (found, target) = detach_there(node, volume, &request, forwarded, &what).await?;
@@ -560,6 +561,16 @@ fn refuse_elsewhere(
         found.stored.record.name, places[0]
     );
     Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
+}
+
+/// A detach ends with a view that the coordinator commits: without it none is begun that would end for
+/// nobody who waits for it.
+async fn refuse_without_coordinator(node: &Node, what: &str) -> Result<(), ApiError> {
+    match node.coordinator.ask(what, Request::Nodes).await {
+        Err(error) if error.code == ErrorCode::NoCoordinator => Err(error),
+        // Whatever else is in the way, the detach finds out.
+        _ => Ok(()),
+    }
 }
 
 async fn detach_here(

@@ -1,6 +1,6 @@
 //! Volumes that are attached again by themselves when their node returns, and those that are not.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Place;
 
@@ -149,6 +149,25 @@ async fn what_is_detached_while_the_coordinator_is_away_is_not_wanted_when_it_re
     nodes[1].restart().await;
     nodes[0].until("/v1/volumes/web", |v| v["volume"]["wanted_on"] == json!([])).await;
     assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_detach_is_begun_that_the_coordinator_cannot_commit() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[1].attach("web").await;
+    nodes[0].crash().await;
+    let path = "/v1/volumes/web/detach";
+    let error = nodes[1].refused("POST", path, Value::Null, "no-coordinator").await;
+    assert_eq!(error["what"], "cannot detach volume web");
+    nodes[0].restart().await;
+    // Nor is it detached by and by, for a command that has failed.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let status = nodes[1].until("/v1/volumes/web", |v| v["volume"]["source"] == "primary").await;
+    assert_eq!(status["volume"]["state"], "serving", "{status:#}");
+    nodes[1].detach("web").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
