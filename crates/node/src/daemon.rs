@@ -24,7 +24,7 @@ use crate::peer::listener::PeerListener;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
-use crate::volumes::{Volumes, again, attach, status, sweep};
+use crate::volumes::{Volumes, again, detach, status, sweep};
 use crate::{admission, http, late_disks, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
@@ -150,7 +150,7 @@ impl Daemon {
             if !self.node.tasks.finish(CHANGES).await {
                 tracing::warn!("changes that were asked for have not ended yet");
             }
-            attach::detach_all(&self.node).await;
+            detach::detach_all(&self.node).await;
         };
         if tokio::time::timeout(END, end).await.is_err() {
             tracing::warn!(

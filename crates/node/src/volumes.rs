@@ -25,6 +25,7 @@ pub mod change;
 pub mod condition;
 pub mod create;
 pub mod delete;
+pub mod detach;
 pub mod export;
 mod facts;
 pub(crate) mod failures;
@@ -478,7 +479,7 @@ impl Volumes {
             }
             let node = node.clone();
             tokio::spawn(async move {
-                attach::take_away(&node, &attached).await;
+                detach::take_away(&node, &attached).await;
                 if comes_back {
                     again::until_attached(node, volume).await;
                 }

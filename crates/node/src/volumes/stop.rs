@@ -7,7 +7,7 @@ use evenkeel_core::{NodeId, View, VolumeId};
 use hyper::Method;
 
 use super::lookup::{self, Found, find, moved, unexpected};
-use super::{attach, status, sweep};
+use super::{detach, status, sweep};
 use crate::api::handlers::peer::SWEEP;
 use crate::api::types::{DetachRequest, StopAnswer, VERSION};
 use crate::api::{ApiError, ErrorCode};
@@ -66,7 +66,7 @@ async fn detach(
     for primary in found.view.primaries.iter().map(|primary| primary.id.node) {
         let name = node.coordinator.node_ref(primary).name;
         let request = DetachRequest { node: Some(name) };
-        match attach::detach(node, &volume, request, false).await {
+        match detach::detach(node, &volume, request, false).await {
             Ok(answer) if !answer.clean => warnings.push(answer.message),
             Ok(_) => {}
             Err(e) => return Err(ApiError { what: what.to_owned(), ..e }),

@@ -10,8 +10,8 @@ use crate::api::extract::{Body, Forwarded, Json, Path, Query};
 use crate::api::types::*;
 use crate::node::Node;
 use crate::volumes::{
-    assemble, attach, change, create, delete, export, members, rename, replica, reservation,
-    status, stop, verify,
+    assemble, attach, change, create, delete, detach, export, members, rename, replica,
+    reservation, status, stop, verify,
 };
 
 /// All volumes of the cluster.
@@ -128,7 +128,7 @@ pub async fn detach(
     Forwarded(forwarded): Forwarded,
     Body(request): Body<DetachRequest>,
 ) -> Result<Json<DetachAnswer>, ApiError> {
-    attach::detach(&node, &volume, request, forwarded).await.map(Json)
+    detach::detach(&node, &volume, request, forwarded).await.map(Json)
 }
 
 /// Serves an attached volume by NBD, on the node where it is attached.

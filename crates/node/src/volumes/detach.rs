@@ -1,0 +1,285 @@
+//! Ending the use of a volume: at a command, when its primary has ended, and when the daemon ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_attach::{AttachError, Filesystems};
+use evenkeel_core::VolumeId;
+use evenkeel_core::primary::{Command, EndReason};
+use hyper::Method;
+
+use super::attach::{device_error, place, reach, why_ended};
+use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
+use super::{Attached, FILE, Phase, export, lock, verdict, wanted};
+use crate::api::types::{DetachAnswer, DetachRequest, VERSION};
+use crate::api::{ApiError, ErrorCode, routes};
+use crate::cluster;
+use crate::coordinator::{NodeLife, Request};
+use crate::node::Node;
+
+/// How long a detach may take before it is reported as still going on.
+pub(super) const END: Duration = Duration::from_secs(60);
+
+/// Ends the use of a volume.
+///
+/// # Errors
+/// If it is not attached, or its device is in use.
+pub async fn detach(
+    node: &Arc<Node>,
+    volume: &str,
+    request: DetachRequest,
+    forwarded: bool,
+) -> Result<DetachAnswer, ApiError> {
+    let what = format!("cannot detach volume {volume}");
+    if let Some(id) = node.volumes.awaited_by_name(volume)
+        && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
+        && let Some(answer) = give_up_awaiting(node, id, volume).await
+    {
+        return Ok(answer);
+    }
+    if let Some(attached) = node.volumes.by_name(volume)
+        && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
+    {
+        refuse_without_coordinator(node, &what).await?;
+        return detach_here(node, &attached, &what).await;
+    }
+    let (found, target) = detach_there(node, volume, &request, forwarded, &what).await?;
+    if !target.may_live && wanted::take_back(node, &found, &target, &what).await? {
+        return Ok(not_again(volume, &target.node.name));
+    }
+    let path = routes::fill(routes::DETACH, &[volume]);
+    let (body, deadline) = (Some(&request), cluster::COMMAND);
+    cluster::forward(node, &target, Method::POST, &path, body, deadline).await
+}
+
+/// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
+async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
+    let _changing = node.volumes.change(volume).await;
+    if !node.volumes.stop_awaiting(volume) {
+        return None;
+    }
+    node.volumes.save(node).await;
+    wanted::changed(node, volume).await;
+    Some(not_again(name, &node.identity.name))
+}
+
+fn not_again(volume: &str, node: &str) -> DetachAnswer {
+    let message =
+        format!("{volume}: it was not attached on node {node}, and is not attached there again");
+    DetachAnswer { version: VERSION, clean: true, message }
+}
+
+async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
+    match name {
+        None => Ok(true),
+        Some(name) => named(node, what, name).await.map(|life| life.is_none()),
+    }
+}
+
+/// The node on which a volume is attached, or meant to be, if it is not this one.
+async fn detach_there(
+    node: &Node,
+    volume: &str,
+    request: &DetachRequest,
+    forwarded: bool,
+    what: &str,
+) -> Result<(Found, NodeLife), ApiError> {
+    let found = find(node, what, volume).await?;
+    if let Some(name) = request.node.as_deref().filter(|_| !forwarded) {
+        let named = named(node, what, name).await?;
+        refuse_elsewhere(node, &found, named.as_ref(), what)?;
+        if let Some(named) = named {
+            return Ok((found, named));
+        }
+    }
+    let mut nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
+    if found.view.primaries.is_empty() && !forwarded {
+        nodes = wanted::elsewhere(node, &found.stored.record).collect();
+    }
+    if nodes.len() > 1 && !forwarded {
+        let names: Vec<_> = nodes.iter().map(|id| node.coordinator.node_ref(*id).name).collect();
+        let why = format!("it is attached, or meant to be, on {}", names.join(", "));
+        let advice = "Say where to detach it: `evenkeel detach NAME --node NODE`";
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    }
+    match primary_elsewhere(node, &found.view).or_else(|| nodes.first().copied()) {
+        Some(_) if forwarded => Err(moved(what)),
+        Some(id) => life(node, what, id).map(|life| (found, life)),
+        None => {
+            let unclean = !found.view.primaries.is_empty();
+            let (why, action) = match unclean {
+                true => (
+                    format!("node {} ended without detaching it", node.identity.name),
+                    "Attach it, so that its replicas are made equal; then detach it",
+                ),
+                false => ("it is not attached".to_owned(), "See `evenkeel volume status`"),
+            };
+            Err(ApiError::new(ErrorCode::NotAttached, what, why, action))
+        }
+    }
+}
+
+/// A volume that is attached, or meant to be, but not on the node that was named, stays so. `named`:
+/// `None` is this node.
+fn refuse_elsewhere(
+    node: &Node,
+    found: &Found,
+    named: Option<&NodeLife>,
+    what: &str,
+) -> Result<(), ApiError> {
+    let here = node.identity.node.to_string();
+    let named = named.map_or(here.as_str(), |life| &life.node.id);
+    let attached: Vec<_> = found.view.primaries.iter().map(|p| p.id.node.to_string()).collect();
+    let wanted = found.stored.record.wanted_on.iter().filter(|(_, shown)| shown.is_some());
+    let wanted: Vec<_> = wanted.map(|(id, _)| id.clone()).collect();
+    if attached.iter().chain(&wanted).any(|id| id == named) {
+        return Ok(());
+    }
+    let (places, state) = match (attached.is_empty(), wanted.is_empty()) {
+        (true, true) => return Ok(()),
+        (false, _) => (attached, "attached"),
+        (true, false) => (wanted, "meant to be attached"),
+    };
+    let name =
+        |id: &str| id.parse().map_or_else(|_| id.into(), |id| node.coordinator.node_ref(id).name);
+    let places: Vec<String> = places.iter().map(|id| name(id)).collect();
+    let why = format!("it is {state} on node {}, not on node {}", places.join(", "), name(named));
+    let advice = format!(
+        "Detach it there: `evenkeel detach {} --node {}`",
+        found.stored.record.name, places[0]
+    );
+    Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
+}
+
+/// A detach ends with a view that the coordinator commits: without it none is begun that would end for
+/// nobody who waits for it.
+async fn refuse_without_coordinator(node: &Node, what: &str) -> Result<(), ApiError> {
+    match node.coordinator.ask(what, Request::Nodes).await {
+        Err(error) if error.code == ErrorCode::NoCoordinator => Err(error),
+        // Whatever else is in the way, the detach finds out.
+        _ => Ok(()),
+    }
+}
+
+async fn detach_here(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let _changing = node.volumes.change(attached.id).await;
+    let reason = match (node.volumes.holds(attached), attached.phase()) {
+        (false, Phase::Ended(reason)) => Some(reason),
+        (false, _) => return Err(moved(what)),
+        (true, _) => withdraw(node, attached, what).await?,
+    };
+    match reason {
+        Some(reason) => Ok(DetachAnswer {
+            version: VERSION,
+            clean: reason == EndReason::Detached,
+            message: format!("{}: {}", attached.name(), why_ended(node, attached, reason)),
+        }),
+        None => Err(ApiError::new(
+            ErrorCode::TimedOut,
+            what,
+            format!("it did not end within {} s", END.as_secs()),
+            "It goes on: see `evenkeel volume status`",
+        )),
+    }
+}
+
+/// Takes the device and the export away, and ends the primary. `None`: it has not ended in time.
+async fn withdraw(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<Option<EndReason>, ApiError> {
+    if attached.device().is_some() {
+        let (name, what) = (attached.name().to_owned(), what.to_owned());
+        let detached =
+            node.blocking(move |node| match evenkeel_attach::detach(&place(node), &name) {
+                Ok(()) | Err(AttachError::NotAttached(_)) => Ok(()),
+                Err(e) => Err(device_error(&what, &e)),
+            });
+        detached.await?;
+        *lock(&attached.device) = None;
+    }
+    export::stop(node, attached).await;
+    let reason = end(node, attached).await;
+    node.volumes.save(node).await;
+    if reason != Some(EndReason::Detached) {
+        wanted::changed(node, attached.id).await;
+    }
+    Ok(reason)
+}
+
+/// Tells the primary to end and waits for it.
+pub(super) async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
+    verdict::end(node, attached).await;
+    attached.phase.send_if_modified(|phase| {
+        let serves = *phase == Phase::Serving;
+        if serves {
+            *phase = Phase::Ending;
+        }
+        serves
+    });
+    let (data, id) = (node.data.clone(), attached.id);
+    let command = tokio::spawn(async move { data.command(id, Command::Detach).await });
+    let ended = reach(attached, |phase| matches!(phase, Phase::Ended(_)), END).await;
+    match ended {
+        Some(Phase::Ended(reason)) => {
+            node.volumes.remove(attached);
+            Some(reason)
+        }
+        _ => {
+            command.abort();
+            None
+        }
+    }
+}
+
+/// After a primary that has ended, unless whoever told it to has seen to that.
+pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>) {
+    let _changing = node.volumes.change(attached.id).await;
+    if node.volumes.holds(attached) {
+        dismantle(node, attached).await;
+        wanted::changed(node, attached.id).await;
+    }
+}
+
+/// The primary has ended: its clients and its device are of no more use.
+pub(super) async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
+    node.nbd.unexport(attached.name());
+    if attached.device().is_some() {
+        let name = attached.name().to_owned();
+        let cleaned = node.blocking(move |node| {
+            let cleaned = evenkeel_attach::clean_up_stale(&place(node), &name, Filesystems::Leave);
+            cleaned.map_err(|e| device_error("cannot take a dead device away", &e))
+        });
+        match cleaned.await {
+            Ok(cleaned) => {
+                let used = cleaned.still_used.into_iter().map(|used| used.device);
+                node.volumes.note_dead(attached.id, used);
+            }
+            Err(error) => node.warn(error.to_string()),
+        }
+    }
+    node.volumes.remove(attached);
+    node.volumes.save(node).await;
+}
+
+/// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,
+/// so that the next daemon takes it up again.
+pub async fn detach_all(node: &Arc<Node>) {
+    let wanted = node.volumes.all_wanted();
+    node.volumes.close();
+    for attached in node.volumes.all() {
+        match detach_here(node, &attached, "cannot detach at the daemon's end").await {
+            Ok(answer) => tracing::info!("{}", answer.message),
+            Err(error) => tracing::warn!(volume = attached.name(), %error, "left as it is"),
+        }
+    }
+    // The next daemon attaches all of them again.
+    if let Err(error) = node.state.save(FILE, &wanted) {
+        node.warn(format!("cannot remember which volumes are attached: {error}"));
+    }
+}
