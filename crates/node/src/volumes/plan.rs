@@ -117,11 +117,12 @@ fn of_command(
             return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
         }
     };
-    let next = view_change::applied(&found.view, command, what)?;
-    let mut plan = Plan::default();
-    add(&mut plan, node, found, &next);
     let place = found.view.replica(id).map(|(_, r)| replica::places(node, found, r)[0].clone());
     let (place, volume) = (place.unwrap_or_default(), &found.stored.record.name);
+    let what = format!("cannot {action} the replica on {place} of volume {volume}");
+    let next = view_change::applied(&found.view, command, &what)?;
+    let mut plan = Plan::default();
+    add(&mut plan, node, found, &next);
     let message = match action {
         "fail" => format!("the replica on {place} would be taken out of use; its data stay there"),
         _ => format!("the replica on {place} would be removed from volume {volume}"),

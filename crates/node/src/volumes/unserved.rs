@@ -96,12 +96,14 @@ pub(super) async fn watch(
 
 async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> ApiError {
     let mut why = replica.reason.clone().unwrap_or_else(|| "it failed again".into());
-    if replica.cause == Some(types::ReplicaCause::NoSpace)
-        && let Some(room) = room(node, replica).await
-    {
+    if replica.cause != Some(types::ReplicaCause::NoSpace) {
+        return unusable(what, why);
+    }
+    if let Some(room) = room(node, replica).await {
         why = format!("{why} ({room})");
     }
-    unusable(what, why)
+    let advice = "Make room on its disk, or take another one: `evenkeel replica replace`";
+    ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice)
 }
 
 /// How much room a replica may still need, and how much its disk has. `None`: its node does not answer, or
