@@ -291,11 +291,11 @@ reservations() {
     may_write 2 && may_write 3 || die "who is registered cannot write"
     fenced 4 || die "who is not registered writes"
     qio 4 -c "read -P 3 1M 64k" || die "it cannot read"
-    refused 1 "another host has reserved" ek 4 reservation reserve $vol --key 4
+    refused 4 "another host has reserved" ek 4 reservation reserve $vol --key 4
     # n3 is fenced by n2, as a cluster's resource manager does it; also when the command is given elsewhere.
     ek 4 reservation preempt $vol --host n2 --key 2 --victim 3 --quiet
     fenced 3 || die "who was preempted writes"
-    refused 1 "another host has reserved" ek 3 reservation release $vol --key 3
+    refused 4 "another host has reserved" ek 3 reservation release $vol --key 3
     may_write 2 || die "who has preempted cannot write"
     ek 3 reservation show $vol
     ek 2 reservation register $vol --key 2 --persistent yes --quiet

@@ -114,7 +114,7 @@ fewer)
     ;;
 grow)
     ek 3 replica add $vol n3:disk --spare --quiet
-    refused 1 "lost" ek 3 volume grow $vol --size 100M
+    refused 4 "lost" ek 3 volume grow $vol --size 100M
     grow=$(ek 3 volume grow $vol --size 320M) || { hit 2; wait_in_sync $vol; grow=$(ek 3 volume grow $vol --size 320M); }
     grep -q "when they connect again" <<< "$grow" || die "it does not say when clients see it: $grow"
     ek 1 volume grow $vol --size 320M | grep -q "it was so already" || die "the second grow does not say so"
