@@ -120,11 +120,14 @@ attach() {
     else ek 1 attach "$1" --as device --quiet && device_of "$1"; fi
 }
 
+# disk_list N: the disks that node N can list, as JSON; those of a dead node are not among them (5).
+disk_list() { ek "$1" disk list --json || [ $? = 5 ]; }
+
 # replica_files VOLUME MIRROR: the files of a mirror's replicas.
 replica_files() {
     local n
     for n in "${!pids[@]}"; do
-        ek "$n" disk list --json
+        disk_list "$n"
     done | jq -rs --arg volume "$1" --argjson mirror "$2" \
         '[.[].disks[].replicas[] | select(.volume == $volume and .mirror == $mirror) | .path] | unique[]'
 }

@@ -132,7 +132,7 @@ compare_on() {
         [ -n "${first[$mirror]:-}" ] || { first[$mirror]=$path; continue; }
         size=$(od -An -t u8 -j 136 -N 8 "$path" | tr -d ' ')
         cmp --ignore-initial=1048576 --bytes="$size" "${first[$mirror]}" "$path" || die "replicas differ: ${first[$mirror]} $path"
-    done < <(ek "$1" disk list --json | jq -r --arg v $vol '.disks[].replicas[] | select(.volume == $v) | "\(.mirror) \(.path)"')
+    done < <(disk_list "$1" | jq -r --arg v $vol '.disks[].replicas[] | select(.volume == $v) | "\(.mirror) \(.path)"')
     [ ${#first[@]} -gt 0 ] || die "no replica found on n$1"
     say "the replicas on n$1 are identical on disk"
 }

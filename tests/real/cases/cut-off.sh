@@ -11,7 +11,7 @@ declare -A victims=([asked]=2 [holder]=3 [coordinator]=1)
 
 # The volumes that the coordinator knows, and those of which nodes hold replicas, each as often.
 volumes() { ek 1 volume list --json | jq -r '.volumes[].name' | sort; }
-held() { for n in 1 2 3; do ek $n disk list --json; done | jq -r '.disks[] | select(.name == "disk") | [.node.name, (.replicas[] | .volume // "?")] | .[1:][] as $v | .[0] + " " + $v' | sort -u; }
+held() { for n in 1 2 3; do disk_list $n; done | jq -r '.disks[] | select(.name == "disk") | [.node.name, (.replicas[] | .volume // "?")] | .[1:][] as $v | .[0] + " " + $v' | sort -u; }
 files() { find "$work"/n?/disk -name '*.replica*' | wc -l; }
 
 nothing_orphaned() {

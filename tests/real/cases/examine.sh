@@ -29,7 +29,7 @@ qemu-io -f raw "$uri" -c 'write -P 0x78 1M 40k' -c flush > /dev/null
 await "what was written is settled again" settled
 ek 1 detach $vol --quiet
 look --scan --config "$work/n3/evenkeel.toml" | jq -e '.replicas[0] | .verdict == "whole" and .used_by == null' > /dev/null || die "a replica of a dead node cannot be examined"
-file1=$(ek 1 disk list --json | jq -re '[.disks[] | select(.node.name == "n1") | .replicas[].path][0]')
+file1=$(disk_list 1 | jq -re '[.disks[] | select(.node.name == "n1") | .replicas[].path][0]')
 id3=$(look "$file" | jq -re '.replicas[0].replica.id')
 look "$file1" > "$work/first"
 jq -e --arg id "$id3" '.replicas[0].replica | ([.bitmaps[] | select(.counts and .replica == $id) | .blocks] | add) == 10 and (.view.mirrors[0][] | select(.id == $id) | .state) == "stale"' "$work/first" > /dev/null \
