@@ -1,11 +1,12 @@
 //! What all parts of the daemon share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::NodeId;
 use evenkeel_engine::EngineError;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::admission::Standing;
@@ -65,6 +66,8 @@ const MOST_WARNINGS: usize = 64;
 
 /// How long whoever gives replicas to the engine waits for their disks.
 const OPENING: Duration = Duration::from_secs(5);
+/// Replicas of one disk that are opened at once: each takes a thread meanwhile.
+const OPENED_AT_ONCE: usize = 8;
 
 impl Node {
     /// This node's two names.
@@ -104,13 +107,22 @@ impl Node {
         })
     }
 
-    /// Gives replicas that were found on a disk to the engine, all at the same time. One that it refuses is
-    /// reported and left alone; one whose disk does not answer in time is served as soon as it does.
+    /// Gives replicas that were found to the engine, those of different disks at the same time. One that it
+    /// refuses is reported and left alone; one whose disk does not answer in time is served as soon as it does.
     pub async fn open_replicas(self: &Arc<Self>, opened: Vec<OpenReplica>) {
         let end = Instant::now() + OPENING;
+        let mut disks: BTreeMap<_, Arc<Semaphore>> = BTreeMap::new();
         let begin = |replica: OpenReplica| {
             let id = replica.newest.superblock.replica;
-            (id, tokio::spawn(self.clone().open_replica(replica)))
+            let turns = disks
+                .entry(self.disks.disk_of(id))
+                .or_insert_with(|| Arc::new(Semaphore::new(OPENED_AT_ONCE)));
+            let (node, turns) = (self.clone(), turns.clone());
+            let task = tokio::spawn(async move {
+                let _turn = turns.acquire().await;
+                node.open_replica(replica).await;
+            });
+            (id, task)
         };
         let tasks: Vec<_> = opened.into_iter().map(begin).collect();
         for (replica, task) in tasks {
