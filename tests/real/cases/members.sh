@@ -150,7 +150,8 @@ story)
     wait_in_sync $vol
     [ -z "$(state n2)" ] || die "n2 is still in the volume"
     await "the bad disk holds nothing any more" no_replica 2
-    ek 2 disk remove disk --quiet
+    # Its file is gone before its disk has forgotten it.
+    await "the bad disk can be taken away" ek 2 disk remove disk --quiet
     ek 1 replica remove $vol n2:disk --yes --quiet
     ;;
 retire)
