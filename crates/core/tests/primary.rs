@@ -39,6 +39,7 @@ impl Payload for Data {
 const ME: PrimaryId = PrimaryId { node: NodeId(9), incarnation: Incarnation(1) };
 const SOURCE: ReplicaId = ReplicaId(1);
 const STALE: ReplicaId = ReplicaId(2);
+const OTHER: ReplicaId = ReplicaId(3);
 
 fn view() -> View {
     let record = |id, state, missing_since| ReplicaRecord {
@@ -84,6 +85,9 @@ struct Bench {
     adopts: bool,
     /// A view that somebody else commits just before this primary's next one.
     overtaken_by: Option<View>,
+    /// Whether the coordinator takes its time, and what it will say.
+    is_slow: bool,
+    late: Option<PrimaryEvent<Data>>,
 }
 
 impl Bench {
@@ -110,7 +114,15 @@ impl Bench {
             earlier: Earlier::Ended,
         };
         let primary = Primary::new(config, Instant(0));
-        Self { primary, newest, now: Instant(0), adopts: true, overtaken_by: None }
+        Self {
+            primary,
+            newest,
+            now: Instant(0),
+            adopts: true,
+            overtaken_by: None,
+            is_slow: false,
+            late: None,
+        }
     }
 
     fn tick(&mut self) -> Vec<PrimaryEffect<Data>> {
@@ -148,7 +160,13 @@ impl Bench {
             }
             PrimaryEffect::SwapView { call, view } => {
                 self.newest = (**view).clone();
-                PrimaryEvent::Coordinator { call: *call, answer: CoordinatorAnswer::Committed }
+                let answer = CoordinatorAnswer::Committed;
+                let said = PrimaryEvent::Coordinator { call: *call, answer };
+                if self.is_slow {
+                    self.late = Some(said);
+                    return None;
+                }
+                said
             }
             PrimaryEffect::Connect { replica, .. } => {
                 PrimaryEvent::LinkUp { replica: *replica, link: LinkId(replica.0 as u64) }
@@ -185,6 +203,12 @@ impl Bench {
             }
             _ => return None,
         })
+    }
+
+    /// The coordinator's answer comes, if one is late.
+    fn hear_late(&mut self) -> Vec<PrimaryEffect<Data>> {
+        let answer = self.late.take();
+        answer.map_or_else(Vec::new, |answer| self.step(answer))
     }
 
     fn say(&mut self, replica: ReplicaId, message: Message) -> Vec<PrimaryEffect<Data>> {
@@ -256,6 +280,50 @@ fn over_a_closed_link_nothing_is_drained() {
     bench.step(PrimaryEvent::LinkDown { replica: STALE, link });
     let effects = said(&bench.say(SOURCE, Message::Done { id, result: Ok(()) }));
     assert!(!effects.iter().any(|message| matches!(message, Message::Drained { .. })));
+}
+
+/// The view that admits a third replica is on its way when the second says that it has copied all; then
+/// the source fails a write that the second has.
+#[test]
+fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
+    let mut three = view();
+    let mut other = three.mirrors[0].replicas[1];
+    (other.id, other.node, other.state) = (OTHER, NodeId(OTHER.0), ReplicaState::Faulty);
+    three.mirrors[0].replicas.push(other);
+    let mut bench = Bench::serving_in(three);
+    bench.is_slow = true;
+    bench.step(PrimaryEvent::Command { id: CommandId(1), command: Command::ReAdd(OTHER) });
+    while bench.newest.mirrors[0].replicas[2].state != ReplicaState::Rebuilding {
+        bench.hear_late();
+        bench.tick();
+    }
+    let generation = bench.newest.parent;
+    bench.say(STALE, Message::RebuildDone { generation });
+
+    let write = Operation::Write { offset: 4096, payload: Data(4096), durable: false };
+    let sent = bench.request(write);
+    let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
+    let failed = bench.say(SOURCE, Message::Done { id, result: Err(DiskError::Medium.into()) });
+    let told = bench.say(STALE, Message::Done { id, result: Ok(()) });
+    let mut told = failed.iter().chain(&told);
+    assert!(told.any(|effect| matches!(effect, PrimaryEffect::Reply { result: Err(_), .. })));
+
+    let mut effects = Vec::new();
+    while bench.newest.mirrors[0].replicas[1].state != ReplicaState::InSync || bench.late.is_some()
+    {
+        effects.extend(bench.hear_late());
+    }
+    let states: Vec<_> = bench.newest.mirrors[0].replicas.iter().map(|r| r.state).collect();
+    assert_eq!(states[..2], [ReplicaState::Faulty, ReplicaState::InSync]);
+    let link = LinkId(OTHER.0 as u64);
+    let is_told = |effect: &PrimaryEffect<Data>| {
+        let PrimaryEffect::Send { link: to, message: Message::Write { id: sent, .. }, .. } = effect
+        else {
+            return false;
+        };
+        *to == link && sent.sequence == id.sequence
+    };
+    assert!(effects.iter().any(is_told), "its source could not tell it of that write");
 }
 
 #[test]

@@ -185,6 +185,13 @@ impl<P: Payload> Part<P> {
         self.answered && !self.is_acknowledged
     }
 
+    /// Whether the mirror has this write, or is to get it. One that was answered with an error is in
+    /// neither case while all in-sync replicas lack it: who copies from them lacks it, too. As soon as one
+    /// that has it is in-sync it belongs to the data, and who copies from the others would not hear of it.
+    fn is_of_the_mirror(&self, mirror: &MirrorPeers) -> bool {
+        !self.has_failed() || self.targets & self.written & mirror.in_sync != 0
+    }
+
     fn missing(&self) -> ReplicaSet {
         self.targets & !self.written & !self.failed
     }

@@ -257,15 +257,15 @@ impl<P: Payload> Primary<P> {
 
     /// The view has changed: what was sent to nobody yet goes to its members. A write that is not
     /// finished goes to those that have joined, too: it may not have reached their source yet, so the
-    /// source could not tell them of it. One that was answered with an error their source lacks. So does a
-    /// flush: whoever rebuilds because another primary has died keeps what is written, and may lose it.
+    /// source could not tell them of it. So does a flush: whoever rebuilds because another primary has
+    /// died keeps what is written, and may lose it.
     pub(in crate::primary) fn retarget_parts(&mut self) {
         for part in self.parts.values_mut().filter(|part| !part.action.is_read()) {
-            let members = self.mirrors[part.mirror].members;
+            let mirror = &self.mirrors[part.mirror];
             if !part.begun {
-                part.targets = part.action.targets(&self.mirrors[part.mirror]);
-            } else if part.is_flush() || part.changes_data() && !part.has_failed() {
-                let joined = members & !part.targets;
+                part.targets = part.action.targets(mirror);
+            } else if part.is_flush() || part.changes_data() && part.is_of_the_mirror(mirror) {
+                let joined = mirror.members & !part.targets;
                 part.targets |= joined;
                 for set in [&mut part.sent, &mut part.received, &mut part.written, &mut part.failed]
                 {
