@@ -123,13 +123,14 @@ attach() {
 # disk_list N: the disks that node N can list, as JSON; those of a dead node are not among them (5).
 disk_list() { ek "$1" disk list --json || [ $? = 5 ]; }
 
-# replica_files VOLUME MIRROR: the files of a mirror's replicas.
+# replica_files VOLUME MIRROR: the files of the replicas that the mirror has now. A disk may still list one
+# that has been replaced, while its file is being deleted.
 replica_files() {
-    local n
+    local n ids
+    ids=$(ek 1 volume status "$1" --json | jq -c --argjson mirror "$2" '[.volume.mirrors[$mirror].replicas[].id]')
     for n in "${!pids[@]}"; do
         disk_list "$n"
-    done | jq -rs --arg volume "$1" --argjson mirror "$2" \
-        '[.[].disks[].replicas[] | select(.volume == $volume and .mirror == $mirror) | .path] | unique[]'
+    done | jq -rs --argjson ids "$ids" '[.[].disks[].replicas[] | select(.id | IN($ids[])) | .path] | unique[]'
 }
 
 # compare_replicas VOLUME: the data areas of each mirror's replicas are the same, on disk.
