@@ -8,7 +8,7 @@ use evenkeel_sim::log::Log;
 use evenkeel_sim::marks::MARKS;
 use evenkeel_sim::profile::Profile;
 use evenkeel_sim::random::spread;
-use evenkeel_sim::run::{Totals, report, run};
+use evenkeel_sim::run::{Totals, report, run_as};
 
 /// Failures that are told in full; of more than these, only the first line.
 const TOLD: u64 = 3;
@@ -35,6 +35,9 @@ struct Arguments {
     /// Of the seeds, run only those in which several primaries run the volume
     #[arg(long)]
     shared: bool,
+    /// Have rebuilds count ahead, or not, whatever the seed says
+    #[arg(long, value_name = "true|false")]
+    count_ahead: Option<bool>,
     /// Print every event
     #[arg(long)]
     log: bool,
@@ -77,11 +80,14 @@ fn run_all(arguments: &Arguments) -> Totals {
 }
 
 fn run_one(seed: u64, arguments: &Arguments, totals: &mut Totals) {
+    let drawn = Profile::draw(seed);
+    let counts = arguments.count_ahead.unwrap_or(drawn.settings.count_ahead);
+    let profile = drawn.counting(counts);
     if arguments.log {
-        println!("seed {seed}: {:#?}", Profile::draw(seed));
+        println!("seed {seed}: {profile:#?}");
     }
     let log = if arguments.log { Log::Print } else { Log::Off };
-    let outcome = run(seed, None, log);
+    let outcome = run_as(seed, profile.clone(), None, log);
     totals.add(&outcome);
     let Some(failure) = &outcome.failure else { return };
     if totals.failed > TOLD && !arguments.log {
@@ -90,7 +96,7 @@ fn run_one(seed: u64, arguments: &Arguments, totals: &mut Totals) {
         println!("{}", report(&outcome));
     } else {
         // The same seed gives the same events: now with their story.
-        println!("{}", report(&run(seed, None, Log::Story(Default::default()))));
+        println!("{}", report(&run_as(seed, profile, None, Log::Story(Default::default()))));
     }
 }
 

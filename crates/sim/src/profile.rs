@@ -168,6 +168,14 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Whether rebuilds count ahead what they are to copy; if it is changed, the seed has another story.
+    #[must_use]
+    pub fn counting(mut self, counts: bool) -> Self {
+        self.settings.count_ahead = counts;
+        self.own_settings.iter_mut().for_each(|settings| settings.count_ahead = counts);
+        self
+    }
+
     /// What this seed simulates.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
@@ -180,6 +188,7 @@ impl Profile {
         let mut apart = Random::new(seed ^ 0x6d65_6d62);
         let mut settings = settings(r);
         settings.spare_takes_over_after = settings.deadline * apart.between(1, 8) as u32;
+        settings.count_ahead = Random::new(seed ^ 0x636f_756e).chance(500);
         let first_lease = lease(&settings);
         let lease = first_lease.time().as_nanos() as Time;
         let drift_limit = first_lease.margin().as_nanos() as i64 * 400_000 / lease as i64;
@@ -420,8 +429,8 @@ fn settings(r: &mut Random) -> Settings {
         coordinator_patience: shrink(base.coordinator_patience) / r.between(1, 8) as u32,
         longest_hold: shrink(base.longest_hold),
         concurrent_copies: r.between(1, 4) as usize,
-        // Its questions would give every seed another story; a test has them on.
-        count_ahead: false,
+        // Drawn apart.
+        count_ahead: base.count_ahead,
         rebuild_share: r.between(20, 100) as u32,
         settle_after: shrink(base.settle_after) / r.between(1, 8) as u32,
         lag: LagSettings {

@@ -27,15 +27,13 @@ pub struct Outcome {
 /// Runs one seed.
 #[must_use]
 pub fn run(seed: u64, sabotage: Option<Sabotage>, log: Log) -> Outcome {
-    outcome(seed, Cluster::new(seed, Profile::draw(seed), sabotage, log))
+    run_as(seed, Profile::draw(seed), sabotage, log)
 }
 
-/// Runs one seed with rebuilds that count ahead, which gives it another story.
-#[cfg(test)]
-fn run_counting(seed: u64) -> Outcome {
-    let mut profile = Profile::draw(seed);
-    profile.own_settings.iter_mut().for_each(|settings| settings.count_ahead = true);
-    outcome(seed, Cluster::new(seed, profile, None, Log::Off))
+/// Runs one seed with a profile that is not the drawn one.
+#[must_use]
+pub fn run_as(seed: u64, profile: Profile, sabotage: Option<Sabotage>, log: Log) -> Outcome {
+    outcome(seed, Cluster::new(seed, profile, sabotage, log))
 }
 
 /// Runs one seed with one canary, judged by one oracle alone.
