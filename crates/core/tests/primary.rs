@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use evenkeel_core::message::ReplicaReport;
 use evenkeel_core::message::SlotBits;
-use evenkeel_core::primary::{Command, CoordinatorAnswer, Earlier, Note, PrimaryConfig};
-use evenkeel_core::view::{Change, PrimaryRecord};
+use evenkeel_core::primary::{
+    Command, CommandError, CoordinatorAnswer, Earlier, Note, PrimaryConfig,
+};
+use evenkeel_core::view::{Change, PrimaryRecord, ViewError};
 use evenkeel_core::*;
 
 #[derive(Debug, Clone)]
@@ -324,6 +326,33 @@ fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
         *to == link && sent.sequence == id.sequence
     };
     assert!(effects.iter().any(is_told), "its source could not tell it of that write");
+}
+
+/// A replica that has left told of work in the last slots of its intent log, or could not read them. They can't
+/// be taken away then; nothing else waits for them.
+#[test]
+fn open_slots_of_a_replica_that_is_away_hold_up_no_other_change() {
+    let mut several = view();
+    several.intents.slots = 4;
+    let mut bench = Bench::serving_in(several);
+    let command = |bench: &mut Bench, command| {
+        let effects = bench.step(PrimaryEvent::Command { id: CommandId(1), command });
+        let result = effects.into_iter().find_map(|effect| match effect {
+            PrimaryEffect::CommandDone { result, .. } => Some(result),
+            _ => None,
+        });
+        result.expect("it is done at once")
+    };
+    let slots = SlotBits { open: !0 << 3, heard: 0 };
+    let generation = bench.newest.generation;
+    bench.say(STALE, Message::Pong { generation, number: 0, slots });
+    assert_eq!(command(&mut bench, Command::Fail(STALE)), Ok(()));
+    let bits = |slots| Command::Change(Change::Bitmap { bitmap: Bitmap::Internal, slots });
+    let paused = Command::Change(Change::RebuildLimit(RebuildLimit::Paused));
+    let refused = Err(CommandError::View(ViewError::SlotOpen(3)));
+    assert_eq!(command(&mut bench, bits(3)), refused);
+    assert_eq!(command(&mut bench, paused), Ok(()));
+    assert_eq!(command(&mut bench, bits(2)), refused, "again");
 }
 
 #[test]

@@ -241,7 +241,9 @@ impl<P: Payload> Primary<P> {
             Edit::Change(change) => {
                 let mut changed = next.clone();
                 changed.change(change)?;
-                self.check_slots(changed.intents.slots)?;
+                if changed.intents.slots < next.intents.slots {
+                    self.check_slots(changed.intents.slots)?;
+                }
                 *next = changed;
                 Ok(())
             }
