@@ -52,6 +52,7 @@ pub fn view() -> View {
         rebuild_limit: RebuildLimit::BytesPerSecond(1 << 20),
         lease: Default::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: vec![mirror(1), mirror(3)],
         primaries: vec![PrimaryRecord {

@@ -66,6 +66,7 @@ pub fn first(script: &mut Script<'_>) -> View {
         rebuild_limit: RebuildLimit::None,
         lease: Lease::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors,
         primaries: Vec::new(),

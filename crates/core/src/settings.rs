@@ -67,7 +67,7 @@ pub struct Settings {
     pub reconnect_grace: Duration,
     /// First and longest pause between attempts to reach a replica that has left.
     pub retry_pause: (Duration, Duration),
-    /// What to do while no in-sync replica answers.
+    /// What to do while no in-sync replica answers, unless the view says it ([`crate::View::no_data`]).
     pub no_data: NoDataPolicy,
     /// How long an attach and commands wait for a coordinator that does not answer, before they fail. For
     /// clients' requests see [`crate::view::NoCoordinatorPolicy`].

@@ -79,6 +79,8 @@ pub enum Change {
     Lease(Lease),
     /// What clients' requests do while the coordinator is away.
     NoCoordinator(NoCoordinatorPolicy),
+    /// How many milliseconds clients' requests wait for data; with 0 they fail at once.
+    NoData(u32),
     /// Which hosts may read and write. Done when nothing is under way that was permitted before.
     Reservation(ReservationChange),
 }
@@ -221,6 +223,9 @@ pub struct View {
     pub lease: Lease,
     /// What clients' requests do while the view has to change and the coordinator does not answer.
     pub no_coordinator: NoCoordinatorPolicy,
+    /// How many milliseconds clients' requests wait while no in-sync replica of a mirror answers; with 0 they
+    /// fail at once. `None`: as the primary was told at its start ([`crate::Settings::no_data`]).
+    pub no_data: Option<u32>,
     /// 1 to [`MOST_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
     /// The primaries. None: detached cleanly, and all in-sync replicas of a mirror are identical.

@@ -72,6 +72,7 @@ fn view() -> View {
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas }],
         primaries: Vec::new(),

@@ -64,6 +64,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
         primaries: vec![PrimaryRecord { id: primary, slot: 0 }],

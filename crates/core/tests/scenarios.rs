@@ -327,6 +327,29 @@ fn requests_fail_without_the_coordinator_if_the_volume_says_so() {
     assert!(matches!(cluster.replies[&second], Err(RequestError::NoCoordinator)));
 }
 
+/// A change of it counts for what waits already.
+#[test]
+fn how_long_requests_wait_for_data_is_changed_while_they_wait() {
+    let mut cluster = Cluster::new(1, 1, Protocol::C);
+    let primary = cluster.attach(0);
+    let limit = |milliseconds| Command::Change(Change::NoData(milliseconds));
+    cluster.command(primary, limit(600_000));
+    cluster.pass(SECOND);
+    cluster.kill(replica(0, 0));
+    let first = cluster.write(primary, 0, 1, 4096);
+    cluster.pass(300 * SECOND);
+    assert!(!cluster.replies.contains_key(&first), "it waited for as long as the start said");
+    cluster.restart(replica(0, 0), false);
+    cluster.pass(10 * SECOND);
+    assert!(cluster.is_acknowledged(first));
+    cluster.command(primary, limit(0));
+    cluster.pass(SECOND);
+    cluster.kill(replica(0, 0));
+    let second = cluster.write(primary, 0, 2, 4096);
+    cluster.pass(5 * SECOND);
+    assert!(matches!(cluster.replies[&second], Err(RequestError::NoData)));
+}
+
 #[test]
 fn a_rebuild_under_writes_converges() {
     let mut cluster = Cluster::new(1, 3, Protocol::C);

@@ -17,7 +17,8 @@ pub fn views() -> impl Strategy<Value = View> {
     let members = (vec(primaries(), 0..=32).prop_map(in_slots), vec(eras(), 0..=8));
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
     let bitmaps = select(vec![Bitmap::None, Bitmap::Internal]);
-    let options = (protocols, bitmaps, layouts(), rebuild_limits(), (leases(), any::<u32>()));
+    let limits = (leases(), any::<u32>(), any::<Option<u32>>());
+    let options = (protocols, bitmaps, layouts(), rebuild_limits(), limits);
     let parts = (vec(mirrors(), 1..=16), reservations());
     (identities, options, geometries(), parts, members)
         .prop_map(|(ids, options, geometry, parts, (primaries, history))| {
@@ -25,7 +26,8 @@ pub fn views() -> impl Strategy<Value = View> {
             while mirrors.iter().map(|m| m.replicas.len()).sum::<usize>() > MOST_REPLICAS_IN_ALL {
                 mirrors.pop();
             }
-            let (protocol, bitmap, intents, rebuild_limit, (lease, no_coordinator)) = options;
+            let (protocol, bitmap, intents, rebuild_limit, (lease, no_coordinator, no_data)) =
+                options;
             // Several primaries by protocol C only.
             let most = if protocol == Protocol::C { 32 } else { 1 };
             let primaries = primaries.into_iter().take(most).collect();
@@ -44,6 +46,7 @@ pub fn views() -> impl Strategy<Value = View> {
                 rebuild_limit,
                 lease,
                 no_coordinator: NoCoordinatorPolicy::from_milliseconds(no_coordinator % 3),
+                no_data,
                 mirrors,
                 primaries,
                 reservations,

@@ -32,9 +32,12 @@ const ERA: usize = 48;
 const LEASE_UNIT: u128 = 10;
 /// Bytes of the limit of waits for the coordinator.
 const NO_COORDINATOR: usize = 4;
+/// Bytes of the limit of waits for data.
+const NO_DATA: usize = 4;
 /// Sections that a view may have after its eras.
 const HAS_RESERVATIONS: u8 = 1;
 const HAS_NO_COORDINATOR: u8 = 2;
+const HAS_NO_DATA: u8 = 4;
 /// Bytes of a generation in a record.
 const GENERATION: usize = 6;
 
@@ -45,6 +48,7 @@ pub const LONGEST_VIEW: usize = HEADER
     + MOST_REPLICAS_IN_ALL * RECORD
     + MOST_ERAS * ERA
     + NO_COORDINATOR
+    + NO_DATA
     + LONGEST_RESERVATIONS;
 const LONGEST_RESERVATIONS: usize = reservations::HEADER + MOST_REGISTRANTS * reservations::RECORD;
 
@@ -113,6 +117,9 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
     if sections(view) & HAS_NO_COORDINATOR != 0 {
         out.put_u32(view.no_coordinator.milliseconds());
     }
+    if let Some(milliseconds) = view.no_data {
+        out.put_u32(milliseconds);
+    }
     reservations::put(&view.reservations, &mut out);
     let length = (out.len() as u32).to_le_bytes();
     out[8..CRC_OFFSET].copy_from_slice(&length);
@@ -152,6 +159,7 @@ fn sections(view: &View) -> u8 {
     let section = |is_there: bool, bit: u8| if is_there { bit } else { 0 };
     section(view.reservations != Reservations::default(), HAS_RESERVATIONS)
         | section(view.no_coordinator != NoCoordinatorPolicy::Suspend, HAS_NO_COORDINATOR)
+        | section(view.no_data.is_some(), HAS_NO_DATA)
 }
 
 fn put_lease(lease: Lease, out: &mut Vec<u8>) {
@@ -250,7 +258,7 @@ impl Counts {
 }
 
 fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewFormatError> {
-    if counts.sections & !(HAS_RESERVATIONS | HAS_NO_COORDINATOR) != 0 {
+    if counts.sections & !(HAS_RESERVATIONS | HAS_NO_COORDINATOR | HAS_NO_DATA) != 0 {
         return Err(unknown("sections", counts.sections));
     }
     Ok(View {
@@ -276,6 +284,10 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
         no_coordinator: match counts.sections & HAS_NO_COORDINATOR {
             0 => NoCoordinatorPolicy::Suspend,
             _ => read_no_coordinator(reader)?,
+        },
+        no_data: match counts.sections & HAS_NO_DATA {
+            0 => None,
+            _ => Some(reader.u32()?),
         },
         reservations: match counts.sections & HAS_RESERVATIONS {
             0 => Reservations::default(),

@@ -115,10 +115,19 @@ impl<P: Payload> Primary<P> {
                 let policy = self.view.as_ref().map(|view| view.no_coordinator).unwrap_or_default();
                 (policy.limit(), RequestError::NoCoordinator)
             }
-            Waiting::Replica(_) => match settings.no_data {
+            Waiting::Replica(_) => match self.no_data() {
                 NoDataPolicy::Suspend(patience) => (Some(patience), RequestError::NoData),
                 NoDataPolicy::Error => (Some(settings.reconnect_grace), RequestError::NoData),
             },
+        }
+    }
+
+    /// What requests do without data: as the view says, or else as this primary was told.
+    fn no_data(&self) -> NoDataPolicy {
+        match self.view.as_ref().and_then(|view| view.no_data) {
+            Some(0) => NoDataPolicy::Error,
+            Some(limit) => NoDataPolicy::Suspend(Duration::from_millis(limit.into())),
+            None => self.config.settings.no_data,
         }
     }
 }

@@ -155,6 +155,7 @@ impl View {
             Change::RebuildLimit(limit) => next.rebuild_limit = limit,
             Change::Lease(lease) => next.lease = lease,
             Change::NoCoordinator(policy) => next.no_coordinator = policy,
+            Change::NoData(milliseconds) => next.no_data = Some(milliseconds),
             Change::Reservation(change) => next.change_reservations(change)?,
         }
         if !(1..=MOST_PRIMARIES).contains(&usize::from(next.intents.slots)) {

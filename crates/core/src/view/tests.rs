@@ -30,6 +30,7 @@ pub(crate) fn view(mirrors: usize, replicas: usize) -> View {
         rebuild_limit: RebuildLimit::default(),
         lease: Lease::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),

@@ -157,6 +157,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: (0..mirrors).map(mirror).collect(),
         primaries: Vec::new(),

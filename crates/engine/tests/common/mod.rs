@@ -106,6 +106,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         rebuild_limit: RebuildLimit::default(),
         lease: shape.lease,
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: mirrors.collect(),
         primaries: Vec::new(),

@@ -30,6 +30,7 @@ pub(crate) fn sample() -> Superblock {
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: (1..=3).map(record).collect() }],
         primaries: Vec::new(),

@@ -46,6 +46,7 @@ pub(crate) fn largest() -> View {
         rebuild_limit: evenkeel_core::RebuildLimit::Paused,
         lease: Lease::default(),
         no_coordinator: evenkeel_core::NoCoordinatorPolicy::from_milliseconds(u32::MAX),
+        no_data: Some(u32::MAX),
         mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
         primaries: (0..MOST_PRIMARIES as u8).map(primary).collect(),
         reservations: Reservations {
@@ -77,17 +78,27 @@ fn the_largest_view_has_the_stated_length() {
 /// What does not differ from the default takes no bytes: nodes that do not know of it read such views.
 #[test]
 fn a_limit_of_waits_takes_bytes_only_if_there_is_one() {
-    let mut view = View { no_coordinator: Default::default(), ..largest() };
+    let mut view = View { no_coordinator: Default::default(), no_data: None, ..largest() };
     let without = encode_view(&view).unwrap();
-    assert_eq!((without.len(), without[7]), (LONGEST_VIEW - NO_COORDINATOR, HAS_RESERVATIONS));
+    assert_eq!(
+        (without.len(), without[7]),
+        (LONGEST_VIEW - NO_COORDINATOR - NO_DATA, HAS_RESERVATIONS)
+    );
     view.no_coordinator = evenkeel_core::NoCoordinatorPolicy::from_milliseconds(5000);
     let mut with = encode_view(&view).unwrap();
     assert_eq!(decode_view(&with).unwrap(), view);
-    let at = LONGEST_VIEW - LONGEST_RESERVATIONS - NO_COORDINATOR;
+    let at = LONGEST_VIEW - LONGEST_RESERVATIONS - NO_COORDINATOR - NO_DATA;
     assert_eq!(with[at..at + NO_COORDINATOR], 5000u32.to_le_bytes());
     with[at..at + NO_COORDINATOR].fill(0);
     seal(&mut with);
     assert!(decode_view(&with).unwrap_err().to_string().contains("\"no coordinator\""));
+    view.no_coordinator = Default::default();
+    for milliseconds in [0, 5000] {
+        view.no_data = Some(milliseconds);
+        let with = encode_view(&view).unwrap();
+        assert_eq!(with[at..at + NO_DATA], milliseconds.to_le_bytes());
+        assert_eq!(decode_view(&with).unwrap(), view);
+    }
 }
 
 #[test]

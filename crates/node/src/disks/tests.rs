@@ -36,6 +36,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         rebuild_limit: RebuildLimit::default(),
         lease: Default::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: vec![MirrorView { replicas: vec![record] }],
         primaries: Vec::new(),

@@ -28,6 +28,9 @@ const LARGEST: u64 = 1 << 60;
 /// Most seconds that a volume may let requests wait for the coordinator before they fail.
 pub(super) const MAX_NO_COORDINATOR: u64 = 86_400;
 
+/// Most seconds that a volume may let requests wait for data before they fail.
+pub(super) const MAX_NO_DATA: u64 = 86_400;
+
 /// The policy as the view holds it; the seconds are known to be permitted.
 pub(super) fn no_coordinator_policy(policy: NoCoordinator) -> NoCoordinatorPolicy {
     let seconds = match policy {
@@ -95,10 +98,12 @@ fn check(request: &CreateVolumeRequest, what: &str) -> Result<(), ApiError> {
         return refuse("the block size is neither".into(), "Choose 512 or 4096");
     }
     if let NoCoordinator::Fail { seconds } = request.no_coordinator {
-        within("no_coordinator.seconds", seconds, 1, MAX_NO_COORDINATOR)?;
+        within("the wait for the coordinator in seconds", seconds, 1, MAX_NO_COORDINATOR)?;
     }
     match request.no_data {
-        NoData::Suspend { seconds } => within("no_data.seconds", seconds, 1, 86_400),
+        NoData::Suspend { seconds } => {
+            within("the wait for data in seconds", seconds, 1, MAX_NO_DATA)
+        }
         NoData::Error => Ok(()),
     }
 }
@@ -235,6 +240,7 @@ fn first_view(
         rebuild_limit: RebuildLimit::default(),
         lease: Lease::default(),
         no_coordinator: Default::default(),
+        no_data: None,
         reservations: Default::default(),
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),

@@ -104,6 +104,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         rebuild_limit: RebuildLimit::None,
         lease: profile.lease,
         no_coordinator: profile.no_coordinator,
+        no_data: None,
         reservations: Default::default(),
         mirrors: mirrors
             .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
