@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use evenkeel_node::api::types::NoCoordinator;
+use evenkeel_node::api::types::{NoCoordinator, NoData};
 
 use super::{AgreeArgs, BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
-use crate::output::{parse_no_coordinator, parse_span, parse_volume_size};
+use crate::output::{parse_no_coordinator, parse_no_data, parse_span, parse_volume_size};
 
 /// Waiting for the end of what a command has begun.
 #[derive(Debug, Clone, Args)]
@@ -106,7 +106,7 @@ pub struct GrowArgs {
     ArgGroup::new("what")
         .required(true)
         .multiple(true)
-        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries", "lease", "lease_margin", "on_no_coordinator"])
+        .args(["protocol", "bitmap", "replicas", "region_size", "open_regions", "primaries", "lease", "lease_margin", "on_no_coordinator", "on_no_data"])
 ))]
 pub struct ChangeArgs {
     /// The volume
@@ -135,6 +135,10 @@ pub struct ChangeArgs {
     /// answers), or a time as in 60s after which they fail
     #[arg(long, value_name = "suspend|TIME", value_parser = parse_no_coordinator)]
     pub on_no_coordinator: Option<NoCoordinator>,
+    /// What requests do while no in-sync replica of a mirror answers: a time as in 2m for which they wait before
+    /// they fail, or `error` (they fail at once)
+    #[arg(long, value_name = "error|TIME", value_parser = parse_no_data)]
+    pub on_no_data: Option<NoData>,
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,

@@ -123,6 +123,7 @@ fn change(context: &Context, args: &ChangeArgs) -> Result<(), Failure> {
         lease_ms: args.lease.map(milliseconds),
         lease_margin_ms: args.lease_margin.map(milliseconds),
         no_coordinator: args.on_no_coordinator,
+        no_data: args.on_no_data,
     };
     let answer = context.client.patch(&path, &request)?;
     wait::after_change(context, answer, &args.name, &args.wait)

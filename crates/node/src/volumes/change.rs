@@ -13,7 +13,7 @@ use super::fewer::{self, Fewer};
 use super::lookup::{Found, carried_out_elsewhere, find};
 use super::{attach, create, grow, make, members, plan, status, view_change};
 use crate::api::types::{
-    ChangeAnswer, ChangeVolumeRequest, NoCoordinator, RebuildRate, VERSION, VolumeBitmap,
+    ChangeAnswer, ChangeVolumeRequest, NoCoordinator, NoData, RebuildRate, VERSION, VolumeBitmap,
     VolumeProtocol,
 };
 use crate::api::{ApiError, ErrorCode, routes};
@@ -78,7 +78,7 @@ fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     let nothing =
         ChangeVolumeRequest { same_node, thin, removes, ..ChangeVolumeRequest::default() };
     if *request == nothing {
-        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease, a limit of rebuilds or what happens without the coordinator";
+        let advice = "Give a size, a protocol, a bitmap, the size of the intent log, a number of replicas, a lease, a limit of rebuilds, or what happens without the coordinator or without data";
         return bad("nothing is to be changed".into(), advice);
     }
     let never = RebuildRate::Rate { bytes_per_second: 0 };
@@ -91,6 +91,12 @@ fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
     {
         let advice = format!("Choose 1 to {} s, or suspend", create::MAX_NO_COORDINATOR);
         return bad(format!("{seconds} s without the coordinator are not possible"), &advice);
+    }
+    if let Some(NoData::Suspend { seconds }) = request.no_data
+        && !(1..=create::MAX_NO_DATA).contains(&seconds)
+    {
+        let advice = format!("Choose 1 to {} s, or error", create::MAX_NO_DATA);
+        return bad(format!("{seconds} s without data are not possible"), &advice);
     }
     match request.replicas {
         Some(copies) if !(1..=settings::MOST_REPLICAS).contains(&copies) => bad(
@@ -125,7 +131,9 @@ fn wanted(
     let lease = lease(request, found.view.lease, what)?;
     let rebuild = request.rebuild.map(rebuild_rate);
     let waits = request.no_coordinator.map(no_coordinator);
-    let changes = [before, after, layout.map(intents), rebuild, lease, waits];
+    let present_data = status::no_data(&found.stored.record, &found.view);
+    let data = request.no_data.filter(|wanted| *wanted != present_data).map(no_data);
+    let changes = [before, after, layout.map(intents), rebuild, lease, waits, data];
     Ok(changes.into_iter().flatten().collect())
 }
 
@@ -250,6 +258,18 @@ fn no_coordinator(policy: NoCoordinator) -> (Change, String) {
         }
     };
     (Change::NoCoordinator(create::no_coordinator_policy(policy)), told)
+}
+
+fn no_data(policy: NoData) -> (Change, String) {
+    let (milliseconds, told) = match policy {
+        NoData::Error => (0, "requests fail at once without data from now on".to_owned()),
+        NoData::Suspend { seconds } => {
+            // At most a day, as was checked.
+            let told = format!("requests that have waited {seconds} s for data fail from now on");
+            ((seconds.min(create::MAX_NO_DATA) * 1000) as u32, told)
+        }
+    };
+    (Change::NoData(milliseconds), told)
 }
 
 /// What of the intent logs is to be otherwise.

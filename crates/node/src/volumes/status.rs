@@ -66,6 +66,14 @@ fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
     })
 }
 
+/// What requests do without data: as the view says since it was changed, or else as the volume was made.
+pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
+    view.no_data.map_or(record.no_data, |milliseconds| match milliseconds {
+        0 => NoData::Error,
+        _ => NoData::Suspend { seconds: u64::from(milliseconds).div_ceil(1000) },
+    })
+}
+
 /// All volumes. Without the coordinator: those that this node knows of by itself.
 ///
 /// # Errors
@@ -266,7 +274,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         rebuild: rebuild_rate(view.rebuild_limit),
         lease_ms: milliseconds(view.lease.time()),
         lease_margin_ms: milliseconds(view.lease.margin()),
-        no_data: record.no_data,
+        no_data: no_data(record, view),
         no_coordinator: no_coordinator(view.no_coordinator),
         state: VolumeState::Unknown,
         health: VolumeHealth::Unknown,
@@ -411,7 +419,7 @@ fn suspended(attached: &Attached, view: &View, waiting: Waiting, waited: Duratio
         Waiting::Replica(mirror) => (
             WaitsFor::Replica,
             Some(mirror),
-            match attached.record().no_data {
+            match no_data(&attached.record(), view) {
                 NoData::Suspend { seconds } => Some(seconds),
                 NoData::Error => Some(0),
             },

@@ -68,3 +68,30 @@ async fn what_is_to_be_attached_again_can_be_detached_while_it_waits() {
     nodes[1].until("/v1/volumes/kept", |v| v["volume"]["state"] == "serving").await;
     assert_eq!(nodes[1].get("/v1/node").await["node"]["attached"], json!(["kept"]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_without_data_is_changed_where_it_is_attached() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    let path = "/v1/volumes/web";
+    let policy = |seconds: u64| json!({"no_data": {"policy": "suspend", "seconds": seconds}});
+    let same = nodes[0].ok("PATCH", path, policy(120)).await;
+    assert_eq!((&same["changed"], &same["message"]), (&json!(false), &json!("it was so already")));
+    nodes[0].attach("web").await;
+    // Asked of another node than the one where it is attached.
+    let changed = nodes[1].ok("PATCH", path, policy(600)).await;
+    let message = "requests that have waited 600 s for data fail from now on";
+    assert_eq!(changed["message"], message, "{changed:#}");
+    assert_eq!(changed["volume"]["no_data"], policy(600)["no_data"]);
+    let same = nodes[0].ok("PATCH", path, policy(600)).await;
+    assert_eq!(same["changed"], false, "{same:#}");
+    nodes[0].detach("web").await;
+    let error = json!({"no_data": {"policy": "error"}});
+    let changed = nodes[0].ok("PATCH", path, error).await;
+    assert_eq!(changed["volume"]["no_data"]["policy"], "error", "{changed:#}");
+    for wrong in [0, 86_401] {
+        let refused = nodes[0].refused("PATCH", path, policy(wrong), "bad-request").await;
+        assert_eq!(refused["do"], "Choose 1 to 86400 s, or error");
+    }
+}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{NoCoordinator, RebuildRate, VolumeBitmap, VolumeProtocol, VolumeStatus};
+use super::{NoCoordinator, NoData, RebuildRate, VolumeBitmap, VolumeProtocol, VolumeStatus};
 
 /// Adds a replica to a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -61,6 +61,9 @@ pub struct ChangeVolumeRequest {
     pub lease_margin_ms: Option<u64>,
     /// What requests do while a view has to change and the coordinator does not answer.
     pub no_coordinator: Option<NoCoordinator>,
+    /// What to do while no in-sync replica of a mirror answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_data: Option<NoData>,
     /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
     pub same_node: bool,
     /// Promise more than there is: on a directory a new replica takes space as it is written to.
