@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
 /// Locks that can be awaited, each with a key. Those that nobody holds take no memory.
@@ -26,15 +27,48 @@ pub struct Held<K: Ord + Copy> {
     recall: Recall,
 }
 
-/// Whether somebody has asked the holder of a lock to give it up.
-#[derive(Debug, Clone, Default)]
-pub struct Recall(Arc<AtomicBool>);
+/// What the holder of a lock and those who wait for it know of each other: whether it is to give it up, and
+/// how far it has come.
+#[derive(Debug, Clone)]
+pub struct Recall(Arc<Work>);
+
+#[derive(Debug)]
+struct Work {
+    is_recalled: AtomicBool,
+    since: Timestamp,
+    /// Beyond 100: the holder has not told.
+    percent: AtomicU8,
+}
+
+impl Default for Recall {
+    fn default() -> Self {
+        let (is_recalled, percent) = (AtomicBool::new(false), AtomicU8::new(u8::MAX));
+        Self(Arc::new(Work { is_recalled, since: Timestamp::now(), percent }))
+    }
+}
 
 impl Recall {
-    /// Whether somebody has: whoever can stop between two steps does.
+    /// Whether somebody has asked the holder to give it up: whoever can stop between two steps does.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_recalled.load(Ordering::Relaxed)
+    }
+
+    /// Its holder tells how far it has come.
+    pub fn tell(&self, percent: u8) {
+        self.0.percent.store(percent.min(100), Ordering::Relaxed);
+    }
+
+    /// How far the holder has come, if it tells.
+    #[must_use]
+    pub fn percent(&self) -> Option<u8> {
+        Some(self.0.percent.load(Ordering::Relaxed)).filter(|percent| *percent <= 100)
+    }
+
+    /// Since when the lock is held.
+    #[must_use]
+    pub fn since(&self) -> Timestamp {
+        self.0.since
     }
 }
 
@@ -60,6 +94,12 @@ impl<K: Ord + Copy> KeyedLock<K> {
         self.take(key, false)
     }
 
+    /// What the present holder of this key tells; `None`: nobody holds it.
+    #[must_use]
+    pub fn holder(&self, key: K) -> Option<Recall> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    }
+
     async fn wait(&self, key: K, recall: bool) -> Held<K> {
         loop {
             let freed = self.0.freed.notified();
@@ -73,7 +113,7 @@ impl<K: Ord + Copy> KeyedLock<K> {
     fn take(&self, key: K, recall: bool) -> Option<Held<K>> {
         let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = held.get(&key) {
-            other.0.fetch_or(recall, Ordering::Relaxed);
+            other.0.is_recalled.fetch_or(recall, Ordering::Relaxed);
             return None;
         }
         let taken = Held { inner: self.0.clone(), key, recall: Recall::default() };

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::api::types::VolumeEvent;
 use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, unix_seconds};
 use crate::disks::Unserved;
-use crate::keyed_lock::{Held, KeyedLock};
+use crate::keyed_lock::{Held, KeyedLock, Recall};
 use crate::node::Node;
 
 pub mod again;
@@ -324,6 +324,12 @@ impl Volumes {
     /// The same; whoever makes the replica larger is asked to stop.
     pub async fn recall(&self, replica: ReplicaId) -> Held<ReplicaId> {
         self.replicas.recall(replica).await
+    }
+
+    /// What whoever does something with a replica of this node tells of it.
+    #[must_use]
+    pub fn at_work(&self, replica: ReplicaId) -> Option<Recall> {
+        self.replicas.holder(replica)
     }
 
     /// What is certain about earlier primaries of a volume on this node.

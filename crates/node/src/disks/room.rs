@@ -43,8 +43,11 @@ impl Room {
     /// # Errors
     /// If the disk fails, or the replica is to be closed or deleted.
     pub fn zero(&self, range: &Range<u64>) -> Result<(), ApiError> {
+        let length = (range.end - range.start).max(1);
         for step in device::zero_steps(range) {
             self.refuse_if_recalled()?;
+            // A share of 1 fits.
+            self.recall.tell(((step.start - range.start).saturating_mul(100) / length) as u8);
             let zeroed = device::zero_step(&self.file, &step);
             zeroed.map_err(|e| system(&self.what, &e))?;
             tracing::info!(done = step.end - range.start, "zeroing new room");

@@ -10,6 +10,8 @@ use evenkeel_core::primary::Command;
 use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, VolumeId, stripe};
 use evenkeel_engine::{EngineError, RoomStep, RoomTask};
 use hyper::Method;
+use jiff::Timestamp;
+use tokio::time::timeout;
 
 use super::Attached;
 use super::lookup::{self, Found};
@@ -17,11 +19,15 @@ use super::{attach, export, make, view_change};
 use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
+use crate::keyed_lock::{Held, Recall};
 use crate::node::Node;
 use crate::sizes::{self, compared};
 
 /// How often and after which pauses a replica is asked that is saving something.
 const TRIES: (u32, Duration) = (200, Duration::from_millis(50));
+/// How long a growth waits for whoever does something else with the replica. An earlier growth may zero a device
+/// for hours.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The largest volume, in bytes.
 const LARGEST: u64 = 1 << 60;
 
@@ -136,11 +142,14 @@ pub async fn here(
     wanted: &MakeRoom,
 ) -> Result<(), ApiError> {
     let length = wanted.length;
-    let what = format!("replica {replica} cannot be made larger");
+    let place = place(node, replica);
+    let what = format!("the replica on {place} cannot be made larger");
     // One at a time: nobody zeroes what another one has told to be in use. And nobody closes or deletes
     // the replica meanwhile: its device may be another one's then.
-    let held = node.volumes.replica(replica).await;
+    let held = alone(node, replica, &what, PATIENCE).await?;
     let recall = held.recall();
+    // Others who want to make it larger are told so from now on.
+    recall.tell(0);
     let room = node.blocking(move |node| node.disks.make_room(replica, length, recall)).await?;
     let room = Arc::new(room);
     let (all, changed) =
@@ -162,6 +171,43 @@ pub async fn here(
     }
     node.disks.note_length(replica, length);
     Ok(())
+}
+
+/// Where a replica of this node lies, for messages: `NODE:DISK`.
+fn place(node: &Node, replica: ReplicaId) -> String {
+    let disk = node.disks.disk_of(replica).unwrap_or_else(|| "?".into());
+    format!("{}:{disk}", node.identity.name)
+}
+
+/// Waits until nothing else is done with a replica of this node, but not for long.
+///
+/// # Errors
+/// If it is made larger still, or its disk is slow: with since when, and how far that is.
+async fn alone(
+    node: &Node,
+    replica: ReplicaId,
+    what: &str,
+    patience: Duration,
+) -> Result<Held<ReplicaId>, ApiError> {
+    if let Ok(held) = timeout(patience, node.volumes.replica(replica)).await {
+        return Ok(held);
+    }
+    let work = node.volumes.at_work(replica);
+    let since = work.as_ref().map_or_else(Timestamp::now, Recall::since);
+    let since = since.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let (why, advice) = match work.and_then(|work| work.percent()) {
+        Some(percent) => (
+            format!(
+                "it is still being made larger, since {since}: {percent} % of the new room is zeroed"
+            ),
+            "That goes on by itself. Give the command again when it has ended, or remove the replica to end it",
+        ),
+        None => (
+            format!("something else is done with it since {since}; its disk may be slow, or hang"),
+            "Try again; see `evenkeel disk list` of its node, and the kernel's log",
+        ),
+    };
+    Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
 }
 
 /// Takes a step, as soon as nothing is being saved.
@@ -193,3 +239,6 @@ fn engine_error(what: &str, error: &EngineError) -> ApiError {
     };
     ApiError::new(code, what, error.to_string(), advice)
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,17 +18,24 @@ async fn a_replica_that_grows_is_deleted_when_the_growth_has_let_go_of_it() {
     let room = node.blocking(make_room).await.unwrap();
     let range = (16 << 20)..(17 << 20);
     room.zero(&range).unwrap();
+    assert_eq!(growth.recall().percent(), Some(0), "one step, which has begun");
 
+    // It zeroes all the time, as on a slow device, until it is asked to stop.
     let at = node.clone();
-    let deletion = tokio::spawn(async move { delete_replica(&at, volume, replica).await });
-    while !growth.recall().is_asked() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(node.disks.finished_replicas(), [(replica, volume)]);
-    let error = room.zero(&range).unwrap_err();
-    assert!(error.why.contains("deleted"), "{error}");
-    drop((room, growth));
-    assert!(deletion.await.unwrap().unwrap());
+    let zeroing = tokio::task::spawn_blocking(move || {
+        let error = loop {
+            if let Err(error) = room.zero(&range) {
+                break error;
+            }
+        };
+        let is_there_still = at.disks.finished_replicas() == [(replica, volume)];
+        drop((room, growth));
+        (error, is_there_still)
+    });
+    assert!(delete_replica(node, volume, replica).await.unwrap());
+    assert!(zeroing.is_finished(), "the device is free, and is zeroed still");
+    let (error, is_there_still) = zeroing.await.unwrap();
+    assert!(error.why.contains("deleted") && is_there_still, "{error}");
     assert_eq!(node.disks.finished_replicas(), []);
     daemon.stop().await;
 }
