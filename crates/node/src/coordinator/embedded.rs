@@ -24,9 +24,12 @@ mod removal;
 mod rename;
 mod silence;
 mod starts;
+mod threads;
 
 pub use removal::RemovedNode;
 use silence::Silence;
+pub use threads::ThreadError;
+use threads::{Threads, is_question};
 
 const CLUSTER: TableDefinition<&str, &str> = TableDefinition::new("cluster");
 const NODES: TableDefinition<&str, &[u8]> = TableDefinition::new("nodes");
@@ -53,6 +56,7 @@ struct Inner {
     watch: Mutex<starts::Watch>,
     /// Held by whoever acts for a node's present start, and by whoever admits another one.
     gate: RwLock<()>,
+    threads: Threads,
 }
 
 /// Why the database cannot be used.
@@ -76,6 +80,9 @@ pub enum EmbeddedError {
         "the coordinator's database holds {0}: it was written by other software, or is damaged"
     )]
     Content(String),
+    /// It has no threads to answer with.
+    #[error("the system gives the coordinator no threads: {0}")]
+    Threads(std::io::Error),
 }
 
 type Stored<T> = Result<T, EmbeddedError>;
@@ -144,6 +151,7 @@ impl Embedded {
             revision: AtomicU64::new(1),
             watch: Mutex::default(),
             gate: RwLock::default(),
+            threads: Threads::start().map_err(EmbeddedError::Threads)?,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -160,7 +168,7 @@ impl Embedded {
         self.inner.id
     }
 
-    /// Answers a request of this very daemon; blocks on the disk. Those of others: [`Self::hear`].
+    /// Answers a request of this very daemon; blocks on the disk. Those of others: [`Self::asked`].
     ///
     /// # Errors
     /// If the database reports an error.
@@ -208,7 +216,8 @@ impl Coordinator for Embedded {
     fn call(&self, request: Request) -> CallFuture<'_> {
         let this = self.clone();
         Box::pin(async move {
-            let answer = tokio::task::spawn_blocking(move || this.answer(request)).await;
+            let is_question = is_question(&request);
+            let answer = self.inner.threads.run(is_question, move || this.answer(request)).await;
             match answer {
                 Ok(answer) => answer.map_err(|e| CallError::Refused(e.to_string())),
                 Err(e) => Err(CallError::Unreachable(e.to_string())),

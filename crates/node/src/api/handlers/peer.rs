@@ -86,7 +86,7 @@ pub async fn coordinator(
         let advice = "Ask the node with `here = true` under [coordinator]";
         return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice));
     };
-    let answer = tokio::task::spawn_blocking(move || embedded.hear(&caller, request)).await;
+    let answer = embedded.asked(caller, request).await;
     let system = |why: String| {
         ApiError::new(ErrorCode::System, what, why, "See the log of the coordinator's node")
     };

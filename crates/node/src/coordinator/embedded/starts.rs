@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
-use super::{Answer, Embedded, Inner, NODES, NodeRecord, Request, Stored, db, json, text};
+use super::{
+    Answer, Embedded, Inner, NODES, NodeRecord, Request, Stored, ThreadError, db, is_question,
+    json, text,
+};
 use crate::coordinator::starts::{Claim, Heard, Present, Verdict};
 use crate::coordinator::{Caller, Registration};
 
@@ -36,7 +39,7 @@ impl Embedded {
     ///
     /// # Errors
     /// If the database reports an error.
-    pub fn hear(&self, caller: &Caller, request: Request) -> Stored<Answer> {
+    pub(super) fn hear(&self, caller: &Caller, request: Request) -> Stored<Answer> {
         let inner = &*self.inner;
         if let Some(removed) = inner.removed(&caller.node.to_string())? {
             return Ok(Answer::NodeRemoved { why: removed.to_string() });
@@ -60,6 +63,19 @@ impl Embedded {
                 }
             }
         }
+    }
+
+    /// The same, by a thread of the coordinator's own.
+    ///
+    /// # Errors
+    /// If too many requests wait for the database. The inner error: if that reports one.
+    pub async fn asked(
+        &self,
+        caller: Caller,
+        request: Request,
+    ) -> Result<Stored<Answer>, ThreadError> {
+        let (this, is_question) = (self.clone(), is_question(&request));
+        self.inner.threads.run(is_question, move || this.hear(&caller, request)).await
     }
 }
 

@@ -407,3 +407,27 @@ fn the_verdict_of_a_verify_is_kept() {
     let Answer::Volume(read) = read else { panic!("{read:?}") };
     assert_eq!(read.record.verified.map(|kept| kept["checked"].clone()), Some(2.into()));
 }
+
+/// As when disks hang that others wait for.
+#[test]
+fn the_coordinator_answers_while_all_threads_for_blocking_work_are_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = open(directory.path(), Duration::from_secs(10));
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        let taken = tokio::task::spawn_blocking(move || gone.recv());
+        let within = Duration::from_secs(60);
+        let register = Request::Register(node(ALPHA, "a").into());
+        let registered = tokio::time::timeout(within, coordinator.call(register)).await;
+        assert!(matches!(registered, Ok(Ok(Answer::Registered { .. }))), "{registered:?}");
+        let start = crate::start::StartId { counter: 0, incarnation: Incarnation(1) };
+        let caller = Caller { node: ALPHA, start: Some(start), at: "x".into() };
+        let beat = coordinator.asked(caller, Request::Heartbeat { node: ALPHA.to_string() });
+        let heard = tokio::time::timeout(within, beat).await.unwrap().unwrap().unwrap();
+        assert!(matches!(heard, Answer::Heard { .. }), "{heard:?}");
+        drop(go);
+        assert!(taken.await.unwrap().is_err());
+    });
+}
