@@ -265,7 +265,8 @@ impl Disks {
         let mut opened = match self.open_new(serial, record, force, &what) {
             Ok(opened) => opened,
             Err(error) => {
-                self.lock().retain(|entry| entry.serial != serial);
+                // It is dropped without the lock: to close a device blocks on it.
+                let _closed = self.take_out(serial);
                 return Err(error);
             }
         };
@@ -275,6 +276,12 @@ impl Disks {
             let why = "it was removed meanwhile";
             ApiError::new(ErrorCode::NoSuchDisk, what, why, "Add it again")
         })
+    }
+
+    fn take_out(&self, serial: u64) -> Option<Entry> {
+        let mut entries = self.lock();
+        let position = entries.iter().position(|entry| entry.serial == serial)?;
+        Some(entries.remove(position))
     }
 
     /// Takes the name and path of a disk that is to be added, so that nobody else does meanwhile.

@@ -81,7 +81,7 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
         Ok(Answer::Registered { coordinator, cluster }) => (coordinator, cluster),
         Ok(Answer::NameInUse) => return Err(name_in_use(node, what)),
         Ok(refusal @ (Answer::Waits { .. } | Answer::Copy { .. } | Answer::Superseded { .. })) => {
-            note_refusal(node, &refusal);
+            note_refusal(node, refusal).await;
             return admission::demand(node, &what);
         }
         Ok(Answer::NodeRemoved { why }) => {
@@ -103,9 +103,9 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
     };
     node.coordinator.set(remote, Some(&parsed));
     node.coordinator.set_id(coordinator);
-    admission::admit(node);
+    admit(node).await;
     cluster::nodes(node).await;
-    save(node).map_err(|why| {
+    save(node).await.map_err(|why| {
         let advice = "Repair the state directory's file system, then join again";
         ApiError::new(ErrorCode::System, what, why, advice)
     })?;
@@ -138,12 +138,14 @@ async fn coordinator_of(node: &Node, address: &Address) -> Option<Address> {
 }
 
 /// The coordinator does not admit this start.
-fn note_refusal(node: &Node, answer: &Answer) {
+async fn note_refusal(node: &Arc<Node>, answer: Answer) {
     match answer {
-        Answer::Waits { seconds } => admission::waits(node, *seconds),
-        Answer::Copy { at } => admission::is_copy(node, at),
-        Answer::Superseded { at } => admission::is_superseded(node, at),
-        Answer::NodeRemoved { why } => admission::is_removed(node, why),
+        Answer::Waits { seconds } => admission::waits(node, seconds),
+        Answer::Copy { at } => remember(node, move |node| admission::is_copy(node, &at)).await,
+        Answer::Superseded { at } => {
+            remember(node, move |node| admission::is_superseded(node, &at)).await;
+        }
+        Answer::NodeRemoved { why } => admission::is_removed(node, &why),
         _ => {}
     }
 }
@@ -162,27 +164,54 @@ pub async fn say_goodbye(node: &Node) {
 
 fn name_in_use(node: &Node, what: impl Into<String>) -> ApiError {
     let why = format!("another node of the cluster is named {}", node.identity.name);
-    ApiError::new(ErrorCode::NameInUse, what, why, "Set another `name` and restart the node")
+    ApiError::new(
+        ErrorCode::NameInUse,
+        what,
+        why,
+        "Give it another name in its configuration file, and restart it",
+    )
 }
 
-fn save(node: &Node) -> Result<(), String> {
-    node.state.save(FILE, &node.coordinator.membership()).map_err(|e| e.to_string())
+async fn save(node: &Arc<Node>) -> Result<(), String> {
+    let save = |node: &Node| Ok(node.state.save(FILE, &node.coordinator.membership()));
+    node.blocking(save).await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+}
+
+/// What the coordinator says of this start is remembered, which blocks on a disk.
+async fn remember(node: &Arc<Node>, note: impl FnOnce(&Node) + Send + 'static) {
+    let noted = node.blocking(|node| {
+        note(node);
+        Ok(())
+    });
+    if let Err(error) = noted.await {
+        node.warn(error.to_string());
+    }
+}
+
+async fn admit(node: &Arc<Node>) {
+    if !admission::is_admitted(node) {
+        remember(node, admission::admit).await;
+    }
 }
 
 /// The cluster's name is this one.
-fn is_called(node: &Node, name: &str) {
-    match node.credentials.cluster.set(&node.state, name) {
+async fn is_called(node: &Arc<Node>, name: String) {
+    if node.credentials.cluster.get() == name {
+        return;
+    }
+    let set = move |node: &Node| match node.credentials.cluster.set(&node.state, &name) {
         Ok(false) => {}
         Ok(true) => tracing::info!(cluster = name, "the cluster has another name"),
         Err(error) => node.warn(format!("cannot remember the cluster's new name: {error}")),
-    }
+    };
+    remember(node, set).await;
 }
 
 /// Gives the cluster another name; tells what was done.
 ///
 /// # Errors
 /// If it is none, or the coordinator does not answer.
-pub async fn rename_cluster(node: &Node, name: String) -> Result<String, ApiError> {
+pub async fn rename_cluster(node: &Arc<Node>, name: String) -> Result<String, ApiError> {
     let what = "cannot rename the cluster";
     if !is_name(&name) {
         let why = format!("{name:?} is not permitted: {NAME_RULE}");
@@ -193,7 +222,7 @@ pub async fn rename_cluster(node: &Node, name: String) -> Result<String, ApiErro
         return Ok(format!("the cluster is called {name} already"));
     }
     match node.coordinator.ask(what, Request::Rename { name: name.clone() }).await? {
-        Answer::Done => is_called(node, &name),
+        Answer::Done => is_called(node, name.clone()).await,
         other => {
             let why = format!("the coordinator answered {other:?}");
             let advice = "Compare the nodes' versions by `evenkeel node status`";
@@ -244,13 +273,15 @@ impl Member {
         match node.coordinator.call_once(request).await {
             Ok(Answer::Heard { revision, cluster, other }) => {
                 other.iter().for_each(|at| admission::warn_of_copy(node, at));
-                cluster.iter().for_each(|name| is_called(node, name));
+                if let Some(name) = cluster {
+                    is_called(node, name).await;
+                }
                 self.heard(node, revision).await;
             }
-            Ok(refusal @ Answer::Superseded { .. }) => note_refusal(node, &refusal),
+            Ok(refusal @ Answer::Superseded { .. }) => note_refusal(node, refusal).await,
             Ok(Answer::NotRegistered) => self.registered = false,
             Ok(refusal @ Answer::NodeRemoved { .. }) => {
-                note_refusal(node, &refusal);
+                note_refusal(node, refusal).await;
                 self.registered = false;
             }
             Ok(_) | Err(CallError::Refused(_)) => {}
@@ -263,7 +294,7 @@ impl Member {
         let request = Request::Register(registration(&node.identity, &node.addresses, false));
         match node.coordinator.call_once(request).await {
             Ok(Answer::Registered { coordinator, cluster }) => {
-                is_called(node, &cluster);
+                is_called(node, cluster).await;
                 let known = node.coordinator.membership().coordinator;
                 if known.as_ref().is_some_and(|known| *known != coordinator) {
                     node.warn(format!(
@@ -271,14 +302,14 @@ impl Member {
                     ));
                 }
                 node.coordinator.set_id(coordinator);
-                admission::admit(node);
+                admit(node).await;
                 self.registered = true;
                 self.revision = 0;
             }
             Ok(Answer::NameInUse) => {
                 node.warn(name_in_use(node, "cannot join the cluster").to_string())
             }
-            Ok(answer) => note_refusal(node, &answer),
+            Ok(answer) => note_refusal(node, answer).await,
             Err(_) => {}
         }
     }
@@ -296,7 +327,7 @@ impl Member {
             node.peers.learn(&nodes);
             let changed = node.coordinator.set_nodes(nodes);
             if (learn_removed(node).await || changed)
-                && let Err(why) = save(node)
+                && let Err(why) = save(node).await
             {
                 node.warn(format!("cannot remember the cluster's nodes: {why}"));
             }

@@ -279,7 +279,13 @@ pub async fn detach_all(node: &Arc<Node>) {
         }
     }
     // The next daemon attaches all of them again.
-    if let Err(error) = node.state.save(FILE, &wanted) {
-        node.warn(format!("cannot remember which volumes are attached: {error}"));
+    let saved = node.blocking(move |node| {
+        if let Err(error) = node.state.save(FILE, &wanted) {
+            node.warn(format!("cannot remember which volumes are attached: {error}"));
+        }
+        Ok(())
+    });
+    if let Err(error) = saved.await {
+        node.warn(error.to_string());
     }
 }

@@ -50,18 +50,30 @@ impl Volumes {
     }
 
     /// Returns true if it was not to be told yet.
-    fn is_to_be_told(&self, node: &Node, volume: VolumeId) -> bool {
+    async fn is_to_be_told(&self, node: &Arc<Node>, volume: VolumeId) -> bool {
         let is_new = lock(&self.untold).insert(volume);
-        self.save_untold(node);
+        self.save_untold(node).await;
         is_new
     }
 
-    fn is_told(&self, node: &Node, volume: VolumeId) {
+    async fn is_told(&self, node: &Arc<Node>, volume: VolumeId) {
         lock(&self.untold).remove(&volume);
-        self.save_untold(node);
+        self.save_untold(node).await;
     }
 
-    fn save_untold(&self, node: &Node) {
+    async fn save_untold(&self, node: &Arc<Node>) {
+        let saved = node.blocking(|node| {
+            node.volumes.write_untold(node);
+            Ok(())
+        });
+        if let Err(error) = saved.await {
+            node.warn(error.to_string());
+        }
+    }
+
+    fn write_untold(&self, node: &Node) {
+        // No older list takes the place of a newer one.
+        let _alone = lock(&self.saving);
         let untold = lock(&self.untold).clone();
         let is_gone = |id: &VolumeId| self.get(*id).is_none() && !self.is_kept(*id);
         let gone: BTreeSet<String> =
@@ -103,7 +115,7 @@ pub(super) async fn changed(node: &Arc<Node>, volume: VolumeId) {
     if node.volumes.news(volume).is_none() {
         return;
     }
-    let is_new = node.volumes.is_to_be_told(node, volume);
+    let is_new = node.volumes.is_to_be_told(node, volume).await;
     let answers = node.coordinator.status().reachable;
     if !(answers && tell(node, volume).await) && is_new {
         tokio::spawn(until_told(node.clone(), volume));
@@ -128,7 +140,7 @@ pub(super) async fn until_told(node: Arc<Node>, volume: VolumeId) {
 }
 
 /// Returns true if the coordinator knows.
-async fn tell(node: &Node, volume: VolumeId) -> bool {
+async fn tell(node: &Arc<Node>, volume: VolumeId) -> bool {
     if let Some(shown) = node.volumes.news(volume) {
         let (id, by) = (volume.to_string(), node.identity.node.to_string());
         match node.coordinator.call_once(Request::Want { volume: id, node: by, shown }).await {
@@ -141,7 +153,7 @@ async fn tell(node: &Node, volume: VolumeId) -> bool {
             Ok(_) => {}
         }
     }
-    node.volumes.is_told(node, volume);
+    node.volumes.is_told(node, volume).await;
     true
 }
 
