@@ -31,11 +31,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API for users.
 pub fn router(node: &Arc<Node>) -> Router {
-    serve_to_the_end(paths(), node)
-        .fallback(no_such_path)
-        .method_not_allowed_fallback(no_such_path)
-        .layer(axum::middleware::from_fn(whole_body))
-        .with_state(node.clone())
+    served(paths(), node)
 }
 
 /// The API for another node, `caller`: that for users, and the paths that only nodes need.
@@ -45,19 +41,17 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .route(handlers::peer::FOUND, get(handlers::peer::found))
         .route(handlers::peer::SWEEP, post(handlers::peer::sweep))
         .route(handlers::peer::MAKE_ROOM, post(handlers::peer::make_room))
-        .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica));
-    // A question changes nothing, and what the coordinator is asked is one transaction. Other nodes
-    // need both until this one has ended.
-    serve_to_the_end(paths, node)
+        .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
-        .route(handlers::peer::READ, post(handlers::peer::read))
-        .fallback(no_such_path)
-        .method_not_allowed_fallback(no_such_path)
-        .layer(axum::middleware::from_fn(whole_body))
+        .route(handlers::peer::READ, post(handlers::peer::read));
+    served(paths, node)
         .layer(axum::middleware::from_fn_with_state(node.clone(), refuse_removed))
         .layer(Extension(caller))
-        .with_state(node.clone())
 }
+
+/// What is no task though its method could change something: a question changes nothing, and what the
+/// coordinator is asked is one transaction. Other nodes need both until this one has ended.
+const NO_TASKS: [&str; 2] = [remote::PATH, handlers::peer::READ];
 
 fn paths() -> Router<Arc<Node>> {
     Router::new()
@@ -98,13 +92,19 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::REPLICA_PLAN, get(handlers::plan::replica))
 }
 
-/// Whatever may change something on these paths is carried out by a task of its own, to its end.
-fn serve_to_the_end(paths: Router<Arc<Node>>, node: &Arc<Node>) -> Router<Arc<Node>> {
-    paths.layer(axum::middleware::from_fn_with_state(node.clone(), to_the_end))
+/// Serves all these paths. Whatever may change something on them is carried out by a task of its own, to
+/// its end. It gives them their state, too, so that no handler can be put beside that afterwards.
+fn served(paths: Router<Arc<Node>>, node: &Arc<Node>) -> Router {
+    paths
+        .layer(axum::middleware::from_fn_with_state(node.clone(), to_the_end))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_path)
+        .layer(axum::middleware::from_fn(whole_body))
+        .with_state(node.clone())
 }
 
 async fn to_the_end(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
-    if request.method().is_safe() {
+    if request.method().is_safe() || NO_TASKS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
     let answer = node.tasks.carry_out(next.run(request)).await;

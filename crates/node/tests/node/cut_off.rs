@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use evenkeel_node::config::Address;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -96,4 +97,146 @@ async fn whoever_leaves_in_any_change_leaves_it_done_to_its_end() {
             }
         }
     }
+}
+
+/// What only nodes ask of each other: the method, the path, and whether it is carried out by a task.
+const PEERS: [(&str, &str, bool); 7] = [
+    ("POST", "/peer/v1/replicas", true),
+    ("DELETE", "/peer/v1/volumes/x/replicas/x", true),
+    ("POST", "/peer/v1/volumes/x/replicas/x/room", true),
+    ("POST", "/peer/v1/sweep", true),
+    ("GET", "/peer/v1/found", false),
+    ("POST", "/peer/v1/read", false),
+    ("POST", "/peer/v1/coordinator", false),
+];
+
+/// The paths of the document, with something in place of what is in braces.
+fn document(node_document: &Value) -> Vec<(String, Value)> {
+    let paths = node_document["paths"].as_object().unwrap();
+    let fill = |part: &str| if part.starts_with('{') { "x".to_owned() } else { part.to_owned() };
+    let filled = |path: &str| path.split('/').map(fill).collect::<Vec<_>>().join("/");
+    paths.iter().map(|(path, methods)| (filled(path), methods.clone())).collect()
+}
+
+/// A node that takes no more changes refuses whatever would be a task; so each that is refused is one, and
+/// goes to its end ([`evenkeel_node::tasks`]). The rest must not be able to change anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_may_change_something_is_a_task_on_every_path() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    let paths = document(&nodes[0].get("/v1/openapi.json").await);
+    let routes = include_str!("../../src/api/server.rs").matches(".route(").count();
+    // Those of the metrics' own listener, the metrics and the document describe no JSON.
+    assert_eq!(routes, paths.len() + PEERS.len() + 3, "a path is not looked at by this test");
+    assert!(nodes[0].node().tasks.finish(Duration::from_secs(10)).await);
+    let mut changing = 0;
+    for (path, methods) in &paths {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let (_, answer) = nodes[0].call(method, path, json!({})).await;
+            let is_task = answer["error"]["code"] == "stopping";
+            let is_there = !methods[method.to_lowercase()].is_null();
+            assert_eq!(is_task, is_there && method != "GET", "{method} {path}: {answer:#}");
+            changing += usize::from(is_task);
+        }
+    }
+    assert!(changing > 15, "only {changing}");
+    let address = Address::parse(&place.config("a").peer.listen[0]).unwrap();
+    for (method, path, is_task) in PEERS {
+        let (method, body) = (method.parse().unwrap(), "{}".into());
+        let peers = &nodes[1].node().peers;
+        let asked = peers.request(&address, method, path, body, Duration::from_secs(10)).await;
+        let answer = String::from_utf8_lossy(&asked.unwrap().1).into_owned();
+        assert_eq!(answer.contains("\"stopping\""), is_task, "{path}: {answer}");
+    }
+}
+
+/// The same as above, of those that need several nodes and disks.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leaves_in_a_change_of_members_leaves_it_done_to_its_end() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b", "c"]).await;
+    for (turn, after) in [0, 1, 5, 40].map(Duration::from_millis).into_iter().enumerate() {
+        let (name, node) = (format!("v{turn}"), &nodes[turn % 2]);
+        let path = format!("/v1/volumes/{name}");
+        let leave = async |method, path: &str, body| {
+            ask_and_leave(node, method, path, &body, after).await;
+        };
+        let homes = |v: &Value| -> Vec<String> {
+            let replicas = v["volume"]["mirrors"][0]["replicas"].as_array().cloned();
+            let home = |r: &Value| format!("{} {}", r["node"]["name"], r["state"]);
+            let mut all: Vec<String> = replicas.iter().flatten().map(home).collect();
+            all.sort();
+            all.into_iter().map(|home| home.replace('"', "")).collect()
+        };
+        let draft = json!({"name": name, "size": 4 << 20, "replicas": 2, "on": ["a:d", "b:d"]});
+        node.ok("POST", "/v1/volumes", draft).await;
+        nodes[0].attach(&name).await;
+        node.until(&path, |v| homes(v) == ["a in-sync", "b in-sync"]).await;
+        leave("POST", &format!("{path}/replicas"), json!({"on": "c:d"})).await;
+        node.until(&path, |v| homes(v) == ["a in-sync", "b in-sync", "c in-sync"]).await;
+        leave("POST", &format!("{path}/replicas/c:d/fail"), Value::Null).await;
+        node.until(&path, |v| homes(v) == ["a in-sync", "b in-sync", "c faulty"]).await;
+        leave("POST", &format!("{path}/replicas/c:d/re-add"), Value::Null).await;
+        node.until(&path, |v| homes(v) == ["a in-sync", "b in-sync", "c in-sync"]).await;
+        leave("PATCH", &path, json!({"lease_ms": 2000, "replicas": 2})).await;
+        let two = |v: &Value| homes(v).len() == 2 && v["volume"]["lease_ms"] == 2000;
+        let left = homes(&node.until(&path, two).await);
+        assert!(left.contains(&"a in-sync".to_owned()), "{left:?}");
+        let other = left[1].split(' ').next().unwrap();
+        let to = if other == "b" { "c" } else { "b" };
+        let replace = json!({"replaces": format!("{other}:d"), "on": format!("{to}:d")});
+        leave("POST", &format!("{path}/replicas"), replace).await;
+        let moved = ["a in-sync".to_owned(), format!("{to} in-sync")];
+        node.until(&path, |v| homes(v) == moved).await;
+        leave("POST", &format!("{path}/replicas/{to}:d/retire"), Value::Null).await;
+        node.until(&path, |v| homes(v) == ["a in-sync"]).await;
+        leave("POST", &format!("{path}/verify"), json!({})).await;
+        node.until(&path, |v| v["volume"]["verify"]["state"] == "done").await;
+        nodes[0].detach(&name).await;
+        let renamed = format!("w{turn}");
+        leave("POST", &format!("{path}/rename"), json!({"name": renamed})).await;
+        let path = format!("/v1/volumes/{renamed}");
+        node.until(&path, |v| v["volume"]["name"] == renamed.as_str()).await;
+        node.ok("POST", &format!("{path}/stop"), Value::Null).await;
+        leave("POST", "/v1/assemble", json!({"volume": renamed})).await;
+        node.until(&path, |v| v["volume"]["state"] == "detached").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leaves_in_a_change_of_a_node_leaves_it_done_to_its_end() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    for (turn, after) in [0, 1, 5, 40].map(Duration::from_millis).into_iter().enumerate() {
+        let leave = async |method, path: &str, body| {
+            ask_and_leave(&nodes[0], method, path, &body, after).await;
+        };
+        let named = |answer: &Value, name: &str| {
+            answer["disks"].as_array().unwrap().iter().any(|disk| disk["name"] == name)
+        };
+        std::fs::create_dir_all(nodes[0].disk("more")).unwrap();
+        leave("POST", "/v1/disks", json!({"path": nodes[0].disk("more")})).await;
+        nodes[0].until("/v1/disks", |answer| named(answer, "more")).await;
+        leave("DELETE", "/v1/disks/more", Value::Null).await;
+        nodes[0].until("/v1/disks", |answer| !named(answer, "more")).await;
+        let cluster = format!("cluster{turn}");
+        leave("POST", "/v1/cluster/rename", json!({"name": cluster})).await;
+        nodes[0].until("/v1/node", |answer| answer["node"]["cluster"] == cluster.as_str()).await;
+    }
+    nodes[1].stop().await;
+    let path = "/v1/nodes/b";
+    let dead = |answer: &Value| {
+        answer["nodes"].as_array().unwrap().iter().any(|node| node["alive"] == false)
+    };
+    nodes[0].until("/v1/nodes", dead).await;
+    ask_and_leave(&nodes[0], "DELETE", path, &Value::Null, Duration::ZERO).await;
+    let alone = |answer: &Value| answer["nodes"].as_array().unwrap().len() == 1;
+    nodes[0].until("/v1/nodes", alone).await;
+    let mut joins = TestNode::new(&place, "c");
+    let address = joins.config.coordinator.join.take().unwrap();
+    joins.config.cluster = "cluster3".into();
+    joins.start().await.unwrap();
+    let join = json!({"address": address});
+    ask_and_leave(&joins, "POST", "/v1/node/join", &join, Duration::ZERO).await;
+    joins.until("/v1/node", |answer| answer["node"]["coordinator"]["reachable"] == true).await;
 }
