@@ -80,10 +80,10 @@ fn check(request: &AssembleRequest, what: &str) -> Result<(), ApiError> {
     let refuse =
         |why: &str, action: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, action));
     if request.volume.is_none() && (request.keep.is_some() || request.force) {
-        return refuse("force and keep are for one volume", "Name the volume");
+        return refuse("--force and --keep are for one volume", "Name the volume");
     }
     if request.save_differing.is_some() && request.keep.is_none() {
-        return refuse("what is saved is what `keep` overwrites", "Name the replica to keep");
+        return refuse("--save-differing saves what --keep overwrites", "Name the replica to keep");
     }
     let paths = request.paths.iter().chain(&request.save_differing);
     match paths.into_iter().find(|path| !path.starts_with('/')) {
