@@ -43,15 +43,16 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .route(handlers::peer::MAKE_ROOM, post(handlers::peer::make_room))
         .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
-        .route(handlers::peer::READ, post(handlers::peer::read));
+        .route(handlers::peer::READ, post(handlers::peer::read))
+        .route(handlers::peer::CONDITIONS, post(handlers::peer::conditions));
     served(paths, node)
         .layer(axum::middleware::from_fn_with_state(node.clone(), refuse_removed))
         .layer(Extension(caller))
 }
 
 /// What is no task though its method could change something: a question changes nothing, and what the
-/// coordinator is asked is one transaction. Other nodes need both until this one has ended.
-const NO_TASKS: [&str; 2] = [remote::PATH, handlers::peer::READ];
+/// coordinator is asked is one transaction. Other nodes need them until this one has ended.
+const NO_TASKS: [&str; 3] = [remote::PATH, handlers::peer::READ, handlers::peer::CONDITIONS];
 
 fn paths() -> Router<Arc<Node>> {
     Router::new()

@@ -10,10 +10,12 @@ use evenkeel_core::view::Cause;
 
 use super::words;
 use crate::api::types::{
-    MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState, VolumeStatus,
+    self, MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState, VolumeStatus,
     WantedStatus,
 };
 use crate::disks::Unserved;
+
+pub(super) mod together;
 
 #[cfg(test)]
 mod tests;
@@ -39,20 +41,35 @@ pub struct ReplicaFacts {
     pub connected: Option<bool>,
     /// Whether its node sends heartbeats; `None` if the coordinator has not said.
     pub node_alive: Option<bool>,
+    /// Whether its node has answered the node that tells the status; `None`: it was not asked.
+    pub answered: Option<bool>,
+    /// The name of the node that tells the status.
+    pub teller: String,
 }
 
 impl ReplicaFacts {
     /// Whether it answers, of those that the view counts on: the others are said to be missing already.
+    /// Of what two say of its node, the one counts that has spoken to it itself.
     fn reach(&self) -> ReplicaReach {
         if !self.state.takes_writes() {
             return ReplicaReach::NotNeeded;
         }
-        match (self.connected, self.node_alive) {
-            (Some(true), _) => ReplicaReach::Answers,
-            (None, _) if self.unserved.is_some() => ReplicaReach::Unreachable,
-            (None, Some(true)) => ReplicaReach::Answers,
-            (None, None) => ReplicaReach::Unknown,
-            (Some(false), _) | (None, Some(false)) => ReplicaReach::Unreachable,
+        match (self.connected, self.answered, self.node_alive) {
+            (Some(true), ..) => ReplicaReach::Answers,
+            (Some(false), ..) => ReplicaReach::Unreachable,
+            (None, ..) if self.unserved.is_some() => ReplicaReach::Unreachable,
+            (None, Some(true), _) | (None, None, Some(true)) => ReplicaReach::Answers,
+            (None, Some(false), Some(true)) | (None, _, None) => ReplicaReach::Unknown,
+            (None, _, Some(false)) => ReplicaReach::Unreachable,
+        }
+    }
+
+    /// What the coordinator and the node that tells the status say of its node, if they disagree.
+    fn disagreement(&self) -> Option<String> {
+        match (self.answered, self.node_alive) {
+            (Some(true), Some(false)) => Some(words::unheard(&self.node, &self.teller)),
+            (Some(false), Some(true)) => Some(words::heard_of_only(&self.node, &self.teller)),
+            _ => None,
         }
     }
 
@@ -60,26 +77,30 @@ impl ReplicaFacts {
         if self.apart { Cause::OtherLineage } else { self.cause }
     }
 
-    fn letter(&self) -> char {
-        match self.reach() {
-            ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
-            ReplicaReach::Answers | ReplicaReach::NotNeeded => words::letter(self.state),
-        }
-    }
-
     /// The most particular reason that is known.
     fn reason(&self) -> Option<String> {
         if self.apart {
             return words::reason(ReplicaState::Stale, Cause::OtherLineage, true);
         }
+        // Only a primary says whether it has a session.
+        let runs = self.connected.is_some();
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
-        match (unserved, self.leaves, self.reach()) {
-            (Some(unserved), ..) => Some(words::unserved(self.state, unserved)),
-            (_, true, _) => Some(words::leaving(self.cause)),
-            (_, _, ReplicaReach::Unreachable) => Some(words::unreachable(self.state)),
-            (_, _, ReplicaReach::Unknown) => Some(words::unknown(self.state, &self.node)),
-            // Only a primary says whether it has a session.
-            _ => words::reason(self.state, self.cause, self.connected.is_some()),
+        if let Some(unserved) = unserved {
+            return Some(words::unserved(self.state, unserved, runs));
+        }
+        if self.leaves {
+            return Some(words::leaving(self.cause));
+        }
+        match self.reach() {
+            ReplicaReach::Unreachable => Some(words::unreachable(self.state)),
+            ReplicaReach::Unknown => Some(self.disagreement().map_or_else(
+                || words::unknown(self.state, &self.node),
+                |why| format!("{why}; it was {}", words::word(self.state)),
+            )),
+            ReplicaReach::Answers | ReplicaReach::NotNeeded => {
+                let disagreement = self.disagreement().filter(|_| !runs);
+                words::reason(self.state, self.cause, runs).or(disagreement)
+            }
         }
     }
 
@@ -165,23 +186,41 @@ impl Account {
 /// of the status.
 pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
     for (mirror, facts) in status.mirrors.iter_mut().zip(mirrors) {
-        mirror.summary =
-            format!("[{}]", facts.iter().map(ReplicaFacts::letter).collect::<String>());
         for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {
             facts.write(replica);
         }
     }
+    sum_up(&mut status.mirrors);
     status.state = account.state();
     status.health = match account {
         // What that replica knew may be long past.
         Account::Replica => VolumeHealth::Unknown,
-        _ => health(mirrors),
+        _ => health(&status.mirrors),
     };
-    let own = account.reason();
+    status.reason = reason(account.reason(), status);
+}
+
+/// The letters of each mirror.
+fn sum_up(mirrors: &mut [MirrorStatus]) {
+    for mirror in mirrors {
+        let letters: String = mirror.replicas.iter().map(letter).collect();
+        mirror.summary = format!("[{letters}]");
+    }
+}
+
+fn letter(replica: &ReplicaStatus) -> char {
+    match replica.reach {
+        ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
+        ReplicaReach::Answers | ReplicaReach::NotNeeded => words::letter(replica.state),
+    }
+}
+
+/// Why a volume is not as it should be: what it lacks itself, where it is wanted, what a replica lacks.
+fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
     let of_replica = first_reason(&status.mirrors).filter(|_| own.is_none());
     let reasons: Vec<String> =
         own.into_iter().chain(status.wanted_on.iter().map(wanted)).chain(of_replica).collect();
-    status.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// That a volume is not attached where it is meant to be, and why.
@@ -198,22 +237,30 @@ fn wanted(on: &WantedStatus) -> String {
 }
 
 /// The worst of what is known.
-fn health(mirrors: &[Vec<ReplicaFacts>]) -> VolumeHealth {
-    let of = |replica: &ReplicaFacts| match (replica.reach(), replica.state) {
+fn health(mirrors: &[MirrorStatus]) -> VolumeHealth {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    replicas.map(health_of).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
+}
+
+fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
+    match (replica.reach, replica.state) {
         (ReplicaReach::Unreachable, _) => VolumeHealth::Unreachable,
         (ReplicaReach::Unknown, _) => VolumeHealth::Unknown,
-        (_, ReplicaState::InSync | ReplicaState::Spare) => VolumeHealth::InSync,
-        (_, ReplicaState::Rebuilding) => VolumeHealth::Rebuilding,
-        (_, ReplicaState::Stale | ReplicaState::Faulty) => VolumeHealth::Degraded,
-    };
-    let rank = |health: &VolumeHealth| match health {
+        (_, types::ReplicaState::InSync | types::ReplicaState::Spare) => VolumeHealth::InSync,
+        (_, types::ReplicaState::Rebuilding) => VolumeHealth::Rebuilding,
+        (_, types::ReplicaState::Stale | types::ReplicaState::Faulty) => VolumeHealth::Degraded,
+    }
+}
+
+/// From good to bad.
+const fn rank(health: &VolumeHealth) -> u8 {
+    match health {
         VolumeHealth::InSync => 0,
         VolumeHealth::Rebuilding => 1,
         VolumeHealth::Unknown => 2,
         VolumeHealth::Degraded => 3,
         VolumeHealth::Unreachable => 4,
-    };
-    mirrors.iter().flatten().map(of).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
+    }
 }
 
 /// The first replica that has a reason, with it.

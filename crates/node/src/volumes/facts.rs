@@ -1,18 +1,31 @@
 //! The facts from which a volume's condition follows: gathered from the view, the coordinator's word on
-//! nodes, the primary here, and this node's disks.
+//! nodes, the primary here, this node's disks, and what the nodes of replicas have answered.
 
 use evenkeel_core::primary::PrimaryStatus;
 use evenkeel_core::{ReplicaRecord, View};
 
 use super::condition::ReplicaFacts;
+use super::hearing::Heard;
 use super::{Attached, Phase, lock};
 use crate::coordinator::VolumeRecord;
 use crate::disks::Unserved;
 use crate::node::Node;
 
 /// What is known of each replica without a primary, by mirror.
-pub(super) fn of_view(node: &Node, record: &VolumeRecord, view: &View) -> Vec<Vec<ReplicaFacts>> {
-    by_mirror(view, |replica| of_replica(node, record, replica))
+pub(super) fn of_view(
+    node: &Node,
+    record: &VolumeRecord,
+    view: &View,
+    heard: &Heard,
+) -> Vec<Vec<ReplicaFacts>> {
+    by_mirror(view, |replica| {
+        let mut facts = of_replica(node, record, replica);
+        facts.answered = heard.answered(replica.node);
+        // The replicas of a stopped volume are closed on purpose.
+        let unserved = heard.unserved(replica.id).filter(|_| !record.stopped);
+        facts.unserved = facts.unserved.or(unserved);
+        facts
+    })
 }
 
 /// What is known of each replica with the primary on this node, by mirror.
@@ -64,7 +77,7 @@ pub(super) fn unserved_here(
 fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaFacts {
     let here = replica.node == node.identity.node;
     // Right after the coordinator's start nothing may be known of a node.
-    let heard = || {
+    let alive = || {
         let life = node.coordinator.node(replica.node)?;
         let is_known = life.alive == life.may_live && node.coordinator.status().reachable;
         is_known.then_some(life.alive)
@@ -83,6 +96,8 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
         apart: false,
         unserved: unserved_here(node, record, replica),
         connected: None,
-        node_alive: if here { Some(true) } else { heard() },
+        node_alive: if here { Some(true) } else { alive() },
+        answered: None,
+        teller: node.identity.name.clone(),
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use evenkeel_core::VolumeId;
 use evenkeel_format::Superblock;
 
-use super::{lookup, status};
+use super::hearing::Heard;
+use super::{hearing, lookup, primaries, status};
 use crate::api::types::{NoData, VolumeStatus};
 use crate::coordinator::{PlacedReplica, VolumeRecord, WantedOn};
 use crate::examine::examine_one;
@@ -27,12 +28,22 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     for newest in on_disks(node, |_| true).await.into_values() {
         if volumes.iter().all(|volume| volume.id != newest.superblock.volume.to_string()) {
             let node = node.clone();
-            asked.push(tokio::spawn(async move { of_replica(&node, &newest).await }));
+            asked.push(tokio::spawn(async move {
+                let told = by_primary(&node, &newest).await;
+                (newest, told)
+            }));
         }
     }
-    for status in asked {
-        volumes.extend(status.await.ok());
+    let mut untold = Vec::new();
+    for told in asked {
+        match told.await {
+            Ok((_, Some(status))) => volumes.push(status),
+            Ok((newest, None)) => untold.push(newest),
+            Err(error) => tracing::error!(%error, "a volume is missing in the list"),
+        }
     }
+    let heard = hearing::ask(node, untold.iter().map(|it| &it.superblock.view), false).await;
+    volumes.extend(untold.iter().map(|newest| of_replica(node, newest, &heard)));
     volumes
 }
 
@@ -44,7 +55,11 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
     let mut found = on_disks(node, is).await.into_values();
     let newest = found.next().filter(|_| found.next().is_none())?;
-    Some(of_replica(node, &newest).await)
+    if let Some(status) = by_primary(node, &newest).await {
+        return Some(status);
+    }
+    let heard = hearing::ask(node, [&newest.superblock.view], false).await;
+    Some(of_replica(node, &newest, &heard))
 }
 
 /// The replica here that has adopted the newest view of its volume.
@@ -86,17 +101,18 @@ async fn on_disks(
     read.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// From the node on which the view says that it is attached, if that answers; else from the view itself,
-/// which may have been replaced since.
-async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
+/// From the node on which the view says that it is attached, if that answers.
+async fn by_primary(node: &Arc<Node>, newest: &Newest) -> Option<VolumeStatus> {
+    let superblock = &newest.superblock;
+    let elsewhere = lookup::primary_elsewhere(node, &superblock.view)?;
+    let life = node.coordinator.node(elsewhere)?;
+    primaries::told_by(node, &life, &superblock.volume.to_string(), false).await
+}
+
+/// From the view itself, which may have been replaced since.
+fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
     let superblock = &newest.superblock;
     let id = superblock.volume.to_string();
-    let elsewhere = lookup::primary_elsewhere(node, &superblock.view);
-    if let Some(life) = elsewhere.and_then(|id| node.coordinator.node(id))
-        && let Some(status) = status::told_by(node, &life, &id).await
-    {
-        return status;
-    }
     let record = VolumeRecord {
         id,
         name: superblock.name.clone(),
@@ -108,7 +124,7 @@ async fn of_replica(node: &Arc<Node>, newest: &Newest) -> VolumeStatus {
         wanted_on: WantedOn::default(),
         verified: None,
     };
-    let mut status = status::of_adopted(node, &record, &superblock.view);
+    let mut status = status::of_adopted(node, &record, &superblock.view, heard);
     status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);
     status
 }

@@ -4,28 +4,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::condition::{Account, conclude};
+use super::hearing::Heard;
+use super::lookup::{Found, decode, find, unexpected};
+use super::{
+    Attached, Phase, export, facts, failures, hearing, known, lock, primaries, reservation,
+    verdict, verify, wanted, words,
+};
+use crate::api::types::{
+    MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
+    ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap, VolumeHealth,
+    VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+};
+use crate::api::{ApiError, ErrorCode};
+use crate::cluster;
+use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord, unix_seconds_ago};
+use crate::node::Node;
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::{PrimaryStatus as Primary, Waiting};
 use evenkeel_core::{
     Bitmap, MirrorView, NoCoordinatorPolicy, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, View,
 };
-use hyper::Method;
-
-use super::condition::{Account, conclude};
-use super::lookup::{Found, decode, find, primary_elsewhere, unexpected};
-use super::{
-    Attached, Phase, export, facts, failures, known, lock, reservation, verdict, verify, wanted,
-    words,
-};
-use crate::api::types::{
-    MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
-    ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeAnswer, VolumeBitmap,
-    VolumeHealth, VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
-};
-use crate::api::{ApiError, ErrorCode, routes};
-use crate::cluster;
-use crate::coordinator::{Answer, NodeLife, Request, StoredVolume, VolumeRecord, unix_seconds_ago};
-use crate::node::Node;
 
 /// The longest that a question for the status waits.
 const LONGEST_WAIT: u64 = 60;
@@ -81,19 +80,12 @@ pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
 pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
     let what = "cannot list the volumes";
     let mut warnings = Vec::new();
-    let mut volumes = Vec::new();
     let mut complete = true;
+    let mut volumes;
     match node.coordinator.ask(what, Request::Volumes).await {
         Ok(Answer::Volumes(stored)) => {
             cluster::nodes(node).await;
-            let mut asked = Vec::new();
-            for stored in stored {
-                let (node, found) = (node.clone(), decode(what, stored)?);
-                asked.push(tokio::spawn(async move { of_found(&node, &found, false).await }));
-            }
-            for status in asked {
-                volumes.extend(status.await.ok());
-            }
+            volumes = of_all(node, what, stored).await?;
         }
         Ok(other) => return Err(unexpected(what, &other)),
         Err(e) if e.code == ErrorCode::NoCoordinator => {
@@ -108,6 +100,33 @@ pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
     }
     volumes.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(VolumesAnswer { version: VERSION, volumes, complete, warnings })
+}
+
+/// The status of each: what no primary tells is asked of each node once for all volumes.
+async fn of_all(
+    node: &Arc<Node>,
+    what: &str,
+    stored: Vec<StoredVolume>,
+) -> Result<Vec<VolumeStatus>, ApiError> {
+    let mut asked = Vec::new();
+    for stored in stored {
+        let (node, found) = (node.clone(), decode(what, stored)?);
+        asked.push(tokio::spawn(async move {
+            let told = primaries::tell(&node, &found, false).await;
+            (found, told)
+        }));
+    }
+    let (mut volumes, mut untold) = (Vec::new(), Vec::new());
+    for told in asked {
+        match told.await {
+            Ok((_, Some(status))) => volumes.push(status),
+            Ok((found, None)) => untold.push(found),
+            Err(error) => tracing::error!(%error, "a volume is missing in the list"),
+        }
+    }
+    let heard = hearing::ask(node, untold.iter().map(|found| &found.view), false).await;
+    volumes.extend(untold.iter().map(|f| of_view(node, &f.stored, &f.view, &heard)));
+    Ok(volumes)
 }
 
 /// One volume, when what is waited for has come or the time is up.
@@ -160,7 +179,10 @@ pub async fn one(
     if let Some(attached) = node.volumes.by_name(volume)
         && let Some(status) = of_attached(node, &attached).await
     {
-        return Ok(status);
+        return Ok(match forwarded {
+            true => status,
+            false => primaries::with_others(node, status).await,
+        });
     }
     let what = format!("cannot tell the status of volume {volume}");
     match find(node, &what, volume).await {
@@ -173,54 +195,32 @@ pub async fn one(
     }
 }
 
-/// From the primary, here or elsewhere; else from the coordinator's view.
+/// From the primaries, here and elsewhere; else from the coordinator's view and what the replicas' nodes
+/// answer.
 async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeStatus {
-    if let Some(attached) = node.volumes.get(found.view.volume)
-        && let Some(status) = of_attached(node, &attached).await
-    {
+    if let Some(status) = primaries::tell(node, found, forwarded).await {
         return status;
     }
-    let elsewhere = primary_elsewhere(node, &found.view)
-        // It knows why it has not attached it yet.
-        .or_else(|| wanted::elsewhere(node, &found.stored.record).next())
-        .filter(|_| !forwarded);
-    let life = elsewhere.and_then(|id| node.coordinator.node(id)).filter(|life| life.may_live);
-    if let Some(life) = life
-        && let Some(status) = told_by(node, &life, &found.stored.record.id).await
-    {
-        return status;
-    }
-    of_view(node, &found.stored, &found.view)
-}
-
-/// From the primary on another node, if it answers.
-pub(super) async fn told_by(
-    node: &Arc<Node>,
-    life: &NodeLife,
-    volume: &str,
-) -> Option<VolumeStatus> {
-    let path = routes::fill(routes::VOLUME, &[volume]);
-    let deadline = cluster::QUESTION;
-    let answer =
-        cluster::forward::<(), VolumeAnswer>(node, life, Method::GET, &path, None, deadline);
-    let mut status = answer.await.ok()?.volume;
-    for primary in &mut status.primaries {
-        primary.here = false;
-    }
-    Some(status)
+    let heard = hearing::ask(node, [&found.view], forwarded).await;
+    of_view(node, &found.stored, &found.view, &heard)
 }
 
 /// From a view that a replica here has adopted, which may have been replaced since.
-pub(super) fn of_adopted(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
+pub(super) fn of_adopted(
+    node: &Node,
+    record: &VolumeRecord,
+    view: &View,
+    heard: &Heard,
+) -> VolumeStatus {
     let mut status = base(node, record, view);
     status.source = StatusSource::Replica;
     status.wanted_on = wanted::on(node, record, view);
-    conclude(&mut status, &Account::Replica, &facts::of_view(node, record, view));
+    conclude(&mut status, &Account::Replica, &facts::of_view(node, record, view, heard));
     status
 }
 
-/// From the coordinator's view alone.
-fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
+/// From the coordinator's view, and what the nodes of its replicas have answered.
+fn of_view(node: &Node, stored: &StoredVolume, view: &View, heard: &Heard) -> VolumeStatus {
     let record = &stored.record;
     let mut status = base(node, record, view);
     status.wanted_on = wanted::on(node, record, view);
@@ -230,7 +230,7 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View) -> VolumeStatus {
         Some(primary) if primary.here => Account::Forgotten(primary.node.name.clone()),
         Some(primary) => Account::Silent { node: primary.node.name.clone(), alive: primary.alive },
     };
-    conclude(&mut status, &account, &facts::of_view(node, record, view));
+    conclude(&mut status, &account, &facts::of_view(node, record, view, heard));
     status
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_core::{NodeId, View, VolumeId};
 use hyper::Method;
 
-use super::lookup::{self, Found, find, moved, unexpected};
+use super::lookup::{Found, find, moved, unexpected};
 use super::{detach, status, sweep};
 use crate::api::handlers::peer::SWEEP;
 use crate::api::types::{DetachRequest, StopAnswer, VERSION};
@@ -50,14 +50,9 @@ async fn detach(
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
     let volume = found.view.volume.to_string();
-    let mut attached = vec![status::one(node, &volume, false).await?];
-    for other in lookup::primaries_elsewhere(node, &found.view) {
-        if let Some(life) = node.coordinator.node(other).filter(|life| life.may_live) {
-            attached.extend(status::told_by(node, &life, &volume).await);
-        }
-    }
-    let exports = attached.iter().flat_map(|status| &status.exports);
-    let clients: usize = exports.map(|export| export.clients).sum();
+    // It has what all primaries say that answer.
+    let attached = status::one(node, &volume, false).await?;
+    let clients: usize = attached.exports.iter().map(|export| export.clients).sum();
     if clients > 0 {
         let why = format!("{clients} client(s) use its export");
         let advice = "Disconnect them, or end the export by `evenkeel unexport`; then stop it";

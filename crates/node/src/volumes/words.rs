@@ -202,13 +202,13 @@ pub(super) const fn role(role: Role) -> types::ReplicaRole {
 }
 
 /// One character for a replica's state, as in `[UU_]`.
-pub(super) const fn letter(state: ReplicaState) -> char {
+pub(super) const fn letter(state: types::ReplicaState) -> char {
     match state {
-        ReplicaState::InSync => 'U',
-        ReplicaState::Rebuilding => 'R',
-        ReplicaState::Stale => '_',
-        ReplicaState::Faulty => 'F',
-        ReplicaState::Spare => 'S',
+        types::ReplicaState::InSync => 'U',
+        types::ReplicaState::Rebuilding => 'R',
+        types::ReplicaState::Stale => '_',
+        types::ReplicaState::Faulty => 'F',
+        types::ReplicaState::Spare => 'S',
     }
 }
 
@@ -232,18 +232,24 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
     })
 }
 
-/// The same of a replica that its node does not serve.
-pub(super) fn unserved(state: ReplicaState, unserved: &Unserved) -> String {
+/// The same of a replica that its node does not serve; `runs`: while a primary runs the volume.
+pub(super) fn unserved(state: ReplicaState, unserved: &Unserved, runs: bool) -> String {
     let what = match state {
         ReplicaState::InSync | ReplicaState::Spare => "it does not answer",
         ReplicaState::Rebuilding | ReplicaState::Stale => "it lacks writes",
         ReplicaState::Faulty => "it failed",
     };
-    let then = match unserved {
-        Unserved::Away(_) => "it returns by itself then",
-        Unserved::Gone(_) | Unserved::Unusable(_) => {
+    let then = match (unserved, state) {
+        (Unserved::Gone(_) | Unserved::Unusable(_), _) => {
             "put its disk in order, or take another one by `evenkeel replica replace`"
         }
+        (Unserved::Away(_), ReplicaState::Faulty) => {
+            "then bring it back by `evenkeel replica re-add`, or remove it"
+        }
+        (Unserved::Away(_), ReplicaState::Rebuilding | ReplicaState::Stale) if !runs => {
+            "it returns by itself when it is served and the volume is attached"
+        }
+        (Unserved::Away(_), _) => "it returns by itself when it is served",
     };
     format!("{what}: {unserved}; {then}")
 }
@@ -263,7 +269,24 @@ pub(super) fn unknown(state: ReplicaState, node: &str) -> String {
     format!("whether node {node} is there is not known; it was {}", word(state))
 }
 
-const fn word(state: ReplicaState) -> &'static str {
+/// That the coordinator takes a node for dead that the node which tells the status speaks to.
+pub(super) fn unheard(node: &str, teller: &str) -> String {
+    format!(
+        "the coordinator does not hear node {node}, and node {teller} does: repair the network between that node and the coordinator's"
+    )
+}
+
+/// The other way round.
+pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
+    format!("the coordinator hears node {node}, and node {teller} gets no answer from it")
+}
+
+/// That one of those on which a volume is attached says nothing of it.
+pub(super) fn silent_too(node: &str) -> String {
+    format!("node {node}, on which it is attached, does not answer")
+}
+
+pub(super) const fn word(state: ReplicaState) -> &'static str {
     match state {
         ReplicaState::InSync => "in-sync",
         ReplicaState::Rebuilding => "rebuilding",

@@ -16,4 +16,5 @@ mod rename;
 mod retire;
 mod support;
 mod tls;
+mod told;
 mod verdict;

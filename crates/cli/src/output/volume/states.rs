@@ -96,6 +96,8 @@ fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
         unserved: None,
         connected: None,
         node_alive: Some(true),
+        answered: None,
+        teller: "n1".into(),
     }
 }
 
@@ -103,6 +105,7 @@ fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
 fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
     let of = |state, cause| replica("n2", state, cause);
     let away = || Unserved::Away("its disk is absent".into());
+    let gone = || Unserved::Gone("node n2 has no such replica: its file was deleted".into());
     let known = |alive| ReplicaFacts { node_alive: alive, ..of(State::InSync, Cause::None) };
     let session = |up| ReplicaFacts { connected: Some(up), ..of(State::InSync, Cause::None) };
     // A primary says of each whether it has a session.
@@ -142,7 +145,23 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
         ],
         StatusSource::Coordinator => vec![
             ("in-sync, node alive", known(Some(true))),
+            (
+                "in-sync, node alive, its disk absent",
+                ReplicaFacts { unserved: Some(away()), ..known(Some(true)) },
+            ),
+            (
+                "in-sync, node alive, its file deleted",
+                ReplicaFacts { unserved: Some(gone()), ..known(Some(true)) },
+            ),
+            (
+                "in-sync, node alive, and silent to the node that is asked",
+                ReplicaFacts { answered: Some(false), ..known(Some(true)) },
+            ),
             ("in-sync, node dead", known(Some(false))),
+            (
+                "in-sync, node dead, and answers the node that is asked",
+                ReplicaFacts { answered: Some(true), ..known(Some(false)) },
+            ),
             ("in-sync, node not heard of yet", known(None)),
             ("rebuilding, node alive", of(State::Rebuilding, Cause::Restarted)),
         ],

@@ -16,10 +16,10 @@ use crate::api::extract::{Body, Json, Path};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
 use crate::coordinator::{Answer, Caller, NodeLife, Request, from_hex};
-use crate::disks::NewReplica;
+use crate::disks::{NewReplica, Unserved};
 use crate::node::Node;
 use crate::volumes::assemble::{PIECE, found, read_piece};
-use crate::volumes::{local, sweep};
+use crate::volumes::{hearing, local, sweep};
 
 /// Makes a replica on a disk of this node.
 pub const REPLICAS: &str = "/peer/v1/replicas";
@@ -30,6 +30,8 @@ pub const REPLICA: &str = "/peer/v1/volumes/{volume}/replicas/{replica}";
 pub const FOUND: &str = "/peer/v1/found";
 /// Makes this node ask the coordinator at once what is to become of its replicas.
 pub const SWEEP: &str = "/peer/v1/sweep";
+/// Which of some replicas this node does not serve.
+pub const CONDITIONS: &str = "/peer/v1/replicas/conditions";
 /// Data of a replica of this node.
 pub const READ: &str = "/peer/v1/read";
 
@@ -41,6 +43,45 @@ pub struct PeerFound {
     pub replicas: Vec<(String, String, PathBuf)>,
     /// The identities of the volumes that are attached there.
     pub attached: Vec<String>,
+}
+
+/// Replicas that are believed to be on a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerReplicas {
+    /// Their identities.
+    pub replicas: Vec<String>,
+}
+
+/// A replica that its node does not serve.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerReplica {
+    replica: String,
+    /// `gone`, `away`, or what a newer node has for a replica that needs somebody's help.
+    is: String,
+    why: String,
+}
+
+impl PeerReplica {
+    /// What another node is told.
+    pub fn new(replica: ReplicaId, unserved: &Unserved) -> Self {
+        let is = match unserved {
+            Unserved::Gone(_) => "gone",
+            Unserved::Away(_) => "away",
+            Unserved::Unusable(_) => "unusable",
+        };
+        Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string() }
+    }
+
+    /// What another node has told. `None`: of something that is no replica.
+    pub fn unserved(&self) -> Option<(ReplicaId, Unserved)> {
+        let why = self.why.clone();
+        let unserved = match self.is.as_str() {
+            "gone" => Unserved::Gone(why),
+            "away" => Unserved::Away(why),
+            _ => Unserved::Unusable(why),
+        };
+        Some((self.replica.parse().ok()?, unserved))
+    }
 }
 
 /// A part of a replica's data.
@@ -134,6 +175,14 @@ pub async fn found(State(node): State<Arc<Node>>) -> Result<Json<PeerFound>, Api
 /// `false`: something that was to be done has not ended yet.
 pub async fn sweep(State(node): State<Arc<Node>>) -> Json<bool> {
     Json(sweep::now(&node).await)
+}
+
+/// A question: nothing is changed.
+pub async fn conditions(
+    State(node): State<Arc<Node>>,
+    Body(asked): Body<PeerReplicas>,
+) -> Json<Vec<PeerReplica>> {
+    Json(hearing::here(&node, &asked))
 }
 
 pub async fn read(

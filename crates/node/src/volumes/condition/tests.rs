@@ -6,7 +6,11 @@ const YES: Option<bool> = Some(true);
 const NO: Option<bool> = Some(false);
 
 /// A replica of which these are the facts.
-fn replica(state: ReplicaState, connected: Option<bool>, node_alive: Option<bool>) -> ReplicaFacts {
+pub(super) fn replica(
+    state: ReplicaState,
+    connected: Option<bool>,
+    node_alive: Option<bool>,
+) -> ReplicaFacts {
     ReplicaFacts {
         node: "n3".into(),
         disk: Some("fast".into()),
@@ -17,14 +21,16 @@ fn replica(state: ReplicaState, connected: Option<bool>, node_alive: Option<bool
         unserved: None,
         connected,
         node_alive,
+        answered: None,
+        teller: "n1".into(),
     }
 }
 
-fn in_sync(connected: Option<bool>, node_alive: Option<bool>) -> ReplicaFacts {
+pub(super) fn in_sync(connected: Option<bool>, node_alive: Option<bool>) -> ReplicaFacts {
     replica(ReplicaState::InSync, connected, node_alive)
 }
 
-fn concluded(account: &Account, facts: &[ReplicaFacts]) -> VolumeStatus {
+pub(super) fn concluded(account: &Account, facts: &[ReplicaFacts]) -> VolumeStatus {
     let one = |facts: &ReplicaFacts| {
         json!({
             "id": "", "node": {"id": "", "name": facts.node}, "disk": facts.disk, "state": "in-sync",
@@ -111,6 +117,34 @@ fn a_replica_whose_file_is_gone_does_not_count_though_its_node_is_there() {
 }
 
 #[test]
+fn of_a_node_that_two_see_differently_it_is_said_who_does() {
+    let unheard = ReplicaFacts { answered: YES, ..in_sync(None, NO) };
+    let (summary, health, reason) = detached(&[in_sync(None, YES), unheard]);
+    assert_eq!((&*summary, health), ("[UU]", VolumeHealth::InSync));
+    assert!(reason.contains("the coordinator does not hear node n3, and node n1 does"), "{reason}");
+    let out_of_reach = ReplicaFacts { answered: NO, ..in_sync(None, YES) };
+    let (summary, health, reason) = detached(&[in_sync(None, YES), out_of_reach]);
+    assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unknown));
+    assert!(reason.contains("hears node n3, and node n1 gets no answer from it"), "{reason}");
+    // A primary has tried itself.
+    let connected = ReplicaFacts { answered: None, ..in_sync(YES, NO) };
+    assert_eq!(detached(&[connected]).2, "");
+}
+
+#[test]
+fn what_returns_by_itself_and_when_depends_on_who_has_it_attached() {
+    let away = Some(Unserved::Away("disk d of node n3: it is not there".into()));
+    let stale = ReplicaFacts { unserved: away.clone(), ..replica(ReplicaState::Stale, None, YES) };
+    let reason = detached(std::slice::from_ref(&stale)).2;
+    assert!(reason.contains("when it is served and the volume is attached"), "{reason}");
+    let reason = detached(&[ReplicaFacts { connected: NO, ..stale }]).2;
+    assert!(reason.ends_with("it returns by itself when it is served"), "{reason}");
+    let faulty = ReplicaFacts { unserved: away, ..replica(ReplicaState::Faulty, None, YES) };
+    let reason = detached(&[faulty]).2;
+    assert!(reason.contains("replica re-add") && !reason.contains("by itself"), "{reason}");
+}
+
+#[test]
 fn what_the_volume_itself_lacks_comes_before_what_a_replica_lacks() {
     let facts = [in_sync(YES, YES), in_sync(NO, NO)];
     let status = concluded(&Account::Suspended("the coordinator is away".into()), &facts);
@@ -157,13 +191,14 @@ fn all() -> Vec<ReplicaFacts> {
     let mut all = Vec::new();
     for (state, connected) in states.iter().flat_map(|s| [YES, NO, None].map(|c| (*s, c))) {
         for (unserved, alive) in unserved.iter().flat_map(|u| [YES, NO, None].map(|a| (u, a))) {
-            for bits in 0..4 {
+            for bits in 0..12 {
                 let (leaves, apart) = (bits & 1 != 0, bits & 2 != 0);
                 let unserved = unserved.clone();
                 all.push(ReplicaFacts {
                     leaves,
                     apart,
                     unserved,
+                    answered: [None, YES, NO][bits / 4],
                     ..replica(state, connected, alive)
                 });
             }
@@ -177,7 +212,7 @@ fn nothing_is_called_in_sync_that_nobody_has_said_to_be_there() {
     for facts in all() {
         let (letters, health, reason) = detached(std::slice::from_ref(&facts));
         let answers = match facts.connected {
-            None => facts.node_alive == YES && facts.unserved.is_none(),
+            None => facts.answered.or(facts.node_alive) == YES && facts.unserved.is_none(),
             Some(connected) => connected,
         };
         if facts.state == ReplicaState::InSync {

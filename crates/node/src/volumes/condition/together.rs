@@ -1,0 +1,114 @@
+//! What several primaries say of one volume, as one status: of each replica the worst, and who says it.
+
+use super::{health, health_of, rank, reason, sum_up};
+use crate::api::types::{FailedRequests, NodeRef, ReplicaStatus, VolumeState, VolumeStatus};
+
+/// What a primary says.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// Its node.
+    pub node: NodeRef,
+    /// What it says.
+    pub status: VolumeStatus,
+}
+
+/// One status of all. `notes`: what is to be said beside it. `None`: nobody has said anything.
+pub fn worst(mut told: Vec<Told>, notes: Vec<String>) -> Option<VolumeStatus> {
+    // Whoever has the newest view knows best which replicas there are.
+    let newest = told.iter().map(|told| told.status.generation).max()?;
+    let first = told.iter().position(|told| told.status.generation == newest)?;
+    told.swap(0, first);
+    let (base, others) = told.split_first()?;
+    let (teller, mut status) = (base.node.name.clone(), base.status.clone());
+    if others.is_empty() && notes.is_empty() {
+        return Some(status);
+    }
+    for replica in status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas) {
+        worst_of(replica, &teller, others);
+    }
+    sum_up(&mut status.mirrors);
+    for other in others {
+        add(&mut status, other);
+    }
+    if !others.is_empty() {
+        status.health = health(&status.mirrors);
+    }
+    let own = told.iter().filter_map(|told| why_not_served(told, told.node.name == teller));
+    let own: Vec<String> = own.chain(notes).collect();
+    let own = (!own.is_empty()).then(|| own.join("; "));
+    status.reason = match others.is_empty() {
+        // Its reason has all that it knows.
+        true => Some(own.into_iter().chain(status.reason.take()).collect::<Vec<_>>().join("; ")),
+        false => reason(own, &status),
+    };
+    Some(status)
+}
+
+/// Makes of what one says of a replica the worst that any says.
+fn worst_of(replica: &mut ReplicaStatus, teller: &str, others: &[Told]) {
+    let says = |told: &Told| {
+        let mut replicas = told.status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
+        let found = replicas.find(|other| other.id == replica.id)?.clone();
+        Some((told.node.name.clone(), found))
+    };
+    let said: Vec<_> = others.iter().filter_map(says).collect();
+    let is_as_bad = |other: &ReplicaStatus, than: &ReplicaStatus| {
+        rank(&health_of(other)).cmp(&rank(&health_of(than)))
+    };
+    let differ = said.iter().any(|(_, other)| is_as_bad(other, replica).is_ne());
+    let mut name = teller.to_owned();
+    for (other_name, other) in said {
+        let rebuild = replica.rebuild.take().or_else(|| other.rebuild.clone());
+        let failed_reads = replica.failed_reads.max(other.failed_reads);
+        if is_as_bad(&other, replica).is_gt() {
+            (*replica, name) = (other, other_name);
+        }
+        (replica.rebuild, replica.failed_reads) = (rebuild, failed_reads);
+    }
+    if let Some(why) = replica.reason.as_mut().filter(|_| differ) {
+        why.push_str(&format!(" (says node {name})"));
+    }
+}
+
+/// Adds what a primary knows of itself: its device, its exports, the requests that failed there.
+fn add(status: &mut VolumeStatus, told: &Told) {
+    let own = told.status.primaries.iter().find(|primary| primary.node == told.node);
+    let listed = status.primaries.iter_mut().find(|primary| primary.node == told.node);
+    match (listed, own) {
+        (Some(listed), Some(own)) => *listed = own.clone(),
+        (None, Some(own)) => status.primaries.push(own.clone()),
+        (_, None) => {}
+    }
+    status.exports.extend(told.status.exports.iter().cloned());
+    for failed in &told.status.failed {
+        add_failed(&mut status.failed, failed);
+    }
+    if is_suspended(told) && status.state != VolumeState::Suspended {
+        status.state = VolumeState::Suspended;
+        status.suspended.clone_from(&told.status.suspended);
+    }
+}
+
+fn add_failed(all: &mut Vec<FailedRequests>, more: &FailedRequests) {
+    let same = |it: &&mut FailedRequests| it.kind == more.kind && it.cause == more.cause;
+    match all.iter_mut().find(same) {
+        Some(it) => {
+            it.count += more.count;
+            (it.first, it.last) = (it.first.min(more.first), it.last.max(more.last));
+        }
+        None => all.push(more.clone()),
+    }
+}
+
+fn is_suspended(told: &Told) -> bool {
+    told.status.state == VolumeState::Suspended
+}
+
+/// What requests wait for on a node. That another one attaches it still is no news of the volume.
+fn why_not_served(told: &Told, is_base: bool) -> Option<String> {
+    let waits = told.status.suspended.as_ref().filter(|_| is_base || is_suspended(told))?;
+    Some(format!("on node {}: {}", told.node.name, waits.why))
+}
+
+#[cfg(test)]
+mod tests;

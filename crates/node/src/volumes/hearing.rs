@@ -1,0 +1,116 @@
+//! What the nodes of replicas answer when they are asked whether they serve them. A view does not say that,
+//! and the coordinator hears of nodes only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{NodeId, ReplicaId, View};
+use hyper::Method;
+
+use crate::api::ErrorCode;
+use crate::api::handlers::peer::{self, PeerReplica, PeerReplicas};
+use crate::coordinator::NodeLife;
+use crate::disks::Unserved;
+use crate::node::Node;
+use crate::{admission, cluster};
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long one may that is thought to be dead, or if another node waits for this one's answer.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What nodes have answered.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard {
+    /// Whether each node that was asked has answered.
+    nodes: BTreeMap<NodeId, bool>,
+    unserved: BTreeMap<ReplicaId, Unserved>,
+}
+
+impl Heard {
+    /// Whether a node has answered; `None`: it was not asked.
+    pub(super) fn answered(&self, node: NodeId) -> Option<bool> {
+        self.nodes.get(&node).copied()
+    }
+
+    /// Why its node does not serve a replica, if it has said so.
+    pub(super) fn unserved(&self, replica: ReplicaId) -> Option<Unserved> {
+        self.unserved.get(&replica).cloned()
+    }
+}
+
+/// How long a node is waited for; `is_awaited`: another node waits for the answer that comes of it.
+pub(super) const fn patience(life: &NodeLife, is_awaited: bool) -> Duration {
+    if is_awaited || !life.may_live { SHORT_PATIENCE } else { PATIENCE }
+}
+
+/// Asks the other nodes of the replicas in these views, all at the same time, and each once.
+pub(super) async fn ask(
+    node: &Arc<Node>,
+    views: impl IntoIterator<Item = &View>,
+    is_awaited: bool,
+) -> Heard {
+    let mut replicas: BTreeMap<NodeId, BTreeSet<ReplicaId>> = BTreeMap::new();
+    for (_, record) in views.into_iter().flat_map(View::replicas) {
+        if record.node != node.identity.node {
+            replicas.entry(record.node).or_default().insert(record.id);
+        }
+    }
+    let mut asked = Vec::new();
+    for (id, replicas) in replicas {
+        let Some(life) = node.coordinator.node(id) else { continue };
+        let node = node.clone();
+        let question = async move {
+            let patience = patience(&life, is_awaited);
+            let answer = tokio::time::timeout(patience, ask_one(&node, &life, &replicas, patience));
+            (id, answer.await.unwrap_or(None))
+        };
+        asked.push(tokio::spawn(question));
+    }
+    let mut heard = Heard::default();
+    for answer in asked {
+        let Ok((id, answer)) = answer.await else { continue };
+        heard.nodes.insert(id, answer.is_some());
+        heard.unserved.extend(answer.into_iter().flatten());
+    }
+    heard
+}
+
+/// Those of its replicas that a node does not serve. `None`: it does not answer. One of older software
+/// does not know the question, and says nothing of its replicas.
+async fn ask_one(
+    node: &Node,
+    life: &NodeLife,
+    replicas: &BTreeSet<ReplicaId>,
+    patience: Duration,
+) -> Option<Vec<(ReplicaId, Unserved)>> {
+    let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
+    let (path, body) = (peer::CONDITIONS, Some(&question));
+    let answer =
+        cluster::forward::<_, Vec<PeerReplica>>(node, life, Method::POST, path, body, patience);
+    match answer.await {
+        Ok(told) => Some(told.iter().filter_map(PeerReplica::unserved).collect()),
+        Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => None,
+        Err(error) => {
+            tracing::debug!(node = life.node.name, %error, "it says nothing of its replicas");
+            Some(Vec::new())
+        }
+    }
+}
+
+/// What this node answers: of these replicas those that it does not serve.
+pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
+    let name = &node.identity.name;
+    let unadmitted = (!admission::may_serve_replicas(node)).then(|| {
+        Unserved::Away(format!(
+            "node {name} waits for the coordinator to admit it, and serves none"
+        ))
+    });
+    let ids = asked.replicas.iter().filter_map(|id| id.parse::<ReplicaId>().ok());
+    let of = |id: ReplicaId| {
+        let unserved = unadmitted.clone().or_else(|| node.disks.why_not_served(id))?;
+        Some(PeerReplica::new(id, &unserved))
+    };
+    ids.filter_map(of).collect()
+}
