@@ -52,7 +52,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Disk(command) => return disk::run(&context, &command),
         Command::Volume(command) => return volume::run(&context, &command),
         Command::Attach(args) => attach::attach(&context, &args)?,
-        Command::Detach(args) => attach::detach(&context, &args)?,
+        Command::Detach(args) => return attach::detach(&context, &args),
         Command::Mount(args) => mount::mount(&context, &args)?,
         Command::Umount(args) => mount::umount(&context, &args)?,
         Command::Export(command) => attach::export(&context, &command)?,

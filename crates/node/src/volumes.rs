@@ -48,6 +48,7 @@ pub mod retire;
 pub mod status;
 pub mod stop;
 pub mod sweep;
+mod unclean;
 mod unserved;
 mod verdict;
 pub mod verify;

@@ -8,6 +8,7 @@ use evenkeel_node::api::types::{
 
 use super::Context;
 use crate::args::{AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportNbdArgs, VolumeName};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Painted as _};
 
@@ -45,14 +46,16 @@ fn attached(answer: &AttachAnswer) -> String {
     text
 }
 
-/// Detaches a volume.
+/// Detaches a volume. With [`Exit::Unreachable`] if its replicas did not answer, and it was not given up.
 ///
 /// # Errors
 /// If the node refuses, for example because its device is mounted, or cannot be reached.
-pub fn detach(context: &Context, args: &DetachArgs) -> Result<(), Failure> {
+pub fn detach(context: &Context, args: &DetachArgs) -> Result<Exit, Failure> {
     let path = routes::fill(routes::DETACH, &[&args.name]);
     let answer = context.client.post(&path, &DetachRequest { node: args.node.clone() })?;
-    context.show(&answer, |answer: &DetachAnswer| format!("{}\n", answer.message))
+    context.show(&answer, |answer: &DetachAnswer| format!("{}\n", answer.message))?;
+    let given_up = answer.parse::<DetachAnswer>()?.given_up;
+    Ok(if given_up { Exit::Done } else { Exit::Unreachable })
 }
 
 /// Runs one of `evenkeel export …`.

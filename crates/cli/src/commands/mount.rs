@@ -125,8 +125,13 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
             failure.advise(format!("see who uses it: fuser -vm {}", point.display()))
         })?;
     }
+    let mut left = None;
     if !args.keep_attached {
-        detach(context, &name)?;
+        left = Some(detach(context, &name)?).filter(|answer| !answer.given_up);
+    }
+    if let Some(answer) = left {
+        let what = format!("volume `{name}` is unmounted, and is not given up");
+        return Err(Failure::new(what, answer.message).exit(Exit::Unreachable));
     }
     let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
     let state = if args.keep_attached { "still attached" } else { "detached" };

@@ -246,14 +246,18 @@ async fn not_started(
 }
 
 /// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment. Whoever
-/// calls this holds [`super::Volumes::change`].
+/// calls this holds [`super::Volumes::change`]. Returns how that has ended.
 ///
 /// # Errors
 /// If it does not start or end.
-pub(super) async fn adopt(node: &Arc<Node>, volume: &str, what: &str) -> Result<(), ApiError> {
+pub(super) async fn adopt(
+    node: &Arc<Node>,
+    volume: &str,
+    what: &str,
+) -> Result<EndReason, ApiError> {
     let attached = start_for(node, what, volume, None).await?;
     match end(node, &attached).await {
-        Some(_) => Ok(()),
+        Some(reason) => Ok(reason),
         None => {
             let why = format!("it did not end within {} s", END.as_secs());
             let advice = "It goes on: see `evenkeel volume status`";
@@ -311,7 +315,9 @@ fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), A
             return Err(ApiError::new(
                 ErrorCode::AttachedElsewhere,
                 what,
-                format!("it is attached on node {name}, which is alive or was until a moment ago"),
+                format!(
+                    "it is attached on node {name}, or was and was not given up, and that node is alive or was until a moment ago"
+                ),
                 format!(
                     "Detach it there (`evenkeel detach` works from any node). If that node has died, wait until it counts as dead, {} s after its last sign of life: a takeover before cannot be forced, because two nodes might write",
                     node.config.coordinator.expiry_seconds

@@ -130,8 +130,13 @@ pub enum Account {
     Detached,
     /// The coordinator: it was stopped; the name is the volume's.
     Stopped(String),
-    /// The coordinator: it is attached on the node that is asked, which knows nothing of that.
-    Forgotten(String),
+    /// The coordinator: it is attached on the node that is asked, on which nothing uses it.
+    Forgotten {
+        /// That node's name.
+        node: String,
+        /// The volume's.
+        name: String,
+    },
     /// The coordinator: it is attached on another node, which does not answer.
     Silent {
         /// That node's name.
@@ -151,7 +156,7 @@ impl Account {
             Self::Suspended(_) => VolumeState::Suspended,
             Self::Detached => VolumeState::Detached,
             Self::Stopped(_) => VolumeState::Stopped,
-            Self::Forgotten(_) | Self::Silent { .. } => VolumeState::Unreachable,
+            Self::Forgotten { .. } | Self::Silent { .. } => VolumeState::Unreachable,
             Self::Replica => VolumeState::Unknown,
         }
     }
@@ -164,9 +169,9 @@ impl Account {
             Self::Stopped(name) => {
                 format!("it is stopped until `evenkeel volume assemble {name}`")
             }
-            Self::Forgotten(node) => {
-                format!("node {node} ended without detaching it: attach it again")
-            }
+            Self::Forgotten { node, name } => format!(
+                "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name}` does, when its replicas answer; or attach it on node {node} again"
+            ),
             Self::Silent { node, alive: true } => {
                 format!("node {node}, on which it is attached, does not answer")
             }

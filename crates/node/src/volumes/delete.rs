@@ -121,7 +121,8 @@ async fn find_same(node: &Arc<Node>, what: &str, id: VolumeId) -> Result<Found, 
 async fn take_over(node: &Arc<Node>, found: &Found, what: &str) -> Result<(), ApiError> {
     refuse_attached(node, found, false, what).await?;
     let name = &found.stored.record.name;
-    adopt(node, &found.view.volume.to_string(), what).await.map_err(|error| {
+    let adopted = adopt(node, &found.view.volume.to_string(), what).await;
+    adopted.map(drop).map_err(|error| {
         let why = format!(
             "its last primary did not detach it, and it cannot be taken over to make sure that nobody uses it: {}",
             error.why

@@ -10,8 +10,8 @@ use hyper::Method;
 
 use super::attach::{device_error, place, reach, why_ended};
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, FILE, Phase, export, lock, verdict, wanted};
-use crate::api::types::{DetachAnswer, DetachRequest, VERSION};
+use super::{Attached, FILE, Phase, export, lock, unclean, verdict, wanted};
+use crate::api::types::{DetachAnswer, DetachRequest};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::{NodeLife, Request};
@@ -43,7 +43,10 @@ pub async fn detach(
         refuse_without_coordinator(node, &what).await?;
         return detach_here(node, &attached, &what).await;
     }
-    let (found, target) = detach_there(node, volume, &request, forwarded, &what).await?;
+    let (found, target) = match detach_there(node, volume, &request, forwarded, &what).await? {
+        Where::Left(found) => return unclean::give_up(node, &found, &what).await,
+        Where::There(found, target) => (found, target),
+    };
     if !target.may_live && wanted::take_back(node, &found, &target, &what).await? {
         return Ok(not_again(volume, &target.node.name));
     }
@@ -64,9 +67,8 @@ async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Opt
 }
 
 fn not_again(volume: &str, node: &str) -> DetachAnswer {
-    let message =
-        format!("{volume}: it was not attached on node {node}, and is not attached there again");
-    DetachAnswer { version: VERSION, clean: true, message }
+    let what = "it was not attached on node";
+    unclean::given_up(true, format!("{volume}: {what} {node}, and is not attached there again"))
 }
 
 async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
@@ -76,20 +78,33 @@ async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, Ap
     }
 }
 
-/// The node on which a volume is attached, or meant to be, if it is not this one.
+/// Where a volume is detached that nothing uses here.
+enum Where {
+    /// On a node on which it is attached, or meant to be.
+    There(Found, NodeLife),
+    /// Here: a primary of this node has ended, and the view names it still.
+    Left(Found),
+}
+
 async fn detach_there(
     node: &Node,
     volume: &str,
     request: &DetachRequest,
     forwarded: bool,
     what: &str,
-) -> Result<(Found, NodeLife), ApiError> {
+) -> Result<Where, ApiError> {
     let found = find(node, what, volume).await?;
+    let is_left = found.view.primaries.iter().any(|p| p.id.node == node.identity.node);
+    if is_left && forwarded {
+        return Ok(Where::Left(found));
+    }
     if let Some(name) = request.node.as_deref().filter(|_| !forwarded) {
         let named = named(node, what, name).await?;
         refuse_elsewhere(node, &found, named.as_ref(), what)?;
-        if let Some(named) = named {
-            return Ok((found, named));
+        match named {
+            Some(named) => return Ok(Where::There(found, named)),
+            None if is_left => return Ok(Where::Left(found)),
+            None => {}
         }
     }
     let mut nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
@@ -104,17 +119,11 @@ async fn detach_there(
     }
     match primary_elsewhere(node, &found.view).or_else(|| nodes.first().copied()) {
         Some(_) if forwarded => Err(moved(what)),
-        Some(id) => life(node, what, id).map(|life| (found, life)),
+        Some(id) => life(node, what, id).map(|life| Where::There(found, life)),
+        None if is_left => Ok(Where::Left(found)),
         None => {
-            let unclean = !found.view.primaries.is_empty();
-            let (why, action) = match unclean {
-                true => (
-                    format!("node {} ended without detaching it", node.identity.name),
-                    "Attach it, so that its replicas are made equal; then detach it",
-                ),
-                false => ("it is not attached".to_owned(), "See `evenkeel volume status`"),
-            };
-            Err(ApiError::new(ErrorCode::NotAttached, what, why, action))
+            let (why, advice) = ("it is not attached", "See `evenkeel volume status`");
+            Err(ApiError::new(ErrorCode::NotAttached, what, why, advice))
         }
     }
 }
@@ -167,17 +176,17 @@ async fn detach_here(
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
     let _changing = node.volumes.change(attached.id).await;
-    let reason = match (node.volumes.holds(attached), attached.phase()) {
-        (false, Phase::Ended(reason)) => Some(reason),
+    let (reason, silent) = match (node.volumes.holds(attached), attached.phase()) {
+        (false, Phase::Ended(reason)) => (Some(reason), Vec::new()),
         (false, _) => return Err(moved(what)),
-        (true, _) => withdraw(node, attached, what).await?,
+        (true, _) => unclean::watch(node, attached, withdraw(node, attached, what)).await?,
     };
     match reason {
-        Some(reason) => Ok(DetachAnswer {
-            version: VERSION,
-            clean: reason == EndReason::Detached,
-            message: format!("{}: {}", attached.name(), why_ended(node, attached, reason)),
-        }),
+        Some(EndReason::DetachedUnclean) => Ok(unclean::told(node, attached, silent)),
+        Some(reason) => {
+            let message = format!("{}: {}", attached.name(), why_ended(node, attached, reason));
+            Ok(unclean::given_up(reason == EndReason::Detached, message))
+        }
         None => Err(ApiError::new(
             ErrorCode::TimedOut,
             what,

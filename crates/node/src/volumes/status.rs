@@ -227,7 +227,9 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View, heard: &Heard) -> Vo
     let account = match status.primaries.first() {
         None if record.stopped => Account::Stopped(record.name.clone()),
         None => Account::Detached,
-        Some(primary) if primary.here => Account::Forgotten(primary.node.name.clone()),
+        Some(primary) if primary.here => {
+            Account::Forgotten { node: primary.node.name.clone(), name: record.name.clone() }
+        }
         Some(primary) => Account::Silent { node: primary.node.name.clone(), alive: primary.alive },
     };
     conclude(&mut status, &account, &facts::of_view(node, record, view, heard));

@@ -82,8 +82,8 @@ pub(super) async fn set(
         Answer::Done => Ok(()),
         Answer::Newest(newest) => Err(match newest.decode() {
             Ok(view) if !view.primaries.is_empty() => {
-                let why = "its last primary ended without detaching it";
-                let advice = "Attach it, so that its replicas are made equal, and stop it then";
+                let why = "its last primary has not given it up, as replicas did not answer";
+                let advice = "Start the nodes of its replicas, and stop it again";
                 ApiError::new(ErrorCode::WrongState, what, why, advice)
             }
             _ => moved(what),

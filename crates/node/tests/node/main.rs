@@ -17,4 +17,5 @@ mod retire;
 mod support;
 mod tls;
 mod told;
+mod unclean;
 mod verdict;

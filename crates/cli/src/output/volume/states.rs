@@ -67,9 +67,9 @@ fn of_this_volume() -> Vec<(&'static str, StatusSource, Account)> {
         ("The coordinator: attached nowhere", StatusSource::Coordinator, Account::Detached),
         ("The coordinator: stopped", StatusSource::Coordinator, Account::Stopped("music".into())),
         (
-            "The coordinator: attached here, where nothing is known of that",
+            "The coordinator: attached here, where nothing uses it",
             StatusSource::Coordinator,
-            Account::Forgotten("n1".into()),
+            Account::Forgotten { node: "n1".into(), name: "music".into() },
         ),
         (
             "The coordinator: attached on a node that does not answer",

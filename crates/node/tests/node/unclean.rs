@@ -1,0 +1,66 @@
+//! A detach that its replicas do not answer, and what an operator is told to do then.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, TestNode};
+
+const VOLUME: &str = "/v1/volumes/web";
+const ATTACH: &str = "/v1/volumes/web/attach";
+const DETACH: &str = "/v1/volumes/web/detach";
+
+/// A volume that is attached on `a` and has its only replica on `b`, which has crashed; detached.
+async fn detached_without_b(place: &Place) -> (Vec<TestNode>, Value) {
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[0].attach("web").await;
+    nodes[1].crash().await;
+    let answer = nodes[0].detach("web").await;
+    (nodes, answer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_detach_has_left_is_told_and_a_second_one_gives_it_up() {
+    let place = Place::new();
+    let (mut nodes, answer) = detached_without_b(&place).await;
+    assert_eq!((&answer["clean"], &answer["given_up"]), (&json!(false), &json!(false)));
+    assert_eq!(answer["silent"], json!(["b:d"]), "{answer:#}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("the replica on b:d did not answer"), "{message}");
+    assert!(message.contains("`evenkeel detach web` once more"), "{message}");
+
+    // Every node gives the same advice.
+    for node in [&nodes[0], &nodes[2]] {
+        let status = node.get(VOLUME).await;
+        let reason = status["volume"]["reason"].as_str().unwrap();
+        assert!(reason.contains("nothing uses it on node a"), "{status:#}");
+        assert!(reason.contains("`evenkeel detach web` does"), "{status:#}");
+    }
+    // It can't be followed yet, and that is said.
+    let error = nodes[2].call("POST", DETACH, Value::Null).await.1["error"].clone();
+    let codes = ["no-data", "node-unreachable"];
+    assert!(codes.contains(&error["code"].as_str().unwrap()), "{error:#}");
+    let how = json!({"how": "none"});
+    let error = nodes[2].refused("POST", ATTACH, how, "attached-elsewhere").await;
+    assert!(error["do"].as_str().unwrap().contains("`evenkeel detach`"), "{error:#}");
+
+    nodes[1].restart().await;
+    nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == true).await;
+    let answer = nodes[2].detach("web").await;
+    assert_eq!((&answer["clean"], &answer["given_up"]), (&json!(true), &json!(true)));
+    assert_eq!(nodes[2].get(VOLUME).await["volume"]["state"], "detached");
+    nodes[2].attach("web").await;
+    nodes[2].detach("web").await;
+    nodes[0].refused("POST", DETACH, Value::Null, "not-attached").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_detach_has_left_can_be_attached_again_where_it_was() {
+    let place = Place::new();
+    let (mut nodes, _) = detached_without_b(&place).await;
+    nodes[1].restart().await;
+    nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == true).await;
+    nodes[0].attach("web").await;
+    let answer = nodes[0].detach("web").await;
+    assert_eq!((&answer["clean"], &answer["silent"]), (&json!(true), &json!([])));
+}
