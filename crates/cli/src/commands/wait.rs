@@ -129,11 +129,10 @@ enum Obstacle {
 }
 
 impl Obstacle {
-    /// How long it has to be seen: a command that takes it away may be on its way, and a node that
-    /// restarts attaches its volumes again.
+    /// How long it has to be seen: a command that takes it away may be on its way.
     const fn patience(&self) -> Duration {
         match self {
-            Self::NotAttached { stopped: false } => Duration::from_secs(15),
+            Self::NotAttached { stopped: false } => Duration::ZERO,
             Self::NotAttached { stopped: true } | Self::Faulty { .. } | Self::Lost { .. } => {
                 Duration::from_secs(2)
             }
@@ -174,8 +173,7 @@ fn hopeless(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     }
     match volume.state {
         VolumeState::Stopped => return Some(Obstacle::NotAttached { stopped: true }),
-        // A node that comes back may be all that it lacks.
-        VolumeState::Detached if !is_out_of_reach(volume) => {
+        VolumeState::Detached if needs_attach(volume, goal) => {
             return Some(Obstacle::NotAttached { stopped: false });
         }
         _ => {}
@@ -194,8 +192,14 @@ fn hopeless(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     Some(Obstacle::Faulty { place, reason })
 }
 
-const fn is_out_of_reach(volume: &VolumeStatus) -> bool {
-    matches!(volume.health, VolumeHealth::Unknown | VolumeHealth::Unreachable)
+/// Whether a replica of a volume that is attached nowhere has to be rebuilt, and no node is to attach it by
+/// itself. Those that are in-sync and do not answer may: their nodes come back.
+fn needs_attach(volume: &VolumeStatus, goal: &Goal) -> bool {
+    let is_behind = |replica: &ReplicaStatus| {
+        !matches!(replica.state, ReplicaState::InSync | ReplicaState::Spare)
+    };
+    volume.wanted_on.is_empty()
+        && replicas(volume).filter(|replica| goal.concerns(replica)).any(is_behind)
 }
 
 fn timed_out(volume: &VolumeStatus, goal: &Goal, timeout: Duration) -> Failure {

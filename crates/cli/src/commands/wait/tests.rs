@@ -15,6 +15,26 @@ fn a_volume_that_nobody_rebuilds_is_not_worth_waiting_for() {
     let failure = hopeless(&detached, &IN_SYNC).unwrap().failure(&detached);
     assert_eq!(failure.exit, Exit::Degraded);
     assert!(failure.remedy.contains("evenkeel attach music"), "{}", failure.remedy);
+    assert_eq!(hopeless(&detached, &IN_SYNC).unwrap().patience(), Duration::ZERO);
+}
+
+#[test]
+fn a_detached_volume_is_worth_waiting_for_if_it_only_lacks_a_node_or_is_attached_by_itself() {
+    let mut detached = VolumeStatus { state: VolumeState::Detached, ..volume() };
+    // A replica that has to be rebuilt is not by a node's coming back.
+    detached.health = VolumeHealth::Unreachable;
+    detached.mirrors[0].replicas[1].reach = ReplicaReach::Unreachable;
+    assert!(hopeless(&detached, &IN_SYNC).is_some());
+    let wanted = serde_json::json!([{
+        "node": {"id": "", "name": "n2"}, "alive": true, "device": true, "nbd": false, "why": null,
+    }]);
+    let awaited =
+        VolumeStatus { wanted_on: serde_json::from_value(wanted).unwrap(), ..detached.clone() };
+    assert_eq!(hopeless(&awaited, &IN_SYNC), None);
+    for replica in &mut detached.mirrors[0].replicas {
+        replica.state = ReplicaState::InSync;
+    }
+    assert_eq!(hopeless(&detached, &IN_SYNC), None);
 }
 
 #[test]
