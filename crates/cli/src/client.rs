@@ -86,6 +86,14 @@ impl Client {
         self.call(Method::GET, path, None, PATIENCE)
     }
 
+    /// Asks for something that may take long to find out, as when data are compared.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no.
+    pub fn get_patiently(&self, path: &str) -> Result<Answer, Failure> {
+        self.call(Method::GET, path, None, LONG_PATIENCE)
+    }
+
     /// Asks for something and reads it as its type.
     ///
     /// # Errors

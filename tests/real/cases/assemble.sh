@@ -110,6 +110,11 @@ moved() {
     alone 5
     mv "$work/n4/d2" "$work/n5/d2"
     refused 4 "force" ek 5 volume assemble $vol "$work/n5/d2"
+    refused 4 "in-sync newer" ek 5 volume assemble $vol --dry-run "$work/n5/d2"
+    ek 5 volume assemble $vol --force --dry-run "$work/n5/d2"
+    ek 5 volume assemble $vol --force --dry-run "$work/n5/d2" --json | jq -e '.volumes[0] | (.keeps | length) == 1 and [.discards[].loses] == [null, null]' > /dev/null \
+        || die "the plan does not tell what is lost"
+    ek 5 volume list --json | jq -e '.volumes == []' > /dev/null || die "a dry run assembled"
     ek 5 volume assemble $vol --force "$work/n5/d2"
     ek 5 attach $vol --as nbd --quiet
     io 5 -c 'read -P 0x78 8M 1M' -c 'write -P 0x79 9M 1M'
@@ -349,6 +354,17 @@ split() {
     ek 3 volume status $vol
     ek 3 detach $vol --quiet
 
+    say "what keeping the left side would discard"
+    refused 4 "split apart" ek 3 volume assemble $vol --dry-run
+    refused 3 "nobody" ek 3 volume assemble $vol --keep nobody --dry-run
+    touch "$work/there"
+    refused 1 "there exists" ek 3 volume assemble $vol --keep n3:left --save-differing "$work/there" --dry-run
+    ek 3 volume assemble $vol --keep n3:left --dry-run
+    ek 3 volume assemble $vol --keep n3:left --dry-run --json > "$work/told"
+    jq -e '.volumes[0] | .outcome == "assembled" and [.keeps[].place] == ["n3:left"] and [.discards[] | [.place, .loses]] == [["n3:right", 90112]]' "$work/told" > /dev/null \
+        || { jq . "$work/told"; die "the plan does not tell what is discarded"; }
+    refused 4 "split apart" ek 3 volume assemble $vol
+
     say "the left side is kept"
     refused 3 "nobody" ek 3 volume assemble $vol --keep nobody
     ek 3 volume assemble $vol --keep n3:left --save-differing "$work/lost.img"
@@ -392,6 +408,8 @@ split_stripe() {
     # Half of a side is enough to be recognised, and not to be kept.
     refused 4 "split apart" ek 3 volume assemble $vol "$work/n2/disk"
     refused 4 "in-sync newer" ek 3 volume assemble $vol "$work/n2/disk" --keep "$work/n2/disk/$(basename "$work"/n2/disk/*.replica)"
+    ek 3 volume assemble $vol "$work/n2/disk" "$work/n2/more" --keep n3:disk --dry-run --json > "$work/told"
+    jq -e '.volumes[0] | [.discards[] | [.mirror, .loses]] | sort == [[0, 131072], [1, 131072]]' "$work/told" > /dev/null || { jq . "$work/told"; die "a stripe's plan is wrong"; }
     ek 3 volume assemble $vol "$work/n2/disk" "$work/n2/more" --keep n3:disk --save-differing "$work/lost.img"
     [ "$(ls "$work"/lost.img.*.list | wc -l)" = 2 ] || die "not a file for each mirror"
     ek 3 attach $vol --as nbd --quiet

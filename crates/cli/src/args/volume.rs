@@ -60,6 +60,7 @@ Examples:
   evenkeel volume assemble music                   after `volume stop`
   evenkeel volume assemble --scan                  everything that is on the cluster's disks
   evenkeel volume assemble music /dev/sdb1 /mnt/d  with disks that no node has yet
+  evenkeel volume assemble music --keep n2:fast --dry-run       what that would discard
   evenkeel volume assemble music --keep n2:fast --save-differing /root/lost.img
 
 Only with every replica that the newest view found calls in-sync. --force goes on without: what only
@@ -254,6 +255,9 @@ pub struct AssembleArgs {
     /// Save the blocks of the other side that differ in this file, before they are overwritten
     #[arg(long, value_name = "FILE", requires = "keep")]
     pub save_differing: Option<PathBuf>,
+    /// Tell what would be kept, what discarded with how much that loses, or why it is refused, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Arguments of `volume delete`.

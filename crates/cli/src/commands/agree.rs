@@ -68,9 +68,13 @@ pub fn dry_run(context: &Context, plan: &str) -> Result<(), Failure> {
 }
 
 fn fetch(context: &Context, plan: &str) -> Result<crate::client::Answer, Failure> {
-    context.client.get(plan).map_err(|failure| {
-        let answer = failure.json.as_deref().map(serde_json::from_str::<ErrorAnswer>);
-        match answer {
+    context.client.get(plan).map_err(older)
+}
+
+/// Says that a node that knows no such plan is older than this command.
+pub fn older(failure: Failure) -> Failure {
+    let answer = failure.json.as_deref().map(serde_json::from_str::<ErrorAnswer>);
+    match answer {
             Some(Ok(answer)) if answer.error.code == ErrorCode::NoSuchPath => Failure::new(
                 "nothing was done",
                 "the node on this machine is older than this command, and cannot tell what would be removed",
@@ -78,7 +82,6 @@ fn fetch(context: &Context, plan: &str) -> Result<crate::client::Answer, Failure
             .advise("restart it with the version that is installed; compare by `evenkeel version`"),
             _ => failure,
         }
-    })
 }
 
 fn told(planned: &PlanAnswer) -> String {

@@ -4,9 +4,9 @@ use std::path::{Path, absolute};
 
 use evenkeel_node::api::error::ApiError;
 use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{AssembleAnswer, AssembleRequest, Assembled};
+use evenkeel_node::api::types::{AssembleAnswer, AssemblePlanAnswer, AssembleRequest, Assembled};
 
-use super::Context;
+use super::{Context, agree};
 use crate::args::AssembleArgs;
 use crate::client::exit_code;
 use crate::exit::Exit;
@@ -18,6 +18,9 @@ use crate::output::{self, say};
 /// # Errors
 /// If the node refuses or cannot be reached.
 pub fn run(context: &Context, args: &AssembleArgs) -> Result<Exit, Failure> {
+    if args.dry_run {
+        return dry_run(context, &request(args)?);
+    }
     let answer = context.client.post_patiently(routes::ASSEMBLE, &request(args)?)?;
     let parsed: AssembleAnswer = answer.parse()?;
     if context.global.json {
@@ -32,6 +35,39 @@ pub fn run(context: &Context, args: &AssembleArgs) -> Result<Exit, Failure> {
         [Assembled { error: Some(error), .. }] => Err(failure(error)),
         volumes => Ok(verdict(volumes)),
     }
+}
+
+/// Tells what would be kept and discarded. What would be refused ends as if it had been.
+fn dry_run(context: &Context, request: &AssembleRequest) -> Result<Exit, Failure> {
+    let answer = context.client.get_patiently(&plan_path(request)).map_err(agree::older)?;
+    let parsed: AssemblePlanAnswer = answer.parse()?;
+    let refused = parsed.volumes.iter().find_map(|volume| volume.error.as_ref());
+    let exit = refused.map_or(Exit::Done, |error| exit_code(error.code));
+    if context.global.json {
+        say(&answer.text());
+        return Ok(exit);
+    }
+    if !context.global.quiet {
+        say(&output::assemble::plan(&parsed));
+    }
+    match (&parsed.volumes[..], refused) {
+        ([_], Some(error)) => Err(failure(error)),
+        _ => Ok(exit),
+    }
+}
+
+fn plan_path(request: &AssembleRequest) -> String {
+    let paths = Some(request.paths.join("\n")).filter(|paths| !paths.is_empty());
+    let texts = [
+        ("volume", &request.volume),
+        ("paths", &paths),
+        ("keep", &request.keep),
+        ("save_differing", &request.save_differing),
+    ];
+    let given = texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    let given: String =
+        given.map(|(name, text)| format!("&{name}={}", routes::encode(text))).collect();
+    format!("{}?force={}{given}", routes::ASSEMBLE_PLAN, request.force)
 }
 
 fn request(args: &AssembleArgs) -> Result<AssembleRequest, Failure> {
@@ -54,6 +90,7 @@ fn request(args: &AssembleArgs) -> Result<AssembleRequest, Failure> {
         force: args.force,
         keep: args.keep.clone(),
         save_differing: args.save_differing.as_deref().map(text).transpose()?,
+        discards: None,
     })
 }
 

@@ -3,9 +3,11 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_node::api::types::{
-    AssembleAnswer, AssembleOutcome, Assembled, SplitBrain, SplitDifference, SplitSide,
+    AssembleAnswer, AssembleOutcome, AssemblePlan, AssemblePlanAnswer, Assembled, DiscardedReplica,
+    KeptReplica, SplitBrain, SplitDifference, SplitSide,
 };
 
+use super::table::{Align, Table};
 use super::volume::{short, warnings};
 use super::{Painted as _, size, span};
 
@@ -40,6 +42,82 @@ fn one(volume: &Assembled, answer: &AssembleAnswer) -> String {
         text.push_str(&split_brain(&volume.name, split));
     }
     text
+}
+
+/// What would become of every volume.
+pub fn plan(answer: &AssemblePlanAnswer) -> String {
+    let several = answer.volumes.len() > 1;
+    let mut text: String = answer.volumes.iter().map(|volume| planned(volume, several)).collect();
+    if answer.volumes.is_empty() {
+        text.push_str("No volume was found.\n");
+    }
+    text + &warnings(&answer.warnings)
+}
+
+fn planned(volume: &AssemblePlan, several: bool) -> String {
+    let split = volume.split.as_ref().map(|split| split_brain(&volume.name, split));
+    let split = split.unwrap_or_default();
+    match &volume.error {
+        Some(error) if several => {
+            let (name, action) = (volume.name.bold(), &error.action);
+            let why = &volume.message;
+            format!("volume {name}: {}: {why}\n  do: {action}\n{split}", "would be refused".bad())
+        }
+        // The error says the rest.
+        Some(_) => split,
+        None => {
+            let mut text = format!("{}\n", volume.message);
+            text.push_str(&kept("would be kept", &volume.keeps));
+            text.push_str(&kept("would be rebuilt", &volume.rebuilds));
+            text.push_str(&discarded(&volume.discards));
+            text
+        }
+    }
+}
+
+fn kept(title: &str, replicas: &[KeptReplica]) -> String {
+    if replicas.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&COLUMNS);
+    for KeptReplica { id, place, mirror, generation, saved } in replicas {
+        table.row(row(id, place, *mirror, *generation, *saved));
+    }
+    format!("{title}:\n{}", table.render(2))
+}
+
+fn discarded(replicas: &[DiscardedReplica]) -> String {
+    if replicas.is_empty() {
+        return "no replica would be discarded\n".to_owned();
+    }
+    let columns: Vec<_> = COLUMNS.into_iter().chain([("LOSES", Align::Right)]).collect();
+    let mut table = Table::new(&columns);
+    for DiscardedReplica { id, place, mirror, generation, saved, loses } in replicas {
+        let mut row = row(id, place, *mirror, *generation, *saved);
+        row.push(loses.map_or_else(|| "unknown".to_owned(), size));
+        table.row(row);
+    }
+    format!("would be discarded:\n{}", table.render(2))
+}
+
+const COLUMNS: [(&str, Align); 5] = [
+    ("REPLICA", Align::Left),
+    ("PLACE", Align::Left),
+    ("MIRROR", Align::Right),
+    ("GENERATION", Align::Right),
+    ("SAVED", Align::Left),
+];
+
+fn row(
+    id: &str,
+    place: &str,
+    mirror: usize,
+    generation: Option<u64>,
+    saved: Option<u64>,
+) -> Vec<String> {
+    let generation = generation.map_or_else(|| "not found".to_owned(), |g| g.to_string());
+    let saved = saved.map_or_else(|| "-".to_owned(), |saved| format!("{} ago", ago(saved)));
+    vec![short(id).to_owned(), place.to_owned(), mirror.to_string(), generation, saved]
 }
 
 fn split_brain(name: &str, split: &SplitBrain) -> String {

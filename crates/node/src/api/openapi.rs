@@ -44,6 +44,7 @@ use super::handlers::{disk, node, plan, volume};
         plan::delete,
         plan::drop_reservation,
         plan::change,
+        plan::assemble,
         plan::replica,
     ),
     components(schemas(ErrorAnswer, ApiError, ErrorCode))

@@ -32,6 +32,7 @@
 //! | GET | [`DELETE_PLAN`] | | `DeleteVolumeQuery` | `PlanAnswer` |
 //! | GET | [`DROP_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`CHANGE_PLAN`] | | `ChangePlanQuery` | `PlanAnswer` |
+//! | GET | [`ASSEMBLE_PLAN`] | | `AssemblePlanQuery` | `AssemblePlanAnswer` |
 //! | GET | [`REPLICA_PLAN`] | | `ReplicaPlanQuery` | `PlanAnswer` |
 
 /// Describes all others.
@@ -88,6 +89,8 @@ pub const DELETE_PLAN: &str = "/v1/volumes/{volume}/plans/delete";
 pub const DROP_PLAN: &str = "/v1/volumes/{volume}/plans/reservation-drop";
 /// What another number of copies would take away.
 pub const CHANGE_PLAN: &str = "/v1/volumes/{volume}/plans/change";
+/// What putting volumes together would keep and discard.
+pub const ASSEMBLE_PLAN: &str = "/v1/assemble/plan";
 /// What a command about a replica would take away: `action` is `fail`, `remove`, `retire` or `replace`.
 pub const REPLICA_PLAN: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}/plan";
 

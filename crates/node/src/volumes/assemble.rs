@@ -22,12 +22,14 @@ use crate::node::Node;
 
 mod compare;
 pub mod found;
+mod plan;
 mod refusals;
 mod register;
 mod split;
 
 pub use compare::{PIECE, read_piece};
 use found::{Everything, Replica};
+pub use plan::plan;
 use register::register;
 
 /// A volume of which something was found, or that the coordinator knows.
@@ -50,14 +52,27 @@ pub async fn assemble(
     node: &Arc<Node>,
     request: AssembleRequest,
 ) -> Result<AssembleAnswer, ApiError> {
+    let (candidates, mut warnings) = wanted(node, &request).await?;
+    let mut volumes = Vec::new();
+    for candidate in candidates {
+        volumes.push(one(node, candidate, &request, &mut warnings).await);
+    }
+    Ok(AssembleAnswer { version: VERSION, volumes, warnings })
+}
+
+/// The volumes that are meant, with what was found of them, and what could not be looked at.
+async fn wanted(
+    node: &Arc<Node>,
+    request: &AssembleRequest,
+) -> Result<(Vec<Candidate>, Vec<String>), ApiError> {
     let what = match &request.volume {
         Some(name) => format!("cannot assemble volume {name}"),
         None => "cannot assemble volumes".to_owned(),
     };
-    check(&request, &what)?;
+    check(request, &what)?;
     let known = known(node, &what).await?;
     let everything = found::everything(node, &request.paths).await?;
-    let (candidates, mut warnings) = candidates(known, everything);
+    let (candidates, warnings) = candidates(known, everything);
     let wanted = |candidate: &Candidate| {
         let is = |name: &String| *name == candidate.name || *name == candidate.id.to_string();
         request.volume.as_ref().is_none_or(is)
@@ -69,16 +84,15 @@ pub async fn assemble(
     if candidates.len() > 1 && request.volume.is_some() {
         return Err(refusals::ambiguous(&what, &candidates));
     }
-    let mut volumes = Vec::new();
-    for candidate in candidates {
-        volumes.push(one(node, candidate, &request, &mut warnings).await);
-    }
-    Ok(AssembleAnswer { version: VERSION, volumes, warnings })
+    Ok((candidates, warnings))
 }
 
 fn check(request: &AssembleRequest, what: &str) -> Result<(), ApiError> {
     let refuse =
         |why: &str, action: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, action));
+    if request.volume.is_none() && request.discards.is_some() {
+        return refuse("what may be discarded is named for one volume", "Name the volume");
+    }
     if request.volume.is_none() && (request.keep.is_some() || request.force) {
         return refuse("--force and --keep are for one volume", "Name the volume");
     }
@@ -185,13 +199,33 @@ impl From<ApiError> for Refused {
     }
 }
 
-async fn decide(
+/// How a volume is to go on.
+struct Next {
+    sides: Vec<Side>,
+    /// The side that it goes on from, by its index.
+    kept: usize,
+    /// The first view of a new era. `None`: the coordinator knows the newest one.
+    view: Option<Box<View>>,
+}
+
+impl Next {
+    fn side(&self) -> &Side {
+        &self.sides[self.kept]
+    }
+
+    fn lost(&self) -> impl Iterator<Item = &Side> {
+        let others = self.sides.iter().enumerate().filter(|(index, _)| *index != self.kept);
+        others.map(|(_, side)| side)
+    }
+}
+
+/// Decides how a volume is to go on. Nothing is done yet.
+async fn judged(
     node: &Arc<Node>,
     candidate: &Candidate,
     request: &AssembleRequest,
-    warnings: &mut Vec<String>,
-) -> Result<(AssembleOutcome, String), Refused> {
-    let what = format!("cannot assemble volume {}", candidate.name);
+    what: &str,
+) -> Result<Next, Refused> {
     // What was found comes first, so that its numbers are those of the replicas.
     let views: Vec<&View> = candidate
         .replicas
@@ -201,32 +235,47 @@ async fn decide(
         .collect();
     let sides = sides(&views);
     let keep = match &request.keep {
-        Some(keep) if sides.len() > 1 => Some(split::choose(candidate, &sides, keep, &what)?),
+        Some(keep) if sides.len() > 1 => Some(split::choose(candidate, &sides, keep, what)?),
         _ => None,
     };
     let side = keep.map_or_else(|| sides.first(), |kept| sides.get(kept));
     let view = match question(candidate, &sides, keep, start(node, request.force)) {
-        Ok(Decision::Known) => {
-            return known_here(node, candidate, &what).await.map_err(Into::into);
-        }
-        Ok(Decision::Begin(view)) => view,
+        Ok(Decision::Known) => None,
+        Ok(Decision::Begin(view)) => Some(view),
         Err(Refusal::WrittenApart) => {
-            return Err(split::refuse(node, candidate, &sides, &what).await);
+            return Err(split::refuse(node, candidate, &sides, what).await);
         }
         Err(refusal) => {
-            return Err(refusals::refused(node, candidate, side, refusal, &what).into());
+            return Err(refusals::refused(node, candidate, side, refusal, what).into());
         }
     };
-    let Some(side) = side else { return Err(refusals::nothing_found(&what, &[]).into()) };
-    let lost: Vec<&Side> = sides.iter().filter(|other| *other != side).collect();
+    if side.is_none() {
+        return Err(refusals::nothing_found(what, &[]).into());
+    }
+    Ok(Next { sides, kept: keep.unwrap_or(0), view })
+}
+
+async fn decide(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    request: &AssembleRequest,
+    warnings: &mut Vec<String>,
+) -> Result<(AssembleOutcome, String), Refused> {
+    let what = format!("cannot assemble volume {}", candidate.name);
+    let next = judged(node, candidate, request, &what).await?;
+    let Some(view) = &next.view else {
+        return known_here(node, candidate, &what).await.map_err(Into::into);
+    };
+    let (side, lost): (&Side, Vec<&Side>) = (next.side(), next.lost().collect());
+    plan::refuse_other_than(request, &plan::Parts::of(node, candidate, &next, view), &what)?;
     if let Some(file) = &request.save_differing
         && !lost.is_empty()
     {
         let saved = split::save(node, candidate, side, &lost, &PathBuf::from(file), &what).await?;
         warnings.extend(saved);
     }
-    register(node, candidate, &view, warnings, &what).await?;
-    let message = words(candidate, side, &view, &lost);
+    register(node, candidate, view, warnings, &what).await?;
+    let message = words(candidate, side, view, &lost);
     Ok((AssembleOutcome::Assembled, message))
 }
 
@@ -274,28 +323,49 @@ async fn known_here(
     candidate: &Candidate,
     what: &str,
 ) -> Result<(AssembleOutcome, String), ApiError> {
+    let name = &candidate.name;
+    match known_step(candidate, what)? {
+        KnownStep::Moves(next) => {
+            register(node, candidate, &next, &mut Vec::new(), what).await?;
+            let message =
+                format!("volume {name} is known: the new places of its replicas are noted");
+            Ok((AssembleOutcome::Assembled, message))
+        }
+        KnownStep::Nothing(_) => {
+            Ok((AssembleOutcome::Unchanged, format!("volume {name} is assembled already")))
+        }
+        KnownStep::Opens(view) => {
+            stop::set(node, candidate.id, false, what).await?;
+            stop::tell(node, view).await;
+            Ok((AssembleOutcome::Assembled, format!("volume {name} is not stopped any more")))
+        }
+    }
+}
+
+/// What is to be done with a volume that the coordinator knows as the disks do.
+enum KnownStep<'a> {
+    /// Its replicas are elsewhere: by this view.
+    Moves(Box<View>),
+    /// It is stopped.
+    Opens(&'a View),
+    Nothing(&'a View),
+}
+
+fn known_step<'a>(candidate: &'a Candidate, what: &str) -> Result<KnownStep<'a>, ApiError> {
     let Some((stored, view)) = &candidate.known else {
         return Err(refusals::nothing_found(what, &[]));
     };
-    let name = &candidate.name;
     let mut next = view.successor();
     for replica in &candidate.replicas {
         // Of a replica that was taken out, nothing is to be noted.
         let _ = next.relocate(replica.superblock.replica, replica.node);
     }
     let moved = next.mirrors != view.mirrors;
-    if moved && candidate.attached.is_none() {
-        register(node, candidate, &next, &mut Vec::new(), what).await?;
-        let message = format!("volume {name} is known: the new places of its replicas are noted");
-        return Ok((AssembleOutcome::Assembled, message));
-    }
-    if !stored.record.stopped {
-        let message = format!("volume {name} is assembled already");
-        return Ok((AssembleOutcome::Unchanged, message));
-    }
-    stop::set(node, candidate.id, false, what).await?;
-    stop::tell(node, view).await;
-    Ok((AssembleOutcome::Assembled, format!("volume {name} is not stopped any more")))
+    Ok(match stored.record.stopped {
+        _ if moved && candidate.attached.is_none() => KnownStep::Moves(Box::new(next)),
+        true => KnownStep::Opens(view),
+        false => KnownStep::Nothing(view),
+    })
 }
 
 fn start(node: &Node, force: bool) -> Start {

@@ -49,6 +49,27 @@ async fn old_disks_in_a_new_cluster_make_the_volume_again_if_all_that_count_are_
     let refused = node.ok("POST", "/v1/assemble", one).await;
     assert_eq!(refused["volumes"][0]["error"]["code"], "incomplete", "{refused:#}");
     assert_eq!(node.get("/v1/disks").await["disks"], json!([]), "nothing was taken");
+    let plan = async |force: bool| {
+        let path =
+            format!("/v1/assemble/plan?volume=web&force={force}&paths={}", disks[0].display());
+        node.get(&path).await["volumes"][0].clone()
+    };
+    let same = plan(false).await;
+    assert_eq!(same["error"], refused["volumes"][0]["error"], "{same:#}");
+    let forced = plan(true).await;
+    assert_eq!(forced["outcome"], "assembled", "{forced:#}");
+    assert_eq!(forced["keeps"][0]["place"].as_str().unwrap().rsplit('/').nth(1), Some("d"));
+    let discarded = forced["discards"].as_array().unwrap();
+    assert_eq!((discarded.len(), &forced["rebuilds"]), (1, &json!([])), "{forced:#}");
+    assert_eq!((&discarded[0]["loses"], &discarded[0]["generation"]), (&Value::Null, &Value::Null));
+    let mut other = assemble(Some("web"), &disks[..1], true);
+    other["discards"] = json!([forced["keeps"][0]["id"]]);
+    let refused = node.ok("POST", "/v1/assemble", other).await;
+    let error = &refused["volumes"][0]["error"];
+    assert_eq!(error["code"], "wrong-state", "{refused:#}");
+    assert!(error["why"].as_str().unwrap().contains(discarded[0]["id"].as_str().unwrap()));
+    assert_eq!(node.get("/v1/disks").await["disks"], json!([]), "nothing was taken");
+    assert_eq!(node.get("/v1/volumes").await["volumes"], json!([]), "nothing was done");
     let all = assemble(None, &disks, false);
     let done = node.ok("POST", "/v1/assemble", all).await;
     assert_eq!(done["volumes"][0]["outcome"], "assembled", "{done:#}");

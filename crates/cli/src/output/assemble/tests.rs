@@ -1,4 +1,5 @@
 use evenkeel_node::api::types::{DifferingRange, SplitReplica};
+use evenkeel_node::api::{ApiError, ErrorCode};
 
 use super::*;
 
@@ -52,4 +53,52 @@ fn many_ranges_are_cut_short() {
     let range = |n: u64| DifferingRange { mirror: 0, offset: n * 8192, length: 4096 };
     let page = page(&answer((0..20).map(range).collect(), false));
     assert!(page.ends_with("    and at least 4 more ranges: see --json\n"), "{page}");
+}
+
+#[test]
+fn a_plan_tells_what_would_be_kept_and_what_discarded_with_its_loss() {
+    let kept = KeptReplica {
+        id: "47709a37-1".into(),
+        place: "n3:left".into(),
+        mirror: 0,
+        generation: Some(8),
+        saved: None,
+    };
+    let lost = |place: &str, generation, loses| DiscardedReplica {
+        id: "c0ea6f89-1".into(),
+        place: place.into(),
+        mirror: 0,
+        generation,
+        saved: None,
+        loses,
+    };
+    let volume = AssemblePlan {
+        id: "1".into(),
+        name: "music".into(),
+        outcome: AssembleOutcome::Assembled,
+        message: "volume music would be assembled from generation 8".into(),
+        error: None,
+        split: None,
+        keeps: vec![kept],
+        rebuilds: Vec::new(),
+        discards: vec![lost("n3:right", Some(8), Some(90_112)), lost("n4", None, None)],
+    };
+    let mut answer = AssemblePlanAnswer { version: 1, volumes: vec![volume], warnings: Vec::new() };
+    let text = plan(&answer);
+    let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!(lines[1].join(" "), "would be kept:");
+    assert_eq!(lines[3], ["47709a37", "n3:left", "0", "8", "-"]);
+    assert_eq!(lines[4].join(" "), "would be discarded:");
+    assert_eq!(lines[6], ["c0ea6f89", "n3:right", "0", "8", "-", "88K"]);
+    assert_eq!(lines[7], ["c0ea6f89", "n4", "0", "not", "found", "-", "unknown"]);
+    answer.volumes[0].discards.clear();
+    assert!(plan(&answer).ends_with("no replica would be discarded\n"));
+    let refused = ApiError::new(ErrorCode::Incomplete, "cannot", "n4 is missing", "bring it");
+    (answer.volumes[0].message, answer.volumes[0].error) = (refused.why.clone(), Some(refused));
+    assert_eq!(plan(&answer), "", "one that is refused is an error like any other");
+    answer.volumes.push(answer.volumes[0].clone());
+    assert!(
+        plan(&answer)
+            .starts_with("volume music: would be refused: n4 is missing\n  do: bring it\n")
+    );
 }

@@ -10,7 +10,7 @@ use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Forwarded, Json, Path, Query};
 use crate::api::types::*;
 use crate::node::Node;
-use crate::volumes::{plan, reservation, retire};
+use crate::volumes::{assemble, plan, reservation, retire};
 
 /// What the removal of a node from the cluster would take away.
 #[utoipa::path(get, path = "/v1/nodes/{node}/plan", tag = "nodes", operation_id = "node-remove-plan",
@@ -71,6 +71,18 @@ pub async fn change(
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<PlanAnswer>, ApiError> {
     plan::change(&node, &volume, query.replicas, forwarded).await.map(Json)
+}
+
+/// What putting volumes together would keep and discard. What would be refused of a volume is told in the
+/// answer.
+#[utoipa::path(get, path = "/v1/assemble/plan", tag = "volumes", operation_id = "volume-assemble-plan",
+    params(AssemblePlanQuery),
+    responses((status = 200, body = AssemblePlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn assemble(
+    State(node): State<Arc<Node>>,
+    Query(query): Query<AssemblePlanQuery>,
+) -> Result<Json<AssemblePlanAnswer>, ApiError> {
+    assemble::plan(&node, query).await.map(Json)
 }
 
 /// What failing, removing, retiring or replacing a replica would take away.

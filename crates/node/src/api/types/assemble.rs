@@ -1,7 +1,7 @@
 //! Stopping volumes, and putting them together from their disks.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::VolumeStatus;
 use crate::api::ApiError;
@@ -36,6 +36,95 @@ pub struct AssembleRequest {
     /// With `keep`: a file on this node, absolute and not there yet, for the blocks of the other
     /// side that differ; beside it the list of them, with the ending `.list`.
     pub save_differing: Option<String>,
+    /// For one volume: the identities of the replicas whose data may be discarded, as the plan tells them. If
+    /// another one's would be, nothing is done. Without it: whichever they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discards: Option<Vec<String>>,
+}
+
+/// Of which assembly the plan is asked for, as in the request for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct AssemblePlanQuery {
+    /// One volume, by name or identity; without it all that are found.
+    pub volume: Option<String>,
+    /// Devices, directories or replica files to look at as well, each on a line of its own.
+    pub paths: Option<String>,
+    /// Go on without in-sync replicas that are not found.
+    pub force: bool,
+    /// The side of this replica is kept.
+    pub keep: Option<String>,
+    /// A file for the blocks of the other side that differ.
+    pub save_differing: Option<String>,
+}
+
+/// What putting volumes together would keep and discard.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AssemblePlanAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// What would become of each volume.
+    pub volumes: Vec<AssemblePlan>,
+    /// What could not be looked at, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// What would become of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AssemblePlan {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What would become of it.
+    pub outcome: AssembleOutcome,
+    /// What would be done, in a sentence.
+    pub message: String,
+    /// Why it would be refused.
+    pub error: Option<ApiError>,
+    /// How the sides differ, after a split brain without `keep`.
+    pub split: Option<SplitBrain>,
+    /// The replicas that would count as in-sync: their data are the volume's.
+    pub keeps: Vec<KeptReplica>,
+    /// Those that lack something already: what they lack would be copied to them.
+    pub rebuilds: Vec<KeptReplica>,
+    /// Those whose newest data would be lost: of sides that are not kept, and in-sync ones that were not
+    /// found.
+    pub discards: Vec<DiscardedReplica>,
+}
+
+/// A replica that would stay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeptReplica {
+    /// Its identity.
+    pub id: String,
+    /// Where it is: its node and disk, or a path on this node.
+    pub place: String,
+    /// Index of its mirror.
+    pub mirror: usize,
+    /// The generation of its view; `null`: it was not found.
+    pub generation: Option<u64>,
+    /// When its superblock was saved last.
+    pub saved: Option<u64>,
+}
+
+/// A replica whose data would be discarded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiscardedReplica {
+    /// Its identity.
+    pub id: String,
+    /// Where it is: its node and disk, or a path on this node.
+    pub place: String,
+    /// Index of its mirror.
+    pub mirror: usize,
+    /// The generation of its view; `null`: it was not found.
+    pub generation: Option<u64>,
+    /// When its superblock was saved last.
+    pub saved: Option<u64>,
+    /// Bytes of it that differ from what is kept, and would be overwritten; `null`: nobody can tell, as it was
+    /// not found or cannot be read.
+    pub loses: Option<u64>,
 }
 
 /// Answer to `POST /v1/assemble`.

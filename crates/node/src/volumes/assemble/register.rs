@@ -24,12 +24,7 @@ pub(super) async fn register(
     what: &str,
 ) -> Result<(), ApiError> {
     // Before a disk is taken.
-    let named = Request::Read { volume: candidate.name.clone() };
-    if let Answer::Volume(other) = node.coordinator.ask(what, named).await?
-        && other.record.id != candidate.id.to_string()
-    {
-        return Err(refusals::name_in_use(what, &candidate.name));
-    }
+    refuse_name_in_use(node, candidate, what).await?;
     let disks = take_disks(node, candidate, view).await?;
     let encoded = ViewText::encode(view)
         .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
@@ -54,6 +49,22 @@ pub(super) async fn register(
         ));
     }
     Ok(())
+}
+
+/// # Errors
+/// If another volume of the cluster has the name, or the coordinator does not answer.
+pub(super) async fn refuse_name_in_use(
+    node: &Node,
+    candidate: &Candidate,
+    what: &str,
+) -> Result<(), ApiError> {
+    let named = Request::Read { volume: candidate.name.clone() };
+    match node.coordinator.ask(what, named).await? {
+        Answer::Volume(other) if other.record.id != candidate.id.to_string() => {
+            Err(refusals::name_in_use(what, &candidate.name))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What has to be a disk of this node is made one. Returns the names of the disks by replica.

@@ -1,6 +1,6 @@
 //! Replicas that were written apart: shown, and resolved by an explicit choice.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_core::assembly::Side;
@@ -13,7 +13,7 @@ use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
 /// The replicas of a side that no other side has, too.
-fn own<'a>(
+pub(super) fn own<'a>(
     candidate: &'a Candidate,
     side: &'a Side,
     sides: &'a [Side],
@@ -168,6 +168,64 @@ async fn difference(
     Ok(difference)
 }
 
+/// How many bytes of each mirror of a side differ from the one that is kept.
+///
+/// # Errors
+/// If they cannot be compared; says why.
+pub(super) async fn losses(
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    kept: &Side,
+    lost: &Side,
+) -> Result<Vec<u64>, String> {
+    let mut bytes = Vec::new();
+    for pair in pairs(candidate, kept, lost)? {
+        let mut difference = compare::Difference::default();
+        compare::pair(node, &pair, &mut difference, None).await.map_err(|e| e.to_string())?;
+        bytes.push(difference.bytes());
+    }
+    Ok(bytes)
+}
+
+const SAVE_ELSEWHERE: &str =
+    "Nothing was overwritten. Choose another file, or go on without --save-differing";
+
+/// Refuses what [`save`] would, as far as that can be known before.
+///
+/// # Errors
+/// If there is nothing to compare, or a file is there already.
+pub(super) fn refuse_files(
+    candidate: &Candidate,
+    next: &super::Next,
+    file: &Path,
+    what: &str,
+) -> Result<(), ApiError> {
+    let failed = |why: String| ApiError::new(ErrorCode::System, what, why, SAVE_ELSEWHERE);
+    let mut all = Vec::new();
+    for side in next.lost() {
+        all.extend(pairs(candidate, next.side(), side).map_err(failed)?);
+    }
+    let paths = all.iter().map(|pair| path_for(file, pair, all.len()));
+    match paths.into_iter().find(|path| path.exists()) {
+        Some(path) => {
+            let exists = std::io::Error::from(rustix::io::Errno::EXIST);
+            Err(failed(format!("{}: {exists}", path.display())))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Where the blocks of one replica are saved: of several each has a file of its own.
+fn path_for(file: &Path, pair: &Pair<'_>, count: usize) -> PathBuf {
+    if count == 1 {
+        return file.to_owned();
+    }
+    let id = pair.lost.superblock.replica.to_string();
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".{}", &id[..8]));
+    name.into()
+}
+
 /// Saves the blocks of the sides that are not kept, where they differ from the one that is. Returns
 /// what was written, a sentence each.
 pub(super) async fn save(
@@ -179,25 +237,13 @@ pub(super) async fn save(
     what: &str,
 ) -> Result<Vec<String>, ApiError> {
     let mut saved = Vec::new();
-    let failed = |why: String| {
-        let advice =
-            "Nothing was overwritten. Choose another file, or go on without --save-differing";
-        ApiError::new(ErrorCode::System, what, why, advice)
-    };
+    let failed = |why: String| ApiError::new(ErrorCode::System, what, why, SAVE_ELSEWHERE);
     let mut all = Vec::new();
     for side in lost {
         all.extend(pairs(candidate, kept, side).map_err(failed)?);
     }
     for pair in &all {
-        let path = match all.len() {
-            1 => file.to_owned(),
-            _ => {
-                let id = pair.lost.superblock.replica.to_string();
-                let mut name = file.as_os_str().to_owned();
-                name.push(format!(".{}", &id[..8]));
-                name.into()
-            }
-        };
+        let path = path_for(file, pair, all.len());
         let mut difference = compare::Difference::default();
         let written = compare::pair(node, pair, &mut difference, Some(&path)).await;
         written.map_err(|e| failed(format!("{}: {e}", path.display())))?;
