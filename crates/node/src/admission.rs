@@ -1,6 +1,6 @@
 //! Whether this start of the daemon speaks for its node.
 //!
-//! The coordinator decides ([`crate::coordinator::starts`]). Until it has admitted this start, the
+//! The coordinator decides ([`evenkeel_coordinator::starts`]). Until it has admitted this start, the
 //! node attaches nothing, and serves replicas only if it goes on in place of an admitted start that
 //! has provably ended. Once another start has superseded it, it ends at once: its identity is that
 //! of somebody else.

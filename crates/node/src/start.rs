@@ -2,7 +2,7 @@
 //!
 //! A copy of the state directory (a cloned machine, a restored backup) starts with the same
 //! identity as the original. So each start is saved before it says anything, and the coordinator
-//! admits it only if the start before it has ended (see [`crate::coordinator::starts`]). Here is
+//! admits it only if the start before it has ended (see [`evenkeel_coordinator::starts`]). Here is
 //! what a start knows of that by itself: the lock's proof.
 //!
 //! **The lock's proof.** A start saves the boot of the kernel, and the device and inode of the lock
@@ -11,8 +11,8 @@
 //! another inode; another machine has another boot; and the number of an inode is not given to
 //! another file while a process has the old one open.
 
+pub use evenkeel_coordinator::{Lineage, StartId};
 use evenkeel_core::{BootId, Incarnation};
-pub use evenkeel_wire::hello::Start as StartId;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::random_incarnation;
@@ -53,18 +53,6 @@ struct Saved {
 /// A start of this node's daemon.
 #[derive(Debug, Clone)]
 pub struct Start(Saved);
-
-/// What a start says of those before it when it registers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lineage {
-    /// The incarnations of the starts that it follows, newest first, back to the last one that is
-    /// known to have been admitted.
-    #[serde(default)]
-    pub before: Vec<u64>,
-    /// Whether each of these has provably ended.
-    #[serde(default)]
-    pub before_ended: bool,
-}
 
 impl Start {
     /// Begins a start: one that follows the last one of this state directory, and is saved.

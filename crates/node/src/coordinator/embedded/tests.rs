@@ -1,16 +1,30 @@
-use evenkeel_core::{Generation, Incarnation, PrimaryId, PrimaryRecord};
+use evenkeel_core::{Generation, Incarnation, PrimaryId, PrimaryRecord, View};
 
 use super::*;
+use crate::api::types::NoData;
+use crate::coordinator::{
+    Fate, FoundReplica, Maker, NodeRecord, PlacedReplica, Registration, Shown, StoredVolume,
+    ViewText, VolumeRecord, WantedOn, Wish,
+};
 use crate::disks::tests::superblock;
+use crate::start::Lineage;
 
-pub(super) const ALPHA: NodeId = NodeId(1);
-pub(super) const BETA: NodeId = NodeId(2);
+mod assembly;
+mod drafts;
+mod old_file;
+mod placements;
+mod removal;
+mod rename;
+mod starts;
 
-pub(super) fn open(dir: &Path, expiry: Duration) -> Embedded {
+const ALPHA: NodeId = NodeId(1);
+const BETA: NodeId = NodeId(2);
+
+fn open(dir: &Path, expiry: Duration) -> Embedded {
     Embedded::open(&dir.join("coordinator.redb"), "test", ALPHA, expiry).unwrap()
 }
 
-pub(super) fn node(id: NodeId, name: &str) -> NodeRecord {
+fn node(id: NodeId, name: &str) -> NodeRecord {
     NodeRecord {
         id: id.to_string(),
         name: name.into(),
@@ -22,23 +36,23 @@ pub(super) fn node(id: NodeId, name: &str) -> NodeRecord {
 }
 
 /// A start after the one with incarnation 1, which has provably ended.
-pub(super) fn follows_1(node: NodeRecord) -> Registration {
+fn follows_1(node: NodeRecord) -> Registration {
     let lineage = Lineage { before: vec![1], before_ended: true };
     Registration { lineage, ..node.into() }
 }
 
-pub(super) fn draft(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
+fn draft(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
     let (node, volume) = (ALPHA.to_string(), stored.record.id.clone());
     coordinator.answer(Request::Draft { node, incarnation: 1, volume }).unwrap()
 }
 
 /// Makes a volume as a node does: first its draft.
-pub(super) fn create(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
+fn create(coordinator: &Embedded, stored: &StoredVolume) -> Answer {
     draft(coordinator, stored);
     coordinator.answer(Request::Create(Box::new(stored.clone()))).unwrap()
 }
 
-pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
+fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
     let mut view = superblock(1 << 20).view;
     view.coordinator = coordinator.id();
     let replica = view.mirrors[0].replicas[0].id.to_string();
@@ -64,7 +78,7 @@ pub(super) fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View)
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }
 
-pub(super) fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
+fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
     let view = ViewText::encode(view).unwrap();
     coordinator
         .answer(Request::Swap { node: by.to_string(), view, in_passing: false, wish: None })
@@ -115,7 +129,7 @@ fn all_is_there_after_a_restart_and_for_the_same_cluster_only() {
     drop(coordinator);
     let path = dir.path().join("coordinator.redb");
     let other = Embedded::open(&path, "other", ALPHA, Duration::from_secs(10));
-    assert!(matches!(other, Err(EmbeddedError::OtherCluster { .. })));
+    assert!(matches!(other, Err(EmbeddedError::Founding(FoundingError::OtherCluster { .. }))));
 }
 
 #[test]

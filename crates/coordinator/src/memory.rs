@@ -1,0 +1,144 @@
+//! What a coordinator knows that no store holds: whom it has heard, and from where.
+//!
+//! Who takes over from it begins with nothing but what is stored: it hears each node within seconds,
+//! and until then takes none for dead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel_core::{CoordinatorId, NodeId};
+
+use crate::liveness::{Entry, Liveness, Saving};
+
+/// For so long a node is told of another start that speaks in its name.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Starts that wait, at most; beyond, all are forgotten and wait anew.
+const MAX_WAITING: usize = 1024;
+
+/// A moment, on two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Since some moment before the coordinator's start; never goes back.
+    pub steady: Duration,
+    /// In seconds since 1970.
+    pub unix: u64,
+}
+
+/// Which coordinator it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster's identity for its views.
+    pub id: CoordinatorId,
+    /// The node that serves it.
+    pub here: NodeId,
+    /// Whether others may use the store at the same time. If not, the store lies in the state directory of `here`,
+    /// and what runs there is that node's present start.
+    pub is_shared: bool,
+}
+
+/// What one start of a coordinator has heard.
+#[derive(Debug)]
+pub struct Memory {
+    /// Which coordinator it is.
+    pub identity: Identity,
+    /// The cluster's name, as last read.
+    pub cluster: String,
+    /// Who is silent.
+    pub liveness: Liveness,
+    /// When a start that is not the present one asked first, by its incarnation.
+    waiting: BTreeMap<u64, Duration>,
+    /// From where the present start of a node spoke last.
+    places: BTreeMap<String, String>,
+    /// Where another one spoke in a node's name, and when.
+    others: BTreeMap<String, (String, Duration)>,
+}
+
+/// What is to be remembered once a task is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// The node lives.
+    Heard(String),
+    /// It is no member any more.
+    Forgotten(String),
+    /// The store says nothing of its silence any more.
+    Cleared(String),
+    /// It has joined, maybe through another coordinator.
+    Member(String),
+    /// Its present start speaks there.
+    Speaks { node: String, at: String },
+    /// Another start speaks in its name there.
+    Other { node: String, at: String },
+    /// This start has been admitted.
+    Admitted(u64),
+    /// The cluster's name.
+    Cluster(String),
+    /// This was stored of silent nodes, and that was found.
+    Saved(Saving, BTreeMap<String, Entry>),
+    /// Something that the log tells.
+    Log(String),
+}
+
+impl Memory {
+    /// That of a coordinator that starts.
+    #[must_use]
+    pub fn new(identity: Identity, cluster: String, liveness: Liveness) -> Self {
+        let (waiting, places, others) = Default::default();
+        Self { identity, cluster, liveness, waiting, places, others }
+    }
+
+    pub(crate) const fn is_alone(&self) -> bool {
+        !self.identity.is_shared
+    }
+
+    /// A start asks to be admitted.
+    pub(crate) fn note_asking(&mut self, incarnation: u64, now: Moment) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.waiting.clear();
+        }
+        self.waiting.entry(incarnation).or_insert(now.steady);
+    }
+
+    /// When it asked first.
+    pub(crate) fn asked(&self, incarnation: u64) -> Option<Duration> {
+        self.waiting.get(&incarnation).copied()
+    }
+
+    /// Where a node's present start spoke last.
+    pub(crate) fn place(&self, node: &str) -> String {
+        self.places.get(node).cloned().unwrap_or_else(|| "the coordinator's node".into())
+    }
+
+    /// Where another start spoke in a node's name lately.
+    pub(crate) fn other(&self, node: &str, now: Moment) -> Option<String> {
+        let is_recent = |at: Duration| now.steady.saturating_sub(at) < REMEMBERED;
+        let recent = self.others.get(node).filter(|(_, at)| is_recent(*at));
+        recent.map(|(place, _)| place.clone())
+    }
+
+    /// This is about to be committed.
+    pub(crate) fn begin(&mut self, note: &Note) {
+        if let Note::Saved(saving, _) = note {
+            self.liveness.begin_saving(saving);
+        }
+    }
+
+    pub(crate) fn remember(&mut self, note: Note, now: Moment) {
+        match note {
+            Note::Heard(node) => self.liveness.heard(&node, now),
+            Note::Forgotten(node) => self.liveness.forget(&node),
+            Note::Cleared(node) => self.liveness.cleared(&node),
+            Note::Member(node) => self.liveness.count(&node),
+            Note::Speaks { node, at } => drop(self.places.insert(node, at)),
+            Note::Other { node, at } => {
+                let before = self.others.insert(node.clone(), (at.clone(), now.steady));
+                if before.is_none_or(|(place, _)| place != at) {
+                    tracing::warn!(node, at, "a copy of a node's state directory is in use");
+                }
+            }
+            Note::Admitted(incarnation) => drop(self.waiting.remove(&incarnation)),
+            Note::Cluster(name) => self.cluster = name,
+            Note::Saved(saving, found) => self.liveness.saved(&saving, &found),
+            Note::Log(text) => tracing::info!("{text}"),
+        }
+    }
+}

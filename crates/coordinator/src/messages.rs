@@ -1,0 +1,297 @@
+//! What a coordinator is asked, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::removed::RemovedNode;
+use crate::wanted::{Shown, Wish};
+use crate::{Maker, NodeLife, PlacedReplica, Registration, StoredVolume, ViewText};
+
+/// Why a coordinator did not answer. Whether a change was made is unknown then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No answer.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The answer was no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What a coordinator can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Make a node a member, or renew its name and addresses: by a start of its daemon that becomes
+    /// the node's present one. Answer: `Registered`, `NameInUse`, `Waits`, `Copy`, `Superseded`.
+    Register(Registration),
+    /// The node is alive. Answer: `Heard`.
+    Heartbeat {
+        /// Which.
+        node: String,
+    },
+    /// A start of a node's daemon ends, and will say nothing more. Answer: `Done`.
+    Goodbye {
+        /// The node.
+        node: String,
+        /// The start's incarnation.
+        incarnation: u64,
+    },
+    /// Give the cluster another name. Answer: `Done`.
+    Rename {
+        /// That.
+        name: String,
+    },
+    /// Strike a node off that no volume uses, for good. Answer: `Done`, `NodeInUse`,
+    /// `NotRegistered` if it never was a member.
+    RemoveNode {
+        /// Its identity.
+        node: String,
+    },
+    /// Answer: `RemovedNodes`.
+    RemovedNodes,
+    /// Answer: `Nodes`.
+    Nodes,
+    /// Answer: `Volumes`.
+    Volumes,
+    /// Read a volume by its name or identity. Answer: `Volume`, `NoVolume`.
+    Read {
+        /// Name or identity.
+        volume: String,
+    },
+    /// A volume is about to be made: its replicas are, before it is itself. Answer: `Done`,
+    /// `NoVolume` if it was given up already.
+    Draft {
+        /// The node that makes it.
+        node: String,
+        /// The life of its daemon. When that ends, the draft is given up.
+        incarnation: u64,
+        /// The volume's identity.
+        volume: String,
+    },
+    /// Make a volume of a draft. Answer: `Done`, `NameInUse`, `NoVolume` if the draft was given up.
+    Create(Box<StoredVolume>),
+    /// Give up a draft: its replicas may be deleted. A volume stays. Answer: `Done`.
+    GiveUp {
+        /// The volume's identity.
+        volume: String,
+    },
+    /// Commit a view if its parent is the newest. Answer: `Done`, `Newest`, `NoVolume`,
+    /// `NotExpired`, `GivenUp`.
+    Swap {
+        /// Who asks.
+        node: String,
+        /// The view.
+        view: ViewText,
+        /// Whether a primary that it adds only has the replicas adopt it, and is not for use.
+        #[serde(default)]
+        in_passing: bool,
+        /// Where the volume is meant to be attached after that. `None`: older software asks, which does
+        /// not say.
+        #[serde(default)]
+        wish: Option<Wish>,
+    },
+    /// Note how a volume is meant to be shown on a node that has it attached, or that it is not meant to
+    /// be attached there any more. Answer: `Done`, `NoVolume`.
+    Want {
+        /// The volume's identity.
+        volume: String,
+        /// The node's.
+        node: String,
+        /// How; `None`: it is not meant to be attached there.
+        shown: Option<Shown>,
+    },
+    /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`, `PlacedAlready`.
+    Place {
+        /// The volume's identity.
+        volume: String,
+        /// The replica, with its maker.
+        replica: PlacedReplica,
+        /// Whether it may be on the same disk as another one of its mirror.
+        same_disk: bool,
+        /// Whether it is refused while another one is being made for the same mirror.
+        #[serde(default)]
+        alone: bool,
+    },
+    /// Note that a replica was taken out of its volume, or has not come to join it. One that the
+    /// newest view holds stays. Answer: `Done`, `NoVolume`.
+    Forget {
+        /// The volume's identity.
+        volume: String,
+        /// The replica.
+        replica: String,
+    },
+    /// Keep the verdict of a volume's verify in the place of the one before. Answer: `Done`, `NoVolume`.
+    Verified {
+        /// The volume's identity.
+        volume: String,
+        /// The verdict.
+        verdict: serde_json::Value,
+    },
+    /// Stop a volume that is attached nowhere, or let it be used again. Answer: `Done`, `Newest` if
+    /// it is attached, `NoVolume`.
+    Stop {
+        /// The volume's identity.
+        volume: String,
+        /// Whether it is to be stopped.
+        stopped: bool,
+    },
+    /// Take a volume over that was put together from its disks. Answer: `Done`, `NameInUse`,
+    /// `Newest` if another view is known here than the one that was expected, or it is attached,
+    /// `GivenUp` if one of its replicas is being deleted.
+    Assemble {
+        /// The volume, with the first view of a new era.
+        volume: Box<StoredVolume>,
+        /// The generation known here that it replaces; `None`: the volume is not known here.
+        replaces: Option<u64>,
+        /// Who asks. It says that the volume is not attached there.
+        node: String,
+    },
+    /// Delete a volume that is not attached. Answer: `Done`, `Newest`, `NoVolume`.
+    Delete {
+        /// Who asks. It says that the volume is not attached there.
+        node: String,
+        /// The volume's identity.
+        volume: String,
+        /// Its generation; with another one it is not deleted.
+        generation: u64,
+        /// Also if it was attached on a node that is dead since: nobody can tell whether it serves
+        /// there still.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Give a volume another name that is attached nowhere, and is not meant to be. Answer: `Done`,
+    /// `NameInUse`, `UsedOn`, `NoVolume`.
+    RenameVolume {
+        /// The volume's identity.
+        volume: String,
+        /// That.
+        name: String,
+    },
+    /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
+    Fates(Vec<FoundReplica>),
+    /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none takes it
+    /// up until that is `Discarded` or this life of the node's daemon has ended; else `Fates` with what
+    /// is to become of it.
+    Discard {
+        /// Who deletes it.
+        by: Maker,
+        /// The replica.
+        replica: FoundReplica,
+    },
+    /// A replica was deleted, or could not be. Answer: `Done`.
+    Discarded(FoundReplica),
+}
+
+/// A replica that a node found on a disk.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FoundReplica {
+    /// The volume's identity.
+    pub volume: String,
+    /// The replica's.
+    pub replica: String,
+}
+
+/// What is to become of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// Its volume has it, or is about to be made.
+    Belongs,
+    /// Its volume has it and is stopped: the replica is kept closed.
+    Stopped,
+    /// Its volume was deleted, or it was taken out: its space may be given back.
+    Deleted,
+    /// Its volume was given up before it was made: its space may be given back if it has never
+    /// been used. One that was used shows that this coordinator was restored from a backup.
+    NeverMade,
+    /// Nothing is known of it: it is left alone.
+    Unknown,
+}
+
+/// What a coordinator answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done, durably.
+    Done,
+    /// The node is a member.
+    Registered {
+        /// The coordinator's identity.
+        coordinator: String,
+        /// The cluster's name.
+        cluster: String,
+    },
+    /// A heartbeat was heard.
+    Heard {
+        /// Counts the changes of nodes and volumes since the coordinator's start.
+        revision: u64,
+        /// The cluster's name.
+        #[serde(default)]
+        cluster: Option<String>,
+        /// Where a copy of the node spoke within the last minute.
+        #[serde(default)]
+        other: Option<String>,
+    },
+    /// The start is not admitted yet: the one before it may live.
+    Waits {
+        /// So many seconds, if nothing is heard of that one meanwhile.
+        seconds: u64,
+    },
+    /// The start is not admitted: the node's present one lives, so one of the two has a copy of the
+    /// other's state directory.
+    Copy {
+        /// Where the present one speaks.
+        at: String,
+    },
+    /// A later start has taken the place of this one, for good.
+    Superseded {
+        /// Where that speaks.
+        at: String,
+    },
+    /// Nothing was done: this is not the present start of its node. It has to register.
+    NotRegistered,
+    /// The node that asks, or one that the request names, was removed from the cluster.
+    NodeRemoved {
+        /// Which, and when: a sentence.
+        why: String,
+    },
+    /// The node is not removed: something is there still.
+    NodeInUse {
+        /// What, in a sentence.
+        why: String,
+    },
+    /// Nodes that were removed, the newest last.
+    RemovedNodes(Vec<RemovedNode>),
+    /// All nodes.
+    Nodes(Vec<NodeLife>),
+    /// All volumes, by name.
+    Volumes(Vec<StoredVolume>),
+    /// A volume.
+    Volume(Box<StoredVolume>),
+    /// The newest view: the swap was refused.
+    Newest(ViewText),
+    /// The volume is attached on these nodes, or meant to be.
+    UsedOn {
+        /// Their identities.
+        nodes: Vec<String>,
+    },
+    /// There is no such volume.
+    NoVolume,
+    /// The name belongs to another node or volume.
+    NameInUse,
+    /// The view drops a primary on another node that is alive, or not yet known to be dead.
+    NotExpired {
+        /// That node.
+        node: String,
+    },
+    /// The view adds a replica that was given up, or is being deleted.
+    GivenUp,
+    /// The volume has a replica of this mirror on this disk already, or one is being made for this mirror
+    /// and the new one was to be the only one: its identity.
+    PlacedAlready {
+        /// That replica.
+        replica: String,
+    },
+    /// In the order of the question.
+    Fates(Vec<Fate>),
+}

@@ -1,0 +1,103 @@
+//! What each request does: a function of what was read and of the time.
+//!
+//! Each may be asked twice, because its answer was lost: the second time it finds what the first one did.
+
+mod assembly;
+mod drafts;
+mod dropped;
+mod fates;
+mod nodes;
+mod placements;
+mod removal;
+mod rename;
+mod starts;
+mod volumes;
+
+pub use dropped::dropped;
+
+use crate::task::Asked;
+use crate::transaction::{Halt, Transaction};
+use crate::{Answer, Request, Wish};
+
+/// What an attempt comes to.
+#[derive(Debug)]
+pub(crate) enum Planned {
+    /// This is answered once what it wrote is committed.
+    Answer(Answer),
+    /// What it wrote is committed, and then there is more to do.
+    Again,
+}
+
+type Done = Result<Answer, Halt>;
+
+/// Plans a task.
+pub(crate) fn plan(
+    transaction: &mut Transaction<'_>,
+    asked: &Asked,
+    changes: u64,
+) -> Result<Planned, Halt> {
+    let (request, caller) = match asked {
+        Asked::Tick => return nodes::tick(transaction).map(Planned::Answer),
+        Asked::Here(request) => (request, None),
+        Asked::From(caller, request) => (request, Some(caller)),
+    };
+    if let Some(caller) = caller
+        && let Some(refusal) = starts::refusal(transaction, caller, request)?
+    {
+        return Ok(Planned::Answer(refusal));
+    }
+    let is_swept = matches!(request, Request::Fates(_) | Request::RemoveNode { .. });
+    if is_swept && drafts::sweep(transaction)? {
+        return Ok(Planned::Again);
+    }
+    match request {
+        Request::Register(start) => starts::register(transaction, start, caller),
+        Request::Heartbeat { node } => nodes::heartbeat(transaction, node, caller, changes),
+        Request::RemoveNode { node } => return removal::remove_node(transaction, node),
+        request => answer(transaction, request),
+    }
+    .map(Planned::Answer)
+}
+
+fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
+    match request {
+        Request::Goodbye { node, incarnation } => starts::goodbye(transaction, node, *incarnation),
+        Request::Rename { name } => Ok(nodes::rename(transaction, name)),
+        Request::RemovedNodes => removal::removed_nodes(transaction),
+        Request::Nodes => nodes::nodes(transaction),
+        Request::Volumes => volumes::volumes(transaction),
+        Request::Read { volume } => volumes::read(transaction, volume),
+        Request::Draft { node, incarnation, volume } => {
+            drafts::draft(transaction, (node, *incarnation), volume)
+        }
+        Request::Create(volume) => volumes::create(transaction, volume),
+        Request::GiveUp { volume } => drafts::give_up(transaction, volume),
+        Request::Swap { node, view, in_passing, wish } => {
+            let in_passing = in_passing.then_some(Wish::AsBefore);
+            volumes::swap(transaction, node, view, wish.or(in_passing))
+        }
+        Request::Want { volume, node, shown } => {
+            placements::want(transaction, volume, node, *shown)
+        }
+        Request::Place { volume, replica, same_disk, alone } => {
+            placements::place(transaction, volume, replica, (*same_disk, *alone))
+        }
+        Request::Forget { volume, replica } => placements::forget(transaction, volume, replica),
+        Request::Verified { volume, verdict } => placements::verified(transaction, volume, verdict),
+        Request::Stop { volume, stopped } => assembly::stop(transaction, volume, *stopped),
+        Request::Assemble { volume, replaces, node } => {
+            assembly::assemble(transaction, volume, *replaces, node)
+        }
+        Request::Delete { node, volume, generation, force } => {
+            volumes::delete(transaction, node, volume, (*generation, *force))
+        }
+        Request::RenameVolume { volume, name } => rename::rename_volume(transaction, volume, name),
+        Request::Fates(found) => fates::fates(transaction, found),
+        Request::Discard { by, replica } => fates::discard(transaction, by, replica),
+        Request::Discarded(found) => Ok(fates::discarded(transaction, found)),
+        // Those that need more than what the store holds: `plan`.
+        Request::Register(_) | Request::Heartbeat { .. } | Request::RemoveNode { .. } => {
+            Err(Halt::Content("a request in the wrong place".into()))
+        }
+    }
+}

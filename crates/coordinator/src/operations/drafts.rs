@@ -1,0 +1,104 @@
+//! Volumes that are about to be made.
+//!
+//! The replicas of a volume are made before its record. If their node dies in between, or the
+//! answer to it is lost, they would belong to nothing for ever. So a draft is noted first: it
+//! becomes the volume, or is given up, once and for all, and then its replicas are deleted, if they
+//! have not been used: a database that was restored from a backup may hold a draft that has
+//! become a volume since.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Done, placements};
+use crate::Answer;
+use crate::memory::Note;
+use crate::store::Space;
+use crate::transaction::{Planned, Transaction};
+
+/// Most that one commit of a sweep gives up.
+const MAX_SWEPT: usize = 16;
+
+/// Who makes a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Draft {
+    node: String,
+    incarnation: u64,
+}
+
+pub fn draft(
+    transaction: &mut Transaction<'_>,
+    (node, incarnation): (&str, u64),
+    volume: &str,
+) -> Done {
+    if transaction.has(Space::GivenUp, volume)? {
+        return Ok(Answer::NoVolume);
+    }
+    // A request that comes late: the draft has become the volume.
+    if transaction.has(Space::Volumes, volume)? {
+        return Ok(Answer::Done);
+    }
+    let draft = Draft { node: node.to_owned(), incarnation };
+    transaction.put(Space::Drafts, volume, &draft)?;
+    Ok(Answer::Done)
+}
+
+/// Gives up a draft, or what may yet become one: the request that notes it may come later than this one.
+pub fn give_up(transaction: &mut Transaction<'_>, volume: &str) -> Done {
+    // The answer to its creation was lost, and it exists.
+    if transaction.has(Space::Volumes, volume)? {
+        return Ok(Answer::Done);
+    }
+    // A restored store may hold it, too.
+    transaction.delete(Space::Drafts, volume);
+    transaction.put_now(Space::GivenUp, volume);
+    Ok(Answer::Done)
+}
+
+/// Takes a draft out, to make the volume in the same transaction. `false`: there is none.
+pub fn take(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
+    let found = transaction.has(Space::Drafts, volume)?;
+    if found {
+        transaction.delete(Space::Drafts, volume);
+    }
+    Ok(found)
+}
+
+/// Gives up what daemons were making that have ended, or have not been heard of for the expiry
+/// time: drafts, and replicas that no view holds. One that lives on all the same is refused its volume, and makes it
+/// anew. `true`: something is to be committed, and there may be more.
+pub fn sweep(transaction: &mut Transaction<'_>) -> Planned<bool> {
+    transaction.names(Space::Nodes)?;
+    let mut swept = 0;
+    for volume in transaction.names(Space::Drafts)? {
+        if swept < MAX_SWEPT && transaction.look(|t| is_dead(t, &volume))? {
+            is_dead(transaction, &volume)?;
+            if transaction.has(Space::Volumes, &volume)? {
+                transaction.delete(Space::Drafts, &volume);
+            } else {
+                give_up(transaction, &volume)?;
+            }
+            let text = format!("gave up volume {volume}, whose creation was cut off");
+            transaction.note(Note::Log(text));
+            swept += 1;
+        }
+    }
+    for volume in transaction.names(Space::Volumes)? {
+        if swept < MAX_SWEPT && transaction.look(|t| placements::has_unmade(t, &volume))? {
+            placements::forget_unmade(transaction, &volume)?;
+            swept += 1;
+        }
+    }
+    Ok(swept > 0)
+}
+
+fn is_dead(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
+    match transaction.json::<Draft>(Space::Drafts, volume)? {
+        Some(draft) => is_over(transaction, &draft.node, draft.incarnation),
+        None => Ok(false),
+    }
+}
+
+/// Whether a life of a node's daemon has ended, or has not been heard of for the expiry time.
+pub fn is_over(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<bool> {
+    let same_life = transaction.node(node)?.is_some_and(|node| node.incarnation == incarnation);
+    Ok(!same_life || !transaction.may_live(node)?)
+}

@@ -1,0 +1,95 @@
+//! Members: who lives, and what the cluster is called.
+
+use std::collections::BTreeMap;
+
+use super::Done;
+use crate::memory::Note;
+use crate::store::Space;
+use crate::transaction::{Planned, Transaction};
+use crate::{Answer, Caller, NodeLife};
+
+/// Most silent nodes of which something is stored at once. The others are next.
+const MAX_SAVED: usize = 32;
+
+/// A node is heard. What is stored of its silence goes, before it is answered: no coordinator takes it
+/// for dead then.
+pub fn heartbeat(
+    transaction: &mut Transaction<'_>,
+    node: &str,
+    caller: Option<&Caller>,
+    changes: u64,
+) -> Done {
+    clear_silence(transaction, node)?;
+    transaction.note(Note::Heard(node.to_owned()));
+    let other = caller
+        .and_then(|caller| transaction.memory.other(&caller.node.to_string(), transaction.now));
+    if let Some(caller) = caller {
+        transaction.note(Note::Speaks { node: caller.node.to_string(), at: caller.at.clone() });
+    }
+    let cluster = Some(transaction.memory.cluster.clone());
+    Ok(Answer::Heard { revision: changes, cluster, other })
+}
+
+/// Takes away what is stored of a node's silence.
+pub fn clear_silence(transaction: &mut Transaction<'_>, node: &str) -> Planned<()> {
+    if transaction.has(Space::Silent, node)? {
+        transaction.delete(Space::Silent, node);
+    }
+    transaction.note(Note::Cleared(node.to_owned()));
+    Ok(())
+}
+
+pub fn rename(transaction: &mut Transaction<'_>, name: &str) -> Answer {
+    transaction.put_bytes(Space::Cluster, "name", name.into());
+    transaction.note(Note::Cluster(name.to_owned()));
+    Answer::Done
+}
+
+pub fn nodes(transaction: &mut Transaction<'_>) -> Done {
+    let mut nodes = Vec::new();
+    // With one read, not one for each.
+    transaction.names(Space::Silent)?;
+    for id in transaction.names(Space::Nodes)? {
+        let Some(node) = transaction.node(&id)? else { continue };
+        let last_heard = transaction.memory.liveness.last_heard(&id).map(|at| at.unix);
+        let may_live = transaction.may_live(&id)?;
+        let alive = last_heard.is_some() && may_live;
+        let coordinator = id == transaction.memory.identity.here.to_string();
+        nodes.push(NodeLife { node, alive, may_live, last_heard, coordinator });
+    }
+    nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
+    Ok(Answer::Nodes(nodes))
+}
+
+/// Stores how long members were silent, and notes what other coordinators have stored.
+pub fn tick(transaction: &mut Transaction<'_>) -> Done {
+    if !transaction.memory.is_alone()
+        && let Some(name) = transaction.look(|t| t.text(Space::Cluster, "name"))?
+    {
+        transaction.note(Note::Cluster(name));
+    }
+    let members = transaction.names(Space::Nodes)?;
+    let mut found = BTreeMap::new();
+    for node in transaction.names(Space::Silent)? {
+        let silent = transaction.look(|t| t.silence(&node))?;
+        found.extend(silent.map(|silent| (node, silent)));
+    }
+    let mut saving = transaction.memory.liveness.saving(&found);
+    saving.put.retain(|node, _| members.contains(node));
+    let surplus: Vec<_> = saving.put.keys().skip(MAX_SAVED).cloned().collect();
+    saving.put.retain(|node, _| !surplus.contains(node));
+    saving.delete.truncate(MAX_SAVED);
+    for (node, silent) in &saving.put {
+        // It is a member still, and nobody has heard it meanwhile.
+        transaction.has(Space::Nodes, node)?;
+        transaction.has(Space::Silent, node)?;
+        transaction.put_number(Space::Silent, node, *silent);
+    }
+    for node in &saving.delete {
+        transaction.has(Space::Silent, node)?;
+        transaction.delete(Space::Silent, node);
+    }
+    members.into_iter().for_each(|node| transaction.note(Note::Member(node)));
+    transaction.note(Note::Saved(saving, found));
+    Ok(Answer::Done)
+}

@@ -1,0 +1,175 @@
+//! Replicas that join a volume and leave it: where they are, in step with the views.
+//!
+//! A replica is made on its disk before a view holds it. If its maker dies in between, or the answer
+//! to the view is lost, it would belong to nothing for ever. So its place is noted first; a view that
+//! holds it makes it the volume's, or it is given up, once and for all: no view may add it then.
+
+use evenkeel_core::{NodeId, ReplicaId, View};
+
+use super::{Done, drafts, removal};
+use crate::memory::Note;
+use crate::store::Space;
+use crate::transaction::{Planned, Transaction, volume_id};
+use crate::{Answer, PlacedReplica, Shown, VolumeRecord, Wish, wanted};
+
+/// Most removed replicas of a volume that are remembered. What an older one left on its disk has to
+/// be deleted by hand.
+const MOST_REMOVED: usize = 256;
+
+pub fn place(
+    transaction: &mut Transaction<'_>,
+    volume: &str,
+    replica: &PlacedReplica,
+    (same_disk, alone): (bool, bool),
+) -> Done {
+    if let Some(refusal) = removal::refusal(transaction, [replica.node.as_str()])? {
+        return Ok(refusal);
+    }
+    let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
+    if record.replicas.iter().any(|placed| placed.id == replica.id) {
+        return Ok(Answer::Done);
+    }
+    let place = |placed: &PlacedReplica| (placed.mirror, placed.node.clone(), placed.disk.clone());
+    let is_in_the_way = |placed: &&PlacedReplica| {
+        let is_there = !same_disk && place(placed) == place(replica);
+        let is_made = alone && placed.mirror == replica.mirror && placed.maker.is_some();
+        !placed.removed && (is_there || is_made)
+    };
+    if let Some(placed) = record.replicas.iter().find(is_in_the_way) {
+        return Ok(Answer::PlacedAlready { replica: placed.id.clone() });
+    }
+    record.replicas.push(replica.clone());
+    store(transaction, record)?;
+    Ok(Answer::Done)
+}
+
+pub fn forget(transaction: &mut Transaction<'_>, volume: &str, replica: &str) -> Done {
+    let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
+    let held = held_by_newest(transaction, volume)?;
+    for placed in record.replicas.iter_mut().filter(|placed| placed.id == replica) {
+        placed.maker = None;
+        placed.removed = !held.contains(&placed.id);
+    }
+    store(transaction, record)?;
+    Ok(Answer::Done)
+}
+
+/// How a volume is shown counts only where it is attached; where it is not, only the swap that
+/// attaches it says that it is meant to be.
+pub fn want(
+    transaction: &mut Transaction<'_>,
+    volume: &str,
+    node: &str,
+    shown: Option<Shown>,
+) -> Done {
+    let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
+    volume_id(volume)?;
+    let newest = transaction.view(volume)?;
+    let is_primary =
+        |view: &View| view.primaries.iter().any(|primary| primary.id.node.to_string() == node);
+    if shown.is_none() || newest.as_ref().is_some_and(is_primary) {
+        record.wanted_on.insert(node.to_owned(), shown);
+        store(transaction, record)?;
+    }
+    Ok(Answer::Done)
+}
+
+pub fn verified(
+    transaction: &mut Transaction<'_>,
+    volume: &str,
+    verdict: &serde_json::Value,
+) -> Done {
+    let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
+    record.verified = Some(verdict.clone());
+    store(transaction, record)?;
+    Ok(Answer::Done)
+}
+
+/// The replicas of a volume that nobody makes any more, and no view holds.
+fn unmade(transaction: &mut Transaction<'_>, record: &VolumeRecord) -> Planned<Vec<String>> {
+    let mut unmade = Vec::new();
+    for placed in &record.replicas {
+        if let Some(maker) = &placed.maker
+            && drafts::is_over(transaction, &maker.node, maker.incarnation)?
+        {
+            unmade.push(placed.id.clone());
+        }
+    }
+    Ok(unmade)
+}
+
+/// Whether [`forget_unmade`] has something to do.
+pub fn has_unmade(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
+    let Some(record) = transaction.volume(volume)? else { return Ok(false) };
+    Ok(!unmade(transaction, &record)?.is_empty())
+}
+
+/// Gives up replicas whose makers' lives are over, and which no view holds.
+pub fn forget_unmade(transaction: &mut Transaction<'_>, volume: &str) -> Planned<()> {
+    let Some(record) = transaction.volume(volume)? else { return Ok(()) };
+    for replica in unmade(transaction, &record)? {
+        forget(transaction, volume, &replica)?;
+        transaction.note(Note::Log(format!(
+            "gave up replica {replica} of volume {}, which was cut off while it was added",
+            record.name
+        )));
+    }
+    Ok(())
+}
+
+/// Notes who joins a volume by its next view and who leaves it, who uses it, and where it is meant to be attached:
+/// whoever had attached it before, and comes back, is told. `false`: the view adds a replica that was given up, or
+/// never placed.
+pub fn follow(
+    transaction: &mut Transaction<'_>,
+    (newest, next): (&View, &View),
+    by: NodeId,
+    wish: Option<Wish>,
+) -> Planned<bool> {
+    let ids = |view: &View| view.replicas().map(|(_, record)| record.id).collect::<Vec<_>>();
+    let (before, after) = (ids(newest), ids(next));
+    let only_in = |these: &[ReplicaId], others: &[ReplicaId]| {
+        let only = these.iter().filter(|id| !others.contains(id));
+        only.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (joined, left) = (only_in(&after, &before), only_in(&before, &after));
+    let moves = !joined.is_empty() || !left.is_empty();
+    // What stands in a view has a record, unless the store was damaged.
+    let Some(mut record) = transaction.volume(&next.volume.to_string())? else {
+        return Ok(!moves);
+    };
+    let stored = record.clone();
+    for id in joined {
+        let found = record.replicas.iter_mut().find(|placed| placed.id == id && !placed.removed);
+        let Some(placed) = found else { return Ok(false) };
+        placed.maker = None;
+    }
+    for placed in record.replicas.iter_mut().filter(|placed| left.contains(&placed.id)) {
+        placed.removed = true;
+    }
+    if wanted::concerns(newest, next) {
+        record.follow(newest, next, by, wish);
+    }
+    if record != stored {
+        store(transaction, record)?;
+    }
+    Ok(true)
+}
+
+fn held_by_newest(transaction: &mut Transaction<'_>, volume: &str) -> Planned<Vec<String>> {
+    volume_id(volume)?;
+    let newest = transaction.view(volume)?;
+    let held = newest.iter().flat_map(View::replicas);
+    Ok(held.map(|(_, record)| record.id.to_string()).collect())
+}
+
+fn store(transaction: &mut Transaction<'_>, mut record: VolumeRecord) -> Planned<()> {
+    let mut surplus =
+        record.replicas.iter().filter(|p| p.removed).count().saturating_sub(MOST_REMOVED);
+    record.replicas.retain(|placed| {
+        let is_surplus = placed.removed && surplus > 0;
+        surplus -= usize::from(is_surplus);
+        !is_surplus
+    });
+    transaction.put(Space::Volumes, &record.id, &record)
+}

@@ -1,0 +1,119 @@
+//! Nodes that are removed from the cluster: what is stored of them, and what keeps one from it.
+
+use super::{Done, Planned as Plan};
+use crate::memory::Note;
+use crate::store::Space;
+use crate::transaction::{Planned, Transaction};
+use crate::{Answer, PlacedReplica, RemovedNode};
+
+/// The newest of them that are told to the others.
+const MAX_TOLD: usize = 1024;
+/// Most volumes that are changed by one commit.
+const MAX_CHANGED: usize = 32;
+
+/// Removes a node that no view and no replica in the making names.
+pub fn remove_node(transaction: &mut Transaction<'_>, node: &str) -> Planned<Plan> {
+    let answer = |answer| Ok(Plan::Answer(answer));
+    if node == transaction.memory.identity.here.to_string() {
+        return answer(Answer::NodeInUse { why: "it serves the coordinator".into() });
+    }
+    let Some(record) = transaction.node(node)? else {
+        // The same request again: its answer was lost.
+        let is_done = transaction.has(Space::Removed, node)?;
+        return answer(if is_done { Answer::Done } else { Answer::NotRegistered });
+    };
+    if let Some(why) = use_of(transaction, node)? {
+        return answer(Answer::NodeInUse { why });
+    }
+    if wants_nothing(transaction, node)? {
+        return Ok(Plan::Again);
+    }
+    transaction.has(Space::Starts, node)?;
+    for space in [Space::Nodes, Space::Starts, Space::Silent] {
+        transaction.delete(space, node);
+    }
+    let entry = RemovedNode { id: node.into(), name: record.name, at: transaction.now.unix };
+    transaction.put(Space::Removed, node, &entry)?;
+    transaction.note(Note::Log(entry.to_string()));
+    transaction.note(Note::Forgotten(node.to_owned()));
+    answer(Answer::Done)
+}
+
+/// All nodes that were removed, the newest last.
+pub fn removed_nodes(transaction: &mut Transaction<'_>) -> Done {
+    let mut all = Vec::new();
+    for node in transaction.names(Space::Removed)? {
+        all.extend(transaction.json::<RemovedNode>(Space::Removed, &node)?);
+    }
+    all.sort_by_key(|removed| removed.at);
+    all.drain(..all.len().saturating_sub(MAX_TOLD));
+    Ok(Answer::RemovedNodes(all))
+}
+
+/// Refuses what names a node that was removed.
+pub fn refusal<'a>(
+    transaction: &mut Transaction<'_>,
+    nodes: impl IntoIterator<Item = &'a str>,
+) -> Planned<Option<Answer>> {
+    for node in nodes {
+        if let Some(entry) = transaction.json::<RemovedNode>(Space::Removed, node)? {
+            return Ok(Some(Answer::NodeRemoved { why: entry.to_string() }));
+        }
+    }
+    Ok(None)
+}
+
+/// The same for any number of nodes, with one condition.
+pub fn refusal_of_many<'a>(
+    transaction: &mut Transaction<'_>,
+    nodes: impl IntoIterator<Item = &'a str>,
+) -> Planned<Option<Answer>> {
+    transaction.names_for_sure(Space::Removed)?;
+    transaction.look(|t| refusal(t, nodes))
+}
+
+/// What of a volume is on a node, if anything is.
+fn use_of(transaction: &mut Transaction<'_>, node: &str) -> Planned<Option<String>> {
+    transaction.names_for_sure(Space::Views)?;
+    for volume in transaction.names_for_sure(Space::Volumes)? {
+        let used = transaction.look(|t| use_by(t, &volume, node))?;
+        if used.is_some() {
+            return Ok(used);
+        }
+    }
+    Ok(None)
+}
+
+fn use_by(transaction: &mut Transaction<'_>, volume: &str, node: &str) -> Planned<Option<String>> {
+    let Some(record) = transaction.volume(volume)? else { return Ok(None) };
+    let name = &record.name;
+    let is_made =
+        |placed: &PlacedReplica| placed.node == node && !placed.removed && placed.maker.is_some();
+    if record.replicas.iter().any(is_made) {
+        return Ok(Some(format!("a replica of volume {name} is being made there")));
+    }
+    let Some(view) = transaction.view(volume)? else { return Ok(None) };
+    if view.replicas().any(|(_, replica)| replica.node.to_string() == node) {
+        return Ok(Some(format!("volume {name} has a replica there")));
+    }
+    if view.primaries.iter().any(|primary| primary.id.node.to_string() == node) {
+        return Ok(Some(format!("volume {name} is attached there")));
+    }
+    Ok(None)
+}
+
+/// No volume is meant to be attached on this node. `true`: this is to be committed, and there may be more.
+fn wants_nothing(transaction: &mut Transaction<'_>, node: &str) -> Planned<bool> {
+    let mut changed = 0;
+    for volume in transaction.names_for_sure(Space::Volumes)? {
+        let record = transaction.look(|t| t.volume(&volume))?;
+        let Some(mut record) = record else { continue };
+        if changed < MAX_CHANGED && record.wanted_on.remove(node).is_some() {
+            // It has not been deleted meanwhile.
+            transaction.has(Space::Volumes, &volume)?;
+            transaction.put(Space::Volumes, &volume, &record)?;
+            changed += 1;
+        }
+    }
+    Ok(changed > 0)
+}

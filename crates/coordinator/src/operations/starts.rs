@@ -1,0 +1,170 @@
+//! The present start of each node, and who may ask for what.
+
+use std::time::Duration;
+
+use super::{Done, nodes, removal};
+use crate::memory::Note;
+use crate::starts::{Claim, Heard, Present, Verdict};
+use crate::store::Space;
+use crate::transaction::{Planned, Transaction};
+use crate::{Answer, Caller, NodeRecord, Registration, Request};
+
+/// A heartbeat that comes so much later than another start's first request was sent after it. An
+/// earlier one may have been on its way.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+
+/// Why a node's request is not answered. What lets it pass becomes a condition of what it changes: no other start
+/// is admitted in between, and the node is not removed.
+pub fn refusal(
+    transaction: &mut Transaction<'_>,
+    caller: &Caller,
+    request: &Request,
+) -> Planned<Option<Answer>> {
+    let node = caller.node.to_string();
+    if let Some(refusal) = removal::refusal(transaction, [node.as_str()])? {
+        return Ok(Some(refusal));
+    }
+    if let Request::Register(_)
+    | Request::Nodes
+    | Request::RemovedNodes
+    | Request::Volumes
+    | Request::Read { .. } = request
+    {
+        return Ok(None);
+    }
+    let Some(present) = load(transaction, &node)? else { return Ok(Some(Answer::NotRegistered)) };
+    let is_present = match caller.start {
+        Some(start) => present.is(start),
+        None => present.counter == 0,
+    };
+    if is_present {
+        return Ok(None);
+    }
+    if caller.start.is_some_and(|start| present.follows(start.incarnation.0)) {
+        return Ok(Some(Answer::Superseded { at: note_other(transaction, caller) }));
+    }
+    Ok(Some(Answer::NotRegistered))
+}
+
+/// Notes where another start speaks in a node's name; tells where the present one is.
+fn note_other(transaction: &mut Transaction<'_>, caller: &Caller) -> String {
+    let node = caller.node.to_string();
+    let at = transaction.memory.place(&node);
+    transaction.note(Note::Other { node, at: caller.at.clone() });
+    at
+}
+
+/// A request of the very daemon that serves the coordinator has no caller. If nobody else has the store its start is
+/// admitted: the store lies in the state directory whose lock it holds.
+pub fn register(
+    transaction: &mut Transaction<'_>,
+    registration: &Registration,
+    caller: Option<&Caller>,
+) -> Done {
+    let node = &registration.node;
+    if let Some(refusal) = removal::refusal(transaction, [node.id.as_str()])? {
+        return Ok(refusal);
+    }
+    if is_name_taken(transaction, node)? {
+        return Ok(Answer::NameInUse);
+    }
+    let memory = transaction.memory;
+    let is_this_daemon = caller.is_none() && node.id == memory.identity.here.to_string();
+    let present = load(transaction, &node.id)?;
+    let claim = claim(registration);
+    let verdict = match &present {
+        Some(present) if !(is_this_daemon && memory.is_alone()) => {
+            let heard = heard(transaction, &node.id, claim.incarnation)?;
+            present.judge(&claim, heard)
+        }
+        _ => Verdict::Admitted,
+    };
+    if verdict != Verdict::Admitted {
+        return not_admitted(transaction, verdict, registration, caller);
+    }
+    let next = present.unwrap_or_default().admit(&claim);
+    transaction.put(Space::Starts, &node.id, &next)?;
+    transaction.put(Space::Nodes, &node.id, node)?;
+    nodes::clear_silence(transaction, &node.id)?;
+    transaction.note(Note::Admitted(claim.incarnation));
+    transaction.note(Note::Heard(node.id.clone()));
+    if let Some(caller) = caller {
+        transaction.note(Note::Speaks { node: node.id.clone(), at: caller.at.clone() });
+    }
+    let name = transaction.look(|t| t.text(Space::Cluster, "name"))?;
+    let cluster = name.unwrap_or_else(|| memory.cluster.clone());
+    Ok(Answer::Registered { coordinator: memory.identity.id.to_string(), cluster })
+}
+
+/// Whether the present start of a node was heard since another one asked first.
+fn heard(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<Heard> {
+    let memory = transaction.memory;
+    let asked = memory.asked(incarnation).unwrap_or(transaction.now.steady);
+    let last = memory.liveness.last_heard(node);
+    Ok(match last {
+        _ if !transaction.may_live(node)? => Heard::Silent,
+        Some(last) if last.steady > asked + ON_ITS_WAY => Heard::Since,
+        _ => Heard::Before,
+    })
+}
+
+/// What a start is told that was not admitted.
+fn not_admitted(
+    transaction: &mut Transaction<'_>,
+    verdict: Verdict,
+    registration: &Registration,
+    caller: Option<&Caller>,
+) -> Done {
+    let node = &registration.node;
+    if verdict == Verdict::Waits {
+        let seconds = transaction.memory.liveness.remaining(&node.id).as_secs() + 1;
+        return Ok(Answer::Waits { seconds });
+    }
+    let at = caller.map_or_else(String::new, |caller| note_other(transaction, caller));
+    if verdict == Verdict::Superseded {
+        return Ok(Answer::Superseded { at });
+    }
+    if let Some(present) = load(transaction, &node.id)?
+        && !present.knows_copy(node.incarnation)
+    {
+        transaction.put(Space::Starts, &node.id, &present.note_copy(node.incarnation))?;
+    }
+    Ok(Answer::Copy { at })
+}
+
+pub fn goodbye(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Done {
+    let present = load(transaction, node)?;
+    if let Some(left) = present.and_then(|present| present.leave(incarnation)) {
+        transaction.put(Space::Starts, node, &left)?;
+    }
+    Ok(Answer::Done)
+}
+
+/// The present start of a node. Of one that older software has stored, what is in its record.
+fn load(transaction: &mut Transaction<'_>, node: &str) -> Planned<Option<Present>> {
+    if let Some(stored) = transaction.json(Space::Starts, node)? {
+        return Ok(Some(stored));
+    }
+    let record = transaction.node(node)?;
+    Ok(record.map(|record| Present::of_older_software(record.incarnation)))
+}
+
+fn claim(registration: &Registration) -> Claim {
+    let node = &registration.node;
+    Claim {
+        counter: node.counter,
+        incarnation: node.incarnation,
+        lineage: registration.lineage.clone(),
+        is_chosen: registration.is_chosen,
+    }
+}
+
+fn is_name_taken(transaction: &mut Transaction<'_>, node: &NodeRecord) -> Planned<bool> {
+    for id in transaction.names_for_sure(Space::Nodes)? {
+        let other = transaction.look(|t| t.node(&id))?;
+        if other.is_some_and(|other| other.name == node.name && other.id != node.id) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

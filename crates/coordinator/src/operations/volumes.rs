@@ -1,0 +1,132 @@
+//! Volumes and their views.
+
+use evenkeel_core::{NodeId, View};
+
+use super::{Done, assembly, drafts, placements, removal};
+use crate::store::Space;
+use crate::transaction::{Halt, Planned, Transaction, content, volume_id};
+use crate::{Answer, StoredVolume, ViewText, Wish, dropped};
+
+fn load(transaction: &mut Transaction<'_>, id: &str) -> Planned<Option<StoredVolume>> {
+    let (Some(record), Some(view)) = (transaction.volume(id)?, transaction.view(id)?) else {
+        return Ok(None);
+    };
+    Ok(Some(StoredVolume { record, view: ViewText::encode(&view).map_err(content)? }))
+}
+
+pub fn volumes(transaction: &mut Transaction<'_>) -> Done {
+    let names = transaction.names(Space::Names)?;
+    // Each with one read, not one for each volume.
+    transaction.names(Space::Volumes)?;
+    transaction.names(Space::Views)?;
+    let mut found = Vec::new();
+    for name in names {
+        let Some(id) = transaction.text(Space::Names, &name)? else { continue };
+        found.extend(load(transaction, &id)?);
+    }
+    Ok(Answer::Volumes(found))
+}
+
+pub fn read(transaction: &mut Transaction<'_>, volume: &str) -> Done {
+    let id = transaction.text(Space::Names, volume)?.unwrap_or_else(|| volume.to_owned());
+    let found = load(transaction, &id)?;
+    Ok(found.map_or(Answer::NoVolume, |volume| Answer::Volume(Box::new(volume))))
+}
+
+pub fn create(transaction: &mut Transaction<'_>, volume: &StoredVolume) -> Done {
+    let Ok(view) = volume.view.decode() else {
+        return Err(Halt::Content("no valid view for a new volume".into()));
+    };
+    let record = &volume.record;
+    match transaction.text(Space::Names, &record.name)? {
+        // The same request again: its answer was lost.
+        Some(id) if id == record.id => return Ok(Answer::Done),
+        Some(_) => return Ok(Answer::NameInUse),
+        None => {}
+    }
+    // The same, and it was renamed meanwhile.
+    if transaction.has(Space::Volumes, &record.id)? {
+        return Ok(Answer::Done);
+    }
+    let homes = record.replicas.iter().map(|placed| placed.node.as_str());
+    if let Some(refusal) = removal::refusal_of_many(transaction, homes)? {
+        return Ok(refusal);
+    }
+    if !drafts::take(transaction, &record.id)? {
+        return Ok(Answer::NoVolume);
+    }
+    transaction.put_bytes(Space::Names, &record.name, record.id.clone().into());
+    transaction.put(Space::Volumes, &record.id, record)?;
+    transaction.put_view(&view)?;
+    Ok(Answer::Done)
+}
+
+/// That a view is newer, or that there is another one.
+pub fn newest(newest: &View) -> Done {
+    ViewText::encode(newest).map(Answer::Newest).map_err(content)
+}
+
+pub fn swap(
+    transaction: &mut Transaction<'_>,
+    node: &str,
+    view: &ViewText,
+    wish: Option<Wish>,
+) -> Done {
+    let next = view.decode().map_err(|e| Halt::Content(format!("{e} in a view to swap")))?;
+    let by: NodeId = node.parse().map_err(|_| Halt::Content(format!("no node {node}")))?;
+    let volume = next.volume.to_string();
+    let Some(before) = transaction.view(&volume)? else { return Ok(Answer::NoVolume) };
+    // The same request again: its answer was lost.
+    if before == next {
+        return Ok(Answer::Done);
+    }
+    // A stopped volume is not attached, however late the request comes.
+    if !next.primaries.is_empty() && assembly::is_stopped(transaction, &volume)? {
+        return Ok(Answer::NoVolume);
+    }
+    if !next.follows(&before) {
+        return newest(&before);
+    }
+    for node in dropped(&next, &before, by) {
+        let node = node.to_string();
+        if transaction.may_live(&node)? {
+            return Ok(Answer::NotExpired { node });
+        }
+    }
+    if !placements::follow(transaction, (&before, &next), by, wish)? {
+        return Ok(Answer::GivenUp);
+    }
+    transaction.put_view(&next)?;
+    Ok(Answer::Done)
+}
+
+/// Deletes a volume. `force`: also if a node that is dead since has it attached.
+pub fn delete(
+    transaction: &mut Transaction<'_>,
+    node: &str,
+    volume: &str,
+    (generation, force): (u64, bool),
+) -> Done {
+    let Some(record) = transaction.volume(volume)? else {
+        let known = transaction.has(Space::Deleted, volume)?;
+        return Ok(if known { Answer::Done } else { Answer::NoVolume });
+    };
+    volume_id(volume)?;
+    if let Some(view) = transaction.view(volume)? {
+        if view.generation.0 != generation {
+            return newest(&view);
+        }
+        for primary in &view.primaries {
+            let primary = primary.id.node.to_string();
+            // A silent node may serve it still: it does not need the coordinator for that.
+            if primary != node && (!force || transaction.may_live(&primary)?) {
+                return newest(&view);
+            }
+        }
+    }
+    transaction.delete(Space::Volumes, volume);
+    transaction.delete(Space::Names, &record.name);
+    transaction.delete(Space::Views, volume);
+    transaction.put_now(Space::Deleted, volume);
+    Ok(Answer::Done)
+}

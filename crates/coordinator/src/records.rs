@@ -1,0 +1,175 @@
+//! What a coordinator stores and tells of nodes and volumes.
+
+use evenkeel_core::NodeId;
+use evenkeel_wire::hello::Start as StartId;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::ViewText;
+use crate::wanted::WantedOn;
+
+/// A node as the coordinator stores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its identity.
+    pub id: String,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// Where peers reach it.
+    pub addresses: Vec<String>,
+    /// Version of its software.
+    pub software: String,
+    /// The incarnation of its daemon's present start.
+    #[serde(default)]
+    pub incarnation: u64,
+    /// The counter of that start; 0 of software that does not count them.
+    #[serde(default)]
+    pub counter: u64,
+}
+
+/// A start of a node's daemon that registers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    /// The node.
+    #[serde(flatten)]
+    pub node: NodeRecord,
+    /// The starts that this one follows.
+    #[serde(flatten)]
+    pub lineage: Lineage,
+    /// Whether an operator has said that this one counts, should there be copies of it.
+    #[serde(default)]
+    pub is_chosen: bool,
+}
+
+impl From<NodeRecord> for Registration {
+    /// A start that follows none.
+    fn from(node: NodeRecord) -> Self {
+        Self { node, lineage: Lineage::default(), is_chosen: false }
+    }
+}
+
+/// Who sends a request from another node: what the hello of its connection said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The node.
+    pub node: NodeId,
+    /// The start of its daemon; `None` of software that does not count them.
+    pub start: Option<StartId>,
+    /// The address that it connected from.
+    pub at: String,
+}
+
+/// A node with what the coordinator has heard of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLife {
+    /// The node.
+    pub node: NodeRecord,
+    /// Whether it was heard of within the expiry time.
+    pub alive: bool,
+    /// Whether it is not known to be dead: alive, or it was not silent for the expiry time yet while a
+    /// coordinator listened, or the coordinator has just started.
+    #[serde(default)]
+    pub may_live: bool,
+    /// When, in seconds since 1970; `None`: not since the coordinator's start.
+    pub last_heard: Option<u64>,
+    /// Whether it serves the coordinator.
+    pub coordinator: bool,
+}
+
+/// What is stored of a volume besides its view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeRecord {
+    /// Its identity.
+    pub id: String,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// What to do while no in-sync replica of a mirror answers.
+    pub no_data: NoData,
+    /// Where its replicas were placed, also those that have been removed since.
+    pub replicas: Vec<PlacedReplica>,
+    /// Whether it was stopped: nodes keep its replicas closed, and it cannot be attached.
+    #[serde(default)]
+    pub stopped: bool,
+    /// Whether new replicas of it keep checksums of their blocks.
+    #[serde(default)]
+    pub checksums: bool,
+    /// The node that attached it last to use it. `None`: none has, or only under software that did not
+    /// note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_on: Option<String>,
+    /// Where it is meant to be attached.
+    #[serde(default, skip_serializing_if = "WantedOn::is_empty")]
+    pub wanted_on: WantedOn,
+    /// The verdict of its last verify, as the API tells it. Only who shows it reads it: another version of
+    /// the software may tell it otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<serde_json::Value>,
+}
+
+/// Where a replica was placed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedReplica {
+    /// Its identity.
+    pub id: String,
+    /// Index of its mirror.
+    pub mirror: usize,
+    /// Its node's identity.
+    pub node: String,
+    /// Name of its disk.
+    pub disk: String,
+    /// Whether it was taken out of the volume: its space may be given back.
+    #[serde(default)]
+    pub removed: bool,
+    /// Who makes it, until a view holds it. When that life of a daemon ends before, it is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maker: Option<Maker>,
+}
+
+/// A life of a node's daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maker {
+    /// The node's identity.
+    pub node: String,
+    /// The life of its daemon.
+    pub incarnation: u64,
+}
+
+/// A volume with its newest view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredVolume {
+    /// The volume.
+    pub record: VolumeRecord,
+    /// Its newest view.
+    pub view: ViewText,
+}
+
+/// What a start says of those before it when it registers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The incarnations of the starts that it follows, newest first, back to the last one that is
+    /// known to have been admitted.
+    #[serde(default)]
+    pub before: Vec<u64>,
+    /// Whether each of these has provably ended.
+    #[serde(default)]
+    pub before_ended: bool,
+}
+
+/// What to do while no in-sync replica of a mirror answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "policy")]
+pub enum NoData {
+    /// Hold requests for so many seconds, then fail them.
+    Suspend {
+        /// 1 to 86400.
+        seconds: u64,
+    },
+    /// Fail requests at once.
+    Error,
+}
+
+impl Default for NoData {
+    fn default() -> Self {
+        Self::Suspend { seconds: 120 }
+    }
+}

@@ -1,0 +1,213 @@
+//! One request, from its first read to its answer.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::memory::{Memory, Moment, Note};
+use crate::operations::{self, Planned};
+use crate::store::{Commit, Entries, Outcome, Range, Store, StoreError};
+use crate::transaction::{Halt, Known, Transaction};
+use crate::{Answer, Caller, Request};
+
+/// How often a task begins anew because others have changed what it read, or an answer was lost. Each time
+/// somebody else got further.
+const MAX_ATTEMPTS: u32 = 32;
+
+/// What a task is about.
+#[derive(Debug, Clone)]
+pub(crate) enum Asked {
+    /// A request of this very daemon.
+    Here(Request),
+    /// A request of another node.
+    From(Caller, Request),
+    /// To store how long nodes were silent.
+    Tick,
+}
+
+/// What a task wants next.
+#[derive(Debug)]
+pub enum Step {
+    /// To read this in its snapshot, a new one if it has none, and be [told](Task::learn).
+    Read(Range),
+    /// To commit this, and be [told](Task::committed) what became of it. Its snapshot is over.
+    Commit(Commit),
+    /// This is the answer.
+    Answer(Result<Answer, StoreError>),
+}
+
+/// A request under way. It holds no lock, and may be dropped at any step.
+#[derive(Debug)]
+pub struct Task {
+    asked: Asked,
+    known: Known,
+    has_begun: bool,
+    attempts: u32,
+    /// What was sent to be committed: what is remembered and answered then.
+    pending: Option<(Vec<Note>, Option<Answer>)>,
+    /// It is over.
+    done: Option<Result<Answer, StoreError>>,
+}
+
+impl Task {
+    /// A request of the daemon that serves this coordinator.
+    #[must_use]
+    pub fn here(request: Request) -> Self {
+        Self::new(Asked::Here(request))
+    }
+
+    /// A request of another node: it is answered if the start that sends it is that node's present one. Questions
+    /// that change nothing are answered to all.
+    #[must_use]
+    pub fn from(caller: Caller, request: Request) -> Self {
+        Self::new(Asked::From(caller, request))
+    }
+
+    /// Stores how long nodes were silent. Each coordinator does so about once a second.
+    #[must_use]
+    pub fn tick() -> Self {
+        Self::new(Asked::Tick)
+    }
+
+    fn new(asked: Asked) -> Self {
+        let known = Known::default();
+        Self { asked, known, has_begun: false, attempts: 0, pending: None, done: None }
+    }
+
+    /// Goes on. `changes` is the [store's number](Store::changes).
+    pub fn next(&mut self, memory: &mut Memory, now: Moment, changes: u64) -> Step {
+        if let Some(answer) = self.done.take() {
+            return Step::Answer(answer);
+        }
+        memory.liveness.advance(now);
+        if !std::mem::replace(&mut self.has_begun, true)
+            && let Asked::Here(Request::Register(start)) | Asked::From(_, Request::Register(start)) =
+                &self.asked
+        {
+            memory.note_asking(start.node.incarnation, now);
+        }
+        let mut transaction = Transaction::new(memory, now, &self.known);
+        let planned = operations::plan(&mut transaction, &self.asked, changes);
+        let answer = match planned {
+            Ok(Planned::Answer(answer)) => Some(answer),
+            Ok(Planned::Again) => None,
+            Err(Halt::Read(range)) => return Step::Read(range),
+            Err(Halt::Content(why)) => return Step::Answer(Err(StoreError::Content(why))),
+        };
+        let (commit, notes) = match transaction.finish() {
+            Ok(finished) => finished,
+            Err(error) => return Step::Answer(Err(error)),
+        };
+        match (commit, answer) {
+            (Some(commit), answer) => {
+                notes.iter().for_each(|note| memory.begin(note));
+                self.pending = Some((notes, answer));
+                Step::Commit(commit)
+            }
+            (None, Some(answer)) => {
+                notes.into_iter().for_each(|note| memory.remember(note, now));
+                Step::Answer(Ok(answer))
+            }
+            // An operation goes on only after a commit.
+            (None, None) => Step::Answer(Err(StoreError::Content("a change of nothing".into()))),
+        }
+    }
+
+    /// This was read; an error ends the task, or begins it anew.
+    pub fn learn(&mut self, range: Range, read: Result<Entries, StoreError>) {
+        match read {
+            Ok(entries) => self.known.learn(range, entries),
+            Err(StoreError::TooOld) => self.again(&range),
+            Err(error) => self.done = Some(Err(error)),
+        }
+    }
+
+    /// This became of the commit.
+    pub fn committed(
+        &mut self,
+        memory: &mut Memory,
+        now: Moment,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some((notes, answer)) = self.pending.take() else {
+            debug_assert!(false, "an outcome without a commit");
+            return;
+        };
+        match outcome {
+            Ok(Outcome::Committed) => {
+                notes.into_iter().for_each(|note| memory.remember(note, now));
+                self.known = Known::default();
+                self.done = answer.map(Ok);
+            }
+            Ok(Outcome::Conflict(range)) => self.again(&range),
+            // It may have been done: whoever begins anew finds that.
+            Err(StoreError::InDoubt(why)) if self.attempts + 1 < MAX_ATTEMPTS => {
+                tracing::warn!(why, "a change of the coordinator's state is in doubt");
+                self.attempts += 1;
+                self.known = Known::default();
+            }
+            Err(error) => self.failed(memory, now, notes, answer, error),
+        }
+    }
+
+    fn again(&mut self, range: &Range) {
+        self.attempts += 1;
+        self.known = Known::default();
+        if self.attempts >= MAX_ATTEMPTS {
+            self.done = Some(Err(StoreError::Busy(range.to_string())));
+        }
+    }
+
+    /// A heartbeat that cannot be noted counts all the same, if no other coordinator has a say.
+    fn failed(
+        &mut self,
+        memory: &mut Memory,
+        now: Moment,
+        notes: Vec<Note>,
+        answer: Option<Answer>,
+        error: StoreError,
+    ) {
+        let answer = answer.filter(|answer| matches!(answer, Answer::Heard { .. }));
+        self.done = Some(match answer {
+            Some(answer) if memory.is_alone() => {
+                tracing::warn!(%error, "cannot store which nodes are silent: a restart begins their wait anew");
+                let heard = notes.into_iter().filter(|note| !matches!(note, Note::Cleared(_)));
+                heard.for_each(|note| memory.remember(note, now));
+                Ok(answer)
+            }
+            _ => Err(error),
+        });
+    }
+}
+
+/// Does a task over a store; blocks.
+///
+/// # Errors
+/// If the store cannot be used, or what it or the request holds cannot be.
+pub fn run<S: Store>(
+    store: &S,
+    memory: &Mutex<Memory>,
+    now: impl Fn() -> Moment,
+    mut task: Task,
+) -> Result<Answer, StoreError> {
+    let lock = || memory.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut snapshot = None;
+    loop {
+        let step = task.next(&mut lock(), now(), store.changes());
+        match step {
+            Step::Read(range) => {
+                let taken = snapshot.take().map_or_else(|| store.snapshot(), Ok);
+                let read = taken.and_then(|mut taken| {
+                    let read = store.read(&mut taken, &range)?;
+                    snapshot = Some(taken);
+                    Ok(read)
+                });
+                task.learn(range, read);
+            }
+            Step::Commit(commit) => {
+                snapshot = None;
+                let outcome = store.commit(&commit);
+                task.committed(&mut lock(), now(), outcome);
+            }
+            Step::Answer(answer) => return answer,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where a volume is meant to be attached, as the coordinator keeps it beside the view.
+//!
+//! A view says where a volume is attached. A node that is down, was restarted or was evicted is not in it
+//! and may be meant to have the volume all the same. Swaps say what their node means, and their
+//! transaction notes it.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::{NodeId, View};
+use serde::{Deserialize, Serialize};
+
+use crate::VolumeRecord;
+
+/// By the node's identity: how the volume is meant to be shown there, or `None` where that was taken
+/// back. Of a node that is not in it nothing is known: software that notes nothing ran there, or it never
+/// attached the volume.
+pub type WantedOn = BTreeMap<String, Option<Shown>>;
+
+/// How a volume is shown where it is attached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// As a block device.
+    pub device: bool,
+    /// As an NBD export.
+    #[serde(default)]
+    pub nbd: Option<WantedNbd>,
+}
+
+/// An NBD export to be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedNbd {
+    /// On TCP as well.
+    pub tcp: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// What a swap says of where its volume is meant to be attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wish {
+    /// On the node that asks, if this swap adds its primary.
+    Here(Shown),
+    /// Not there any more, if this swap drops its primary: it is detached for good.
+    NoMore,
+    /// Where it was before: it is attached in passing, or its daemon ends and the next one attaches it.
+    AsBefore,
+}
+
+/// Whether primaries come or go by a swap.
+pub(crate) fn concerns(newest: &View, next: &View) -> bool {
+    let is_new = |view: &View, other: &View| {
+        view.primaries.iter().any(|primary| !other.has_primary(primary.id))
+    };
+    is_new(next, newest) || is_new(newest, next)
+}
+
+impl VolumeRecord {
+    /// Follows a swap by this node. A volume that is not shared is meant for whoever attached it last.
+    /// Software that says nothing leaves unknown what is meant.
+    pub(crate) fn follow(&mut self, newest: &View, next: &View, by: NodeId, wish: Option<Wish>) {
+        if wish == Some(Wish::AsBefore) {
+            return;
+        }
+        let by = by.to_string();
+        let joined = next.primaries.iter().find(|primary| !newest.has_primary(primary.id));
+        if let Some(joined) = joined {
+            let user = joined.id.node.to_string();
+            let others = self.wanted_on.iter_mut().filter(|(node, _)| **node != user);
+            others.filter(|_| !next.is_shared()).for_each(|(_, shown)| *shown = None);
+            self.used_on = Some(user);
+        }
+        let has_left = newest.primaries.iter().any(|primary| primary.id.node.to_string() == by);
+        match (wish, joined) {
+            (None, _) => drop(self.wanted_on.remove(&by)),
+            (Some(Wish::Here(shown)), Some(_)) => drop(self.wanted_on.insert(by, Some(shown))),
+            (Some(Wish::NoMore), None) if has_left => drop(self.wanted_on.insert(by, None)),
+            _ => {}
+        }
+    }
+
+    /// It is not meant to be attached anywhere any more.
+    pub(crate) fn is_wanted_nowhere(&mut self) {
+        self.wanted_on.values_mut().for_each(|shown| *shown = None);
+    }
+}

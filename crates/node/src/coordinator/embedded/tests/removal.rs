@@ -1,0 +1,73 @@
+use super::*;
+
+fn caller(node: NodeId) -> Caller {
+    Caller { node, start: None, at: "machine".into() }
+}
+
+fn remove(coordinator: &Embedded, id: NodeId) -> Answer {
+    coordinator.answer(Request::RemoveNode { node: id.to_string() }).unwrap()
+}
+
+#[test]
+fn a_removed_node_is_refused_for_good_and_its_name_is_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    let register = || Request::Register(node(BETA, "beta").into());
+    coordinator.hear(&caller(BETA), register()).unwrap();
+    assert!(matches!(remove(&coordinator, NodeId(9)), Answer::NotRegistered));
+    assert!(matches!(remove(&coordinator, ALPHA), Answer::NodeInUse { .. }));
+    assert!(matches!(remove(&coordinator, BETA), Answer::Done));
+    assert!(matches!(remove(&coordinator, BETA), Answer::Done), "it may be asked for twice");
+    drop(coordinator);
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let beat = Request::Heartbeat { node: BETA.to_string() };
+    for request in [register(), beat, Request::Nodes, Request::Volumes] {
+        let answer = coordinator.hear(&caller(BETA), request).unwrap();
+        let Answer::NodeRemoved { why } = answer else { panic!("{answer:?}") };
+        assert!(why.contains("beta") && why.contains("was removed from the cluster on"), "{why}");
+    }
+    let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+    assert_eq!(nodes.len(), 1);
+    let Answer::RemovedNodes(all) = coordinator.answer(Request::RemovedNodes).unwrap() else {
+        panic!()
+    };
+    assert_eq!((all.len(), all[0].name.as_str()), (1, "beta"));
+    let other = Request::Register(node(NodeId(3), "beta").into());
+    let answer = coordinator.hear(&caller(NodeId(3)), other).unwrap();
+    assert!(matches!(answer, Answer::Registered { .. }), "{answer:?}");
+}
+
+#[test]
+fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    for (id, name) in [(ALPHA, "alpha"), (BETA, "beta")] {
+        coordinator.answer(Request::Register(node(id, name).into())).unwrap();
+    }
+    let (mut stored, mut view) = volume(&coordinator, "music");
+    view.mirrors[0].replicas[0].node = BETA;
+    stored.record.replicas[0].node = BETA.to_string();
+    stored = StoredVolume { view: ViewText::encode(&view).unwrap(), ..stored };
+    assert!(matches!(create(&coordinator, &stored), Answer::Done));
+    let answer = remove(&coordinator, BETA);
+    assert!(matches!(&answer, Answer::NodeInUse { why } if why.contains("music")), "{answer:?}");
+    let id = NodeId(3);
+    coordinator.answer(Request::Register(node(id, "gamma").into())).unwrap();
+    let want =
+        Request::Want { volume: stored.record.id.clone(), node: id.to_string(), shown: None };
+    assert!(matches!(coordinator.answer(want).unwrap(), Answer::Done));
+    let noted = || {
+        let read = Request::Read { volume: "music".into() };
+        let Answer::Volume(stored) = coordinator.answer(read).unwrap() else { panic!() };
+        stored.record.wanted_on.len()
+    };
+    assert_eq!(noted(), 1);
+    assert!(matches!(remove(&coordinator, id), Answer::Done));
+    assert_eq!(noted(), 0, "no volume names it");
+    let mut placed = stored.record.replicas[0].clone();
+    (placed.id, placed.node) = ("x".into(), id.to_string());
+    let volume = stored.record.id.clone();
+    let place = Request::Place { volume, replica: placed, same_disk: false, alone: false };
+    assert!(matches!(coordinator.answer(place).unwrap(), Answer::NodeRemoved { .. }));
+}

@@ -1,0 +1,99 @@
+use super::*;
+
+const LONG: Duration = Duration::from_secs(10);
+
+fn rename(coordinator: &Embedded, volume: &str, name: &str) -> Answer {
+    let (volume, name) = (volume.to_owned(), name.to_owned());
+    coordinator.answer(Request::RenameVolume { volume, name }).unwrap()
+}
+
+fn read(coordinator: &Embedded, volume: &str) -> Option<StoredVolume> {
+    match coordinator.answer(Request::Read { volume: volume.into() }).unwrap() {
+        Answer::Volume(found) => Some(*found),
+        Answer::NoVolume => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn swap(coordinator: &Embedded, view: &View, wish: Wish) {
+    let view = ViewText::encode(view).unwrap();
+    let swap = Request::Swap { node: ALPHA.to_string(), view, in_passing: false, wish: Some(wish) };
+    assert!(matches!(coordinator.answer(swap).unwrap(), Answer::Done));
+}
+
+#[test]
+fn a_volume_is_known_by_its_new_name_only_and_twice_is_as_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, _) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    let id = &web.record.id;
+    let (other, _) = volume(&coordinator, "other");
+    create(&coordinator, &other);
+    assert!(matches!(rename(&coordinator, id, "other"), Answer::NameInUse));
+    assert!(matches!(rename(&coordinator, id, "shop"), Answer::Done));
+    assert!(matches!(rename(&coordinator, id, "shop"), Answer::Done), "the answer was lost");
+    drop(coordinator);
+
+    let coordinator = open(dir.path(), LONG);
+    assert!(read(&coordinator, "web").is_none());
+    let renamed = read(&coordinator, "shop").unwrap();
+    assert_eq!((&renamed.record.id, renamed.record.name.as_str()), (id, "shop"));
+    assert_eq!(renamed.view, web.view, "its replicas have nothing to adopt");
+    // The request that made it again, whose answer was lost: no second name.
+    let again = coordinator.answer(Request::Create(Box::new(web.clone()))).unwrap();
+    assert!(matches!(again, Answer::Done), "{again:?}");
+    let Answer::Volumes(all) = coordinator.answer(Request::Volumes).unwrap() else { panic!() };
+    let names: Vec<_> = all.iter().map(|stored| stored.record.name.as_str()).collect();
+    assert_eq!(names, ["other", "shop"]);
+    // The old name is free.
+    let (second, _) = volume(&coordinator, "web");
+    create(&coordinator, &second);
+}
+
+#[test]
+fn a_volume_that_is_attached_or_meant_to_be_keeps_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, view) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    let id = &web.record.id;
+    let used_on = |nodes: &[NodeId]| {
+        let answer = rename(&coordinator, id, "shop");
+        let Answer::UsedOn { nodes: told } = answer else { panic!("{answer:?}") };
+        assert_eq!(told, nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
+    };
+    let mut attached = view.successor();
+    attached.primaries =
+        vec![PrimaryRecord { id: PrimaryId { node: ALPHA, incarnation: Incarnation(1) }, slot: 0 }];
+    swap(&coordinator, &attached, Wish::Here(Shown::default()));
+    used_on(&[ALPHA]);
+    let mut detached = attached.successor();
+    detached.primaries.clear();
+    swap(&coordinator, &detached, Wish::AsBefore);
+    used_on(&[ALPHA]);
+    let want = |node: NodeId, shown| {
+        let (volume, node) = (id.clone(), node.to_string());
+        coordinator.answer(Request::Want { volume, node, shown }).unwrap()
+    };
+    assert!(matches!(want(ALPHA, None), Answer::Done));
+    assert!(matches!(rename(&coordinator, id, "shop"), Answer::Done));
+    assert!(matches!(rename(&coordinator, &BETA.to_string(), "x"), Answer::NoVolume));
+}
+
+#[test]
+fn an_assembly_that_began_before_a_rename_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, view) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    assert!(matches!(rename(&coordinator, &web.record.id, "shop"), Answer::Done));
+    let next = ViewText::encode(&view.successor()).unwrap();
+    let request = Request::Assemble {
+        volume: Box::new(StoredVolume { view: next, ..web.clone() }),
+        replaces: Some(view.generation.0),
+        node: ALPHA.to_string(),
+    };
+    assert!(matches!(coordinator.answer(request).unwrap(), Answer::Newest(_)));
+    assert!(read(&coordinator, "web").is_none());
+}

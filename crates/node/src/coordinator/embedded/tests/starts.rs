@@ -1,0 +1,163 @@
+use std::thread::sleep;
+
+use super::*;
+use crate::start::{Lineage, StartId};
+
+const EXPIRY: Duration = Duration::from_millis(200);
+/// A heartbeat so much later than another start's first request was sent after it.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+
+/// Beta's start with this number.
+fn caller(number: u64) -> Caller {
+    let start = StartId { counter: number, incarnation: Incarnation(number) };
+    Caller { node: BETA, start: Some(start), at: format!("machine-{number}") }
+}
+
+fn register(coordinator: &Embedded, number: u64, lineage: Lineage) -> Answer {
+    let node = NodeRecord { incarnation: number, counter: number, ..node(BETA, "beta") };
+    let registration = Registration { node, lineage, is_chosen: false };
+    coordinator.hear(&caller(number), Request::Register(registration)).unwrap()
+}
+
+fn after(before: u64, before_ended: bool) -> Lineage {
+    Lineage { before: vec![before], before_ended }
+}
+
+fn beat(coordinator: &Embedded, number: u64) -> Answer {
+    let request = Request::Heartbeat { node: BETA.to_string() };
+    coordinator.hear(&caller(number), request).unwrap()
+}
+
+fn is_admitted(answer: &Answer) -> bool {
+    matches!(answer, Answer::Registered { .. })
+}
+
+#[test]
+fn a_start_waits_until_the_one_before_is_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
+    assert!(matches!(register(&coordinator, 2, after(1, false)), Answer::Waits { seconds: 1 }));
+    sleep(EXPIRY);
+    assert!(is_admitted(&register(&coordinator, 2, after(1, false))));
+}
+
+#[test]
+fn a_goodbye_or_a_proof_ends_the_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(60));
+    register(&coordinator, 1, Lineage::default());
+    assert!(is_admitted(&register(&coordinator, 2, after(1, true))));
+    let goodbye = Request::Goodbye { node: BETA.to_string(), incarnation: 2 };
+    coordinator.hear(&caller(2), goodbye).unwrap();
+    assert!(is_admitted(&register(&coordinator, 3, after(2, false))));
+}
+
+#[test]
+fn only_the_present_start_changes_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(60));
+    register(&coordinator, 1, Lineage::default());
+    let draft = |number| {
+        let (stored, _) = volume(&coordinator, "web");
+        let (node, volume) = (BETA.to_string(), stored.record.id);
+        let request = Request::Draft { node, incarnation: number, volume };
+        coordinator.hear(&caller(number), request).unwrap()
+    };
+    assert!(matches!(draft(1), Answer::Done));
+    assert!(matches!(draft(2), Answer::NotRegistered));
+    register(&coordinator, 2, after(1, true));
+    assert!(matches!(draft(2), Answer::Done));
+    assert!(matches!(draft(1), Answer::Superseded { at } if at == "machine-2"));
+    // Whoever asks may read.
+    assert!(matches!(coordinator.hear(&caller(1), Request::Nodes).unwrap(), Answer::Nodes(_)));
+    let stranger = Caller { node: NodeId(9), ..caller(1) };
+    let request = Request::GiveUp { volume: "x".into() };
+    assert!(matches!(coordinator.hear(&stranger, request).unwrap(), Answer::NotRegistered));
+}
+
+#[test]
+fn both_are_told_when_a_start_speaks_that_was_superseded() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(60));
+    register(&coordinator, 1, Lineage::default());
+    register(&coordinator, 2, after(1, true));
+    assert!(matches!(beat(&coordinator, 2), Answer::Heard { other: None, .. }));
+    assert!(matches!(beat(&coordinator, 1), Answer::Superseded { at } if at == "machine-2"));
+    let Answer::Heard { other, .. } = beat(&coordinator, 2) else { panic!("not heard") };
+    assert_eq!(other.as_deref(), Some("machine-1"));
+}
+
+#[test]
+fn a_copy_is_refused_also_after_the_originals_silence_and_a_restart_of_the_coordinator() {
+    let dir = tempfile::tempdir().unwrap();
+    let expiry = Duration::from_secs(3);
+    let coordinator = open(dir.path(), expiry);
+    register(&coordinator, 1, Lineage::default());
+    assert!(matches!(register(&coordinator, 2, after(1, false)), Answer::Waits { .. }));
+    sleep(ON_ITS_WAY + Duration::from_millis(50));
+    beat(&coordinator, 1);
+    assert!(
+        matches!(register(&coordinator, 2, after(1, false)), Answer::Copy { at } if at == "machine-1")
+    );
+    let Answer::Heard { other, .. } = beat(&coordinator, 1) else { panic!("not heard") };
+    assert_eq!(other.as_deref(), Some("machine-2"));
+    drop(coordinator);
+
+    let coordinator = open(dir.path(), Duration::from_millis(1));
+    sleep(Duration::from_millis(5));
+    let again = Lineage { before: vec![2, 1], before_ended: true };
+    assert!(matches!(register(&coordinator, 3, again.clone()), Answer::Copy { .. }));
+    // An operator chooses it.
+    let node = NodeRecord { incarnation: 3, counter: 3, ..node(BETA, "beta") };
+    let chosen = Registration { node, lineage: again, is_chosen: true };
+    let answer = coordinator.hear(&caller(3), Request::Register(chosen)).unwrap();
+    assert!(is_admitted(&answer));
+}
+
+#[test]
+fn the_node_of_the_coordinator_never_waits_and_a_copy_of_it_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(60));
+    let start =
+        |number| NodeRecord { incarnation: number, counter: number, ..node(ALPHA, "alpha") };
+    let own = |number| coordinator.answer(Request::Register(start(number).into())).unwrap();
+    assert!(is_admitted(&own(1)));
+    assert!(is_admitted(&own(2)));
+    let copy = Caller { node: ALPHA, ..caller(3) };
+    let answer = coordinator.hear(&copy, Request::Register(start(3).into())).unwrap();
+    assert!(matches!(answer, Answer::Waits { .. }));
+}
+
+#[test]
+fn a_node_of_older_software_is_replaced_after_its_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    let old = Caller { node: BETA, start: None, at: "old".into() };
+    let request = Request::Register(NodeRecord { incarnation: 77, ..node(BETA, "beta") }.into());
+    assert!(is_admitted(&coordinator.hear(&old, request).unwrap()));
+    let request = Request::Heartbeat { node: BETA.to_string() };
+    assert!(matches!(coordinator.hear(&old, request).unwrap(), Answer::Heard { .. }));
+    assert!(matches!(register(&coordinator, 1, Lineage::default()), Answer::Waits { .. }));
+    sleep(EXPIRY);
+    assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
+    let request = Request::Heartbeat { node: BETA.to_string() };
+    assert!(matches!(coordinator.hear(&old, request).unwrap(), Answer::NotRegistered));
+}
+
+#[test]
+fn a_superseded_start_commits_no_view() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(60));
+    register(&coordinator, 1, Lineage::default());
+    let (stored, view) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    register(&coordinator, 2, after(1, true));
+    let next = view.successor();
+    let text = ViewText::encode(&next).unwrap();
+    let request =
+        Request::Swap { node: BETA.to_string(), view: text, in_passing: false, wish: None };
+    let answer = coordinator.hear(&caller(1), request).unwrap();
+    assert!(matches!(answer, Answer::Superseded { .. }));
+    assert!(matches!(swap(&coordinator, BETA, &next), Answer::Done));
+}
