@@ -84,7 +84,8 @@ pub fn swap(
     if !next.primaries.is_empty() && assembly::is_stopped(transaction, &volume)? {
         return Ok(Answer::NoVolume);
     }
-    if !next.follows(&before) {
+    // Numbers go on from an assembly: a primary of the era before may count to the same.
+    if !next.follows(&before) || next.lineage != before.lineage {
         return newest(&before);
     }
     for node in dropped(&next, &before, by) {

@@ -152,3 +152,24 @@ fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
         }
     }
 }
+
+/// A deleted volume has come back from a disk that had not adopted the last view. A primary that was cut off goes on
+/// from that one, which has the number of the new era's first.
+#[test]
+fn a_view_of_the_era_before_is_not_committed_after_an_assembly() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), LONG);
+    let (web, first) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    let last = first.successor();
+    assert!(matches!(swap(&coordinator, ALPHA, &last), Answer::Done));
+    let (node, volume) = (ALPHA.to_string(), web.record.id.clone());
+    let delete = Request::Delete { node, volume, generation: last.generation.0, force: true };
+    assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+    let id = coordinator.id();
+    let again = first.next_era(id, Lineage(71), 1);
+    assert_eq!((again.generation, again.coordinator), (last.generation, last.coordinator));
+    assert!(matches!(assemble(&coordinator, &stored(&web, &again), None), Answer::Done));
+    assert!(matches!(swap(&coordinator, ALPHA, &last.successor()), Answer::Newest(_)));
+    assert!(matches!(swap(&coordinator, ALPHA, &again.successor()), Answer::Done));
+}
