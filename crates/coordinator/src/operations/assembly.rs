@@ -57,6 +57,8 @@ pub fn assemble(
     transaction.put_bytes(Space::Names, &record.name, record.id.clone().into());
     transaction.put(Space::Volumes, &record.id, record)?;
     for forgotten in [Space::Deleted, Space::GivenUp] {
+        // Read: a commit that happens late does not bring back what was deleted meanwhile.
+        transaction.has(forgotten, &record.id)?;
         transaction.delete(forgotten, &record.id);
     }
     transaction.put_view(&view)?;

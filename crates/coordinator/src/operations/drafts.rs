@@ -29,10 +29,11 @@ pub fn draft(
     (node, incarnation): (&str, u64),
     volume: &str,
 ) -> Done {
-    if transaction.has(Space::GivenUp, volume)? {
+    // Also one that became a volume, which was deleted: the request comes late.
+    if transaction.has(Space::GivenUp, volume)? || transaction.has(Space::Deleted, volume)? {
         return Ok(Answer::NoVolume);
     }
-    // A request that comes late: the draft has become the volume.
+    // The same, and the volume is there.
     if transaction.has(Space::Volumes, volume)? {
         return Ok(Answer::Done);
     }
@@ -43,8 +44,8 @@ pub fn draft(
 
 /// Gives up a draft, or what may yet become one: the request that notes it may come later than this one.
 pub fn give_up(transaction: &mut Transaction<'_>, volume: &str) -> Done {
-    // The answer to its creation was lost, and it exists.
-    if transaction.has(Space::Volumes, volume)? {
+    // The answer to its creation was lost, and it exists, or did.
+    if transaction.has(Space::Volumes, volume)? || transaction.has(Space::Deleted, volume)? {
         return Ok(Answer::Done);
     }
     // A restored store may hold it, too.
