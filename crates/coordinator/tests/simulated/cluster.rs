@@ -1,0 +1,266 @@
+//! Several coordinators over one store, and what is under way at them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel_coordinator::liveness::Liveness;
+use evenkeel_coordinator::store::StoreError;
+use evenkeel_coordinator::{
+    Answer, Caller, Identity, Memory, Moment, Request, Step, Store, Task, found,
+};
+use evenkeel_core::{CoordinatorId, NodeId};
+
+use crate::oracles::{Oracles, Violation};
+use crate::random::Random;
+use crate::store::{Faults, Sabotage, SimulatedStore, Tag};
+
+/// For how long a node is silent before it is dead.
+pub const EXPIRY: Duration = Duration::from_secs(5);
+const COORDINATORS: usize = 3;
+
+/// A process that serves the coordinator.
+struct Server {
+    memory: Memory,
+    next_tick: u64,
+    /// It does not run until then: the machine is frozen.
+    frozen_until: u64,
+}
+
+/// A task under way. Whoever asked may have gone.
+struct Running {
+    server: usize,
+    task: Task,
+    snapshot: Option<u64>,
+    tag: Tag,
+    asked_at: u64,
+    asker: Option<usize>,
+}
+
+/// An answer for whoever asked.
+pub struct Answered {
+    pub asker: usize,
+    pub request: Request,
+    pub answer: Result<Answer, StoreError>,
+}
+
+/// All of it.
+pub struct Cluster {
+    pub random: Random,
+    pub store: SimulatedStore,
+    pub oracles: Oracles,
+    /// In milliseconds.
+    pub now: u64,
+    servers: Vec<Server>,
+    running: Vec<Running>,
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Chosen by the seed: how bad it is.
+    pub faults: Faults,
+    /// Whether each commit is printed.
+    is_told: bool,
+}
+
+impl Cluster {
+    pub fn new(seed: u64, sabotage: Sabotage) -> Self {
+        let mut random = Random::new(seed);
+        let store = SimulatedStore::new(random.bits(), sabotage);
+        let mut rate = || if random.chance(600) { 2 + random.below(40) } else { 0 };
+        let faults = Faults {
+            unusable: rate(),
+            lost_answer: rate(),
+            lost_request: rate(),
+            delayed: rate(),
+            compacted: rate(),
+        };
+        let mut cluster = Self {
+            random,
+            store,
+            oracles: Oracles::default(),
+            now: 1_000_000,
+            servers: Vec::new(),
+            running: Vec::new(),
+            counts: BTreeMap::new(),
+            faults,
+            is_told: std::env::var_os("EVENKEEL_COORDINATOR_SEED").is_some(),
+        };
+        for number in 0..COORDINATORS {
+            let server = cluster.start(number);
+            cluster.servers.push(server);
+        }
+        cluster.store.set_faults(faults);
+        cluster
+    }
+
+    pub fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { steady: Duration::from_millis(self.now), unix: self.now / 1000 }
+    }
+
+    /// A process starts: it knows what is stored.
+    fn start(&mut self, number: usize) -> Server {
+        self.store.set_faults(Faults::default());
+        let cluster = found(&self.store, "simulated", CoordinatorId(9)).expect("it works");
+        self.store.set_faults(self.faults);
+        let here = NodeId(1000 + number as u128);
+        let identity = Identity { id: cluster.id, here, is_shared: true };
+        let known = (cluster.members, cluster.silent);
+        let liveness = Liveness::new(EXPIRY, true, self.moment(), known);
+        let memory = Memory::new(identity, cluster.name, liveness);
+        Server { memory, next_tick: self.now, frozen_until: 0 }
+    }
+
+    /// One of the processes ends, and another one takes over: of what was under way nobody hears again.
+    pub fn restart_one(&mut self) {
+        let which = self.random.index(self.servers.len());
+        self.count("takeovers by another coordinator");
+        self.running.retain(|running| running.server != which);
+        self.servers[which] = self.start(which);
+    }
+
+    /// One of them stands still for a while.
+    pub fn freeze_one(&mut self) {
+        let which = self.random.index(self.servers.len());
+        self.servers[which].frozen_until = self.now + self.random.below(12_000);
+        self.count("frozen coordinators");
+    }
+
+    /// Whether a question is still being worked on.
+    pub fn is_running(&self, asker: usize) -> bool {
+        self.running.iter().any(|running| running.asker == Some(asker))
+    }
+
+    /// Whoever asked has gone, or asks another one. An assembly that is begun only after that, and after the volume was
+    /// deleted, looks like one that is meant to bring it back: nothing tells them apart, so it is not simulated.
+    pub fn abandon(&mut self, asker: usize) {
+        self.running.retain(|running| {
+            let is_assembly = matches!(running.tag.request, Some(Request::Assemble { .. }));
+            running.asker != Some(asker) || !is_assembly
+        });
+        let of = self.running.iter_mut().filter(|running| running.asker == Some(asker));
+        of.for_each(|running| running.asker = None);
+    }
+
+    /// Asks any of the coordinators.
+    pub fn ask(&mut self, asker: usize, caller: &Caller, request: &Request) {
+        let server = self.random.index(self.servers.len());
+        let tag = Tag { caller: Some(caller.clone()), request: Some(request.clone()) };
+        let asked_at = self.now;
+        let task = Task::from(caller.clone(), request.clone());
+        self.running.push(Running {
+            server,
+            task,
+            snapshot: None,
+            tag,
+            asked_at,
+            asker: Some(asker),
+        });
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, milliseconds: u64) {
+        self.now += milliseconds;
+        let moment = self.moment();
+        for number in 0..self.servers.len() {
+            let server = &mut self.servers[number];
+            if server.frozen_until > self.now || server.next_tick > self.now {
+                continue;
+            }
+            server.next_tick = self.now + 1000;
+            if server.memory.liveness.take_due(moment) {
+                let tag = Tag { caller: None, request: None };
+                let task = Task::tick();
+                self.running.push(Running {
+                    server: number,
+                    task,
+                    snapshot: None,
+                    tag,
+                    asked_at: self.now,
+                    asker: None,
+                });
+            }
+        }
+    }
+
+    /// One of the tasks goes one step further.
+    pub fn step(&mut self) -> Result<Option<Answered>, Violation> {
+        let able: Vec<usize> = (0..self.running.len())
+            .filter(|i| self.servers[self.running[*i].server].frozen_until <= self.now)
+            .collect();
+        let Some(which) = self.random.pick(&able).copied() else { return Ok(None) };
+        let (moment, changes) = (self.moment(), self.store.changes());
+        let running = &mut self.running[which];
+        let memory = &mut self.servers[running.server].memory;
+        let mut answered = None;
+        match running.task.next(memory, moment, changes) {
+            Step::Read(range) => {
+                let taken = running.snapshot.map_or_else(|| self.store.snapshot(), Ok);
+                let read = taken.and_then(|mut taken| {
+                    running.snapshot = Some(taken);
+                    self.store.read(&mut taken, &range)
+                });
+                if read.is_err() {
+                    running.snapshot = None;
+                }
+                running.task.learn(range, read);
+            }
+            Step::Commit(commit) => {
+                running.snapshot = None;
+                self.store.set_tag(running.tag.clone());
+                let outcome = self.store.commit(&commit);
+                running.task.committed(memory, moment, outcome);
+            }
+            Step::Answer(answer) => answered = Some(answer),
+        }
+        self.judge()?;
+        let Some(answer) = answered else { return Ok(None) };
+        let running = self.running.swap_remove(which);
+        self.answered(running, answer)
+    }
+
+    fn answered(
+        &mut self,
+        running: Running,
+        answer: Result<Answer, StoreError>,
+    ) -> Result<Option<Answered>, Violation> {
+        if let Err(StoreError::Content(why)) = &answer {
+            return Err(("internal", format!("{:?}: {why}", running.tag.request)));
+        }
+        if let Err(StoreError::Busy(_)) = &answer {
+            self.count("busy");
+        }
+        let Some(request) = running.tag.request else { return Ok(None) };
+        if let Ok(answer) = &answer {
+            self.oracles.answered(&request, answer)?;
+            let node = match (&request, answer) {
+                (Request::Heartbeat { node }, Answer::Heard { .. }) => Some(node),
+                (Request::Register(start), Answer::Registered { .. }) => Some(&start.node.id),
+                _ => None,
+            };
+            if let Some(node) = node {
+                // What counts was read or committed since.
+                let heard = self.oracles.heard.entry(node.clone()).or_default();
+                *heard = running.asked_at.max(*heard);
+            }
+            self.count(crate::nodes::kind(answer));
+        }
+        Ok(running.asker.map(|asker| Answered { asker, request, answer }))
+    }
+
+    /// A commit that was on its way arrives.
+    pub fn deliver(&mut self) -> Result<(), Violation> {
+        self.store.deliver();
+        self.judge()
+    }
+
+    fn judge(&mut self) -> Result<(), Violation> {
+        for applied in self.store.take_applied() {
+            if self.is_told {
+                println!("{} {applied}", self.now);
+            }
+            self.oracles.applied(&applied, self.now)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,615 @@
+//! Nodes: what they ask for, again if they must, and what they do with the answers.
+
+use std::collections::BTreeMap;
+
+use evenkeel_coordinator::store::{Key, Space};
+use evenkeel_coordinator::{
+    Answer, Caller, Fate, FoundReplica, Lineage, Maker, NoData, NodeRecord, PlacedReplica,
+    Registration, Request, StartId, StoredVolume, ViewText, VolumeRecord, WantedOn, Wish,
+};
+use evenkeel_core::view::{self, Newcomer, Role};
+use evenkeel_core::{
+    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lineage as Line,
+    MirrorView, NodeId, PrimaryId, PrimaryRecord, Protocol, RebuildLimit, ReplicaId, ReplicaRecord,
+    ReplicaState, View, VolumeId,
+};
+
+use crate::cluster::{Answered, Cluster};
+use crate::oracles::Violation;
+
+const NODES: usize = 4;
+const NAMES: [&str; 8] = ["web", "mail", "shop", "wiki", "db", "logs", "git", "chat"];
+/// Questions of a node at a time.
+const MAX_JOBS: usize = 4;
+
+/// The name of an answer, for what is counted.
+pub const fn kind(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Done => "answer: done",
+        Answer::Registered { .. } => "answer: registered",
+        Answer::Heard { .. } => "answer: heard",
+        Answer::Waits { .. } => "answer: waits",
+        Answer::Copy { .. } => "answer: copy",
+        Answer::Superseded { .. } => "answer: superseded",
+        Answer::NotRegistered => "answer: not registered",
+        Answer::NodeRemoved { .. } => "answer: node removed",
+        Answer::NodeInUse { .. } => "answer: node in use",
+        Answer::Newest(_) => "answer: newest",
+        Answer::UsedOn { .. } => "answer: used on",
+        Answer::NoVolume => "answer: no volume",
+        Answer::NameInUse => "answer: name in use",
+        Answer::NotExpired { .. } => "answer: not expired",
+        Answer::GivenUp => "answer: given up",
+        Answer::PlacedAlready { .. } => "answer: placed already",
+        Answer::Fates(_) => "answer: fates",
+        _ => "answer: a list",
+    }
+}
+
+/// What a node waits for.
+struct Job {
+    request: Request,
+    /// When it asks again, if it hears nothing.
+    again_at: u64,
+    tries: u32,
+}
+
+/// A process that speaks for a node. Two may speak for one: a copy of a machine.
+struct Process {
+    node: NodeId,
+    name: String,
+    start: StartId,
+    lineage: Lineage,
+    /// An operator has said that it counts, should it be a copy.
+    is_chosen: bool,
+    runs: bool,
+    registered: bool,
+    next_beat: u64,
+    /// Nobody hears it until then.
+    cut_off_until: u64,
+    jobs: BTreeMap<usize, Job>,
+}
+
+impl Process {
+    fn caller(&self) -> Caller {
+        Caller { node: self.node, start: Some(self.start), at: format!("{:?}", self.start) }
+    }
+
+    fn maker(&self) -> Maker {
+        Maker { node: self.node.to_string(), incarnation: self.start.incarnation.0 }
+    }
+}
+
+/// All nodes, and the coordinators that they ask.
+pub struct World {
+    pub cluster: Cluster,
+    processes: Vec<Process>,
+    next_number: u128,
+    next_asker: usize,
+    /// Volumes that were ever thought of.
+    volumes: Vec<VolumeId>,
+    /// What was ever seen of each: old knowledge to act on.
+    seen: BTreeMap<VolumeId, Vec<StoredVolume>>,
+    /// The node that was to be removed last: what is placed there meanwhile?
+    leaving: Option<NodeId>,
+    pub answered: u64,
+}
+
+impl World {
+    pub fn new(cluster: Cluster) -> Self {
+        let mut world = Self {
+            cluster,
+            processes: Vec::new(),
+            next_number: 100,
+            next_asker: 0,
+            volumes: Vec::new(),
+            seen: BTreeMap::new(),
+            leaving: None,
+            answered: 0,
+        };
+        for number in 0..NODES {
+            world.boot(NodeId(number as u128 + 1), format!("n{number}"), Lineage::default());
+        }
+        world
+    }
+
+    fn number(&mut self) -> u128 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn boot(&mut self, node: NodeId, name: String, lineage: Lineage) {
+        let number = self.number() as u64;
+        let start = StartId { counter: number, incarnation: Incarnation(number) };
+        let is_chosen = self.cluster.random.chance(300);
+        self.processes.push(Process {
+            node,
+            name,
+            start,
+            lineage,
+            is_chosen,
+            runs: true,
+            registered: false,
+            next_beat: 0,
+            cut_off_until: 0,
+            jobs: BTreeMap::new(),
+        });
+    }
+
+    /// One thing happens.
+    pub fn step(&mut self) -> Result<(), Violation> {
+        match self.cluster.random.below(1000) {
+            0..=699 => {
+                for _ in 0..1 + self.cluster.random.below(8) {
+                    if let Some(answered) = self.cluster.step()? {
+                        self.answered += 1;
+                        self.take(answered);
+                    }
+                }
+            }
+            700..=819 => self.pass(),
+            820..=839 => self.cluster.deliver()?,
+            840..=989 => self.act(),
+            990 => self.cluster.restart_one(),
+            991 => self.cluster.freeze_one(),
+            992..=996 => self.end_one(),
+            _ => self.cut_off_one(),
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self) {
+        let milliseconds = match self.cluster.random.below(100) {
+            0..=89 => self.cluster.random.below(120),
+            90..=98 => self.cluster.random.below(1000),
+            _ => self.cluster.random.below(7000),
+        };
+        self.cluster.pass(milliseconds);
+        self.ask_what_is_due();
+    }
+
+    fn ask_what_is_due(&mut self) {
+        let now = self.cluster.now;
+        for which in 0..self.processes.len() {
+            let process = &mut self.processes[which];
+            if !process.runs || process.cut_off_until > now {
+                continue;
+            }
+            if process.next_beat <= now {
+                process.next_beat = now + 1000;
+                let request = if process.registered {
+                    Request::Heartbeat { node: process.node.to_string() }
+                } else {
+                    Request::Register(self.registration(which))
+                };
+                self.ask(which, request);
+            }
+            let due: Vec<usize> = self.processes[which]
+                .jobs
+                .iter()
+                .filter(|(_, job)| job.again_at <= now)
+                .map(|(asker, _)| *asker)
+                .collect();
+            due.into_iter().for_each(|asker| self.again(which, asker));
+        }
+    }
+
+    fn registration(&self, which: usize) -> Registration {
+        let process = &self.processes[which];
+        let node = NodeRecord {
+            id: process.node.to_string(),
+            name: process.name.clone(),
+            addresses: vec!["x".into()],
+            software: "0".into(),
+            incarnation: process.start.incarnation.0,
+            counter: process.start.counter,
+        };
+        Registration { node, lineage: process.lineage.clone(), is_chosen: process.is_chosen }
+    }
+
+    fn ask(&mut self, which: usize, request: Request) {
+        let asker = self.next_asker;
+        self.next_asker += 1;
+        let again_at = self.cluster.now + 1500;
+        let caller = self.processes[which].caller();
+        self.cluster.ask(asker, &caller, &request);
+        self.processes[which].jobs.insert(asker, Job { request, again_at, tries: 0 });
+    }
+
+    /// Asks the same again, whatever has become of it. Somebody may be at it still.
+    fn again(&mut self, which: usize, asker: usize) {
+        let Some(mut job) = self.processes[which].jobs.remove(&asker) else { return };
+        let is_once = matches!(
+            job.request,
+            Request::Heartbeat { .. } | Request::Register(_) | Request::Assemble { .. }
+        );
+        let is_asked = self.cluster.is_running(asker);
+        if is_asked {
+            self.cluster.count("asked elsewhere while somebody is at it");
+        }
+        self.cluster.abandon(asker);
+        if is_once || job.tries > 12 {
+            return;
+        }
+        job.tries += 1;
+        job.again_at = self.cluster.now + 1500;
+        let (asker, caller) = (self.next_asker, self.processes[which].caller());
+        self.next_asker += 1;
+        self.cluster.ask(asker, &caller, &job.request);
+        self.processes[which].jobs.insert(asker, job);
+    }
+
+    fn take(&mut self, answered: Answered) {
+        let Answered { asker, request, answer } = answered;
+        let has = |process: &Process| process.jobs.contains_key(&asker);
+        let Some(which) = self.processes.iter().position(has) else { return };
+        match answer {
+            Ok(answer) => {
+                self.processes[which].jobs.remove(&asker);
+                self.go_on(which, request, answer);
+            }
+            Err(_) => self.again(which, asker),
+        }
+    }
+
+    /// What a node does with an answer.
+    fn go_on(&mut self, which: usize, request: Request, answer: Answer) {
+        let now = self.cluster.now;
+        match (request, answer) {
+            (Request::Register(_), Answer::Registered { .. }) => {
+                self.processes[which].registered = true;
+            }
+            (_, Answer::Superseded { .. } | Answer::NodeRemoved { .. }) => {
+                self.processes[which].runs = false;
+            }
+            (_, Answer::NotRegistered) => self.processes[which].registered = false,
+            // Somebody looks after it: it ends.
+            (Request::Register(_), Answer::Copy { .. } | Answer::NameInUse)
+                if self.cluster.random.chance(300) =>
+            {
+                self.processes[which].runs = false;
+            }
+            (Request::Register(_), _) => self.processes[which].next_beat = now + 500,
+            (Request::Draft { volume, .. }, Answer::Done) => {
+                let request = if self.cluster.random.chance(850) {
+                    Request::Create(Box::new(self.new_volume(which, &volume)))
+                } else {
+                    Request::GiveUp { volume }
+                };
+                self.ask(which, request);
+            }
+            (Request::Create(volume), Answer::NameInUse) => {
+                self.ask(which, Request::GiveUp { volume: volume.record.id });
+            }
+            (Request::Place { volume, replica, .. }, Answer::Done) => {
+                self.after_placing(which, volume, &replica);
+            }
+            (Request::Fates(found), Answer::Fates(fates)) => {
+                for (replica, fate) in found.into_iter().zip(fates) {
+                    if matches!(fate, Fate::Deleted | Fate::NeverMade) {
+                        let by = self.processes[which].maker();
+                        self.ask(which, Request::Discard { by, replica });
+                    }
+                }
+            }
+            // Deleting takes a while; now and then it never ends.
+            (Request::Discard { replica, .. }, Answer::Done) if self.cluster.random.chance(500) => {
+                self.ask(which, Request::Discarded(replica));
+            }
+            _ => {}
+        }
+    }
+
+    fn after_placing(&mut self, which: usize, volume: String, replica: &PlacedReplica) {
+        let Some(stored) = self.look(volume.parse().expect("ours")) else { return };
+        let mut next = stored.view.decode().expect("stored").successor();
+        let new = Newcomer {
+            id: replica.id.parse().expect("ours"),
+            node: replica.node.parse().expect("ours"),
+            mirror: 0,
+            role: Role::Own,
+        };
+        if self.cluster.random.chance(150) || next.add(new).is_err() {
+            self.ask(which, Request::Forget { volume, replica: replica.id.clone() });
+            return;
+        }
+        self.swap(which, &next);
+    }
+
+    /// What is stored of a volume now. All that is seen may be acted on later.
+    fn look(&mut self, volume: VolumeId) -> Option<StoredVolume> {
+        let values = self.cluster.store.values();
+        let get = |space| values.get(&Key::new(space, &volume.to_string()));
+        let (record, view) = (get(Space::Volumes)?, get(Space::Views)?);
+        let record: VolumeRecord = serde_json::from_slice(&record.value).ok()?;
+        let view = evenkeel_format::decode_view(&view.value).ok()?;
+        let stored = StoredVolume { record, view: ViewText::encode(&view).ok()? };
+        let seen = self.seen.entry(volume).or_default();
+        if seen.last() != Some(&stored) {
+            seen.push(stored.clone());
+        }
+        Some(stored)
+    }
+
+    /// What somebody knows of a volume: mostly how it is, sometimes how it was.
+    fn known(&mut self, volume: VolumeId) -> Option<StoredVolume> {
+        let now = self.look(volume);
+        if now.is_some() && self.cluster.random.chance(800) {
+            return now;
+        }
+        let seen = self.seen.get(&volume)?;
+        self.cluster.random.pick(seen).cloned()
+    }
+
+    fn swap(&mut self, which: usize, next: &View) {
+        let Ok(view) = ViewText::encode(next) else { return };
+        let node = self.processes[which].node.to_string();
+        let wish = Some(Wish::AsBefore);
+        self.ask(which, Request::Swap { node, view, in_passing: false, wish });
+    }
+
+    fn new_volume(&mut self, which: usize, id: &str) -> StoredVolume {
+        let (replica, node) = (ReplicaId(self.number()), self.some_node(which));
+        let view = first_view(id.parse().expect("ours"), replica, node);
+        let name = *self.cluster.random.pick(&NAMES).expect("there are some");
+        let placed = PlacedReplica {
+            id: replica.to_string(),
+            mirror: 0,
+            node: node.to_string(),
+            disk: "d".into(),
+            removed: false,
+            maker: None,
+        };
+        let record = VolumeRecord {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            no_data: NoData::Error,
+            replicas: vec![placed],
+            stopped: false,
+            checksums: false,
+            used_on: None,
+            wanted_on: WantedOn::default(),
+            verified: None,
+        };
+        StoredVolume { record, view: ViewText::encode(&view).expect("it is valid") }
+    }
+
+    fn some_node(&mut self, which: usize) -> NodeId {
+        if let Some(leaving) = self.leaving.filter(|_| self.cluster.random.chance(400)) {
+            return leaving;
+        }
+        let other = self.cluster.random.index(self.processes.len());
+        let is_own = self.cluster.random.chance(500);
+        self.processes[if is_own { which } else { other }].node
+    }
+
+    /// A node asks for something.
+    fn act(&mut self) {
+        let able: Vec<usize> = (0..self.processes.len())
+            .filter(|which| {
+                let process = &self.processes[*which];
+                process.runs && process.registered && process.jobs.len() < MAX_JOBS
+            })
+            .collect();
+        let Some(which) = self.cluster.random.pick(&able).copied() else { return };
+        let volume = self.cluster.random.pick(&self.volumes).copied();
+        match (self.cluster.random.below(100), volume) {
+            (0..=11, _) | (_, None) => self.begin_draft(which),
+            (12..=36, Some(volume)) => self.change_primaries(which, volume),
+            (37..=48, Some(volume)) => self.begin_place(which, volume),
+            (49..=54, Some(volume)) => self.take_replica_out(which, volume),
+            (55..=66, Some(volume)) => self.ask_fates(which, volume),
+            (67..=75, Some(volume)) => self.delete(which, volume),
+            (76..=84, Some(volume)) => self.assemble(which, volume),
+            (85..=89, Some(volume)) => {
+                let name = self.cluster.random.pick(&NAMES).expect("some").to_string();
+                self.ask(which, Request::RenameVolume { volume: volume.to_string(), name });
+            }
+            (90..=92, Some(volume)) => {
+                let stopped = self.cluster.random.chance(400);
+                self.ask(which, Request::Stop { volume: volume.to_string(), stopped });
+            }
+            (93..=94, Some(volume)) => {
+                let verdict = serde_json::json!({ "checked": 1 });
+                self.ask(which, Request::Verified { volume: volume.to_string(), verdict });
+            }
+            (95..=96, Some(_)) => {
+                let last = self.processes.last().expect("there are some").node;
+                let is_last = self.cluster.random.chance(500);
+                let node = if is_last { last } else { self.some_node(which) };
+                self.leaving = Some(node);
+                self.ask(which, Request::RemoveNode { node: node.to_string() });
+            }
+            (97, Some(volume)) => {
+                self.ask(which, Request::GiveUp { volume: volume.to_string() });
+            }
+            _ => self.ask_lists(which),
+        }
+    }
+
+    fn begin_draft(&mut self, which: usize) {
+        // Now and then one that was given up, or has become a volume.
+        let old = self.cluster.random.pick(&self.volumes).copied();
+        let is_old = self.cluster.random.chance(100);
+        let volume = match old.filter(|_| is_old) {
+            Some(old) => old,
+            None => VolumeId(self.number()),
+        };
+        if !self.volumes.contains(&volume) {
+            self.volumes.push(volume);
+        }
+        // Old ones are forgotten: what is known stays small.
+        if self.volumes.len() > 10 {
+            self.volumes.remove(0);
+        }
+        let Maker { node, incarnation } = self.processes[which].maker();
+        self.ask(which, Request::Draft { node, incarnation, volume: volume.to_string() });
+    }
+
+    /// Attaches or detaches, or takes over from whoever has it.
+    fn change_primaries(&mut self, which: usize, volume: VolumeId) {
+        let Some(stored) = self.known(volume) else { return };
+        let mut next = stored.view.decode().expect("stored").successor();
+        let process = &self.processes[which];
+        let id = PrimaryId { node: process.node, incarnation: process.start.incarnation };
+        let detaches = next.has_primary(id);
+        next.primaries.clear();
+        if !detaches {
+            next.primaries.push(PrimaryRecord { id, slot: 0 });
+        }
+        self.swap(which, &next);
+    }
+
+    fn begin_place(&mut self, which: usize, volume: VolumeId) {
+        let (id, node) = (ReplicaId(self.number()), self.some_node(which));
+        let disk = format!("d{}", self.cluster.random.below(3));
+        let maker = Some(self.processes[which].maker());
+        let replica = PlacedReplica {
+            id: id.to_string(),
+            mirror: 0,
+            node: node.to_string(),
+            disk,
+            removed: false,
+            maker,
+        };
+        let alone = self.cluster.random.chance(300);
+        let volume = volume.to_string();
+        self.ask(which, Request::Place { volume, replica, same_disk: false, alone });
+    }
+
+    fn take_replica_out(&mut self, which: usize, volume: VolumeId) {
+        let Some(stored) = self.known(volume) else { return };
+        let mut next = stored.view.decode().expect("stored").successor();
+        let replicas = &mut next.mirrors[0].replicas;
+        if replicas.len() > 1 {
+            let out = self.cluster.random.index(replicas.len());
+            replicas.remove(out);
+            replicas[0].state = ReplicaState::InSync;
+        }
+        self.swap(which, &next);
+    }
+
+    fn ask_fates(&mut self, which: usize, volume: VolumeId) {
+        let Some(seen) = self.seen.get(&volume) else { return };
+        let found: Vec<_> = seen
+            .iter()
+            .flat_map(|stored| &stored.record.replicas)
+            .map(|placed| FoundReplica { volume: volume.to_string(), replica: placed.id.clone() })
+            .collect();
+        let skip = self.cluster.random.index(found.len().max(1));
+        self.ask(which, Request::Fates(found.into_iter().skip(skip).take(2).collect()));
+    }
+
+    fn delete(&mut self, which: usize, volume: VolumeId) {
+        let Some(stored) = self.known(volume) else { return };
+        let generation = stored.view.decode().expect("stored").generation.0;
+        let (node, force) =
+            (self.processes[which].node.to_string(), self.cluster.random.chance(500));
+        let volume = volume.to_string();
+        self.ask(which, Request::Delete { node, volume, generation, force });
+    }
+
+    /// Puts a volume together from what was found on disks, as it was then.
+    fn assemble(&mut self, which: usize, volume: VolumeId) {
+        let Some(stored) = self.known(volume) else { return };
+        let view = stored.view.decode().expect("stored");
+        let lineage = Line(self.number());
+        let mut next = view.next_era(CoordinatorId(9), lineage, 1);
+        next.primaries.clear();
+        let mut record = stored.record.clone();
+        let held: Vec<_> = next.replicas().map(|(_, replica)| replica.id.to_string()).collect();
+        record.replicas.retain(|placed| held.contains(&placed.id));
+        for placed in &mut record.replicas {
+            (placed.removed, placed.maker) = (false, None);
+        }
+        let replaces = self.look(volume).is_some().then_some(view.generation.0);
+        let Ok(view) = ViewText::encode(&next) else { return };
+        let volume = Box::new(StoredVolume { record, view });
+        let node = self.processes[which].node.to_string();
+        self.ask(which, Request::Assemble { volume, replaces, node });
+    }
+
+    fn ask_lists(&mut self, which: usize) {
+        let lists = [Request::Nodes, Request::Volumes, Request::RemovedNodes];
+        let request = self.cluster.random.pick(&lists).expect("some").clone();
+        self.ask(which, request);
+    }
+
+    /// A process ends. Mostly another one starts in its place; or a copy starts beside it; or the node is gone, and
+    /// another one joins by its name.
+    fn end_one(&mut self) {
+        let which = self.cluster.random.index(self.processes.len());
+        let process = &mut self.processes[which];
+        if !process.runs {
+            let (node, name) = (NodeId(self.next_number + 1), process.name.clone());
+            self.next_number += 1;
+            self.processes.swap_remove(which);
+            let is_new = !self.processes.iter().any(|other| other.name == name);
+            if is_new {
+                self.boot(node, name, Lineage::default());
+            }
+            return;
+        }
+        let (node, name) = (process.node, process.name.clone());
+        let mut before = process.lineage.before.clone();
+        before.insert(0, process.start.incarnation.0);
+        let kind = self.cluster.random.below(10);
+        if kind == 0 && self.processes.len() < NODES + 2 {
+            self.cluster.count("copies of machines");
+            self.boot(node, name, Lineage { before, before_ended: false });
+            return;
+        }
+        if kind == 1 && self.processes.len() < NODES + 3 {
+            let (node, name) = (NodeId(self.number()), self.cluster.random.below(3));
+            self.boot(node, format!("x{name}"), Lineage::default());
+            return;
+        }
+        if kind < 4 {
+            let incarnation = self.processes[which].start.incarnation.0;
+            self.ask(which, Request::Goodbye { node: node.to_string(), incarnation });
+        }
+        let gone = self.processes.swap_remove(which);
+        gone.jobs.keys().for_each(|asker| self.cluster.abandon(*asker));
+        let before_ended = self.cluster.random.chance(600);
+        self.boot(node, name, Lineage { before, before_ended });
+    }
+
+    fn cut_off_one(&mut self) {
+        let which = self.cluster.random.index(self.processes.len());
+        let until = self.cluster.now + self.cluster.random.below(15_000);
+        self.processes[which].cut_off_until = until;
+        self.cluster.count("nodes cut off");
+    }
+}
+
+fn first_view(volume: VolumeId, replica: ReplicaId, node: NodeId) -> View {
+    let record = ReplicaRecord {
+        id: replica,
+        node,
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(0),
+        cause: view::Cause::None,
+        missing_since: None,
+        role: Role::Own,
+    };
+    View {
+        volume,
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Line(7),
+        coordinator: CoordinatorId(9),
+        history: Vec::new(),
+        geometry: Geometry { size: 1 << 20, block_size: 4096, chunk: 65536 },
+        protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        intents: IntentLayout::for_size(1 << 30),
+        rebuild_limit: RebuildLimit::default(),
+        lease: Default::default(),
+        no_coordinator: Default::default(),
+        no_data: None,
+        reservations: Default::default(),
+        mirrors: vec![MirrorView { replicas: vec![record] }],
+        primaries: Vec::new(),
+    }
+}

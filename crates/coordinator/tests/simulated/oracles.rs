@@ -1,0 +1,342 @@
+//! What must hold of every commit, and of every answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_coordinator::starts::Present;
+use evenkeel_coordinator::store::{Entry, Key, Space};
+use evenkeel_coordinator::{Answer, Maker, NodeRecord, Request, VolumeRecord};
+use evenkeel_core::View;
+use evenkeel_format::decode_view;
+use serde::de::DeserializeOwned;
+
+use crate::store::{Applied, Values};
+
+/// So long no coordinator may have heard a node that counts as dead: heartbeats come each second.
+const MIN_SILENCE: u64 = 2500;
+
+/// What must hold does not: which oracle, and why.
+pub type Violation = (&'static str, String);
+
+/// What was ever so: an answer that something is done must be true.
+#[derive(Debug, Default)]
+pub struct Oracles {
+    /// When a node asked last that was answered as heard, in milliseconds.
+    pub heard: BTreeMap<String, u64>,
+    views: BTreeMap<(String, u128, u64), Vec<u8>>,
+    ever: BTreeSet<(Space, String)>,
+    placed: BTreeSet<(String, String)>,
+    named: BTreeSet<(String, String)>,
+    started: BTreeSet<(String, u64)>,
+    /// Volumes that were assembled with something on a removed node.
+    came_back: BTreeSet<(String, String)>,
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+fn json<T: DeserializeOwned>(entry: &Entry) -> T {
+    serde_json::from_slice(&entry.value).expect("what is stored can be read")
+}
+
+fn get<'a>(values: &'a Values, space: Space, name: &str) -> Option<&'a Entry> {
+    values.get(&Key::new(space, name))
+}
+
+fn all(values: &Values, space: Space) -> impl Iterator<Item = (&str, &Entry)> {
+    let of = values.iter().filter(move |(key, _)| key.space == space);
+    of.map(|(key, entry)| (key.name.as_str(), entry))
+}
+
+fn view(values: &Values, volume: &str) -> Option<View> {
+    get(values, Space::Views, volume).map(|entry| decode_view(&entry.value).expect("a view"))
+}
+
+fn is_alive_maker(values: &Values, maker: &Maker) -> bool {
+    let node = get(values, Space::Nodes, &maker.node).map(json::<NodeRecord>);
+    node.is_some_and(|node| node.incarnation == maker.incarnation)
+}
+
+impl Oracles {
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Judges a commit.
+    pub fn applied(&mut self, applied: &Applied, now: u64) -> Result<(), Violation> {
+        let Applied { tag, before, after } = applied;
+        for (name, entry) in all(after, Space::Volumes) {
+            if get(before, Space::Volumes, name) != Some(entry) {
+                let record: VolumeRecord = json(entry);
+                self.named.insert((name.to_owned(), record.name.clone()));
+                let ids = record.replicas.iter().map(|placed| placed.id.clone());
+                self.placed.extend(ids.map(|id| (name.to_owned(), id)));
+            }
+        }
+        for (key, entry) in after.iter().filter(|(key, entry)| before.get(key) != Some(entry)) {
+            self.ever.insert((key.space, key.name.clone()));
+            if key.space == Space::Nodes {
+                let node: NodeRecord = json(entry);
+                self.started.insert((node.id, node.incarnation));
+            }
+        }
+        check_names(after)?;
+        self.check_members(applied)?;
+        check_replicas(after)?;
+        check_drafts(applied)?;
+        self.check_views(applied)?;
+        check_caller(applied)?;
+        self.check_deaths(applied, now)?;
+        if let (Some(Request::Register(start)), Some(present)) = (
+            &tag.request,
+            tag.caller.as_ref().and_then(|caller| {
+                get(before, Space::Starts, &caller.node.to_string()).map(json::<Present>)
+            }),
+        ) {
+            let is_taken = get(after, Space::Starts, &start.node.id)
+                .map(json::<Present>)
+                .is_some_and(|next| next.incarnation != present.incarnation);
+            let may_follow = start.lineage.before_ended
+                || present.leave(present.incarnation).is_some_and(|left| left == present);
+            if is_taken && !may_follow {
+                self.must_be_silent(&start.node.id, now, "a start took over")?;
+                self.count("starts after silence");
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of nodes are unique, and a removed one has nothing; but a volume may come back from its disks with a
+    /// replica that was there.
+    fn check_members(&mut self, applied: &Applied) -> Result<(), Violation> {
+        let Applied { tag, after, .. } = applied;
+        let is_assembled = matches!(tag.request, Some(Request::Assemble { .. }));
+        let mut names = BTreeSet::new();
+        for (_, entry) in all(after, Space::Nodes) {
+            let node: NodeRecord = json(entry);
+            if !names.insert(node.name.clone()) {
+                return Err(("members", format!("two nodes are called {}", node.name)));
+            }
+        }
+        for (removed, _) in all(after, Space::Removed) {
+            for space in [Space::Nodes, Space::Starts, Space::Silent] {
+                if get(after, space, removed).is_some() {
+                    return Err(("members", format!("{space:?} has the removed node {removed}")));
+                }
+            }
+            for (volume, entry) in all(after, Space::Volumes) {
+                let use_of = (volume.to_owned(), removed.to_owned());
+                if !uses(&json(entry), &view(after, volume).expect("each has one"), removed) {
+                    continue;
+                }
+                if is_assembled {
+                    self.came_back.insert(use_of);
+                } else if !self.came_back.contains(&use_of) {
+                    let why = format!("volume {volume} uses removed node {removed}");
+                    return Err(("members", why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A view is committed by a swap only in place of its parent, and one view has each number.
+    fn check_views(&mut self, applied: &Applied) -> Result<(), Violation> {
+        let Applied { tag, before, after } = applied;
+        for (volume, entry) in all(after, Space::Views) {
+            if get(before, Space::Views, volume) == Some(entry) {
+                continue;
+            }
+            let next = view(after, volume).expect("it is there");
+            let number = (volume.to_owned(), next.lineage.0, next.generation.0);
+            let known = self.views.entry(number).or_insert_with(|| entry.value.clone());
+            if *known != entry.value {
+                return Err(("views", format!("two views {:?} of {volume}", next.generation)));
+            }
+            let Some(Request::Swap { .. }) = &tag.request else { continue };
+            self.count("swaps");
+            let Some(parent) = view(before, volume) else {
+                return Err(("views", format!("a swap made volume {volume}")));
+            };
+            if !next.follows(&parent) || next.lineage != parent.lineage {
+                let (from, to) = (parent.generation, next.generation);
+                return Err(("views", format!("{to:?} of {volume} in place of {from:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn must_be_silent(&self, node: &str, now: u64, what: &str) -> Result<(), Violation> {
+        match self.heard.get(node) {
+            Some(heard) if now.saturating_sub(*heard) < MIN_SILENCE => {
+                let ago = now - heard;
+                Err(("deaths", format!("{what}, and node {node} was heard {ago} ms ago")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who loses a primary or a draft as a dead node does was not heard by any coordinator.
+    fn check_deaths(&mut self, applied: &Applied, now: u64) -> Result<(), Violation> {
+        let Applied { tag, before, after } = applied;
+        let by = match &tag.request {
+            Some(
+                Request::Swap { node, .. }
+                | Request::Assemble { node, .. }
+                | Request::Delete { node, .. },
+            ) => Some(node.as_str()),
+            _ => None,
+        };
+        for (volume, _) in all(before, Space::Views) {
+            let (Some(old), new) = (view(before, volume), view(after, volume)) else { continue };
+            let is_gone = |id| !new.as_ref().is_some_and(|new| new.has_primary(id));
+            for primary in old.primaries.iter().filter(|primary| is_gone(primary.id)) {
+                let node = primary.id.node.to_string();
+                if Some(node.as_str()) != by {
+                    self.must_be_silent(&node, now, "its primary was dropped")?;
+                    self.count("primaries of dead nodes dropped");
+                }
+            }
+        }
+        let is_swept = matches!(tag.request, Some(Request::Fates(_) | Request::RemoveNode { .. }));
+        for (volume, entry) in all(before, Space::Drafts).filter(|_| is_swept) {
+            let maker: Maker = json(entry);
+            if get(after, Space::Drafts, volume).is_none() && is_alive_maker(before, &maker) {
+                self.must_be_silent(&maker.node, now, "its draft was given up")?;
+                self.count("drafts of dead nodes given up");
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges an answer to a request: what is called done was done.
+    pub fn answered(&mut self, request: &Request, answer: &Answer) -> Result<(), Violation> {
+        let is = |space, name: &str| self.ever.contains(&(space, name.to_owned()));
+        let is_true = match (request, answer) {
+            (Request::Swap { view, .. }, Answer::Done) => {
+                self.has_view(&view.decode().expect("sent"))
+            }
+            (Request::Assemble { volume, .. }, Answer::Done) => {
+                self.has_view(&volume.view.decode().expect("sent"))
+            }
+            (Request::Create(volume), Answer::Done) => is(Space::Volumes, &volume.record.id),
+            (Request::Draft { volume, .. }, Answer::Done) => {
+                is(Space::Drafts, volume) || is(Space::Volumes, volume)
+            }
+            (Request::GiveUp { volume }, Answer::Done) => {
+                is(Space::GivenUp, volume)
+                    || is(Space::Volumes, volume)
+                    || is(Space::Deleted, volume)
+            }
+            (Request::Delete { volume, .. }, Answer::Done) => is(Space::Deleted, volume),
+            (Request::Discard { replica, .. }, Answer::Done) => {
+                is(Space::Discarded, &replica.replica)
+            }
+            (Request::RemoveNode { node }, Answer::Done) => is(Space::Removed, node),
+            (Request::RenameVolume { volume, name }, Answer::Done) => {
+                self.named.contains(&(volume.clone(), name.clone()))
+            }
+            (Request::Place { volume, replica, .. }, Answer::Done) => {
+                self.placed.contains(&(volume.clone(), replica.id.clone()))
+            }
+            (Request::Register(start), Answer::Registered { .. }) => {
+                self.started.contains(&(start.node.id.clone(), start.node.incarnation))
+            }
+            _ => true,
+        };
+        if is_true { Ok(()) } else { Err(("answers", format!("{request:?} is not done"))) }
+    }
+
+    fn has_view(&self, view: &View) -> bool {
+        let number = (view.volume.to_string(), view.lineage.0, view.generation.0);
+        let bytes = evenkeel_format::encode_view(view).expect("sent");
+        self.views.get(&number) == Some(&bytes)
+    }
+}
+
+/// No two volumes of one name, and each has its own.
+fn check_names(after: &Values) -> Result<(), Violation> {
+    let mut names = BTreeSet::new();
+    for (id, entry) in all(after, Space::Volumes) {
+        let record: VolumeRecord = json(entry);
+        let holder = get(after, Space::Names, &record.name).map(|entry| entry.value.as_slice());
+        if holder != Some(id.as_bytes()) {
+            return Err(("names", format!("volume {id} has the name {} of another", record.name)));
+        }
+        if get(after, Space::Views, id).is_none() {
+            return Err(("names", format!("volume {id} has no view")));
+        }
+        names.insert(record.name);
+    }
+    match all(after, Space::Names).find(|(name, _)| !names.contains(*name)) {
+        Some((name, _)) => Err(("names", format!("no volume has the name {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a volume has something on a node.
+fn uses(record: &VolumeRecord, view: &View, node: &str) -> bool {
+    let is_made = record
+        .replicas
+        .iter()
+        .any(|placed| placed.node == node && !placed.removed && placed.maker.is_some());
+    is_made
+        || view.replicas().any(|(_, replica)| replica.node.to_string() == node)
+        || view.primaries.iter().any(|primary| primary.id.node.to_string() == node)
+}
+
+/// A view holds what was placed, and nothing that was given up or is being deleted.
+fn check_replicas(after: &Values) -> Result<(), Violation> {
+    for (volume, entry) in all(after, Space::Volumes) {
+        let record: VolumeRecord = json(entry);
+        for (_, replica) in view(after, volume).expect("each has one").replicas() {
+            let id = replica.id.to_string();
+            let placed = record.replicas.iter().find(|placed| placed.id == id);
+            if placed.is_none_or(|placed| placed.removed || placed.maker.is_some()) {
+                return Err(("replicas", format!("{volume} holds {id}, placed as {placed:?}")));
+            }
+            let by = get(after, Space::Discarded, &id).map(json::<Maker>);
+            if by.is_some_and(|by| is_alive_maker(after, &by)) {
+                return Err(("discarded", format!("{volume} holds {id}, which is being deleted")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A draft that was given up never becomes a volume, but from its disks.
+fn check_drafts(applied: &Applied) -> Result<(), Violation> {
+    let Applied { tag, before, after } = applied;
+    for (volume, _) in all(after, Space::GivenUp) {
+        if get(after, Space::Drafts, volume).is_some() {
+            return Err(("drafts", format!("{volume} was given up and is a draft")));
+        }
+        if get(after, Space::Volumes, volume).is_some() {
+            return Err(("drafts", format!("{volume} was given up and is a volume")));
+        }
+    }
+    for (volume, _) in all(after, Space::Volumes) {
+        let is_new = get(before, Space::Volumes, volume).is_none();
+        let is_assembled = matches!(tag.request, Some(Request::Assemble { .. }));
+        if is_new && !is_assembled && get(before, Space::Drafts, volume).is_none() {
+            return Err(("drafts", format!("{volume} became a volume and was no draft")));
+        }
+    }
+    Ok(())
+}
+
+/// What a node changes, its present start changes.
+fn check_caller(applied: &Applied) -> Result<(), Violation> {
+    let Applied { tag, before, .. } = applied;
+    let (Some(caller), Some(request)) = (&tag.caller, &tag.request) else { return Ok(()) };
+    let node = caller.node.to_string();
+    if get(before, Space::Removed, &node).is_some() {
+        return Err(("callers", format!("removed node {node} did {request:?}")));
+    }
+    if matches!(request, Request::Register(_)) {
+        return Ok(());
+    }
+    let present = get(before, Space::Starts, &node).map(json::<Present>);
+    let is_present = present.zip(caller.start).is_some_and(|(present, start)| present.is(start));
+    if is_present {
+        return Ok(());
+    }
+    Err(("callers", format!("{:?} is not the present start of {node}: {request:?}", caller.start)))
+}
