@@ -140,7 +140,7 @@ impl<P: Payload> Primary<P> {
     /// Notices primaries that no replica has heard of for longer than their lease, and evicts those of which that
     /// stays so.
     pub(super) fn watch_primaries(&mut self, now: Instant) {
-        if self.has_old_word(now) {
+        if self.has_old_words_only(now) {
             return self.silent_since.clear();
         }
         let Some(silent) = self.silent_primaries() else { return };
@@ -161,12 +161,13 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Whether a member has told nothing for a lease, as one that can't be reached: what it said before is no
-    /// word of now, and when it is back the others need the time to reach it, too.
-    fn has_old_word(&self, now: Instant) -> bool {
+    /// Whether no member has told anything for a lease, as if none can be reached: what they said before is no
+    /// word of now, and when they are back the others need the time to reach them, too.
+    fn has_old_words_only(&self, now: Instant) -> bool {
         let lease = self.lease().time();
-        let mut members = self.peers.values().filter(|peer| self.is_member(peer.id));
-        members.any(|peer| peer.heard.is_some_and(|(_, asked)| now.since(asked) > lease))
+        let members = self.peers.values().filter(|peer| self.is_member(peer.id));
+        let mut words = members.filter_map(|peer| peer.heard);
+        words.all(|(_, asked)| now.since(asked) > lease)
     }
 
     /// The other primaries that no member has answered lately; `None` if not all members have told.

@@ -26,7 +26,7 @@ use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::settings::BLOCK;
 use crate::time::Instant;
-use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState, View};
+use crate::view::{Cause, RebuildLimit, ReplicaRecord, ReplicaState, View};
 use core::time::Duration;
 
 /// Pause before a region or a source is tried again.
@@ -420,11 +420,21 @@ impl<P: Payload> Replica<P> {
         if let Some(link) = self.rebuild.as_ref().and_then(Rebuild::source_link) {
             cx.disconnect(link);
         }
-        if is_rebuilding {
+        if is_rebuilding && !self.lacks_one_slot_only(old) {
             // What a failed flush may have lost has not settled, so others note it as missing here.
             self.flushes.forget_failure();
         }
         self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now));
+    }
+
+    /// Whether this replica may be rebuilding only for what one dead primary has left undone, beside others
+    /// that go on. What these have not settled nobody notes as missing here then.
+    fn lacks_one_slot_only(&self, old: &View) -> bool {
+        let record = self.record();
+        let is_unclean = record.is_some_and(|record| {
+            record.cause == Cause::UncleanEnd && record.missing_since.is_some()
+        });
+        is_unclean && old.primaries.iter().any(|primary| self.view.has_primary(primary.id))
     }
 
     fn report_progress(&mut self, cx: &mut Context<'_, P>) {

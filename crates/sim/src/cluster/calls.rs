@@ -103,6 +103,7 @@ impl Cluster {
     /// A view was committed: what it changes is counted, and losses of those that left are void.
     fn committed(&mut self, primary: usize, before: &View) {
         let view = self.coordinator.newest().clone();
+        self.committed_at = self.now;
         self.log(|| format!("the coordinator commits {}", describe::view(&view)));
         if self.primaries[primary].served {
             self.marks.reach(Mark::ViewChanged);

@@ -195,6 +195,7 @@ impl Cluster {
         let Some(since) = since.filter(|_| slot.alive) else { return };
         // While it stood still, or waited without a limit, its time did not run: it begins anew.
         let resumed = slot.paused_until.max(self.without_coordinator_until(primary));
+        let resumed = resumed.max(self.could_not_join_until(primary));
         if resumed > since {
             let bound = resumed + self.profile.patience();
             if bound > self.now {
@@ -207,6 +208,14 @@ impl Cluster {
             "primary {primary} has not answered {what}{request} for {} ms; it says that it waits for {waiting:?}",
             (self.now - since) / 1_000_000
         ));
+    }
+
+    /// Until when a primary that joins others could not: what it claims it asks for anew in each view, so while
+    /// faults change the view again and again it may never have it.
+    fn could_not_join_until(&self, primary: usize) -> Time {
+        let slot = &self.primaries[primary];
+        let joins = !slot.served && self.coordinator.newest().has_several_primaries();
+        if joins { self.committed_at } else { 0 }
     }
 
     /// Until when requests to a primary waited for the coordinator, if they do so without a limit.

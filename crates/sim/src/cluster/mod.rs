@@ -186,6 +186,8 @@ pub struct Cluster {
     seen: HashMap<u32, Cell>,
     /// Whether the size of the intent logs has changed.
     is_relaid: bool,
+    /// When a view was committed last.
+    committed_at: Time,
     no_connections_until: Time,
     slow_network_until: Time,
     sabotage: Option<Sabotage>,
@@ -229,6 +231,7 @@ impl Cluster {
             reserved: None,
             seen: HashMap::new(),
             is_relaid: false,
+            committed_at: 0,
             relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,
             slow_network_until: 0,
