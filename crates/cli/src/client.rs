@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_node::api::error::{ApiError, ErrorAnswer, ErrorCode};
+use evenkeel_api::error::{ApiError, ErrorAnswer, ErrorCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode, header};

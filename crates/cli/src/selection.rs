@@ -1,6 +1,6 @@
 //! Which volumes a command shows, and in which order.
 
-use evenkeel_node::api::types::{VolumeHealth, VolumeState, VolumeStatus};
+use evenkeel_api::types::{VolumeHealth, VolumeState, VolumeStatus};
 use wildmatch::WildMatch;
 
 /// What a user asked to see. Without patterns: every volume.

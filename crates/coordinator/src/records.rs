@@ -3,7 +3,6 @@
 use evenkeel_core::NodeId;
 use evenkeel_wire::hello::Start as StartId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::ViewText;
 use crate::wanted::WantedOn;
@@ -156,7 +155,7 @@ pub struct Lineage {
 }
 
 /// What to do while no in-sync replica of a mirror answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "policy")]
 pub enum NoData {
     /// Hold requests for so many seconds, then fail them.

@@ -1,12 +1,9 @@
 //! The API: HTTP/1.1 with JSON on a unix socket, described by `/v1/openapi.json`. The same paths
 //! are served to other nodes over control connections, with a few more for nodes alone.
 
-pub mod error;
 pub(crate) mod extract;
 pub(crate) mod handlers;
 mod openapi;
-pub mod routes;
 pub mod server;
-pub mod types;
 
-pub use error::{ApiError, ErrorCode};
+pub(crate) use evenkeel_api::{ApiError, ErrorCode, error, routes, types};

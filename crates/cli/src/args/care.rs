@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use evenkeel_node::api::types::RebuildRate;
+use evenkeel_api::types::RebuildRate;
 
 use crate::output::{parse_size, parse_span};
 

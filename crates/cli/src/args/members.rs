@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use evenkeel_node::api::types::{NoCoordinator, NoData};
+use evenkeel_api::types::{NoCoordinator, NoData};
 
 use super::{AgreeArgs, BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
 use crate::output::{parse_no_coordinator, parse_no_data, parse_span, parse_volume_size};

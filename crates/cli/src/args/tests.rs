@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
-use evenkeel_node::api::types::RebuildRate;
+use evenkeel_api::types::RebuildRate;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use evenkeel_node::api::types::{NoCoordinator, NoData};
+use evenkeel_api::types::{NoCoordinator, NoData};
 
 use super::{AgreeArgs, BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
 use crate::output::{parse_no_coordinator, parse_no_data, parse_span, parse_volume_size};

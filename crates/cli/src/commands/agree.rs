@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, IsTerminal as _, Write};
 
-use evenkeel_node::api::error::{ErrorAnswer, ErrorCode};
-use evenkeel_node::api::types::{Plan, PlanAnswer};
+use evenkeel_api::error::{ErrorAnswer, ErrorCode};
+use evenkeel_api::types::{Plan, PlanAnswer};
 
 use super::Context;
 use crate::args::AgreeArgs;

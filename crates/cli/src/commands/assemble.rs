@@ -2,9 +2,9 @@
 
 use std::path::{Path, absolute};
 
-use evenkeel_node::api::error::ApiError;
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{AssembleAnswer, AssemblePlanAnswer, AssembleRequest, Assembled};
+use evenkeel_api::error::ApiError;
+use evenkeel_api::routes;
+use evenkeel_api::types::{AssembleAnswer, AssemblePlanAnswer, AssembleRequest, Assembled};
 
 use super::{Context, agree};
 use crate::args::AssembleArgs;

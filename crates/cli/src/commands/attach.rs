@@ -1,7 +1,7 @@
 //! `evenkeel attach`, `detach`, `export`, `unexport`.
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
+use evenkeel_api::routes;
+use evenkeel_api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, DoneAnswer, ExportAnswer,
     ExportNbdRequest, VolumesAnswer,
 };

@@ -2,8 +2,8 @@
 
 use std::path::absolute;
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{AddDiskRequest, DiskAnswer, DisksAnswer, DoneAnswer};
+use evenkeel_api::routes;
+use evenkeel_api::types::{AddDiskRequest, DiskAnswer, DisksAnswer, DoneAnswer};
 
 use super::{Context, agree};
 use crate::args::{DiskAddArgs, DiskCommand, DiskRemoveArgs};

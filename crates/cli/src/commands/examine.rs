@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{DisksAnswer, ExamineAnswer, ReplicaVerdict, VERSION};
+use evenkeel_api::routes;
+use evenkeel_api::types::{DisksAnswer, ExamineAnswer, ReplicaVerdict, VERSION};
 use evenkeel_node::{disks, examine};
 
 use super::{Context, config};

@@ -4,8 +4,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{StatusSource, VolumeAnswer, VolumeStatus, VolumesAnswer};
+use evenkeel_api::routes;
+use evenkeel_api::types::{StatusSource, VolumeAnswer, VolumeStatus, VolumesAnswer};
 
 use super::wait::Goal;
 use super::{Context, wait};

@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
+use evenkeel_api::routes;
+use evenkeel_api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer,
     VolumesAnswer,
 };
@@ -55,10 +55,7 @@ pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn volume(
-    context: &Context,
-    name: &str,
-) -> Result<evenkeel_node::api::types::VolumeStatus, Failure> {
+fn volume(context: &Context, name: &str) -> Result<evenkeel_api::types::VolumeStatus, Failure> {
     let answer: VolumeAnswer = context.client.fetch(&routes::fill(routes::VOLUME, &[name]))?;
     Ok(answer.volume)
 }

@@ -1,7 +1,7 @@
 //! `evenkeel node join|status`, `evenkeel cluster rename`, `evenkeel version`.
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
+use evenkeel_api::routes;
+use evenkeel_api::types::{
     DoneAnswer, JoinRequest, NodeAnswer, NodesAnswer, RemoveNodeAnswer, RenameClusterRequest,
 };
 

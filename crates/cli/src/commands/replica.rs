@@ -1,7 +1,7 @@
 //! `evenkeel replica …`
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
+use evenkeel_api::routes;
+use evenkeel_api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
 
 use super::agree::{self, Question, agree};
 use super::wait::Goal;

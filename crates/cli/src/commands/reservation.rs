@@ -1,9 +1,7 @@
 //! `evenkeel reservation …`
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
-    ReservationAction, ReservationKind, ReservationRequest, VolumeAnswer,
-};
+use evenkeel_api::routes;
+use evenkeel_api::types::{ReservationAction, ReservationKind, ReservationRequest, VolumeAnswer};
 
 use super::Context;
 use super::agree::{Question, agree};

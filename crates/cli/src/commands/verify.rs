@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{Verify, VerifyRequest, VerifyState, VolumeAnswer, VolumeStatus};
+use evenkeel_api::routes;
+use evenkeel_api::types::{Verify, VerifyRequest, VerifyState, VolumeAnswer, VolumeStatus};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Context, replica};

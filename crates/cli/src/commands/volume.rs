@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
+use evenkeel_api::routes;
+use evenkeel_api::types::{
     ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
     Plan, RebuildRate, RenameVolumeRequest, StopAnswer, VolumeBitmap, VolumeProtocol,
 };

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
+use evenkeel_api::routes;
+use evenkeel_api::types::{
     ChangeAnswer, Rebuild, ReplicaReach, ReplicaState, ReplicaStatus, VolumeAnswer, VolumeHealth,
     VolumeState, VolumeStatus,
 };

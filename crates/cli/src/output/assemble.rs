@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evenkeel_node::api::types::{
+use evenkeel_api::types::{
     AssembleAnswer, AssembleOutcome, AssemblePlan, AssemblePlanAnswer, Assembled, DiscardedReplica,
     KeptReplica, SplitBrain, SplitDifference, SplitSide,
 };

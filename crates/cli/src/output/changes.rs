@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_node::api::types::VolumeStatus;
+use evenkeel_api::types::VolumeStatus;
 use jiff::Zoned;
 
 use super::volume::line;

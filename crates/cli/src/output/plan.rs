@@ -1,6 +1,6 @@
 //! What a command would take away.
 
-use evenkeel_node::api::types::{LeftMirror, LostReplica, Plan, Registrant};
+use evenkeel_api::types::{LeftMirror, LostReplica, Plan, Registrant};
 
 use super::size;
 use super::table::{Align, Table};

@@ -1,6 +1,6 @@
 //! Who may read and write a volume, as people see it.
 
-use evenkeel_node::api::types::{ReservationKind, ReservationStatus};
+use evenkeel_api::types::{ReservationKind, ReservationStatus};
 
 use super::table::{Align, Table};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_node::api::types::{NoCoordinator, NoData};
+use evenkeel_api::types::{NoCoordinator, NoData};
 
 const UNITS: [(char, u32); 5] = [('P', 50), ('T', 40), ('G', 30), ('M', 20), ('K', 10)];
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_node::api::types::{
+use evenkeel_api::types::{
     CoveredReplica, Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica,
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_node::api::types::{
+use evenkeel_api::types::{
     Export, FailedRequests, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild,
     RebuildRate, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus, StatusSource, Suspended,
     VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,

@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{
-    AddDiskRequest, DisksAnswer, NodesAnswer, VolumeAnswer, VolumeStatus,
-};
+use evenkeel_api::routes;
+use evenkeel_api::types::{AddDiskRequest, DisksAnswer, NodesAnswer, VolumeAnswer, VolumeStatus};
 
 use super::interrupt::Interrupt;
 use crate::client::Client;

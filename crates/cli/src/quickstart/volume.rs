@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evenkeel_node::api::routes;
-use evenkeel_node::api::types::{AttachAnswer, AttachHow, AttachRequest, DetachRequest};
+use evenkeel_api::routes;
+use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, DetachRequest};
 
 use super::cluster::Node;
 use super::store::{Exported, Mounted, Store};
@@ -61,7 +61,7 @@ pub fn attach(node: &Node, how: AttachHow) -> Result<Access, Failure> {
 /// If the node refuses.
 pub fn detach(node: &Node) -> Result<bool, Failure> {
     let path = routes::fill(routes::DETACH, &[NAME]);
-    let answer: evenkeel_node::api::types::DetachAnswer =
+    let answer: evenkeel_api::types::DetachAnswer =
         node.client.post(&path, &DetachRequest::default())?.parse()?;
     Ok(answer.clean)
 }

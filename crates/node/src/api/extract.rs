@@ -27,15 +27,18 @@ pub struct Forwarded(pub bool);
 /// An answer as JSON.
 pub struct Json<T>(pub T);
 
-fn unreadable(why: String) -> ApiError {
+/// An answer that says no, with the status that goes with its code.
+pub struct Refusal(pub ApiError);
+
+fn unreadable(why: String) -> Refusal {
     let advice = "See /v1/openapi.json for what is expected";
-    ApiError::new(ErrorCode::BadRequest, "the request cannot be read", why, advice)
+    Refusal(ApiError::new(ErrorCode::BadRequest, "the request cannot be read", why, advice))
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         let bytes = axum::body::Bytes::from_request(request, state).await;
         let bytes = bytes.map_err(|e| unreadable(e.body_text()))?;
         // No body stands for an object without fields: all are optional then, or one is missing.
@@ -45,18 +48,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let query = axum::extract::Query::from_request_parts(parts, state).await;
         query.map(|q| Self(q.0)).map_err(|e| unreadable(e.body_text()))
     }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
-    type Rejection = ApiError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let path = axum::extract::Path::from_request_parts(parts, state).await;
         path.map(|p| Self(p.0)).map_err(|e| unreadable(e.body_text()))
     }
@@ -76,10 +79,16 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-impl IntoResponse for ApiError {
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.code.status());
+        let status = StatusCode::from_u16(self.0.code.status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, axum::Json(ErrorAnswer { version: VERSION, error: self })).into_response()
+        (status, axum::Json(ErrorAnswer { version: VERSION, error: self.0 })).into_response()
     }
 }

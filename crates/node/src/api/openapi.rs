@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use super::error::{ApiError, ErrorAnswer, ErrorCode};
+use super::extract::Refusal;
 use super::handlers::{disk, node, plan, volume};
 
 #[derive(OpenApi)]
@@ -62,13 +63,11 @@ pub(super) fn json() -> Result<String, serde_json::Error> {
 pub(super) async fn document() -> Response {
     match json() {
         Ok(text) => ([("content-type", "application/json")], text).into_response(),
-        Err(e) => ApiError::new(
-            ErrorCode::System,
-            "the document cannot be made",
-            e.to_string(),
-            "Please report this",
-        )
-        .into_response(),
+        Err(e) => {
+            let what = "the document cannot be made";
+            let error = ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this");
+            Refusal(error).into_response()
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::extract::Refusal;
 use super::{ApiError, ErrorCode, handlers, openapi, routes};
 use crate::admission;
 use crate::config::Config;
@@ -110,7 +111,7 @@ async fn to_the_end(State(node): State<Arc<Node>>, request: Request, next: Next)
         return next.run(request).await;
     }
     let answer = node.tasks.carry_out(next.run(request)).await;
-    answer.unwrap_or_else(IntoResponse::into_response)
+    answer.unwrap_or_else(|stopping| Refusal(stopping).into_response())
 }
 
 /// A node that was removed from the cluster is told so, whatever it asks.
@@ -121,7 +122,9 @@ async fn refuse_removed(
     next: Next,
 ) -> Response {
     match node.peers.removed(caller.node) {
-        Some(why) => admission::refusal_of_removed("the node is not served", why).into_response(),
+        Some(why) => {
+            Refusal(admission::refusal_of_removed("the node is not served", why)).into_response()
+        }
         None => next.run(request).await,
     }
 }
@@ -131,7 +134,7 @@ async fn refuse_removed(
 async fn whole_body(request: Request, next: Next) -> Response {
     let refuse = |why: String| {
         let advice = "See /v1/openapi.json for what is expected";
-        ApiError::new(ErrorCode::BadRequest, "the request cannot be read", why, advice)
+        Refusal(ApiError::new(ErrorCode::BadRequest, "the request cannot be read", why, advice))
             .into_response()
     };
     let (head, body) = request.into_parts();
@@ -146,13 +149,13 @@ async fn whole_body(request: Request, next: Next) -> Response {
     next.run(Request::from_parts(head, bytes.into())).await
 }
 
-async fn no_such_path(method: Method, uri: Uri) -> ApiError {
-    ApiError::new(
+async fn no_such_path(method: Method, uri: Uri) -> Refusal {
+    Refusal(ApiError::new(
         ErrorCode::NoSuchPath,
         format!("{method} {} is not served", uri.path()),
         "there is no such path, or not with that method",
         "See /v1/openapi.json for what there is",
-    )
+    ))
 }
 
 /// Binds the API's socket.

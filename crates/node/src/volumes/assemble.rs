@@ -14,7 +14,9 @@ use evenkeel_core::{CoordinatorId, Lineage, ReplicaId, View, VolumeId};
 
 use super::lookup::{self, unexpected};
 use super::stop;
-use crate::api::types::{AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, VERSION};
+use crate::api::types::{
+    AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, SplitBrain, VERSION,
+};
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, Request, StoredVolume, unix_seconds};
 use crate::identity::random_u128;
@@ -183,19 +185,25 @@ async fn one(
             Assembled { id, name, outcome, message, error: None, split: None }
         }
         Err(refused) => {
-            let (error, split) = *refused;
+            let Refusing { error, split } = *refused;
             let (outcome, message) = (AssembleOutcome::Refused, error.why.clone());
             Assembled { id, name, outcome, message, error: Some(error), split }
         }
     }
 }
 
-/// A refusal, with how the sides differ if that is why.
-type Refused = Box<(ApiError, Option<crate::api::types::SplitBrain>)>;
+/// Why a volume is not put together, boxed as it is large.
+type Refused = Box<Refusing>;
+
+struct Refusing {
+    error: ApiError,
+    /// How the sides differ, if that is why.
+    split: Option<SplitBrain>,
+}
 
 impl From<ApiError> for Refused {
     fn from(error: ApiError) -> Self {
-        Box::new((error, None))
+        Self::new(Refusing { error, split: None })
     }
 }
 

@@ -12,8 +12,8 @@ use evenkeel_core::{
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 
 use super::change::Layout;
-use super::make;
 use super::place::{self, Placement};
+use super::{make, words};
 use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
@@ -284,7 +284,7 @@ impl Draft {
         VolumeRecord {
             id: self.view.volume.to_string(),
             name: self.name.clone(),
-            no_data: self.no_data,
+            no_data: words::no_data_of_request(self.no_data),
             replicas: self.replicas().map(placed).collect(),
             stopped: false,
             checksums: self.checksums,

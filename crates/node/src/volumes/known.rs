@@ -10,8 +10,8 @@ use evenkeel_format::Superblock;
 
 use super::hearing::Heard;
 use super::{hearing, lookup, primaries, status};
-use crate::api::types::{NoData, VolumeStatus};
-use crate::coordinator::{PlacedReplica, VolumeRecord, WantedOn};
+use crate::api::types::VolumeStatus;
+use crate::coordinator::{NoData, PlacedReplica, VolumeRecord, WantedOn};
 use crate::examine::examine_one;
 use crate::node::Node;
 

@@ -67,10 +67,13 @@ fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
 
 /// What requests do without data: as the view says since it was changed, or else as the volume was made.
 pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
-    view.no_data.map_or(record.no_data, |milliseconds| match milliseconds {
-        0 => NoData::Error,
-        _ => NoData::Suspend { seconds: u64::from(milliseconds).div_ceil(1000) },
-    })
+    view.no_data.map_or_else(
+        || words::no_data(record.no_data),
+        |milliseconds| match milliseconds {
+            0 => NoData::Error,
+            _ => NoData::Suspend { seconds: u64::from(milliseconds).div_ceil(1000) },
+        },
+    )
 }
 
 /// All volumes. Without the coordinator: those that this node knows of by itself.

@@ -6,6 +6,7 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaState, Role};
 
 use crate::api::ErrorCode;
 use crate::api::types;
+use crate::coordinator::NoData;
 use crate::disks::Unserved;
 
 /// A note as a sentence; `place` names a replica by its node and disk, `name` a node.
@@ -198,6 +199,22 @@ pub(super) const fn role(role: Role) -> types::ReplicaRole {
         Role::Own => types::ReplicaRole::Copy,
         Role::Replaces(_) => types::ReplicaRole::Replacement,
         Role::Spare(_) => types::ReplicaRole::Spare,
+    }
+}
+
+/// What requests do without data, as the coordinator keeps it.
+pub(super) const fn no_data(policy: NoData) -> types::NoData {
+    match policy {
+        NoData::Suspend { seconds } => types::NoData::Suspend { seconds },
+        NoData::Error => types::NoData::Error,
+    }
+}
+
+/// The other way round.
+pub(super) const fn no_data_of_request(policy: types::NoData) -> NoData {
+    match policy {
+        types::NoData::Suspend { seconds } => NoData::Suspend { seconds },
+        types::NoData::Error => NoData::Error,
     }
 }
 

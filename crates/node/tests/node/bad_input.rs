@@ -157,17 +157,17 @@ async fn the_documents_are_whole() {
     node.attach("web").await;
     let document = node.get("/v1/openapi.json").await;
     for path in [
-        evenkeel_node::api::routes::NODE,
-        evenkeel_node::api::routes::JOIN,
-        evenkeel_node::api::routes::NODES,
-        evenkeel_node::api::routes::DISKS,
-        evenkeel_node::api::routes::DISK,
-        evenkeel_node::api::routes::VOLUMES,
-        evenkeel_node::api::routes::VOLUME,
-        evenkeel_node::api::routes::ATTACH,
-        evenkeel_node::api::routes::DETACH,
-        evenkeel_node::api::routes::EXPORT_NBD,
-        evenkeel_node::api::routes::REPLICA,
+        evenkeel_api::routes::NODE,
+        evenkeel_api::routes::JOIN,
+        evenkeel_api::routes::NODES,
+        evenkeel_api::routes::DISKS,
+        evenkeel_api::routes::DISK,
+        evenkeel_api::routes::VOLUMES,
+        evenkeel_api::routes::VOLUME,
+        evenkeel_api::routes::ATTACH,
+        evenkeel_api::routes::DETACH,
+        evenkeel_api::routes::EXPORT_NBD,
+        evenkeel_api::routes::REPLICA,
     ] {
         assert!(document["paths"][path].is_object(), "{path} is not described");
     }

@@ -1,4 +1,4 @@
-use evenkeel_node::api::types::{LeftMirror, LostReplica, NodeRef, ReplicaState};
+use evenkeel_api::types::{LeftMirror, LostReplica, NodeRef, ReplicaState};
 
 use super::*;
 

@@ -1,5 +1,5 @@
-use evenkeel_node::api::types::{DifferingRange, SplitReplica};
-use evenkeel_node::api::{ApiError, ErrorCode};
+use evenkeel_api::types::{DifferingRange, SplitReplica};
+use evenkeel_api::{ApiError, ErrorCode};
 
 use super::*;
 

@@ -1,4 +1,4 @@
-use evenkeel_node::api::types::VolumeHealth;
+use evenkeel_api::types::VolumeHealth;
 
 use super::*;
 use crate::output::volume::tests::volume;

@@ -1,4 +1,4 @@
-use evenkeel_node::api::types::{NodeRef, ReplicaState};
+use evenkeel_api::types::{NodeRef, ReplicaState};
 
 use super::*;
 

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use evenkeel_core::ReplicaState as State;
-use evenkeel_core::view::Cause;
-use evenkeel_node::api::types::{
+use evenkeel_api::types::{
     NodeRef, ReplicaReach, StatusSource, VolumeHealth, VolumeState, VolumeStatus, WantedStatus,
 };
+use evenkeel_core::ReplicaState as State;
+use evenkeel_core::view::Cause;
 use evenkeel_node::disks::Unserved;
 use evenkeel_node::volumes::condition::{Account, ReplicaFacts, conclude};
 

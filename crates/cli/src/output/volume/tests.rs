@@ -1,4 +1,4 @@
-use evenkeel_node::api::types::VolumeStatus;
+use evenkeel_api::types::VolumeStatus;
 
 use super::*;
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Body, Forwarded, Json, Path, Query};
+use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::api::types::*;
 use crate::cluster;
 use crate::node::Node;
@@ -20,7 +19,7 @@ pub async fn list(
     State(node): State<Arc<Node>>,
     Query(query): Query<DisksQuery>,
     Forwarded(forwarded): Forwarded,
-) -> Result<Json<DisksAnswer>, ApiError> {
+) -> Result<Json<DisksAnswer>, Refusal> {
     let (disks, warnings) = match query.all && !forwarded {
         true => cluster::disks(&node).await?,
         false => (node.blocking(|node| Ok(node.disks.list())).await?, Vec::new()),
@@ -35,7 +34,7 @@ pub async fn list(
 pub async fn add(
     State(node): State<Arc<Node>>,
     Body(request): Body<AddDiskRequest>,
-) -> Result<Json<DiskAnswer>, ApiError> {
+) -> Result<Json<DiskAnswer>, Refusal> {
     let add = move |node: &Node| {
         node.disks.add(&PathBuf::from(request.path), request.name, request.force)
     };
@@ -52,7 +51,7 @@ pub async fn add(
 pub async fn remove(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
-) -> Result<Json<DoneAnswer>, ApiError> {
+) -> Result<Json<DoneAnswer>, Refusal> {
     let message = format!("disk {name} is removed");
     node.blocking(move |node| node.disks.remove(&name)).await?;
     Ok(Json(DoneAnswer { version: VERSION, message }))

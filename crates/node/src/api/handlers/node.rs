@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Body, Json, Path, Query};
+use crate::api::extract::{Body, Json, Path, Query, Refusal};
 use crate::api::types::*;
 use crate::membership;
 use crate::node::Node;
@@ -26,7 +25,7 @@ pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeAnswer> {
 pub async fn join(
     State(node): State<Arc<Node>>,
     Body(request): Body<JoinRequest>,
-) -> Result<Json<NodeAnswer>, ApiError> {
+) -> Result<Json<NodeAnswer>, Refusal> {
     membership::join(&node, &request.address, true).await?;
     Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
 }
@@ -39,7 +38,7 @@ pub async fn join(
 pub async fn rename_cluster(
     State(node): State<Arc<Node>>,
     Body(request): Body<RenameClusterRequest>,
-) -> Result<Json<DoneAnswer>, ApiError> {
+) -> Result<Json<DoneAnswer>, Refusal> {
     let message = membership::rename_cluster(&node, request.name).await?;
     Ok(Json(DoneAnswer { version: VERSION, message }))
 }
@@ -47,7 +46,7 @@ pub async fn rename_cluster(
 /// All nodes of the cluster.
 #[utoipa::path(get, path = "/v1/nodes", tag = "nodes", operation_id = "node-list",
     responses((status = 200, body = NodesAnswer), (status = "default", body = ErrorAnswer)))]
-pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<NodesAnswer>, ApiError> {
+pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<NodesAnswer>, Refusal> {
     let nodes = membership::list(&node).await?;
     Ok(Json(NodesAnswer { version: VERSION, cluster: node.credentials.cluster.get(), nodes }))
 }
@@ -61,6 +60,6 @@ pub async fn remove(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
     Query(query): Query<RemoveNodeQuery>,
-) -> Result<Json<RemoveNodeAnswer>, ApiError> {
-    retire::remove(&node, &name, &query).await.map(Json)
+) -> Result<Json<RemoveNodeAnswer>, Refusal> {
+    Ok(Json(retire::remove(&node, &name, &query).await?))
 }

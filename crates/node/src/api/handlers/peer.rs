@@ -12,7 +12,7 @@ use evenkeel_format::Superblock;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::api::extract::{Body, Json, Path};
+use crate::api::extract::{Body, Json, Path, Refusal};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
 use crate::coordinator::{Answer, Caller, NodeLife, Request, from_hex};
@@ -120,56 +120,59 @@ pub async fn coordinator(
     State(node): State<Arc<Node>>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<Request>,
-) -> Result<Json<Answer>, ApiError> {
+) -> Result<Json<Answer>, Refusal> {
     let what = "the coordinator cannot be asked here";
     let Some(embedded) = node.embedded.clone() else {
         let why = format!("node {} does not serve it", node.identity.name);
         let advice = "Ask the node with `here = true` under [coordinator]";
-        return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice));
+        return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice).into());
     };
     let answer = embedded.asked(caller, request).await;
     let system = |why: String| {
         ApiError::new(ErrorCode::System, what, why, "See the log of the coordinator's node")
     };
     let answer = answer.map_err(|e| system(e.to_string()))?;
-    answer.map(Json).map_err(|e| {
+    let answer = answer.map_err(|e| {
         tracing::error!(error = %e, "the coordinator's database");
         system(e.to_string())
-    })
+    })?;
+    Ok(Json(answer))
 }
 
 pub async fn create_replica(
     State(node): State<Arc<Node>>,
     Body(request): Body<CreateReplica>,
-) -> Result<Json<bool>, ApiError> {
+) -> Result<Json<bool>, Refusal> {
     let superblock = from_hex(&request.superblock).unwrap_or_default();
     let superblock = Superblock::decode(&superblock).map_err(|e| bad(&e.to_string()))?;
     let new = NewReplica { superblock, thin: request.thin };
-    local::create_replica(&node, request.disk, new).await.map(|()| Json(true))
+    local::create_replica(&node, request.disk, new).await?;
+    Ok(Json(true))
 }
 
 pub async fn make_room(
     State(node): State<Arc<Node>>,
     Path((volume, replica)): Path<(String, String)>,
     Body(request): Body<MakeRoom>,
-) -> Result<Json<bool>, ApiError> {
+) -> Result<Json<bool>, Refusal> {
     let volume: VolumeId = volume.parse().map_err(|_| bad("no volume"))?;
     let replica: ReplicaId = replica.parse().map_err(|_| bad("no replica"))?;
-    crate::volumes::grow::here(&node, volume, replica, &request).await.map(|()| Json(true))
+    crate::volumes::grow::here(&node, volume, replica, &request).await?;
+    Ok(Json(true))
 }
 
 pub async fn delete_replica(
     State(node): State<Arc<Node>>,
     Path((volume, replica)): Path<(String, String)>,
-) -> Result<Json<bool>, ApiError> {
+) -> Result<Json<bool>, Refusal> {
     let volume: VolumeId = volume.parse().map_err(|_| bad("no volume"))?;
     let replica: ReplicaId = replica.parse().map_err(|_| bad("no replica"))?;
-    local::delete_replica(&node, volume, replica).await.map(Json)
+    Ok(Json(local::delete_replica(&node, volume, replica).await?))
 }
 
 /// The replicas here, and what is attached.
-pub async fn found(State(node): State<Arc<Node>>) -> Result<Json<PeerFound>, ApiError> {
-    found::here(&node).await.map(Json)
+pub async fn found(State(node): State<Arc<Node>>) -> Result<Json<PeerFound>, Refusal> {
+    Ok(Json(found::here(&node).await?))
 }
 
 /// `false`: something that was to be done has not ended yet.
@@ -188,10 +191,10 @@ pub async fn conditions(
 pub async fn read(
     State(node): State<Arc<Node>>,
     Body(request): Body<ReadData>,
-) -> Result<Vec<u8>, ApiError> {
+) -> Result<Vec<u8>, Refusal> {
     let replica: ReplicaId = request.replica.parse().map_err(|_| bad("no replica"))?;
     if request.length > PIECE {
-        return Err(bad("too long a piece"));
+        return Err(bad("too long a piece").into());
     }
     let read = move |node: &Node| {
         let what = format!("replica {replica} cannot be read");
@@ -204,7 +207,7 @@ pub async fn read(
             std::fs::File::open(&path).and_then(|file| read_piece(&file, offset, request.length));
         piece.map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Check its disk"))
     };
-    node.blocking(read).await
+    Ok(node.blocking(read).await?)
 }
 
 /// Asks another node for a part of a replica's data.

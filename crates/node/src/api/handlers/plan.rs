@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Forwarded, Json, Path, Query};
+use crate::api::extract::{Forwarded, Json, Path, Query, Refusal};
 use crate::api::types::*;
 use crate::node::Node;
 use crate::volumes::{assemble, plan, reservation, retire};
@@ -19,8 +18,8 @@ use crate::volumes::{assemble, plan, reservation, retire};
 pub async fn node(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
-) -> Result<Json<PlanAnswer>, ApiError> {
-    retire::plan(&node, &name).await.map(Json)
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(retire::plan(&node, &name).await?))
 }
 
 /// What the removal of a disk of this node would take away.
@@ -30,8 +29,8 @@ pub async fn node(
 pub async fn disk(
     State(node): State<Arc<Node>>,
     Path(name): Path<String>,
-) -> Result<Json<PlanAnswer>, ApiError> {
-    plan::disk(&node, name).await.map(Json)
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(plan::disk(&node, name).await?))
 }
 
 /// What deleting a volume would take away.
@@ -43,8 +42,8 @@ pub async fn delete(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
     Query(query): Query<DeleteVolumeQuery>,
-) -> Result<Json<PlanAnswer>, ApiError> {
-    plan::delete(&node, &volume, &query).await.map(Json)
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(plan::delete(&node, &volume, &query).await?))
 }
 
 /// What dropping all reservations of a volume would take away.
@@ -55,8 +54,8 @@ pub async fn delete(
 pub async fn drop_reservation(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
-) -> Result<Json<PlanAnswer>, ApiError> {
-    reservation::plan(&node, &volume).await.map(Json)
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(reservation::plan(&node, &volume).await?))
 }
 
 /// What another number of copies would take away.
@@ -69,8 +68,8 @@ pub async fn change(
     Path(volume): Path<String>,
     Query(query): Query<ChangePlanQuery>,
     Forwarded(forwarded): Forwarded,
-) -> Result<Json<PlanAnswer>, ApiError> {
-    plan::change(&node, &volume, query.replicas, forwarded).await.map(Json)
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(plan::change(&node, &volume, query.replicas, forwarded).await?))
 }
 
 /// What putting volumes together would keep and discard. What would be refused of a volume is told in the
@@ -81,8 +80,8 @@ pub async fn change(
 pub async fn assemble(
     State(node): State<Arc<Node>>,
     Query(query): Query<AssemblePlanQuery>,
-) -> Result<Json<AssemblePlanAnswer>, ApiError> {
-    assemble::plan(&node, query).await.map(Json)
+) -> Result<Json<AssemblePlanAnswer>, Refusal> {
+    Ok(Json(assemble::plan(&node, query).await?))
 }
 
 /// What failing, removing, retiring or replacing a replica would take away.
@@ -97,6 +96,6 @@ pub async fn replica(
     Path((volume, replica, action)): Path<(String, String, String)>,
     Query(query): Query<ReplicaPlanQuery>,
     Forwarded(forwarded): Forwarded,
-) -> Result<Json<PlanAnswer>, ApiError> {
-    plan::replica(&node, &volume, [&replica, &action], &query, forwarded).await.map(Json)
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(plan::replica(&node, &volume, [&replica, &action], &query, forwarded).await?))
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
-use crate::api::extract::{Body, Forwarded, Json, Path, Query};
+use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::api::types::*;
 use crate::node::Node;
 use crate::volumes::{
@@ -17,8 +16,8 @@ use crate::volumes::{
 /// All volumes of the cluster.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",
     responses((status = 200, body = VolumesAnswer), (status = "default", body = ErrorAnswer)))]
-pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<VolumesAnswer>, ApiError> {
-    status::list(&node).await.map(Json)
+pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<VolumesAnswer>, Refusal> {
+    Ok(Json(status::list(&node).await?))
 }
 
 /// Creates a volume, or tells what would be done.
@@ -28,8 +27,8 @@ pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<VolumesAnswer>, 
 pub async fn create(
     State(node): State<Arc<Node>>,
     Body(request): Body<CreateVolumeRequest>,
-) -> Result<Json<CreateVolumeAnswer>, ApiError> {
-    create::create(&node, request).await.map(Json)
+) -> Result<Json<CreateVolumeAnswer>, Refusal> {
+    Ok(Json(create::create(&node, request).await?))
 }
 
 /// One volume; waits for something, if asked to.
@@ -41,7 +40,7 @@ pub async fn status(
     Path(volume): Path<String>,
     Query(query): Query<VolumeQuery>,
     Forwarded(forwarded): Forwarded,
-) -> Result<Json<VolumeAnswer>, ApiError> {
+) -> Result<Json<VolumeAnswer>, Refusal> {
     let volume = status::wait(&node, &volume, &query, forwarded).await?;
     Ok(Json(VolumeAnswer { version: VERSION, volume }))
 }
@@ -55,8 +54,8 @@ pub async fn delete(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
     Query(query): Query<DeleteVolumeQuery>,
-) -> Result<Json<DeleteVolumeAnswer>, ApiError> {
-    delete::delete(&node, &volume, &query).await.map(Json)
+) -> Result<Json<DeleteVolumeAnswer>, Refusal> {
+    Ok(Json(delete::delete(&node, &volume, &query).await?))
 }
 
 /// Gives a volume another name that is attached nowhere. Giving it the name that it has is no error.
@@ -69,8 +68,8 @@ pub async fn rename(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
     Body(request): Body<RenameVolumeRequest>,
-) -> Result<Json<ChangeAnswer>, ApiError> {
-    rename::rename(&node, &volume, request.name).await.map(Json)
+) -> Result<Json<ChangeAnswer>, Refusal> {
+    Ok(Json(rename::rename(&node, &volume, request.name).await?))
 }
 
 /// Detaches a volume and closes its replicas until it is assembled. Stopping a stopped one is no
@@ -82,8 +81,8 @@ pub async fn rename(
 pub async fn stop(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
-) -> Result<Json<StopAnswer>, ApiError> {
-    stop::stop(&node, &volume).await.map(Json)
+) -> Result<Json<StopAnswer>, Refusal> {
+    Ok(Json(stop::stop(&node, &volume).await?))
 }
 
 /// Puts volumes together from their disks: stopped ones, those that the coordinator does not know,
@@ -95,8 +94,8 @@ pub async fn stop(
 pub async fn assemble(
     State(node): State<Arc<Node>>,
     Body(request): Body<AssembleRequest>,
-) -> Result<Json<AssembleAnswer>, ApiError> {
-    assemble::assemble(&node, request).await.map(Json)
+) -> Result<Json<AssembleAnswer>, Refusal> {
+    Ok(Json(assemble::assemble(&node, request).await?))
 }
 
 /// Begins to use a volume on a node. There is no way to take a volume over from a node that may
@@ -112,8 +111,8 @@ pub async fn attach(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<AttachRequest>,
-) -> Result<Json<AttachAnswer>, ApiError> {
-    attach::attach(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<AttachAnswer>, Refusal> {
+    Ok(Json(attach::attach(&node, &volume, request, forwarded).await?))
 }
 
 /// Ends the use of a volume.
@@ -127,8 +126,8 @@ pub async fn detach(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<DetachRequest>,
-) -> Result<Json<DetachAnswer>, ApiError> {
-    detach::detach(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<DetachAnswer>, Refusal> {
+    Ok(Json(detach::detach(&node, &volume, request, forwarded).await?))
 }
 
 /// Serves an attached volume by NBD, on the node where it is attached.
@@ -142,8 +141,8 @@ pub async fn export_nbd(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<ExportNbdRequest>,
-) -> Result<Json<ExportAnswer>, ApiError> {
-    export::export(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<ExportAnswer>, Refusal> {
+    Ok(Json(export::export(&node, &volume, request, forwarded).await?))
 }
 
 /// Ends the NBD export of a volume; its clients are disconnected.
@@ -155,8 +154,8 @@ pub async fn unexport_nbd(
     State(node): State<Arc<Node>>,
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
-) -> Result<Json<DoneAnswer>, ApiError> {
-    export::unexport(&node, &volume, forwarded).await.map(Json)
+) -> Result<Json<DoneAnswer>, Refusal> {
+    Ok(Json(export::unexport(&node, &volume, forwarded).await?))
 }
 
 /// Begins or ends a comparison of all in-sync replicas of a volume with each other.
@@ -170,8 +169,8 @@ pub async fn verify(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<VerifyRequest>,
-) -> Result<Json<VolumeAnswer>, ApiError> {
-    verify::verify(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<VolumeAnswer>, Refusal> {
+    Ok(Json(verify::verify(&node, &volume, request, forwarded).await?))
 }
 
 /// Changes which hosts may read and write a volume: registers one, reserves, preempts.
@@ -185,8 +184,8 @@ pub async fn reservation(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<ReservationRequest>,
-) -> Result<Json<VolumeAnswer>, ApiError> {
-    reservation::change(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<VolumeAnswer>, Refusal> {
+    Ok(Json(reservation::change(&node, &volume, request, forwarded).await?))
 }
 
 /// Changes the protocol of a volume, or how many replicas its mirrors have.
@@ -199,8 +198,8 @@ pub async fn change(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<ChangeVolumeRequest>,
-) -> Result<Json<ChangeAnswer>, ApiError> {
-    change::change(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<ChangeAnswer>, Refusal> {
+    Ok(Json(change::change(&node, &volume, request, forwarded).await?))
 }
 
 /// Adds a replica to a volume, as a copy, a spare, or instead of another one.
@@ -214,8 +213,8 @@ pub async fn add_replica(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
     Body(request): Body<AddReplicaRequest>,
-) -> Result<Json<ChangeAnswer>, ApiError> {
-    members::add(&node, &volume, request, forwarded).await.map(Json)
+) -> Result<Json<ChangeAnswer>, Refusal> {
+    Ok(Json(members::add(&node, &volume, request, forwarded).await?))
 }
 
 /// Fails, removes, retires or re-adds a replica.
@@ -229,7 +228,7 @@ pub async fn replica(
     State(node): State<Arc<Node>>,
     Path((volume, replica, action)): Path<(String, String, String)>,
     Forwarded(forwarded): Forwarded,
-) -> Result<Json<VolumeAnswer>, ApiError> {
+) -> Result<Json<VolumeAnswer>, Refusal> {
     let volume = replica::command(&node, &volume, &replica, &action, forwarded).await?;
     Ok(Json(VolumeAnswer { version: VERSION, volume }))
 }

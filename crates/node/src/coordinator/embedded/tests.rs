@@ -1,10 +1,9 @@
 use evenkeel_core::{Generation, Incarnation, PrimaryId, PrimaryRecord, View};
 
 use super::*;
-use crate::api::types::NoData;
 use crate::coordinator::{
-    Fate, FoundReplica, Maker, NodeRecord, PlacedReplica, Registration, Shown, StoredVolume,
-    ViewText, VolumeRecord, WantedOn, Wish,
+    Fate, FoundReplica, Maker, NoData, NodeRecord, PlacedReplica, Registration, Shown,
+    StoredVolume, ViewText, VolumeRecord, WantedOn, Wish,
 };
 use crate::disks::tests::superblock;
 use crate::start::Lineage;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_core::assembly::Side;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
-use super::{Candidate, KnownStep, Next, Refused, Replica, register, split};
+use super::{Candidate, KnownStep, Next, Refused, Refusing, Replica, register, split};
 use crate::api::types::{
     AssembleOutcome, AssemblePlan, AssemblePlanAnswer, AssemblePlanQuery, AssembleRequest,
     DiscardedReplica, KeptReplica, VERSION,
@@ -50,7 +50,7 @@ async fn one(node: &Arc<Node>, candidate: &Candidate, request: &AssembleRequest)
     match told(node, candidate, request, &mut plan).await {
         Ok((outcome, message)) => (plan.outcome, plan.message) = (outcome, message),
         Err(refused) => {
-            let (error, split) = *refused;
+            let Refusing { error, split } = *refused;
             (plan.message, plan.error, plan.split) = (error.why.clone(), Some(error), split);
         }
     }

@@ -9,9 +9,10 @@ use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 use super::super::lookup::{moved, unexpected};
 use super::super::{attach, stop};
 use super::{Candidate, Replica, refusals};
-use crate::api::types::NoData;
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, PlacedReplica, Request, StoredVolume, ViewText, VolumeRecord};
+use crate::coordinator::{
+    Answer, NoData, PlacedReplica, Request, StoredVolume, ViewText, VolumeRecord,
+};
 use crate::node::Node;
 
 /// Gives this node the disks that it needs, and the coordinator the volume; then lets the replicas

@@ -7,7 +7,7 @@ use evenkeel_core::assembly::Side;
 use evenkeel_core::{ReplicaState, View};
 
 use super::compare::{self, Pair};
-use super::{Candidate, Refused, Replica};
+use super::{Candidate, Refused, Refusing, Replica};
 use crate::api::types::{SplitBrain, SplitReplica, SplitSide};
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
@@ -64,7 +64,8 @@ pub(super) async fn refuse(
     let advice = format!(
         "Look at each side alone if need be, then choose one: `evenkeel volume assemble {name} --keep REPLICA`. The other side is rebuilt from it; --save-differing FILE keeps its differing blocks before"
     );
-    Box::new((ApiError::new(ErrorCode::SplitBrain, what, why, advice), Some(split)))
+    let error = ApiError::new(ErrorCode::SplitBrain, what, why, advice);
+    Refused::new(Refusing { error, split: Some(split) })
 }
 
 fn describe(candidate: &Candidate, side: &Side, sides: &[Side]) -> SplitSide {

@@ -1,6 +1,5 @@
 //! Volumes: how one is created and deleted.
 
-pub use evenkeel_coordinator::NoData;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -16,6 +15,25 @@ pub enum VolumeProtocol {
     /// Every replica has written it.
     #[default]
     C,
+}
+
+/// What to do while no in-sync replica of a mirror answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", tag = "policy")]
+pub enum NoData {
+    /// Hold requests for so many seconds, then fail them.
+    Suspend {
+        /// 1 to 86400.
+        seconds: u64,
+    },
+    /// Fail requests at once.
+    Error,
+}
+
+impl Default for NoData {
+    fn default() -> Self {
+        Self::Suspend { seconds: 120 }
+    }
 }
 
 /// What requests do while a view has to change and the coordinator does not answer.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::VolumeStatus;
-use crate::api::ApiError;
+use crate::ApiError;
 
 /// Answer to a stop.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
