@@ -34,7 +34,6 @@ pub mod nbd;
 pub mod node;
 pub mod peer;
 pub mod preflight;
-pub mod sizes;
 pub mod start;
 pub mod state;
 mod systemd;

@@ -70,7 +70,7 @@ fn unit_shift(unit: &str) -> Option<u32> {
 
 /// `4G`, `1.5G`, `700`: at most three significant digits, no space.
 pub fn size(bytes: u64) -> String {
-    evenkeel_node::sizes::size(bytes)
+    evenkeel_api::sizes::size(bytes)
 }
 
 /// `210M/s`.

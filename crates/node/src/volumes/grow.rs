@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::sizes::{self, compared};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, VolumeId, stripe};
 use evenkeel_engine::{EngineError, RoomStep, RoomTask};
@@ -21,7 +22,6 @@ use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::keyed_lock::{Held, Recall};
 use crate::node::Node;
-use crate::sizes::{self, compared};
 
 /// How often and after which pauses a replica is asked that is saving something.
 const TRIES: (u32, Duration) = (200, Duration::from_millis(50));

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_api::sizes::compared;
 use evenkeel_format::disk_length;
 
 use crate::api::types::{CreateVolumeRequest, Disk, DiskKind};
 use crate::api::{ApiError, ErrorCode};
-use crate::sizes::compared;
 
 mod more;
 

@@ -59,7 +59,7 @@ pub(super) fn note(
             "the primary on node {} was evicted: no replica had answered it for longer than its lease, three times over; what it left open is copied anew",
             name(*node)
         ),
-        Note::Grown(size) => format!("it has {} now", crate::sizes::size(*size)),
+        Note::Grown(size) => format!("it has {} now", evenkeel_api::sizes::size(*size)),
         Note::Resumed => "requests go on".into(),
         Note::OtherLineage(replica) => format!(
             "the replica on {} holds data of another lineage and is left alone",

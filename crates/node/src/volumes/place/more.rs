@@ -1,9 +1,10 @@
 //! Where one more replica of a mirror goes.
 
+use evenkeel_api::sizes::compared;
+
 use super::{Room, named};
 use crate::api::types::{Disk, DiskKind};
 use crate::api::{ApiError, ErrorCode};
-use crate::sizes::compared;
 
 /// What is wanted.
 #[derive(Debug)]

@@ -32,7 +32,8 @@ fn significant(value: f64) -> String {
 }
 
 /// Two sizes of which one is too small: in bytes if they would look the same otherwise.
-pub(crate) fn compared(one: u64, other: u64) -> [String; 2] {
+#[must_use]
+pub fn compared(one: u64, other: u64) -> [String; 2] {
     match size(one) == size(other) {
         true => [one, other].map(|bytes| format!("{bytes} bytes")),
         false => [one, other].map(size),
