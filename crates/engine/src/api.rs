@@ -17,7 +17,7 @@ use evenkeel_format::{AllocationMap, Newest};
 use crate::counters::Failure;
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
-use crate::disk::{Area, Carry, Layout, Recovered, Tables, read_metadata, recover};
+use crate::disk::{self, Carry, Layout, Recovered, Tables};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -92,17 +92,9 @@ impl OpenReplica {
         life: (Incarnation, BootId),
         settings: Settings,
     ) -> std::io::Result<Self> {
-        // What was found may be what a killed process had not made durable. It counts from now on, and
-        // the other copy is the one that is written next.
-        rustix::fs::fdatasync(&file)?;
         let superblock = &newest.superblock;
         let layout = Layout::of(&file, superblock)?;
-        let metadata = read_metadata(&file, superblock)?;
-        let open_regions = &metadata.open_regions;
-        let checksums = match superblock.has_checksums {
-            true => Some(recover(&file, Area::of(superblock), open_regions)?),
-            false => None,
-        };
+        let (metadata, checksums) = disk::prepare(&file, superblock)?;
         let config = ReplicaConfig {
             id: superblock.replica,
             incarnation: life.0,

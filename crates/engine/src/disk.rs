@@ -8,28 +8,29 @@ mod checked;
 mod checksums;
 mod extend;
 mod helper;
+mod io;
 mod layout;
 mod map;
 mod metadata;
 mod save;
 mod zero;
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evenkeel_core::{
     DiskAction, DiskError, DiskOutcome, DiskTicket, Instant, Payload, ReplicaId, VolumeId,
 };
-use evenkeel_format::{AllocationMap, Newest};
+use evenkeel_format::{AllocationMap, Newest, Superblock};
 
 use self::allocation::Allocation;
 use self::checked::Checked;
-pub(crate) use self::checksums::Area;
-use self::checksums::Checksums;
+use self::checksums::{Area, Checksums};
 pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
-pub(crate) use self::checksums::recover::recover;
+use self::checksums::recover::recover;
 use self::extend::Room;
+pub(crate) use self::io::Access;
+use self::io::Io;
 pub(crate) use self::extend::{RoomFailure, RoomRequest};
 pub(crate) use self::helper::Helper;
 pub(crate) use self::layout::Layout;
@@ -41,16 +42,14 @@ use self::zero::Zeroing;
 use crate::api::EngineError;
 use crate::counters::{DiskCounters, Kind};
 use crate::engine::Answer;
-use crate::frontend::SharedFile;
-use crate::mailbox::Mailbox;
 use crate::pool::Pool;
 use crate::ring::{Completion, Kept, Owner, Ring};
 use crate::slab::{Key, Slab};
 use crate::slot::Slot;
 
 /// What an action needs from the worker.
-pub(crate) struct Means<'a> {
-    pub(crate) ring: &'a mut Ring,
+pub(crate) struct Means<'a, I = Ring> {
+    pub(crate) ring: &'a mut I,
     pub(crate) pool: &'a Pool,
     /// By which completions find their way back.
     pub(crate) replica: Key,
@@ -59,8 +58,8 @@ pub(crate) struct Means<'a> {
 
 /// What a disk is opened with.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) file: OwnedFd,
+pub(crate) struct Found<F> {
+    pub(crate) file: F,
     pub(crate) layout: Layout,
     pub(crate) newest: Newest,
     pub(crate) tables: Tables,
@@ -78,9 +77,8 @@ pub(crate) struct Ended {
 }
 
 /// See the module's documentation.
-#[derive(Debug)]
-pub(crate) struct Disk {
-    file: SharedFile,
+pub(crate) struct Disk<I: Io = Ring> {
+    file: I::File,
     layout: Layout,
     jobs: Slab<Job>,
     saves: Saves,
@@ -130,18 +128,38 @@ enum Progress {
     Failed(std::io::Error),
 }
 
-impl Disk {
-    /// A disk with what was found on it. Its helper answers to the mailbox.
-    pub(crate) fn open(found: Found, mailbox: Mailbox) -> Self {
+/// What a replica's disk holds is made durable and read, and its checksums are put in order: before anything
+/// relies on it. Blocks on the disk.
+///
+/// # Errors
+/// If the disk can't be flushed, read or written.
+pub(crate) fn prepare(
+    file: &impl Access,
+    superblock: &Superblock,
+) -> std::io::Result<(Metadata, Option<Recovered>)> {
+    // What was found may be what a killed process had not made durable. It counts from now on, and the
+    // other copy is the one that is written next.
+    file.flush()?;
+    let metadata = metadata::read_all(file, superblock)?;
+    let recovered = match superblock.has_checksums {
+        true => Some(recover(file, Area::of(superblock), &metadata.open_regions)?),
+        false => None,
+    };
+    Ok((metadata, recovered))
+}
+
+impl<I: Io> Disk<I> {
+    /// A disk with what was found on it.
+    pub(crate) fn open(found: Found<I::File>, helper: Helper) -> Self {
         let Found { file, layout, newest, tables, allocation, recovered } = found;
         let checksums =
             recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
         Self {
-            file: SharedFile::with_blocking_submission(file, layout.submission_blocks),
+            file,
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
-            helper: Helper::new(mailbox),
+            helper,
             room: Room::default(),
             tables,
             allocation: allocation.map(Allocation::new),
@@ -173,7 +191,7 @@ impl Disk {
     /// Begins an action. Some end at once, and some wait until there is room.
     pub(crate) fn begin(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         ticket: DiskTicket,
         action: DiskAction<Slot>,
     ) -> Option<Ended> {
@@ -187,7 +205,7 @@ impl Disk {
     /// Begins an action that was asked for at this moment.
     fn begin_since(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         began: Instant,
         ticket: DiskTicket,
         action: DiskAction<Slot>,
@@ -232,13 +250,13 @@ impl Disk {
         self.allocation.as_ref().is_some_and(|allocation| allocation.is_empty(offset, length))
     }
 
-    fn begin_metadata(&mut self, means: &mut Means<'_>, job: Job, writes: Writes) -> Option<Ended> {
+    fn begin_metadata(&mut self, means: &mut Means<'_, I>, job: Job, writes: Writes) -> Option<Ended> {
         let key = self.jobs.insert(Job { step: Step::Metadata(writes), ..job });
         self.write_metadata(means, key);
         None
     }
 
-    fn submit(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
+    fn submit(&mut self, means: &mut Means<'_, I>, key: Key, action: DiskAction<Slot>) {
         let owner = Owner::Disk { replica: means.replica, job: key };
         match action {
             DiskAction::Read { offset, length } => {
@@ -264,7 +282,7 @@ impl Disk {
     /// Takes note of an operation that has ended.
     pub(crate) fn completed(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         completion: Completion,
     ) -> Option<Ended> {
@@ -294,7 +312,7 @@ impl Disk {
     /// An operation has ended well: what follows for its job?
     fn ended_well(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         outcome: DiskOutcome<Slot>,
     ) -> Progress {
@@ -310,7 +328,7 @@ impl Disk {
 
     fn advance(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         completion: Completion,
     ) -> Option<Progress> {
@@ -347,7 +365,7 @@ impl Disk {
     /// Continues a read or write that was cut short.
     fn transfer_goes_on(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         kept: Kept,
         count: Option<usize>,

@@ -86,8 +86,9 @@ impl Worker {
         }
         let OpenReplica { file, newest, layout, tables, allocation, checksums, config } = replica;
         let (id, replica_id) = (newest.superblock.volume, config.id);
+        let file = SharedFile::with_blocking_submission(file, layout.submission_blocks());
         let found = Found { file, layout, newest, tables, allocation, recovered: checksums };
-        let disk = Disk::open(found, self.mailbox());
+        let disk = Disk::open(found, Helper::new(self.mailbox()));
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
         let key =

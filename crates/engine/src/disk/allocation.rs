@@ -14,6 +14,7 @@ use evenkeel_core::settings::MOST_EXTENTS;
 use evenkeel_core::{DiskAction, DiskOutcome, Extent, Payload, ReplicaId};
 use evenkeel_format::{ALLOCATION_UNITS, AllocationMap, allocation_page_offset};
 
+use super::io::Io;
 use super::metadata::Writes;
 use super::{Disk, Means, Progress, Step};
 use crate::slab::Key;
@@ -128,11 +129,11 @@ impl Allocation {
     }
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Begins a write or a flush, or lets a write wait for the map.
     pub(super) fn begin_in_map(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         action: DiskAction<Slot>,
     ) {
@@ -148,7 +149,7 @@ impl Disk {
     }
 
     /// Begins a save if writes wait and none is under way.
-    fn save_for_waiting(&mut self, means: &mut Means<'_>) {
+    fn save_for_waiting(&mut self, means: &mut Means<'_, I>) {
         let replica = self.replica();
         let Some(allocation) = self.allocation.as_mut().filter(|a| a.saving.is_none()) else {
             return;
@@ -159,7 +160,7 @@ impl Disk {
         self.carry(means, carrier, writes);
     }
 
-    fn carry(&mut self, means: &mut Means<'_>, carrier: Key, writes: Writes) {
+    fn carry(&mut self, means: &mut Means<'_, I>, carrier: Key, writes: Writes) {
         let Some(job) = self.jobs.get_mut(carrier) else { return };
         job.step = Step::Metadata(writes);
         self.write_metadata(means, carrier);
@@ -168,7 +169,7 @@ impl Disk {
     /// An action has ended well, or its save has: what follows in the map?
     pub(super) fn ended_in_map(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         outcome: DiskOutcome<Slot>,
     ) -> Progress {
@@ -192,7 +193,7 @@ impl Disk {
     /// The device names what waited: that goes on, perhaps with the carrier itself.
     fn map_saved(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         carrier: Key,
         outcome: DiskOutcome<Slot>,
     ) -> Progress {
@@ -215,7 +216,7 @@ impl Disk {
     /// What was trimmed before the flush began is not named any more, from the next save on.
     fn flushed_in_map(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         outcome: DiskOutcome<Slot>,
     ) -> Progress {
@@ -238,7 +239,7 @@ impl Disk {
     }
 
     /// An action has failed. If it carried a save, the next one that waits tries.
-    pub(super) fn failed_in_map(&mut self, means: &mut Means<'_>, key: Key) {
+    pub(super) fn failed_in_map(&mut self, means: &mut Means<'_, I>, key: Key) {
         let Some(allocation) = &mut self.allocation else { return };
         allocation.flushing.retain(|(flush, _)| *flush != key);
         if allocation.saving.take_if(|(carrier, _)| *carrier == key).is_some() {

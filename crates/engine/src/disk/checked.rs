@@ -17,6 +17,7 @@ use evenkeel_format::{PAGE_LENGTH, block_checksum, stored_checksum};
 
 pub(super) use self::commit::Commit;
 use self::edges::Edges;
+use super::io::Io;
 use super::metadata::Writes;
 use super::{Disk, Job, Means, Progress, Step};
 use crate::counters::Kind;
@@ -49,11 +50,11 @@ pub(super) enum Checked {
     Evict,
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Begins an action, or lets it wait until its checksums are in memory.
     pub(super) fn begin_checked(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         action: DiskAction<Slot>,
     ) {
@@ -81,7 +82,7 @@ impl Disk {
     /// Begins an action whose checksums are in memory. `cover`: the whole blocks that it touches.
     fn begin_pinned(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         action: DiskAction<Slot>,
         cover: Range<u64>,
@@ -115,7 +116,7 @@ impl Disk {
 
     fn write_checksums(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         writes: Writes,
         checked: Checked,
@@ -128,7 +129,7 @@ impl Disk {
 
     /// Makes room for the pages of these bytes that are neither in memory nor on their way, and reads them,
     /// if there is room: otherwise when the pages are written that are to go.
-    fn load(&mut self, means: &mut Means<'_>, cover: &Range<u64>) {
+    fn load(&mut self, means: &mut Means<'_, I>, cover: &Range<u64>) {
         let Some(checksums) = &mut self.checksums else { return };
         if let Some(writes) = checksums.make_room() {
             let key = self.jobs.insert(own_job(means, Step::Flush, Checked::No));
@@ -140,7 +141,7 @@ impl Disk {
     }
 
     /// Reads pages that are marked as loading.
-    fn load_run(&mut self, means: &mut Means<'_>, run: Range<u32>) {
+    fn load_run(&mut self, means: &mut Means<'_, I>, run: Range<u32>) {
         let Some(checksums) = &self.checksums else { return };
         let offset = checksums.place(run.start) - self.layout.on_disk(0);
         let length = run.len() * PAGE_LENGTH;
@@ -150,12 +151,12 @@ impl Disk {
     }
 
     /// Pages that were read at once can't be: the one that the disk has lost takes no other with it.
-    fn load_each(&mut self, means: &mut Means<'_>, run: Range<u32>) {
+    fn load_each(&mut self, means: &mut Means<'_, I>, run: Range<u32>) {
         run.for_each(|page| self.load_run(means, page..page + 1));
     }
 
     /// What waited may be able to begin.
-    fn retry(&mut self, means: &mut Means<'_>) {
+    fn retry(&mut self, means: &mut Means<'_, I>) {
         let waiting = self.checksums.as_mut().map(|c| core::mem::take(&mut c.waiting));
         for (key, action) in waiting.unwrap_or_default() {
             self.begin_checked(means, key, action);
@@ -166,7 +167,7 @@ impl Disk {
     /// end here.
     pub(super) fn prepared(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         outcome: DiskOutcome<Slot>,
     ) -> Progress {
@@ -203,7 +204,7 @@ impl Disk {
     /// The blocks of which a write changes a part were read: it writes all of them.
     fn widened(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         (payload, offset): (Slot, u64),
         blocks: &Slot,
@@ -235,7 +236,7 @@ impl Disk {
     /// A job's action has ended well.
     pub(super) fn ended_in_checksums(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         outcome: DiskOutcome<Slot>,
     ) -> Progress {
@@ -272,7 +273,7 @@ impl Disk {
     }
 
     /// A job has failed, and is removed.
-    pub(super) fn failed_in_checksums(&mut self, means: &mut Means<'_>, job: &mut Job) {
+    pub(super) fn failed_in_checksums(&mut self, means: &mut Means<'_, I>, job: &mut Job) {
         let Some(checksums) = &mut self.checksums else { return };
         let range = job.offset..job.offset + job.length;
         match core::mem::take(&mut job.checked) {
@@ -304,7 +305,7 @@ impl Disk {
 }
 
 /// A job that the core did not ask for.
-fn own_job(means: &Means<'_>, step: Step, checked: Checked) -> Job {
+fn own_job<I>(means: &Means<'_, I>, step: Step, checked: Checked) -> Job {
     let kind = Kind::Checksums;
     Job { ticket: None, kind, offset: 0, length: 0, began: means.now, step, checked }
 }

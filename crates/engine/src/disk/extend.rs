@@ -12,12 +12,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
 
 use evenkeel_core::settings::BLOCK;
 use evenkeel_core::{DiskAction, DiskTicket, Generation, Instant, ReplicaState, View};
 use evenkeel_format::{Superblock, SuperblockBytes, bitmaps_length, disk_length, metadata_offset};
 
+use super::io::{Access, Io};
 use super::checksums::carry::Rest;
 use super::metadata::write_at;
 use super::{Area, Disk, Ended, Means, Step};
@@ -107,7 +107,7 @@ impl Room {
 
 impl Changes {
     /// Blocks on the disk.
-    fn carry_out(self, file: &impl AsFd) -> Result<(), RoomFailure> {
+    fn carry_out(self, file: &impl Access) -> Result<(), RoomFailure> {
         let Self { before, superblock, places, after } = self;
         if let Some(rest) = before {
             rest.carry_out(file).map_err(RoomFailure::Unchanged)?;
@@ -119,11 +119,11 @@ impl Changes {
     }
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Takes a step of making room, and answers when it is taken. It is [`EngineError::Busy`] while
     /// something is being saved: to be tried again. It fails if a replica lacks writes, or the disk fails: if
     /// that was in saving the superblocks, this replica does nothing more. Returns actions that have ended.
-    pub(crate) fn make_room(&mut self, means: &mut Means<'_>, request: RoomRequest) -> Vec<Ended> {
+    pub(crate) fn make_room(&mut self, means: &mut Means<'_, I>, request: RoomRequest) -> Vec<Ended> {
         if let Some(answer) = self.room_at_once(&request) {
             (request.answer)(answer);
             return Vec::new();
@@ -154,7 +154,7 @@ impl Disk {
     }
 
     /// Has the step written that waits, if nothing is under way any more. Returns actions that have ended.
-    pub(crate) fn advance_room(&mut self, means: &mut Means<'_>) -> Vec<Ended> {
+    pub(crate) fn advance_room(&mut self, means: &mut Means<'_, I>) -> Vec<Ended> {
         if self.jobs.len() > 0 {
             return Vec::new();
         }
@@ -174,7 +174,7 @@ impl Disk {
                 self.room.step = Some(Under::Writing(Box::new(after), request));
                 let (file, replica) = (self.file.clone(), means.replica);
                 self.helper.ask(move || {
-                    let result = changes.carry_out(&file.as_fd());
+                    let result = changes.carry_out(&file);
                     Order::RoomMade { replica, result }
                 });
                 return Vec::new();
@@ -188,7 +188,7 @@ impl Disk {
     /// The helper has written the step, or failed to. Returns actions that have ended.
     pub(crate) fn room_made(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         result: Result<(), RoomFailure>,
     ) -> Vec<Ended> {
         let Some(Under::Writing(after, request)) = self.room.step.take() else { return Vec::new() };
@@ -219,7 +219,7 @@ impl Disk {
     }
 
     /// What waited begins, in its order.
-    fn begin_held(&mut self, means: &mut Means<'_>) -> Vec<Ended> {
+    fn begin_held(&mut self, means: &mut Means<'_, I>) -> Vec<Ended> {
         let held = core::mem::take(&mut self.room.held);
         let begin = |(since, ticket, action)| self.begin_since(means, since, ticket, action);
         held.into_iter().filter_map(begin).collect()
@@ -347,9 +347,9 @@ const fn metadata_end(superblock: &Superblock) -> u64 {
     superblock.metadata_offset + disk_length(length) - metadata_offset(length)
 }
 
-fn write_durably(file: impl AsFd, bytes: &[u8], offset: u64) -> io::Result<()> {
-    write_at(&file, bytes, offset)?;
-    Ok(rustix::fs::fdatasync(file)?)
+fn write_durably(file: &impl Access, bytes: &[u8], offset: u64) -> io::Result<()> {
+    write_at(file, bytes, offset)?;
+    file.flush()
 }
 
 /// Whether bitmaps on this disk tell what others lack. On a replica that is itself not in-sync nobody

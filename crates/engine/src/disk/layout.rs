@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     pub(super) is_device: bool,
     /// Whether the kernel may block who submits a read or write: a file of FUSE does not heed that it is
     /// not to.
-    pub(super) submission_blocks: bool,
+    submission_blocks: bool,
 }
 
 /// The type of filesystem that FUSE names.
@@ -79,6 +79,11 @@ impl Layout {
             submission_blocks: fstatfs(file.as_fd())
                 .map_or(true, |found| found.f_type as u64 == FUSE),
         })
+    }
+
+    /// Whether the kernel may block who submits a read or write.
+    pub(crate) const fn submission_blocks(&self) -> bool {
+        self.submission_blocks
     }
 
     pub(super) const fn holds(&self, offset: u64, length: u64) -> bool {

@@ -1,24 +1,22 @@
 //! Which parts of a replica hold data.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use evenkeel_core::settings::MOST_EXTENTS;
 use evenkeel_core::{DiskOutcome, Extent, Instant};
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
 
+use super::io::{Access, Io};
 use super::{Disk, Ended, Job, Means};
 use crate::mailbox::Order;
 use crate::slab::Key;
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Block devices have a map of ours, which answers at once; without one all of them counts as
     /// allocated. Of a file the filesystem has a map, which it may have to read.
     pub(super) fn map(
         &mut self,
-        means: &Means<'_>,
+        means: &Means<'_, I>,
         job: Job,
         offset: u64,
         length: u64,
@@ -38,7 +36,7 @@ impl Disk {
         let (file, start) = (self.file.clone(), self.layout.on_disk(offset));
         let job = self.jobs.insert(job);
         self.helper.ask(move || {
-            let extents = extents_of(file.as_fd(), start, length).map_err(Into::into);
+            let extents = extents_of(&file, start, length);
             Order::Mapped { replica, job, extents }
         });
         None
@@ -61,15 +59,15 @@ impl Disk {
 }
 
 /// The extents of this range of the file, the first [`MOST_EXTENTS`] of them.
-fn extents_of(file: BorrowedFd<'_>, start: u64, length: u64) -> Result<Vec<Extent>, Errno> {
+fn extents_of(file: &impl Access, start: u64, length: u64) -> io::Result<Vec<Extent>> {
     let end = start + length;
     let mut extents = Vec::new();
     let mut at = start;
     while at < end && extents.len() < MOST_EXTENTS {
-        let data = next(file, SeekFrom::Data(at))?.unwrap_or(end).clamp(at, end);
+        let data = file.next_data(at)?.unwrap_or(end).clamp(at, end);
         let allocated = data == at;
         let until = if allocated {
-            next(file, SeekFrom::Hole(at))?.unwrap_or(end).clamp(at, end)
+            file.next_hole(at)?.unwrap_or(end).clamp(at, end)
         } else {
             data
         };
@@ -86,17 +84,8 @@ fn extents_of(file: BorrowedFd<'_>, start: u64, length: u64) -> Result<Vec<Exten
 
 /// Where data may begin, at this byte or later; `u64::MAX`: there are none up to the end of the file. Of a
 /// file or device that can't tell, all may be data.
-pub(super) fn next_data(file: &impl AsFd, from: u64) -> u64 {
-    next(file.as_fd(), SeekFrom::Data(from)).map_or(from, |data| data.unwrap_or(u64::MAX))
-}
-
-/// `None`: there is none up to the end of the file.
-fn next(file: BorrowedFd<'_>, from: SeekFrom) -> Result<Option<u64>, Errno> {
-    match seek(file, from) {
-        Ok(at) => Ok(Some(at)),
-        Err(Errno::NXIO) => Ok(None),
-        Err(error) => Err(error),
-    }
+pub(super) fn next_data(file: &impl Access, from: u64) -> u64 {
+    file.next_data(from).map_or(from, |data| data.unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

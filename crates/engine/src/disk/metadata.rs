@@ -12,6 +12,7 @@ use evenkeel_format::{
     pages_per_bitmap,
 };
 
+use super::io::{Access, Io};
 use super::map::next_data;
 use super::{Disk, Means, Progress, Step};
 use crate::pool::Pool;
@@ -65,10 +66,15 @@ pub(super) struct Writes {
 /// # Errors
 /// If the disk can't be read.
 pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Metadata> {
+    read_all(&file, superblock)
+}
+
+/// The same.
+pub(super) fn read_all(file: &impl Access, superblock: &Superblock) -> io::Result<Metadata> {
     let mut tables = Vec::new();
     let mut open_regions = Vec::new();
     let length = usize::from(INTENT_SLOTS) * TABLE_LENGTH;
-    let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_at(&file, copy.offset(0), length));
+    let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_at(file, copy.offset(0), length));
     let (a, b) = (a?, b?);
     let copies = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH));
     for (slot, (a, b)) in (0..INTENT_SLOTS).zip(copies) {
@@ -88,12 +94,12 @@ pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Met
             None => open_regions.push(OpenRegions::all(superblock.view.intents, slot)),
         }
     }
-    let missing = read_pages(&file, superblock)?;
-    let allocation = read_allocation(&file, superblock.replica)?;
+    let missing = read_pages(file, superblock)?;
+    let allocation = read_allocation(file, superblock.replica)?;
     Ok(Metadata { open_regions, missing, tables: Tables(tables), allocation })
 }
 
-fn read_allocation(file: &impl AsFd, replica: ReplicaId) -> io::Result<Option<AllocationMap>> {
+fn read_allocation(file: &impl Access, replica: ReplicaId) -> io::Result<Option<AllocationMap>> {
     let length = ALLOCATION_PAGES as usize * PAGE_LENGTH;
     // Files tell where they hold nothing.
     if next_data(file, ALLOCATION_OFFSET) >= ALLOCATION_OFFSET + length as u64 {
@@ -103,7 +109,7 @@ fn read_allocation(file: &impl AsFd, replica: ReplicaId) -> io::Result<Option<Al
 }
 
 /// Reads all pages of bitmaps that were ever written.
-fn read_pages(file: &impl AsFd, superblock: &Superblock) -> io::Result<Vec<FoundPage>> {
+fn read_pages(file: &impl Access, superblock: &Superblock) -> io::Result<Vec<FoundPage>> {
     let length = superblock.data_length;
     let per_bitmap = pages_per_bitmap(length);
     let total = page_offset(length, MOST_REPLICAS as u8, 0);
@@ -131,38 +137,38 @@ fn read_pages(file: &impl AsFd, superblock: &Superblock) -> io::Result<Vec<Found
 }
 
 /// What lies beyond the end of the file reads as zeroes.
-pub(super) fn read_at(file: &impl AsFd, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+pub(super) fn read_at(file: &impl Access, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut memory = Pool::new(0).take(length);
     memory.fill(0);
     let mut done = 0;
     while done < length {
-        match rustix::io::pread(file, &mut memory[done..], offset + done as u64) {
+        match file.read_some(&mut memory[done..], offset + done as u64) {
             Ok(0) => break,
             Ok(count) => done += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(memory.to_vec())
 }
 
 /// Writes bytes, from memory that the disk takes. A flush has to follow.
-pub(super) fn write_at(file: &impl AsFd, bytes: &[u8], offset: u64) -> io::Result<()> {
+pub(super) fn write_at(file: &impl Access, bytes: &[u8], offset: u64) -> io::Result<()> {
     let mut memory = Pool::new(0).take(bytes.len());
     memory.copy_from_slice(bytes);
     let mut done = 0;
     while done < bytes.len() {
-        match rustix::io::pwrite(file, &memory[done..], offset + done as u64) {
+        match file.write_some(&memory[done..], offset + done as u64) {
             Ok(0) => return Err(super::cut_short()),
             Ok(count) => done += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Whether this table names less than the one before it, which may be on the disk or not.
     pub(super) fn closes_regions(&self, next: &OpenRegions) -> bool {
         let last = &self.tables.0[usize::from(next.slot)].last.regions;
@@ -211,7 +217,7 @@ impl Disk {
     }
 
     /// Submits the next piece.
-    pub(super) fn write_metadata(&mut self, means: &mut Means<'_>, key: Key) {
+    pub(super) fn write_metadata(&mut self, means: &mut Means<'_, I>, key: Key) {
         let owner = Owner::Disk { replica: means.replica, job: key };
         let Some(job) = self.jobs.get_mut(key) else { return };
         let Step::Metadata(writes) = &job.step else { return };
@@ -224,7 +230,7 @@ impl Disk {
 
     fn write_piece(
         &self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         owner: Owner,
         (piece, from, offset): (Slot, usize, u64),
         is_flushed_later: bool,
@@ -238,7 +244,7 @@ impl Disk {
 
     pub(super) fn metadata_goes_on(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         kept: Kept,
         // `None`: the kernel asks for another try.

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use evenkeel_core::{DiskOutcome, Lives, View};
 use evenkeel_format::{Newest, SUPERBLOCK_LENGTH, Slot, Superblock, SuperblockBytes};
 
+use super::io::Io;
 use super::{Disk, Means, Progress};
 use crate::ring::Owner;
 use crate::slab::Key;
@@ -57,11 +58,11 @@ impl Saves {
     }
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Begins a save, or lets it wait for the one under way. Returns why it can't be done.
     pub(super) fn save(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         job: Key,
         view: View,
         lives: Lives,
@@ -82,7 +83,7 @@ impl Disk {
     }
 
     /// Submits the operation of the present step.
-    fn save_step(&mut self, means: &mut Means<'_>) {
+    fn save_step(&mut self, means: &mut Means<'_, I>) {
         let Some(saving) = &self.saves.current else { return };
         let owner = Owner::Disk { replica: means.replica, job: saving.job };
         match saving.step {
@@ -94,7 +95,7 @@ impl Disk {
         }
     }
 
-    pub(super) fn save_goes_on(&mut self, means: &mut Means<'_>, count: usize) -> Progress {
+    pub(super) fn save_goes_on(&mut self, means: &mut Means<'_, I>, count: usize) -> Progress {
         let saves = &mut self.saves;
         let Some(saving) = &mut saves.current else { return Progress::Done(DiskOutcome::Done) };
         saving.step = match saving.step {
@@ -120,13 +121,13 @@ impl Disk {
         Progress::More
     }
 
-    pub(super) fn save_failed(&mut self, means: &mut Means<'_>, error: io::Error) -> Progress {
+    pub(super) fn save_failed(&mut self, means: &mut Means<'_, I>, error: io::Error) -> Progress {
         self.saves.current = None;
         self.next_save(means);
         Progress::Failed(error)
     }
 
-    fn next_save(&mut self, means: &mut Means<'_>) {
+    fn next_save(&mut self, means: &mut Means<'_, I>) {
         let saves = &mut self.saves;
         if saves.current.is_some() {
             return;

@@ -5,6 +5,7 @@ use std::io;
 
 use evenkeel_core::DiskOutcome;
 
+use super::io::Io;
 use super::{Disk, Means, Progress, Step};
 use crate::ring::{Kept, Owner};
 use crate::slab::Key;
@@ -48,9 +49,9 @@ impl Zeroing {
     }
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Begins by the first method that is known to work, or not known not to.
-    pub(super) fn zero(&mut self, means: &mut Means<'_>, key: Key) {
+    pub(super) fn zero(&mut self, means: &mut Means<'_, I>, key: Key) {
         let owner = Owner::Disk { replica: means.replica, job: key };
         let Some(job) = self.jobs.get_mut(key) else { return };
         let Step::Zero(zeroing) = &mut job.step else { return };
@@ -78,7 +79,7 @@ impl Disk {
 
     pub(super) fn zero_goes_on(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         kept: Kept,
         // `None`: the kernel asks for another try.
@@ -110,7 +111,7 @@ impl Disk {
     /// Tries the next method if this one is not supported.
     pub(super) fn zero_failed(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         error: io::Error,
     ) -> Progress {

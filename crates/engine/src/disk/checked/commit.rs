@@ -5,6 +5,7 @@ use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{DiskAction, DiskOutcome};
 
 use super::Checked;
+use crate::disk::io::Io;
 use crate::disk::{Disk, Means, Progress, Step, checksums};
 use crate::slab::Key;
 use crate::slot::Slot;
@@ -35,9 +36,9 @@ impl Commit {
     }
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Begins a flush with checksums, or a save of a table, which commits if that closes regions.
-    pub(super) fn commit(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
+    pub(super) fn commit(&mut self, means: &mut Means<'_, I>, key: Key, action: DiskAction<Slot>) {
         let needs_commit = self.checksums.is_some()
             && match &action {
                 DiskAction::SaveIntents(table) => self.closes_regions(table),
@@ -62,14 +63,14 @@ impl Disk {
     }
 
     /// Begins what needs no checksums to be durable before.
-    fn begin_committed(&mut self, means: &mut Means<'_>, key: Key, action: DiskAction<Slot>) {
+    fn begin_committed(&mut self, means: &mut Means<'_, I>, key: Key, action: DiskAction<Slot>) {
         match action {
             DiskAction::SaveIntents(table) => self.save_table(means, key, table),
             action => self.begin_in_map(means, key, action),
         }
     }
 
-    fn save_table(&mut self, means: &mut Means<'_>, key: Key, table: OpenRegions) {
+    fn save_table(&mut self, means: &mut Means<'_, I>, key: Key, table: OpenRegions) {
         let writes = self.table_writes(table);
         let Some(job) = self.jobs.get_mut(key) else { return };
         job.step = Step::Metadata(writes);
@@ -77,7 +78,7 @@ impl Disk {
     }
 
     /// All is written: the device is to make it durable.
-    fn flush_commit(&mut self, means: &mut Means<'_>, key: Key, table: Option<OpenRegions>) {
+    fn flush_commit(&mut self, means: &mut Means<'_, I>, key: Key, table: Option<OpenRegions>) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let (is_flush, stage) = (table.is_none(), Stage::Flush);
         (job.step, job.checked) = (Step::Flush, Checked::Commit(Commit { stage, table }));
@@ -93,7 +94,7 @@ impl Disk {
     /// An operation of a commit has ended well.
     pub(super) fn commit_goes_on(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         commit: Commit,
         outcome: DiskOutcome<Slot>,
@@ -122,7 +123,7 @@ impl Disk {
     /// A commit has ended well: the table is saved, or the flush goes on to its end.
     fn committed(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         table: Option<OpenRegions>,
         outcome: DiskOutcome<Slot>,

@@ -11,6 +11,7 @@ use evenkeel_core::{DiskAction, DiskOutcome};
 use evenkeel_format::{block_checksum, stored_checksum};
 
 use super::Checked;
+use crate::disk::io::Io;
 use crate::disk::{Disk, Means, Progress, Step, Zeroing};
 use crate::slab::Key;
 use crate::slot::Slot;
@@ -51,9 +52,9 @@ impl Edges {
     }
 }
 
-impl Disk {
+impl<I: Io> Disk<I> {
     /// Goes on with the next block at an end, or with what lies between.
-    pub(super) fn zero_checked(&mut self, means: &mut Means<'_>, key: Key, edges: Edges) {
+    pub(super) fn zero_checked(&mut self, means: &mut Means<'_, I>, key: Key, edges: Edges) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         if let Some(block) = edges.blocks.last() {
             let (offset, length) = (block.start, block.end - block.start);
@@ -73,7 +74,7 @@ impl Disk {
     /// A block at an end was read: it is compared, and written without the part that is to go.
     pub(super) fn edge_read(
         &mut self,
-        means: &mut Means<'_>,
+        means: &mut Means<'_, I>,
         key: Key,
         mut edges: Edges,
         old: &Slot,
@@ -104,7 +105,7 @@ impl Disk {
     }
 
     /// A block at an end is as it is to be. With the last part of the range the action has ended.
-    pub(super) fn edge_done(&mut self, means: &mut Means<'_>, key: Key, edges: Edges) -> Progress {
+    pub(super) fn edge_done(&mut self, means: &mut Means<'_, I>, key: Key, edges: Edges) -> Progress {
         if !edges.blocks.is_empty() || !edges.whole().is_empty() {
             self.zero_checked(means, key, edges);
             return Progress::More;

@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use evenkeel_format::{CHECKSUMS_PER_PAGE, ChecksumPage, JournalBlock, PAGE_LENGTH};
 
 use super::{Area, Checksums, PIECE, Sums, append};
+use crate::disk::io::Access;
 use crate::disk::map::next_data;
 use crate::disk::metadata::{read_at, write_at};
 
@@ -48,24 +49,29 @@ impl Carry {
     /// # Errors
     /// If the disk can't be read or written.
     pub fn carry_out(&self, file: impl AsFd) -> io::Result<()> {
+        self.carry_out_on(&file)
+    }
+
+    /// The same.
+    pub(in crate::disk) fn carry_out_on(&self, file: &impl Access) -> io::Result<()> {
         for run in &self.pages {
             let mut page = run.start;
             while page < run.end {
                 let place = self.from.page(page);
-                let skipped = next_data(&file, place).saturating_sub(place) / PAGE_LENGTH as u64;
+                let skipped = next_data(file, place).saturating_sub(place) / PAGE_LENGTH as u64;
                 page = page.saturating_add(skipped.min(u64::from(u32::MAX)) as u32);
                 if page >= run.end {
                     break;
                 }
                 let end = run.end.min(page.saturating_add((PIECE / PAGE_LENGTH) as u32));
-                self.copy(&file, page..end)?;
+                self.copy(file, page..end)?;
                 page = end;
             }
         }
-        Ok(rustix::fs::fdatasync(&file)?)
+        file.flush()
     }
 
-    fn copy(&self, file: &impl AsFd, run: Range<u32>) -> io::Result<()> {
+    fn copy(&self, file: &impl Access, run: Range<u32>) -> io::Result<()> {
         let mut bytes = read_at(file, self.from.page(run.start), run.len() * PAGE_LENGTH)?;
         let mut is_empty = true;
         for (page, bytes) in run.clone().zip(bytes.chunks_mut(PAGE_LENGTH)) {
@@ -98,7 +104,7 @@ impl Rest {
     ///
     /// # Errors
     /// If the disk can't be read or written.
-    pub(in crate::disk) fn carry_out(mut self, file: &impl AsFd) -> io::Result<()> {
+    pub(in crate::disk) fn carry_out(mut self, file: &impl Access) -> io::Result<()> {
         for number in core::mem::take(&mut self.unread) {
             let bytes = read_at(file, self.from.page(number), PAGE_LENGTH)?;
             let found = ChecksumPage::decode(&bytes, self.from.replica, number);
@@ -108,7 +114,7 @@ impl Rest {
         for (place, bytes) in &self.pieces {
             write_at(file, bytes, *place)?;
         }
-        Ok(rustix::fs::fdatasync(file)?)
+        file.flush()
     }
 
     fn add(&mut self, number: u32, mut checksums: Box<Sums>) {

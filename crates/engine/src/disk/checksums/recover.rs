@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::AsFd;
 
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::settings::BLOCK;
@@ -11,6 +10,7 @@ use evenkeel_format::{
 };
 
 use super::{Area, page_of};
+use crate::disk::io::Access;
 use crate::disk::map::next_data;
 use crate::disk::metadata::{read_at, write_at};
 
@@ -26,8 +26,12 @@ pub struct Recovered {
 ///
 /// # Errors
 /// If the disk can't be read or written.
-pub(crate) fn recover(file: impl AsFd, area: Area, open: &[OpenRegions]) -> io::Result<Recovered> {
-    let journal = read_journal(&file, area)?;
+pub(crate) fn recover(
+    file: &impl Access,
+    area: Area,
+    open: &[OpenRegions],
+) -> io::Result<Recovered> {
+    let journal = read_journal(file, area)?;
     let sequence = journal.iter().map(|block| block.sequence).max().unwrap_or(0);
     let floor = journal.iter().map(|block| block.floor).max().unwrap_or(0);
     let mut changes = Changes::default();
@@ -40,12 +44,12 @@ pub(crate) fn recover(file: impl AsFd, area: Area, open: &[OpenRegions]) -> io::
     for table in open {
         changes.forget(table, area.length);
     }
-    changes.carry_out(&file, area, sequence)?;
+    changes.carry_out(file, area, sequence)?;
     Ok(Recovered { sequence })
 }
 
 /// The blocks of the journal, in the order in which they were written.
-fn read_journal(file: &impl AsFd, area: Area) -> io::Result<Vec<JournalBlock>> {
+fn read_journal(file: &impl Access, area: Area) -> io::Result<Vec<JournalBlock>> {
     let (start, length) = (area.start, JOURNAL_BLOCKS * PAGE_LENGTH as u64);
     // Files tell where they hold nothing.
     if next_data(file, start) >= start + length {
@@ -87,7 +91,7 @@ impl Changes {
         }
     }
 
-    fn carry_out(self, file: &impl AsFd, area: Area, sequence: u64) -> io::Result<()> {
+    fn carry_out(self, file: &impl Access, area: Area, sequence: u64) -> io::Result<()> {
         let last = area.pages();
         let mut pages: BTreeSet<u32> = self.named.keys().copied().collect();
         for run in self.unknown.iter().filter(|run| !run.is_empty()) {
@@ -98,14 +102,14 @@ impl Changes {
             self.change_page(file, area, page, sequence)?;
         }
         if !is_empty {
-            rustix::fs::fdatasync(file)?;
+            file.flush()?;
         }
         Ok(())
     }
 
     fn change_page(
         &self,
-        file: &impl AsFd,
+        file: &impl Access,
         area: Area,
         number: u32,
         sequence: u64,
