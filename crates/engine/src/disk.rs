@@ -7,12 +7,15 @@ mod allocation;
 mod checked;
 mod checksums;
 mod extend;
+mod flushes;
 mod helper;
 mod io;
 mod layout;
 mod map;
 mod metadata;
 mod save;
+#[cfg(test)]
+mod simulation;
 mod zero;
 
 use std::time::Duration;
@@ -24,15 +27,16 @@ use evenkeel_format::{AllocationMap, Newest, Superblock};
 
 use self::allocation::Allocation;
 use self::checked::Checked;
-use self::checksums::{Area, Checksums};
 pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
 use self::checksums::recover::recover;
+use self::checksums::{Area, Checksums};
 use self::extend::Room;
+pub(crate) use self::extend::{RoomFailure, RoomRequest};
+use self::flushes::Flushes;
+pub(crate) use self::helper::Helper;
 pub(crate) use self::io::Access;
 use self::io::Io;
-pub(crate) use self::extend::{RoomFailure, RoomRequest};
-pub(crate) use self::helper::Helper;
 pub(crate) use self::layout::Layout;
 pub use self::layout::smallest_block;
 use self::metadata::Writes;
@@ -82,6 +86,7 @@ pub(crate) struct Disk<I: Io = Ring> {
     layout: Layout,
     jobs: Slab<Job>,
     saves: Saves,
+    flushes: Flushes,
     helper: Helper,
     room: Room,
     tables: Tables,
@@ -104,6 +109,8 @@ struct Job {
     began: Instant,
     step: Step,
     checked: Checked,
+    /// See [`Flushes::before`].
+    failures_before: u64,
 }
 
 #[derive(Debug)]
@@ -159,6 +166,7 @@ impl<I: Io> Disk<I> {
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
+            flushes: Flushes::default(),
             helper,
             room: Room::default(),
             tables,
@@ -212,7 +220,8 @@ impl<I: Io> Disk<I> {
     ) -> Option<Ended> {
         let (kind, offset, length, step) = describe(&action);
         let (ticket, checked) = (Some(ticket), Checked::No);
-        let job = Job { ticket, kind, offset, length, began, step, checked };
+        let failures_before = self.flushes.before(kind);
+        let job = Job { ticket, kind, offset, length, began, step, checked, failures_before };
         if !self.layout.holds(offset, length) {
             return self.fail(&job, Duration::ZERO, outside());
         }
@@ -250,7 +259,12 @@ impl<I: Io> Disk<I> {
         self.allocation.as_ref().is_some_and(|allocation| allocation.is_empty(offset, length))
     }
 
-    fn begin_metadata(&mut self, means: &mut Means<'_, I>, job: Job, writes: Writes) -> Option<Ended> {
+    fn begin_metadata(
+        &mut self,
+        means: &mut Means<'_, I>,
+        job: Job,
+        writes: Writes,
+    ) -> Option<Ended> {
         let key = self.jobs.insert(Job { step: Step::Metadata(writes), ..job });
         self.write_metadata(means, key);
         None
@@ -287,6 +301,9 @@ impl<I: Io> Disk<I> {
         completion: Completion,
     ) -> Option<Ended> {
         let progress = match self.advance(means, key, completion)? {
+            Progress::Done(_) if !self.is_believed(self.jobs.get(key)?) => {
+                Progress::Failed(flushes::not_believed())
+            }
             Progress::Done(outcome) => self.ended_well(means, key, outcome),
             progress => progress,
         };
@@ -298,6 +315,9 @@ impl<I: Io> Disk<I> {
         match progress {
             Progress::Failed(error) => {
                 let is_lost = matches!(&job.checked, Checked::Commit(c) if c.is_flushing());
+                if is_lost || job.kind == Kind::Flush {
+                    self.flushes.report();
+                }
                 self.failed_in_map(means, key);
                 self.failed_in_checksums(means, &mut job);
                 let outcome = Err(if is_lost { DiskError::Lost } else { disk_error(&error) });
@@ -336,14 +356,22 @@ impl<I: Io> Disk<I> {
         // `None`: the kernel asks for another try.
         let count = match completion.result {
             Ok(count) => Some(count),
+            Err(error) if is_transient(&error) => None,
             Err(error) if matches!(job.step, Step::Save) => {
+                if self.saves.is_flushing() {
+                    self.flush_failed();
+                }
                 return Some(self.save_failed(means, error));
             }
-            Err(error) if is_transient(&error) => None,
             Err(error) if matches!(job.step, Step::Zero(_)) => {
                 return Some(self.zero_failed(means, key, error));
             }
-            Err(error) => return Some(Progress::Failed(error)),
+            Err(error) => {
+                if matches!(job.step, Step::Flush) {
+                    self.flush_failed();
+                }
+                return Some(Progress::Failed(error));
+            }
         };
         match (&mut job.step, completion.kept) {
             (Step::Read(_) | Step::Write(_), kept) => {
@@ -357,7 +385,7 @@ impl<I: Io> Disk<I> {
             (Step::Zero(_), kept) => Some(self.zero_goes_on(means, key, kept, count)),
             // Not the ring's.
             (Step::Map, _) => None,
-            (Step::Save, _) => Some(self.save_goes_on(means, count.unwrap_or(0))),
+            (Step::Save, _) => Some(self.save_goes_on(means, count)),
             (Step::Metadata(_), kept) => Some(self.metadata_goes_on(means, key, kept, count)),
         }
     }

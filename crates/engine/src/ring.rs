@@ -203,17 +203,17 @@ impl Ring {
         self.submit(owner, Some(file.clone()), Kept::Data(data), entry);
     }
 
+    /// Writes a superblock without its first `skip` bytes, which belongs there from `offset` on.
     pub(crate) fn write_superblock(
         &mut self,
         owner: Owner,
         file: &SharedFile,
         bytes: Box<SuperblockBytes>,
+        skip: usize,
         offset: u64,
     ) {
-        let length = bytes.0.len() as u32;
-        let entry =
-            opcode::Write::new(Fd(file.raw()), bytes.0.as_ptr(), length).offset(offset).build();
-        let entry = entry.flags(flags_for(file));
+        let rest = &bytes.0[skip..];
+        let entry = write_entry(file, rest, offset + skip as u64).build().flags(flags_for(file));
         self.submit(owner, Some(file.clone()), Kept::Superblock(bytes), entry);
     }
 

@@ -132,7 +132,8 @@ impl<I: Io> Disk<I> {
     fn load(&mut self, means: &mut Means<'_, I>, cover: &Range<u64>) {
         let Some(checksums) = &mut self.checksums else { return };
         if let Some(writes) = checksums.make_room() {
-            let key = self.jobs.insert(own_job(means, Step::Flush, Checked::No));
+            let before = self.flushes.before(Kind::Checksums);
+            let key = self.jobs.insert(own_job(means, before, Step::Flush, Checked::No));
             self.write_checksums(means, key, writes, Checked::Evict);
         }
         let Some(checksums) = self.checksums.as_mut().filter(|c| c.has_room()) else { return };
@@ -145,7 +146,8 @@ impl<I: Io> Disk<I> {
         let Some(checksums) = &self.checksums else { return };
         let offset = checksums.place(run.start) - self.layout.on_disk(0);
         let length = run.len() * PAGE_LENGTH;
-        let job = own_job(means, Step::Read(0), Checked::Load(run));
+        let job =
+            own_job(means, self.flushes.before(Kind::Checksums), Step::Read(0), Checked::Load(run));
         let key = self.jobs.insert(Job { offset, length: length as u64, ..job });
         self.submit(means, key, DiskAction::Read { offset, length: length as u32 });
     }
@@ -297,7 +299,6 @@ impl<I: Io> Disk<I> {
                 }
                 checksums.commit_failed();
             }
-            Checked::No if job.kind == Kind::Flush => checksums.flush_failed(),
             Checked::No => {}
         }
         self.retry(means);
@@ -305,9 +306,9 @@ impl<I: Io> Disk<I> {
 }
 
 /// A job that the core did not ask for.
-fn own_job<I>(means: &Means<'_, I>, step: Step, checked: Checked) -> Job {
-    let kind = Kind::Checksums;
-    Job { ticket: None, kind, offset: 0, length: 0, began: means.now, step, checked }
+fn own_job<I>(means: &Means<'_, I>, failures_before: u64, step: Step, checked: Checked) -> Job {
+    let (kind, began) = (Kind::Checksums, means.now);
+    Job { ticket: None, kind, offset: 0, length: 0, began, step, checked, failures_before }
 }
 
 /// What the blocks of a payload that begins with one yield. Of a single block it is known from the wire.

@@ -66,7 +66,7 @@ impl Area {
     }
 
     /// Where a page lies.
-    fn page(&self, number: u32) -> u64 {
+    pub(super) fn page(&self, number: u32) -> u64 {
         self.start + checksum_page_offset(number)
     }
 
@@ -341,6 +341,18 @@ impl Checksums {
         let block = JournalBlock { sequence, floor: sequence, entries: Vec::new() };
         let place = self.area.journal(sequence);
         Some(Writes::new(vec![(place, block.encode(self.area.replica))]))
+    }
+
+    /// Whether pages are being written while there are so many that some have to go.
+    #[cfg(test)]
+    pub(super) fn is_evicting(&self) -> bool {
+        self.is_writing && self.pages.len() + self.loading.len() > MOST_PAGES - EVICTED
+    }
+
+    /// What a commit that writes nothing would do.
+    #[cfg(test)]
+    pub(super) fn forget_unsaved(&mut self) {
+        self.journal.unsaved.clear();
     }
 
     /// A commit has ended well.

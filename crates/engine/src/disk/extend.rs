@@ -17,8 +17,8 @@ use evenkeel_core::settings::BLOCK;
 use evenkeel_core::{DiskAction, DiskTicket, Generation, Instant, ReplicaState, View};
 use evenkeel_format::{Superblock, SuperblockBytes, bitmaps_length, disk_length, metadata_offset};
 
-use super::io::{Access, Io};
 use super::checksums::carry::Rest;
+use super::io::{Access, Io};
 use super::metadata::write_at;
 use super::{Area, Disk, Ended, Means, Step};
 use crate::api::{EngineError, RoomStep, RoomTask};
@@ -123,7 +123,11 @@ impl<I: Io> Disk<I> {
     /// Takes a step of making room, and answers when it is taken. It is [`EngineError::Busy`] while
     /// something is being saved: to be tried again. It fails if a replica lacks writes, or the disk fails: if
     /// that was in saving the superblocks, this replica does nothing more. Returns actions that have ended.
-    pub(crate) fn make_room(&mut self, means: &mut Means<'_, I>, request: RoomRequest) -> Vec<Ended> {
+    pub(crate) fn make_room(
+        &mut self,
+        means: &mut Means<'_, I>,
+        request: RoomRequest,
+    ) -> Vec<Ended> {
         if let Some(answer) = self.room_at_once(&request) {
             (request.answer)(answer);
             return Vec::new();

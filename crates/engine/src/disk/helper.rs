@@ -13,7 +13,7 @@ use crate::engine::Answer;
 use crate::mailbox::{Mailbox, Order};
 
 /// What is done, and what the worker is told then.
-type Task = Box<dyn FnOnce() -> Order + Send>;
+pub(super) type Task = Box<dyn FnOnce() -> Order + Send>;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -27,6 +27,12 @@ impl Helper {
     /// One that answers to this mailbox.
     pub(crate) const fn new(mailbox: Mailbox) -> Self {
         Self { mailbox, tasks: None }
+    }
+
+    /// One whose tasks somebody else carries out.
+    #[cfg(test)]
+    pub(super) const fn with_tasks(mailbox: Mailbox, tasks: Sender<Task>) -> Self {
+        Self { mailbox, tasks: Some(tasks) }
     }
 
     /// Makes sure that there is a thread.

@@ -44,12 +44,13 @@ pub(crate) trait Io {
         offset: u64,
     );
 
-    /// Writes a superblock.
+    /// Writes a superblock without its first `skip` bytes, which belongs there from `offset` on.
     fn write_superblock(
         &mut self,
         owner: Owner,
         file: &Self::File,
         bytes: Box<SuperblockBytes>,
+        skip: usize,
         offset: u64,
     );
 
@@ -94,9 +95,10 @@ impl Io for Ring {
         owner: Owner,
         file: &SharedFile,
         bytes: Box<SuperblockBytes>,
+        skip: usize,
         offset: u64,
     ) {
-        Ring::write_superblock(self, owner, file, bytes, offset);
+        Ring::write_superblock(self, owner, file, bytes, skip, offset);
     }
 
     fn flush(&mut self, owner: Owner, file: &SharedFile) {

@@ -86,6 +86,19 @@ impl Layout {
         self.submission_blocks
     }
 
+    /// Of a device that is simulated.
+    #[cfg(test)]
+    pub(super) const fn simulated(superblock: &Superblock, is_device: bool) -> Self {
+        Self {
+            offset: superblock.data_offset,
+            length: superblock.data_length,
+            block: 512,
+            memory: 1,
+            is_device,
+            submission_blocks: false,
+        }
+    }
+
     pub(super) const fn holds(&self, offset: u64, length: u64) -> bool {
         match offset.checked_add(length) {
             Some(end) => end <= self.length,

@@ -66,11 +66,8 @@ fn extents_of(file: &impl Access, start: u64, length: u64) -> io::Result<Vec<Ext
     while at < end && extents.len() < MOST_EXTENTS {
         let data = file.next_data(at)?.unwrap_or(end).clamp(at, end);
         let allocated = data == at;
-        let until = if allocated {
-            file.next_hole(at)?.unwrap_or(end).clamp(at, end)
-        } else {
-            data
-        };
+        let until =
+            if allocated { file.next_hole(at)?.unwrap_or(end).clamp(at, end) } else { data };
         if until == at {
             // The file changed between the two questions: call the rest data, which is never wrong.
             extents.push(Extent { length: end - at, allocated: true });

@@ -177,6 +177,13 @@ impl<I: Io> Disk<I> {
         !next.is_all() && !last.open.iter().all(|region| is_same_size && stays_open(region))
     }
 
+    /// What a mistake would do: a table that could not be saved counts as the newest one.
+    #[cfg(test)]
+    pub(super) fn count_failed_table(&mut self, slot: u8) {
+        let next = &mut self.tables.0[usize::from(slot)];
+        next.copy = next.copy.other();
+    }
+
     /// What it takes to save this table of open regions.
     pub(super) fn table_writes(&mut self, regions: OpenRegions) -> Writes {
         let slot = regions.slot;
@@ -289,6 +296,11 @@ impl Writes {
     #[cfg(test)]
     pub(super) fn pieces(&self) -> &[(u64, Vec<u8>)] {
         &self.pieces
+    }
+
+    /// Whether a flush makes them durable that begins when they have ended.
+    pub(super) const fn is_flushed_later(&self) -> bool {
+        self.is_flushed_later
     }
 
     /// How many writes it takes.

@@ -27,6 +27,8 @@ struct Saving {
     bytes: Box<SuperblockBytes>,
     slot: Slot,
     step: Step,
+    /// Bytes of the present slot that are written.
+    written: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,18 @@ impl Saves {
     /// Whether a save is under way or waits.
     pub(super) fn is_busy(&self) -> bool {
         self.current.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Whether the device is to make a slot durable just now.
+    pub(super) fn is_flushing(&self) -> bool {
+        let step = self.current.as_ref().map(|saving| saving.step);
+        matches!(step, Some(Step::FlushFirst | Step::FlushSecond))
+    }
+
+    /// What a mistake would do.
+    #[cfg(test)]
+    pub(super) const fn write_slot_a_first(&mut self) {
+        self.write_first = Slot::A;
     }
 
     /// The slot whose loss costs nothing.
@@ -89,20 +103,39 @@ impl<I: Io> Disk<I> {
         match saving.step {
             Step::WriteFirst | Step::WriteSecond => {
                 let (bytes, offset) = (saving.bytes.clone(), saving.slot.offset());
-                means.ring.write_superblock(owner, &self.file, bytes, offset);
+                means.ring.write_superblock(owner, &self.file, bytes, saving.written, offset);
             }
             Step::FlushFirst | Step::FlushSecond => means.ring.flush(owner, &self.file),
         }
     }
 
-    pub(super) fn save_goes_on(&mut self, means: &mut Means<'_, I>, count: usize) -> Progress {
+    /// The operation of the present step has ended well.
+    pub(super) fn save_goes_on(
+        &mut self,
+        means: &mut Means<'_, I>,
+        // `None`: the kernel asks for another try.
+        count: Option<usize>,
+    ) -> Progress {
         let saves = &mut self.saves;
         let Some(saving) = &mut saves.current else { return Progress::Done(DiskOutcome::Done) };
-        saving.step = match saving.step {
-            Step::WriteFirst | Step::WriteSecond if count < SUPERBLOCK_LENGTH => {
-                let error = io::Error::new(io::ErrorKind::WriteZero, "a superblock was cut short");
-                return self.save_failed(means, error);
-            }
+        let is_writing = matches!(saving.step, Step::WriteFirst | Step::WriteSecond);
+        if is_writing && count == Some(0) {
+            return self.save_failed(means, super::cut_short());
+        }
+        saving.written += count.filter(|_| is_writing).unwrap_or(0);
+        if count.is_none() || (is_writing && saving.written < SUPERBLOCK_LENGTH) {
+            self.save_step(means);
+            return Progress::More;
+        }
+        saving.written = 0;
+        let (job, step) = (saving.job, saving.step);
+        if step == Step::FlushFirst && !self.jobs.get(job).is_some_and(|job| self.is_believed(job))
+        {
+            return self.save_failed(means, super::flushes::not_believed());
+        }
+        let saves = &mut self.saves;
+        let Some(saving) = &mut saves.current else { return Progress::Done(DiskOutcome::Done) };
+        saving.step = match step {
             Step::WriteFirst => Step::FlushFirst,
             Step::FlushFirst => {
                 // Now the other one is the older one.
@@ -134,7 +167,7 @@ impl<I: Io> Disk<I> {
         }
         let Some((job, bytes)) = saves.waiting.pop_front() else { return };
         let slot = saves.write_first;
-        saves.current = Some(Saving { job, bytes, slot, step: Step::WriteFirst });
+        saves.current = Some(Saving { job, bytes, slot, step: Step::WriteFirst, written: 0 });
         self.save_step(means);
     }
 }

@@ -105,7 +105,12 @@ impl<I: Io> Disk<I> {
     }
 
     /// A block at an end is as it is to be. With the last part of the range the action has ended.
-    pub(super) fn edge_done(&mut self, means: &mut Means<'_, I>, key: Key, edges: Edges) -> Progress {
+    pub(super) fn edge_done(
+        &mut self,
+        means: &mut Means<'_, I>,
+        key: Key,
+        edges: Edges,
+    ) -> Progress {
         if !edges.blocks.is_empty() || !edges.whole().is_empty() {
             self.zero_checked(means, key, edges);
             return Progress::More;

@@ -1,0 +1,36 @@
+//! The shipped disk over a simulated device, all from one seed: `docs/simulator.md` tells what it covers.
+//!
+//! `EVENKEEL_DISK_SEEDS=N` runs so many seeds in place of the sample, from `EVENKEEL_DISK_FROM` on;
+//! `EVENKEEL_DISK_SEED=S` runs one, and tells every event.
+
+mod device;
+mod metadata;
+mod model;
+mod plan;
+mod queue;
+mod random;
+mod scenarios;
+mod tests;
+mod world;
+
+use self::device::Lie;
+
+/// What is done wrong on purpose, for an oracle to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sabotage {
+    Nothing,
+    /// By the device.
+    Device(Lie),
+    /// A start leaves the checksums of open regions as they are.
+    KeepChecksums,
+    /// Nothing is compared.
+    CompareNothing,
+    /// What commits would write is forgotten.
+    ForgetUnsaved,
+    /// A flush counts although another one has failed that it overlaps.
+    BelieveFlushes,
+    /// A table that could not be saved counts as the newest one.
+    CountFailedTables,
+    /// Each save of a view begins with the same superblock.
+    WriteOneSlotFirst,
+}

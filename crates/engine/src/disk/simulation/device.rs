@@ -1,0 +1,382 @@
+//! A simulated device: what it holds, what a power cut may bring back, and the faults that it has.
+//!
+//! It has a cache. A write changes what reads find at once; a flush makes durable what was written before it
+//! was asked for. A power cut leaves of each sector any content that it had since. A flush that fails may
+//! drop what it covered: that counts as clean from then on, no later flush makes it durable, and it goes when
+//! the process ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::random::Random;
+use crate::disk::io::Access;
+
+/// Bytes of a sector, which a write changes as a whole or not, but for torn ones.
+pub(super) const SECTOR: u64 = 512;
+const PAGE: u64 = 4096;
+
+pub(super) type Content = [u8; SECTOR as usize];
+
+/// How often what goes wrong, in thousandths, and what the device can't do.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Faults {
+    pub(super) read: u64,
+    pub(super) write: u64,
+    pub(super) flush: u64,
+    /// Of flushes that fail, how often each sector is dropped that they covered.
+    pub(super) drop: u64,
+    pub(super) interrupt: u64,
+    pub(super) short: u64,
+    /// Of sectors that a power cut finds unsettled.
+    pub(super) torn: u64,
+    pub(super) without_punch: bool,
+    pub(super) without_zero_range: bool,
+    /// Writes of tables of open regions: these leave the device as it was.
+    pub(super) tables: u64,
+    /// Calls that block.
+    pub(super) blocking: u64,
+}
+
+/// What the device does wrong on purpose, for an oracle to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Lie {
+    #[default]
+    None,
+    LoseWrites,
+    IgnoreFlushes,
+    IgnoreDurability,
+    CountShortAsWhole,
+    LoseMarks,
+    LosePages,
+    NeverEnd,
+}
+
+/// Where a lie or a fault strikes only there, in bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places {
+    pub(super) data: Range<u64>,
+    pub(super) marks: Range<u64>,
+    pub(super) bitmaps: Range<u64>,
+    pub(super) checksums: Range<u64>,
+}
+
+/// A sector of which a power cut may bring back something older.
+#[derive(Debug)]
+struct Unsettled {
+    /// The first one is durable, the last one is what reads find; each with the time of its write.
+    versions: Vec<(u64, Content)>,
+    /// Versions up to this time were dropped by a flush that failed.
+    dropped: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
+    unsettled: BTreeMap<u64, Unsettled>,
+    /// Sectors that can't be read until they are written.
+    bad: BTreeSet<u64>,
+    clock: u64,
+    pub(super) random: Random,
+    pub(super) faults: Faults,
+    pub(super) lie: Lie,
+    pub(super) places: Places,
+    /// Operations that have failed since the process began, but for those that were only interrupted.
+    pub(super) failures: u64,
+    /// What could not be read of the checksums since it was last asked for.
+    pub(super) unread: Vec<Range<u64>>,
+    /// Calls that may still be made before the power is cut.
+    pub(super) calls_left: Option<u64>,
+}
+
+/// A simulated device. Cloning it shares it.
+#[derive(Debug, Clone)]
+pub(super) struct Device(Arc<Mutex<State>>);
+
+impl Device {
+    pub(super) fn new(random: Random, places: Places) -> Self {
+        let (pages, unsettled, bad) = Default::default();
+        let (faults, unread) = Default::default();
+        let (clock, failures, calls_left, lie) = (1, 0, None, Lie::None);
+        Self(Arc::new(Mutex::new(State {
+            pages,
+            unsettled,
+            bad,
+            clock,
+            random,
+            faults,
+            lie,
+            places,
+            failures,
+            unread,
+            calls_left,
+        })))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics with it")
+    }
+}
+
+impl State {
+    /// The time, which passes with each write.
+    pub(super) const fn now(&self) -> u64 {
+        self.clock
+    }
+
+    fn content(&self, sector: u64) -> Content {
+        let mut content = [0; SECTOR as usize];
+        if let Some(page) = self.pages.get(&(sector * SECTOR / PAGE)) {
+            let from = (sector * SECTOR % PAGE) as usize;
+            content.copy_from_slice(&page[from..from + SECTOR as usize]);
+        }
+        content
+    }
+
+    fn set(&mut self, sector: u64, content: &Content) {
+        let page = self.pages.entry(sector * SECTOR / PAGE).or_insert(Box::new([0; PAGE as usize]));
+        let from = (sector * SECTOR % PAGE) as usize;
+        page[from..from + SECTOR as usize].copy_from_slice(content);
+    }
+
+    /// A sector is written: to the cache.
+    fn put(&mut self, sector: u64, content: &Content) {
+        self.clock += 1;
+        let (clock, old) = (self.clock, self.content(sector));
+        let unsettled = self.unsettled.entry(sector).or_insert_with(|| {
+            let versions = vec![(0, old)];
+            Unsettled { versions, dropped: 0 }
+        });
+        unsettled.versions.push((clock, *content));
+        self.bad.remove(&sector);
+        self.set(sector, content);
+    }
+
+    /// Writes sectors of these bytes: all of them, or those that are drawn.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8], is_whole: bool) {
+        let is_lost = match self.lie {
+            Lie::LoseWrites => self.places.data.contains(&offset) && self.random.chance(20),
+            Lie::LoseMarks => self.places.marks.contains(&offset),
+            Lie::LosePages => self.places.bitmaps.contains(&offset),
+            _ => false,
+        };
+        for (sector, bytes) in (offset / SECTOR..).zip(bytes.chunks(SECTOR as usize)) {
+            if !is_lost && (is_whole || self.random.chance(500)) {
+                let mut content = [0; SECTOR as usize];
+                content[..bytes.len()].copy_from_slice(bytes);
+                self.put(sector, &content);
+            }
+        }
+    }
+
+    /// Makes sectors of a range read as zeroes: all of them, or those that are drawn.
+    pub(super) fn zero(&mut self, range: Range<u64>, is_whole: bool) {
+        for sector in range.start / SECTOR..range.end / SECTOR {
+            let is_zero = !self.pages.contains_key(&(sector * SECTOR / PAGE));
+            if !is_zero && (is_whole || self.random.chance(500)) {
+                self.put(sector, &[0; SECTOR as usize]);
+            }
+        }
+    }
+
+    /// `None`: a part of it can't be read.
+    pub(super) fn read(&self, offset: u64, memory: &mut [u8]) -> Option<()> {
+        let sectors = offset / SECTOR..(offset + memory.len() as u64).div_ceil(SECTOR);
+        if self.bad.range(sectors).next().is_some() {
+            return None;
+        }
+        let mut done = 0;
+        while done < memory.len() {
+            let at = offset + done as u64;
+            let from = (at % PAGE) as usize;
+            let length = (PAGE as usize - from).min(memory.len() - done);
+            match self.pages.get(&(at / PAGE)) {
+                Some(page) => {
+                    memory[done..done + length].copy_from_slice(&page[from..from + length]);
+                }
+                None => memory[done..done + length].fill(0),
+            }
+            done += length;
+        }
+        Some(())
+    }
+
+    /// What was written up to this time is durable, of all sectors or of some.
+    pub(super) fn settle(&mut self, until: u64, sectors: Option<Range<u64>>) {
+        let is_ignored = match sectors {
+            None => self.lie == Lie::IgnoreFlushes,
+            Some(_) => self.lie == Lie::IgnoreDurability,
+        };
+        if is_ignored {
+            return;
+        }
+        let settles = |unsettled: &mut Unsettled| {
+            let dropped = unsettled.dropped;
+            let is_covered = |(time, _): &(u64, Content)| *time <= until && *time > dropped;
+            if let Some(last) = unsettled.versions.iter().rposition(is_covered) {
+                unsettled.versions.drain(..last);
+            }
+            unsettled.versions.len() == 1
+        };
+        match sectors {
+            None => self.unsettled.retain(|_, unsettled| !settles(unsettled)),
+            Some(sectors) => {
+                let found: Vec<_> = self.unsettled.range(sectors).map(|(s, _)| *s).collect();
+                for sector in found {
+                    if self.unsettled.get_mut(&sector).is_some_and(settles) {
+                        self.unsettled.remove(&sector);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A flush has failed: some of what it covered is dropped.
+    pub(super) fn drop_covered(&mut self) {
+        let (clock, drop) = (self.clock, self.faults.drop);
+        for unsettled in self.unsettled.values_mut() {
+            if self.random.chance(drop) {
+                unsettled.dropped = clock;
+            }
+        }
+    }
+
+    /// The process has ended: what flushes have dropped is gone.
+    pub(super) fn process_ends(&mut self) {
+        let mut gone = Vec::new();
+        for (sector, unsettled) in &self.unsettled {
+            let newest = unsettled.versions.len() - 1;
+            if unsettled.versions[newest].0 <= unsettled.dropped {
+                gone.push((*sector, unsettled.versions[self.random.index(newest + 1)].1));
+            }
+        }
+        for (sector, content) in gone {
+            self.unsettled.remove(&sector);
+            self.set(sector, &content);
+        }
+        (self.failures, self.calls_left) = (0, None);
+    }
+
+    /// The power is cut. Returns the sectors of the data that were torn.
+    pub(super) fn power_cut(&mut self) -> Vec<u64> {
+        let mut torn = Vec::new();
+        for (sector, unsettled) in core::mem::take(&mut self.unsettled) {
+            let count = unsettled.versions.len();
+            let mut content = unsettled.versions[self.random.index(count)].1;
+            if self.random.chance(self.faults.torn) {
+                let other = unsettled.versions[self.random.index(count)].1;
+                let from = self.random.index(SECTOR as usize);
+                content[from..].copy_from_slice(&other[from..]);
+                if self.places.data.contains(&(sector * SECTOR)) {
+                    torn.push(sector);
+                    // Not of metadata: of those a torn sector is one that fails its checksum.
+                    if self.random.chance(300) {
+                        self.bad.insert(sector);
+                    }
+                }
+            }
+            self.set(sector, &content);
+        }
+        (self.failures, self.calls_left) = (0, None);
+        torn
+    }
+
+    /// Changes a bit of a sector that is durable. Whether there was one.
+    pub(super) fn rot(&mut self, sector: u64) -> bool {
+        if self.unsettled.contains_key(&sector) || self.bad.contains(&sector) {
+            return false;
+        }
+        let mut content = self.content(sector);
+        content[self.random.index(SECTOR as usize)] ^= 1 << self.random.below(8);
+        self.set(sector, &content);
+        true
+    }
+
+    /// Whether a sector of this range can't be read.
+    pub(super) fn has_bad(&self, range: &Range<u64>) -> bool {
+        self.bad.range(range.start / SECTOR..range.end.div_ceil(SECTOR)).next().is_some()
+    }
+
+    /// A call that blocks begins.
+    fn call(&mut self, can_be_interrupted: bool) -> io::Result<()> {
+        if let Some(left) = &mut self.calls_left {
+            if *left == 0 {
+                return Err(io::Error::other("the power was cut"));
+            }
+            *left -= 1;
+        }
+        if can_be_interrupted && self.random.chance(self.faults.interrupt) {
+            return Err(io::Error::from_raw_os_error(libc::EINTR));
+        }
+        if self.random.chance(self.faults.blocking) {
+            self.failures += 1;
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        Ok(())
+    }
+
+    fn length(&mut self, length: usize) -> usize {
+        let sectors = length as u64 / SECTOR;
+        if sectors > 1 && self.random.chance(self.faults.short) {
+            return ((1 + self.random.below(sectors - 1)) * SECTOR) as usize;
+        }
+        length
+    }
+
+    /// How much of a read or write is done.
+    pub(super) fn part(&mut self, length: usize) -> usize {
+        self.length(length)
+    }
+}
+
+impl Access for Device {
+    fn read_some(&self, memory: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.state();
+        state.call(true)?;
+        let length = state.length(memory.len());
+        match state.read(offset, &mut memory[..length]) {
+            Some(()) => Ok(length),
+            None => Err(io::Error::from_raw_os_error(libc::EIO)),
+        }
+    }
+
+    fn write_some(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.state();
+        if let Err(error) = state.call(true) {
+            if error.kind() != io::ErrorKind::Interrupted {
+                state.write(offset, bytes, false);
+            }
+            return Err(error);
+        }
+        let length = state.length(bytes.len());
+        state.write(offset, &bytes[..length], true);
+        Ok(length)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if let Err(error) = state.call(false) {
+            state.drop_covered();
+            return Err(error);
+        }
+        let now = state.now();
+        state.settle(now, None);
+        Ok(())
+    }
+
+    fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
+        let state = self.state();
+        let next = state.pages.range(from / PAGE..).next();
+        Ok(next.map(|(page, _)| from.max(page * PAGE)))
+    }
+
+    fn next_hole(&self, from: u64) -> io::Result<Option<u64>> {
+        let state = self.state();
+        let mut page = from / PAGE;
+        while state.pages.contains_key(&page) {
+            page += 1;
+        }
+        Ok(Some(from.max(page * PAGE)))
+    }
+}

@@ -1,0 +1,194 @@
+//! What a seed draws: the replica, how it is used, and which faults there are.
+
+use std::ops::Range;
+
+use evenkeel_core::*;
+use evenkeel_format::{DATA_OFFSET, Superblock, metadata_offset, pages_per_bitmap};
+
+use super::Sabotage;
+use super::device::Faults;
+use super::random::Random;
+
+/// Bytes of a region of the intent log.
+pub(super) const REGION: u64 = 1 << 20;
+/// Kinds of actions.
+const KINDS: usize = 8;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) length: u64,
+    pub(super) is_device: bool,
+    pub(super) has_map: bool,
+    pub(super) has_checksums: bool,
+    pub(super) depth: usize,
+    /// In ten thousand steps.
+    pub(super) kills: u64,
+    pub(super) cuts: u64,
+    /// In a thousand steps.
+    pub(super) rot: u64,
+    /// Of a thousand starts.
+    pub(super) rebuilds: u64,
+    pub(super) bitmap_pages: u64,
+    block: u64,
+    weights: [u64; KINDS],
+    hot: Vec<u64>,
+    /// Of a thousand actions, how many are anywhere.
+    anywhere: u64,
+    faults: Faults,
+}
+
+impl Plan {
+    pub(super) fn draw(random: &mut Random, sabotage: Sabotage) -> Self {
+        let block = random.pick(&[512, 512, 4096]);
+        let is_large = random.chance(150);
+        let length = if is_large { 16 << 30 } else { (2 + random.below(30)) << 20 };
+        let length = length + random.below(20) * block;
+        let is_device = random.chance(600);
+        let mut weights = [0; KINDS];
+        for (weight, usual) in weights.iter_mut().zip([30, 40, 12, 6, 4, 3, 12, 3]) {
+            let factor = random.pick(&[1, 1, 1, 3]);
+            *weight = usual * factor;
+        }
+        let hot = 2 + random.below(8);
+        let mut plan = Self {
+            length,
+            is_device,
+            has_map: is_device && random.chance(900),
+            has_checksums: random.chance(900),
+            depth: 1 + random.index(16),
+            kills: 0,
+            cuts: 0,
+            rot: 0,
+            rebuilds: random.pick(&[0, 200, 500]),
+            bitmap_pages: pages_per_bitmap(length).min(4),
+            block,
+            weights,
+            hot: (0..hot).map(|_| random.below(length.div_ceil(REGION))).collect(),
+            anywhere: if is_large { 700 } else { random.pick(&[0, 100, 500]) },
+            faults: Faults::default(),
+        };
+        if sabotage == Sabotage::CompareNothing {
+            plan.has_checksums = true;
+        }
+        plan.draw_faults(random);
+        plan
+    }
+
+    /// Each kind of fault is there or not: without some of them others come that are rare beside them.
+    fn draw_faults(&mut self, random: &mut Random) {
+        let mut some = |most: u64| if random.chance(500) { 1 + random.below(most) } else { 0 };
+        (self.kills, self.cuts, self.rot) = (some(40), some(40), some(10));
+        self.faults = Faults {
+            read: some(8),
+            write: some(8),
+            flush: some(60),
+            drop: some(999),
+            interrupt: some(150),
+            short: some(200),
+            torn: some(400),
+            blocking: some(5),
+            tables: 0,
+            without_punch: some(1) != 0,
+            without_zero_range: some(1) != 0,
+        };
+        if random.chance(150) {
+            (self.cuts, self.faults.tables, self.faults.torn) = (self.cuts.max(1), 300, 500);
+        }
+    }
+
+    pub(super) fn faults(&self) -> Faults {
+        self.faults.clone()
+    }
+
+    /// From now on nothing goes wrong but what was done before.
+    pub(super) fn calm(&mut self, faults: &mut Faults) {
+        (self.kills, self.cuts, self.rot) = (0, 0, 0);
+        let Faults { without_punch, without_zero_range, .. } = *faults;
+        *faults = Faults { without_punch, without_zero_range, ..Faults::default() };
+    }
+
+    pub(super) fn pick_kind(&self, random: &mut Random) -> usize {
+        let mut left = random.below(self.weights.iter().sum());
+        for (kind, weight) in self.weights.iter().enumerate() {
+            if left < *weight {
+                return kind;
+            }
+            left -= weight;
+        }
+        KINDS - 1
+    }
+
+    /// A region, mostly one of few.
+    pub(super) fn region(&self, random: &mut Random) -> u64 {
+        if random.chance(self.anywhere) {
+            return random.below(self.length.div_ceil(REGION));
+        }
+        random.pick(&self.hot)
+    }
+
+    /// Bytes that an action is about.
+    pub(super) fn range(&self, random: &mut Random, may_be_long: bool) -> Range<u64> {
+        let region = self.region(random) * REGION;
+        let room = REGION.min(self.length - region) / self.block;
+        let start = region + random.below(room.min(64)) * self.block;
+        let start = if random.chance(200) { region } else { start };
+        let longest = match random.below(100) {
+            0..70 => 2 * 4096,
+            70..95 => 8 * 4096,
+            _ if may_be_long => 3 << 20,
+            _ => 160 << 10,
+        };
+        let blocks = 1 + random.below(longest / self.block);
+        start..(start + blocks * self.block).min(self.length)
+    }
+}
+
+pub(super) fn view(length: u64) -> View {
+    let record = ReplicaRecord {
+        id: ReplicaId(7),
+        node: NodeId(1),
+        state: ReplicaState::InSync,
+        since: Generation(1),
+        incarnation: Incarnation(0),
+        cause: view::Cause::None,
+        missing_since: None,
+        role: Role::Own,
+    };
+    View {
+        volume: VolumeId(5),
+        generation: Generation(1),
+        parent: Generation(0),
+        lineage: Lineage(7),
+        coordinator: CoordinatorId(8),
+        history: Vec::new(),
+        geometry: Geometry { size: length, block_size: 512, chunk: 64 << 10 },
+        protocol: Protocol::C,
+        bitmap: Bitmap::default(),
+        intents: IntentLayout { region: REGION, places: 200, slots: 2 },
+        rebuild_limit: RebuildLimit::default(),
+        lease: Lease::default(),
+        no_coordinator: NoCoordinatorPolicy::default(),
+        no_data: None,
+        reservations: Reservations::default(),
+        mirrors: vec![MirrorView { replicas: vec![record] }],
+        primaries: Vec::new(),
+    }
+}
+
+pub(super) fn superblock_of(length: u64, has_checksums: bool) -> Superblock {
+    Superblock {
+        sequence: 1,
+        volume: VolumeId(5),
+        name: "simulated".to_owned(),
+        replica: ReplicaId(7),
+        mirror: 0,
+        data_offset: DATA_OFFSET,
+        data_length: length,
+        lives: Lives::default(),
+        saved: 0,
+        metadata_offset: metadata_offset(length),
+        has_checksums,
+        view: view(length),
+    }
+}

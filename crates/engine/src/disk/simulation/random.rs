@@ -1,0 +1,38 @@
+//! Numbers that follow from a seed: splitmix64.
+
+/// A source of numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `limit`; 0 if that is 0.
+    pub(super) const fn below(&mut self, limit: u64) -> u64 {
+        let bits = self.bits();
+        if limit == 0 { 0 } else { bits % limit }
+    }
+
+    pub(super) const fn index(&mut self, length: usize) -> usize {
+        self.below(length as u64) as usize
+    }
+
+    /// So often in a thousand.
+    pub(super) const fn chance(&mut self, thousandths: u64) -> bool {
+        self.below(1000) < thousandths
+    }
+
+    pub(super) const fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}

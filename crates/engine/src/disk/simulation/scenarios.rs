@@ -1,0 +1,139 @@
+//! Histories that the simulation has found, told step by step.
+
+use std::io;
+
+use evenkeel_core::{
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Instant, Lives, View,
+};
+use evenkeel_format::{Slot as Copy, newest};
+
+use super::device::{Device, Places};
+use super::plan::{superblock_of, view};
+use super::queue::Queue;
+use super::random::Random;
+use super::world::format;
+use crate::disk::helper::Helper;
+use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
+use crate::mailbox::mailbox;
+use crate::pool::Pool;
+use crate::ring::{Completion, Owner};
+use crate::slab::{Key, Slab};
+
+const LENGTH: u64 = 8 << 20;
+
+/// A disk that does what it is told.
+struct Bench {
+    device: Device,
+    queue: Queue,
+    disk: Disk<Queue>,
+    pool: Pool,
+    replica: Key,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Device::new(Random::new(1), Places::default());
+        let superblock = superblock_of(LENGTH, true);
+        format(&device, &superblock, false);
+        let read = |copy: Copy| metadata::read_at(&device, copy.offset(), 16 << 10).expect("read");
+        let newest = newest(&read(Copy::A), &read(Copy::B)).expect("whole");
+        let (found, recovered) = prepare(&device, &superblock).expect("opens");
+        let (tables, allocation) = (found.tables, found.allocation);
+        let layout = Layout::simulated(&superblock, true);
+        let file = device.clone();
+        let found = Found { file, layout, newest, tables, allocation, recovered };
+        let (mailbox, _) = mailbox().expect("the system has an eventfd");
+        let disk = Disk::open(found, Helper::new(mailbox));
+        let queue = Queue::new(device.clone());
+        Self { device, queue, disk, pool: Pool::new(1 << 20), replica: Slab::new().insert(()) }
+    }
+
+    fn begin(&mut self, ticket: u64, action: DiskAction<crate::slot::Slot>) {
+        let Self { queue, disk, pool, replica, .. } = self;
+        let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(1) };
+        assert!(disk.begin(&mut means, DiskTicket(ticket), action).is_none(), "it takes a while");
+    }
+
+    fn save_view(&mut self, ticket: u64) {
+        let view = View { generation: Generation(ticket), ..view(LENGTH) };
+        self.begin(ticket, DiskAction::SaveView(Box::new(view), Lives::default()));
+    }
+
+    fn flush(&mut self, ticket: u64) {
+        self.begin(ticket, DiskAction::Flush { with_checksums: false });
+    }
+
+    /// The operation that was begun this many after the oldest one ends: as the device would end it, or with
+    /// this error.
+    fn end(&mut self, place: usize, error: Option<i32>) -> Option<(u64, Result<(), DiskError>)> {
+        let completion = self.queue.end_at(place, error.map(io::Error::from_raw_os_error));
+        let Completion { owner: Owner::Disk { job, .. }, .. } = completion else {
+            panic!("it is the disk's")
+        };
+        let Self { queue, disk, pool, replica, .. } = self;
+        let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(2) };
+        let Ended { ticket, outcome, .. } = disk.completed(&mut means, job, completion)?;
+        Some((ticket.0, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
+    }
+
+    /// Whether a start would find a view.
+    fn is_readable(&self) -> bool {
+        let read = |copy: Copy| metadata::read_at(&self.device, copy.offset(), 16 << 10);
+        match (read(Copy::A), read(Copy::B)) {
+            (Ok(a), Ok(b)) => newest(&a, &b).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// A signal that comes during an operation is no failure of the disk.
+#[test]
+fn an_interrupted_save_of_a_view_goes_on() {
+    for error in [libc::EINTR, libc::EAGAIN] {
+        let mut bench = Bench::new();
+        bench.save_view(2);
+        for _ in 0..3 {
+            assert_eq!(bench.end(0, Some(error)), None);
+            assert_eq!(bench.end(0, None), None);
+        }
+        assert_eq!(bench.end(0, Some(error)), None);
+        assert_eq!(bench.end(0, None), Some((2, Ok(()))));
+    }
+}
+
+/// A client's flush fails, and drops the first superblock that a save has just written. The flush of that save
+/// says that all is well. Were it believed, the second superblock would be written over the only one that is
+/// durable.
+#[test]
+fn of_two_flushes_that_overlap_one_fails_and_the_other_is_not_believed() {
+    let mut bench = Bench::new();
+    bench.save_view(2);
+    assert_eq!(bench.end(0, None), None, "the first superblock is written");
+    bench.flush(3);
+    bench.device.state().faults.drop = 1000;
+    assert_eq!(bench.end(1, Some(libc::EIO)), Some((3, Err(DiskError::Medium))));
+    assert_eq!(bench.end(0, None), Some((2, Err(DiskError::Medium))));
+    assert!(bench.queue.is_idle(), "the second superblock is as it was");
+    bench.device.state().faults.torn = 1000;
+    bench.device.state().power_cut();
+    assert!(bench.is_readable());
+}
+
+/// The flush of a save may drop what clients have written. Only a flush tells the core so.
+#[test]
+fn the_core_learns_of_a_flush_that_failed_in_a_save() {
+    let mut bench = Bench::new();
+    bench.save_view(2);
+    assert_eq!(bench.end(0, None), None);
+    assert_eq!(bench.end(0, Some(libc::EIO)), Some((2, Err(DiskError::Medium))));
+    bench.flush(3);
+    assert_eq!(bench.end(0, None), Some((3, Err(DiskError::Medium))));
+    // It has been told: what is written from now on is covered by the next one.
+    bench.flush(4);
+    assert_eq!(bench.end(0, None), Some((4, Ok(()))));
+    bench.save_view(5);
+    for _ in 0..3 {
+        assert_eq!(bench.end(0, None), None);
+    }
+    assert_eq!(bench.end(0, None), Some((5, Ok(()))));
+}

@@ -1,0 +1,140 @@
+use std::process::Command;
+
+use super::Sabotage;
+use super::device::Lie;
+use super::model::Violation;
+use super::world::{Counts, World};
+
+/// Actions in the run of a seed.
+const ACTIONS: u64 = 1400;
+/// Seeds of the sample.
+const SAMPLE: u64 = 60;
+
+/// Seeds that a mistake was found by: flushes were believed beside one that failed (1), each save of a view began
+/// with the same superblock (72). In 9 pages of checksums come and go.
+const KEPT: [u64; 3] = [1, 9, 72];
+
+/// What each fault and each oracle needs to be worth something.
+const MARKS: [&str; 17] = [
+    "bitmaps",
+    "damage",
+    "failures",
+    "flushes",
+    "kills",
+    "maps",
+    "power cuts",
+    "power cuts while a table is saved again",
+    "reads",
+    "rot",
+    "starts that failed",
+    "steps while pages go",
+    "tables",
+    "tables that close",
+    "views",
+    "writes",
+    "zeroings",
+];
+
+fn run(seed: u64, sabotage: Sabotage, log: bool) -> Result<Counts, Violation> {
+    let mut world = World::new(seed, sabotage);
+    world.log = log;
+    world.run(ACTIONS)?;
+    Ok(world.counts)
+}
+
+/// The first seed in which an oracle misses what is done wrong, after how many actions in all, and what it says.
+fn find(sabotage: Sabotage) -> Option<(u64, u64, Violation)> {
+    let mut actions = 0;
+    (0..500).find_map(|seed| {
+        let mut world = World::new(seed, sabotage);
+        let found = world.run(ACTIONS).err();
+        actions += world.actions();
+        Some((seed, actions, found?))
+    })
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// The first seed of the sample: each commit has its own.
+fn first() -> u64 {
+    let of_commit = || {
+        let output = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+        String::from_utf8(output.stdout).ok()
+    };
+    let text = std::env::var("EVENKEEL_TEST_SEED").ok().or_else(of_commit).unwrap_or_default();
+    u64::from_str_radix(text.get(..12).unwrap_or("0"), 16).unwrap_or(0)
+}
+
+#[test]
+fn a_disk_keeps_its_promises_on_a_device_that_fails() {
+    let one = number("EVENKEEL_DISK_SEED");
+    let from = number("EVENKEEL_DISK_FROM").unwrap_or_else(first);
+    let seeds = match (one, number("EVENKEEL_DISK_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, count) => from..from + count.unwrap_or(SAMPLE),
+    };
+    let kept = KEPT.iter().copied().filter(|_| one.is_none());
+    let mut total = Counts::new();
+    let mut failed = 0;
+    for seed in kept.chain(seeds.clone()) {
+        match run(seed, Sabotage::Nothing, one.is_some()) {
+            Ok(counts) => {
+                counts.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n)
+            }
+            Err((oracle, why)) => {
+                failed += 1;
+                println!("seed {seed}: {oracle}: {why}");
+            }
+        }
+    }
+    println!("{} seeds: {total:#?}", seeds.end - seeds.start);
+    if one.is_none() && failed == 0 {
+        let missing: Vec<_> = MARKS.iter().filter(|mark| !total.contains_key(*mark)).collect();
+        assert!(missing.is_empty(), "no seed came to {missing:?}");
+    }
+    assert!(
+        failed == 0,
+        "{failed} seeds failed; replay one with EVENKEEL_DISK_SEED=N cargo test -p evenkeel-engine --lib simulation -- --nocapture"
+    );
+}
+
+/// The same seed tells the same story.
+#[test]
+fn a_seed_is_reproducible() {
+    let told = |seed| run(seed, Sabotage::Nothing, false).expect("it holds");
+    assert_eq!(told(3), told(3));
+}
+
+/// Each oracle misses what is done wrong on purpose.
+#[test]
+fn every_canary_is_found() {
+    let lies = [
+        Lie::LoseWrites,
+        Lie::IgnoreFlushes,
+        Lie::IgnoreDurability,
+        Lie::CountShortAsWhole,
+        Lie::LoseMarks,
+        Lie::LosePages,
+        Lie::NeverEnd,
+    ];
+    let mistakes = [
+        Sabotage::KeepChecksums,
+        Sabotage::CompareNothing,
+        Sabotage::ForgetUnsaved,
+        Sabotage::BelieveFlushes,
+        Sabotage::CountFailedTables,
+        Sabotage::WriteOneSlotFirst,
+    ];
+    let mut unseen = Vec::new();
+    for sabotage in lies.map(Sabotage::Device).into_iter().chain(mistakes) {
+        match find(sabotage) {
+            Some((seed, actions, (oracle, why))) => {
+                println!("| {sabotage:?} | {oracle} | {seed} | {actions} | {why}");
+            }
+            None => unseen.push(sabotage),
+        }
+    }
+    assert!(unseen.is_empty(), "no oracle misses {unseen:?}");
+}

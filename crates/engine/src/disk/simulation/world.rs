@@ -1,0 +1,396 @@
+//! The shipped disk over a simulated device, used as the core uses it, killed and opened again.
+
+mod actions;
+mod outcomes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::mpsc::Receiver;
+
+use evenkeel_core::replica::OpenRegions;
+use evenkeel_core::{
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Extent, Generation, Instant, Lives, View,
+};
+use evenkeel_format::{
+    ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage,
+    DATA_OFFSET, PAGE_LENGTH, SUPERBLOCK_LENGTH, Slot as Copy, Superblock, checksum_pages, newest,
+};
+
+use super::Sabotage;
+use super::device::{Device, Lie, Places, SECTOR};
+use super::metadata::{Expected, SLOTS, missing_page};
+use super::model::{BLOCK, Change, Model, Violation, content_of};
+use super::plan::{Plan, REGION, superblock_of, view};
+use super::queue::Queue;
+use super::random::Random;
+use crate::disk::checksums::Area;
+use crate::disk::checksums::recover::recover;
+use crate::disk::flushes::Flushes;
+use crate::disk::helper::{Helper, Task};
+use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
+use crate::mailbox::{Mailbox, MailboxReceiver, Order, mailbox};
+use crate::pool::Pool;
+use crate::ring::Owner;
+use crate::slab::{Key, Slab};
+use crate::slot::Slot;
+
+/// How often things happened.
+pub(super) type Counts = BTreeMap<&'static str, u64>;
+
+/// An action that was begun.
+#[derive(Debug, Clone)]
+enum Asked {
+    Read(Range<u64>),
+    Change(Change),
+    Flush { with_checksums: bool },
+    Map(Range<u64>),
+    View(u64),
+    Table { slot: u8, open: BTreeSet<u64>, closes: bool },
+    Pages(Vec<(u8, u32, u64)>),
+}
+
+#[derive(Debug)]
+struct Pending {
+    asked: Asked,
+    /// The time of the model at which it began.
+    began: u64,
+}
+
+/// See the module's documentation.
+pub(super) struct World {
+    plan: Plan,
+    sabotage: Sabotage,
+    random: Random,
+    device: Device,
+    queue: Queue,
+    disk: Option<Disk<Queue>>,
+    tasks: Option<Receiver<Task>>,
+    _mailbox: MailboxReceiver,
+    own: Mailbox,
+    pool: Pool,
+    replica: Key,
+    model: Model,
+    expected: Expected,
+    pending: BTreeMap<u64, Pending>,
+    /// When what lies in a region was last changed, by the model's time.
+    changed: BTreeMap<u64, u64>,
+    flushed: u64,
+    generation: u64,
+    stamp: u64,
+    ticket: u64,
+    now: u64,
+    /// The core knows of a flush that has failed: it believes none, and closes no region.
+    distrusts: bool,
+    is_rebuilding: bool,
+    /// Units of the allocation map that were ever written to; `None`: a crash may have damaged its pages.
+    written: Option<BTreeSet<u64>>,
+    pub(super) counts: Counts,
+    pub(super) log: bool,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, sabotage: Sabotage) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw(&mut random, sabotage);
+        let superblock = superblock_of(plan.length, plan.has_checksums);
+        let area = Area::of(&superblock);
+        let data = superblock.data_offset..superblock.data_offset + plan.length;
+        let last = area.page(checksum_pages(plan.length) as u32);
+        let places = Places {
+            data,
+            marks: ALLOCATION_OFFSET..ALLOCATION_OFFSET + u64::from(ALLOCATION_PAGES) * 4096,
+            bitmaps: superblock.metadata_offset..area.start(),
+            checksums: area.start()..last,
+        };
+        let lie = if let Sabotage::Device(lie) = sabotage { lie } else { Lie::None };
+        let device = Device::new(Random::new(random.bits()), places);
+        format(&device, &superblock, plan.has_map);
+        (device.state().faults, device.state().lie) = (plan.faults(), lie);
+        let (_, mailbox) = mailbox().expect("the system has an eventfd");
+        Self {
+            sabotage,
+            queue: Queue::new(device.clone()),
+            device,
+            disk: None,
+            tasks: None,
+            own: mailbox.own.clone(),
+            _mailbox: mailbox,
+            pool: Pool::new(64 << 20),
+            replica: Slab::new().insert(()),
+            model: Model::new(plan.length, plan.has_checksums),
+            expected: Expected::new(1),
+            pending: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            flushed: 0,
+            generation: 1,
+            stamp: 1,
+            ticket: 0,
+            now: 1,
+            distrusts: false,
+            is_rebuilding: false,
+            written: Some(BTreeSet::new()),
+            counts: Counts::new(),
+            log: false,
+            plan,
+            random,
+        }
+    }
+
+    /// How many actions were begun.
+    pub(super) const fn actions(&self) -> u64 {
+        self.ticket
+    }
+
+    /// A history of so many actions, and its end.
+    pub(super) fn run(&mut self, actions: u64) -> Result<(), Violation> {
+        self.start()?;
+        while self.ticket < actions {
+            self.step()?;
+        }
+        self.finish()
+    }
+
+    fn step(&mut self) -> Result<(), Violation> {
+        self.now += 1000;
+        if self.random.chance(self.plan.rot) {
+            self.rot();
+        }
+        if self.random.below(10_000) < self.plan.kills {
+            return self.crash(false);
+        }
+        if self.random.below(10_000) < self.plan.cuts || self.cuts_a_retry() {
+            return self.crash(true);
+        }
+        if self.pending.len() < self.plan.depth && self.random.chance(400) {
+            return self.begin_something();
+        }
+        self.advance()
+    }
+
+    /// Whether the power is cut now because a table is written whose last save has failed: the newest one that
+    /// is durable must not lie where it goes.
+    fn cuts_a_retry(&mut self) -> bool {
+        let is_retried = self.plan.cuts > 0
+            && self.has(|asked| {
+                matches!(asked, Asked::Table { slot, .. } if self.expected.has_failed(*slot))
+            });
+        let cuts = is_retried && self.random.chance(300);
+        if cuts {
+            self.note("power cuts while a table is saved again");
+        }
+        cuts
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.log {
+            println!("{:>6} {}", self.now / 1000, what());
+        }
+    }
+
+    /// Opens the disk. Calls may fail meanwhile, and the power be cut: then it is opened again.
+    fn start(&mut self) -> Result<(), Violation> {
+        for _ in 0..1000 {
+            if self.random.chance(self.plan.cuts * 10) {
+                self.device.state().calls_left = Some(self.random.below(60));
+            }
+            match self.open()? {
+                Ok(()) => {
+                    self.device.state().calls_left = None;
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.note("starts that failed");
+                    let is_cut = self.device.state().calls_left == Some(0);
+                    self.tell(|| format!("-- the start failed: {error}"));
+                    let is_cut = is_cut || self.random.chance(300);
+                    self.lose(is_cut);
+                }
+            }
+        }
+        Err(("I11", "the disk can't be opened".to_owned()))
+    }
+
+    fn open(&mut self) -> Result<std::io::Result<()>, Violation> {
+        let Some(copies) = [Copy::A, Copy::B]
+            .map(|copy| self.read_superblock(copy))
+            .into_iter()
+            .collect::<Option<Vec<_>>>()
+        else {
+            return Ok(Err(std::io::Error::other("a superblock could not be read")));
+        };
+        let newest = newest(&copies[0], &copies[1]).map_err(|error| ("V2", error.to_string()))?;
+        self.note_torn_pages(&newest.superblock);
+        let prepared = match self.sabotage {
+            Sabotage::KeepChecksums => metadata::read_all(&self.device, &newest.superblock)
+                .and_then(|found| {
+                    let area = Area::of(&newest.superblock);
+                    Ok((found, Some(recover(&self.device, area, &[])?)))
+                }),
+            _ => prepare(&self.device, &newest.superblock),
+        };
+        let (found, mut recovered) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Ok(Err(error)),
+        };
+        if self.sabotage == Sabotage::CompareNothing {
+            recovered = None;
+        }
+        let generation = newest.superblock.view.generation.0;
+        self.tell(|| format!("== open at generation {generation}: {:?}", found.open_regions));
+        self.expected.view_found(generation)?;
+        self.expected.tables_found(&found.open_regions)?;
+        self.expected.pages_found(&found.missing)?;
+        self.opened(&found.open_regions);
+        let layout = Layout::simulated(&newest.superblock, self.plan.is_device);
+        let (sender, tasks) = std::sync::mpsc::channel();
+        let file = self.device.clone();
+        let (tables, allocation) = (found.tables, found.allocation);
+        let found = Found { file, layout, newest, tables, allocation, recovered };
+        let helper = Helper::with_tasks(self.own.clone(), sender);
+        (self.disk, self.tasks) = (Some(Disk::open(found, helper)), Some(tasks));
+        self.note("starts");
+        Ok(Ok(()))
+    }
+
+    fn read_superblock(&self, copy: Copy) -> Option<Vec<u8>> {
+        metadata::read_at(&self.device, copy.offset(), SUPERBLOCK_LENGTH).ok()
+    }
+
+    /// Pages of checksums that a crash has torn are told by what is on the device, before anybody mends it.
+    fn note_torn_pages(&mut self, superblock: &Superblock) {
+        let area = Area::of(superblock);
+        let per_page = CHECKSUMS_PER_PAGE as u64;
+        let pages: BTreeSet<u64> = self.model.touched().into_iter().map(|b| b / per_page).collect();
+        for page in pages {
+            let mut bytes = vec![0; PAGE_LENGTH];
+            let state = self.device.state();
+            let _ = state.read(area.page(page as u32), &mut bytes);
+            drop(state);
+            let is_new = bytes.iter().all(|byte| *byte == 0);
+            if !is_new && ChecksumPage::decode(&bytes, superblock.replica, page as u32).is_none() {
+                self.model.forget(page * per_page..(page + 1) * per_page);
+            }
+        }
+    }
+
+    fn opened(&mut self, open: &[OpenRegions]) {
+        let names = |block: u64| {
+            let region = block * BLOCK / REGION;
+            open.iter().any(|table| table.open.contains(&region))
+        };
+        self.model.opened(names);
+        self.flushed = self.model.now();
+        self.changed.clear();
+        self.distrusts = false;
+        self.is_rebuilding = self.random.chance(self.plan.rebuilds);
+    }
+
+    /// The process is killed, or the power is cut, and the disk is opened again.
+    fn crash(&mut self, is_cut: bool) -> Result<(), Violation> {
+        self.note(if is_cut { "power cuts" } else { "kills" });
+        self.tell(|| (if is_cut { "-- power cut" } else { "-- kill" }).to_owned());
+        self.lose(is_cut);
+        self.start()
+    }
+
+    fn lose(&mut self, is_cut: bool) {
+        (self.disk, self.tasks) = (None, None);
+        self.queue.abandon();
+        let pending = core::mem::take(&mut self.pending);
+        let under_way: Vec<_> = pending
+            .into_values()
+            .filter_map(|pending| match pending.asked {
+                Asked::Change(change) => Some(change),
+                _ => None,
+            })
+            .collect();
+        let mut state = self.device.state();
+        let is_lost = is_cut || state.failures > 0;
+        state.process_ends();
+        let torn = if is_cut { state.power_cut() } else { Vec::new() };
+        drop(state);
+        self.model.crashed(&under_way, is_lost, &torn, DATA_OFFSET);
+        self.written = None;
+    }
+
+    fn rot(&mut self) {
+        let from = self.random.below(self.plan.length / SECTOR);
+        let Some(sector) = self.model.some_data(from) else { return };
+        let byte = sector * SECTOR;
+        if self.is_busy(&(byte..byte + 1), true) || !self.plan.has_checksums {
+            return;
+        }
+        if self.device.state().rot(sector + DATA_OFFSET / SECTOR) {
+            self.note("rot");
+            self.tell(|| format!("-- sector {sector} rots"));
+            self.model.rotted(sector);
+        }
+    }
+
+    /// Without further faults all is answered, and holds what it must; also after a last start.
+    fn finish(&mut self) -> Result<(), Violation> {
+        self.plan.calm(&mut self.device.state().faults);
+        self.drain()?;
+        for is_cut in [false, true] {
+            self.read_all()?;
+            if !self.distrusts {
+                self.begin_flush()?;
+                self.drain()?;
+            }
+            self.crash(is_cut)?;
+            self.read_all()?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Violation> {
+        for _ in 0..1_000_000 {
+            let is_idle = self.queue.is_idle();
+            if self.pending.is_empty() && is_idle {
+                return Ok(());
+            }
+            self.now += 1000;
+            self.advance()?;
+            if is_idle && self.queue.is_idle() && !self.pending.is_empty() {
+                // Perhaps a task has ended just now.
+                self.advance()?;
+                if self.queue.is_idle() && !self.pending.is_empty() {
+                    break;
+                }
+            }
+        }
+        let stuck: Vec<_> = self.pending.values().collect();
+        Err(("I11", format!("nothing is under way, and without an answer are {stuck:?}")))
+    }
+
+    fn read_all(&mut self) -> Result<(), Violation> {
+        for block in self.model.touched() {
+            let range = block * BLOCK..((block + 1) * BLOCK).min(self.plan.length);
+            let (offset, length) = (range.start, (range.end - range.start) as u32);
+            self.begin(Asked::Read(range), DiskAction::Read { offset, length })?;
+            if self.pending.len() > 32 {
+                self.drain()?;
+            }
+        }
+        self.drain()
+    }
+}
+
+/// A replica that was just made.
+pub(super) fn format(device: &Device, superblock: &Superblock, has_map: bool) {
+    let mut state = device.state();
+    let bytes = superblock.encode().expect("it is sound");
+    for copy in [Copy::A, Copy::B] {
+        state.write(copy.offset(), &bytes.0, true);
+    }
+    if has_map {
+        let map = AllocationMap::new(superblock.data_length).encode(superblock.replica);
+        state.write(ALLOCATION_OFFSET, &map, true);
+    }
+    let now = state.now();
+    state.settle(now, None);
+}

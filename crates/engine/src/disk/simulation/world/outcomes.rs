@@ -1,0 +1,174 @@
+//! What becomes of it, and what is judged then.
+
+use super::*;
+
+impl World {
+    /// One thing that is under way goes on.
+    pub(super) fn advance(&mut self) -> Result<(), Violation> {
+        let task = self.tasks.as_ref().and_then(|tasks| tasks.try_recv().ok());
+        if let Some(Order::Mapped { job, extents, .. }) = task.map(|task| task()) {
+            let now = Instant(self.now);
+            let ended = self.with_disk(|disk, _| disk.mapped(now, job, extents));
+            return ended.map_or(Ok(()), |ended| self.ended(ended));
+        }
+        let Some(completion) = self.queue.advance(&mut self.random) else { return Ok(()) };
+        let Owner::Disk { job, .. } = completion.owner else { return Ok(()) };
+        let ended = self.with_disk(|disk, means| disk.completed(means, job, completion));
+        self.meddle();
+        if self.disk.as_ref().is_some_and(|d| d.checksums.as_ref().is_some_and(|c| c.is_evicting()))
+        {
+            self.note("steps while pages go");
+        }
+        let unread = core::mem::take(&mut self.device.state().unread);
+        for range in unread {
+            let start = self.device.state().places.checksums.start + (1 << 20);
+            let page = |byte: u64| byte.saturating_sub(start) / PAGE_LENGTH as u64;
+            let blocks = CHECKSUMS_PER_PAGE as u64;
+            self.model.forget(page(range.start) * blocks..(page(range.end) + 1) * blocks);
+        }
+        ended.map_or(Ok(()), |ended| self.ended(ended))
+    }
+
+    pub(super) fn ended(&mut self, ended: Ended) -> Result<(), Violation> {
+        let Some(pending) = self.pending.remove(&ended.ticket.0) else {
+            return Err(("I11", format!("action {} has ended twice", ended.ticket.0)));
+        };
+        self.tell(|| format!("{}: {:?} {:?}", ended.ticket.0, ended.outcome, ended.reason));
+        match ended.outcome {
+            Ok(outcome) => self.succeeded(pending, outcome),
+            Err(error) => self.failed(pending, error, &ended.reason.unwrap_or_default()),
+        }
+    }
+
+    pub(super) fn succeeded(
+        &mut self,
+        pending: Pending,
+        outcome: DiskOutcome<Slot>,
+    ) -> Result<(), Violation> {
+        match (pending.asked, outcome) {
+            (Asked::Read(range), DiskOutcome::Data(data)) => {
+                self.note("reads");
+                if range.end - range.start != data.len() as u64 {
+                    return Err(("contents", format!("{} bytes of {range:?}", data.len())));
+                }
+                return self.model.read(range.start, &data);
+            }
+            (Asked::Change(change), _) => {
+                self.note(if change.stamp == 0 { "zeroings" } else { "writes" });
+                self.model.changed(&change);
+                self.touch(&change.range);
+            }
+            (Asked::Flush { with_checksums }, _) => {
+                self.note("flushes");
+                self.model.flushed(pending.began, with_checksums);
+                self.flushed = pending.began;
+            }
+            (Asked::Map(range), DiskOutcome::Extents(extents)) => {
+                self.note("maps");
+                return self.judge_map(&range, &extents);
+            }
+            (Asked::View(generation), _) => {
+                self.note("views");
+                self.expected.view_saved(generation);
+            }
+            (Asked::Table { slot, open, closes }, _) => {
+                self.note(if closes { "tables that close" } else { "tables" });
+                self.expected.table_saved(slot, &open);
+            }
+            (Asked::Pages(pages), _) => {
+                self.note("bitmaps");
+                self.expected.pages_saved(&pages);
+            }
+            (asked, outcome) => return Err(("contents", format!("{outcome:?} of {asked:?}"))),
+        }
+        Ok(())
+    }
+
+    pub(super) fn touch(&mut self, range: &Range<u64>) {
+        let now = self.model.now();
+        for region in range.start / REGION..=(range.end - 1) / REGION {
+            self.changed.insert(region, now);
+        }
+    }
+
+    pub(super) fn failed(
+        &mut self,
+        pending: Pending,
+        error: DiskError,
+        why: &str,
+    ) -> Result<(), Violation> {
+        let is_damage = error == DiskError::Damaged;
+        let has_failed = self.device.state().failures > 0;
+        let may_fail = match &pending.asked {
+            Asked::Read(range) if is_damage => self.model.may_be_damaged(range),
+            Asked::Read(range) | Asked::Change(Change { range, .. }) => {
+                let blocks = range.start / BLOCK * BLOCK..range.end.next_multiple_of(BLOCK);
+                let place = blocks.start + DATA_OFFSET..blocks.end + DATA_OFFSET;
+                !is_damage && (has_failed || self.device.state().has_bad(&place))
+            }
+            _ => !is_damage && has_failed,
+        };
+        if !may_fail {
+            let oracle = if is_damage { "I9" } else { "I11" };
+            return Err((oracle, format!("{:?} fails without a cause: {why}", pending.asked)));
+        }
+        self.note(if is_damage { "damage" } else { "failures" });
+        match pending.asked {
+            Asked::Change(change) => {
+                self.model.may_have_changed(&change);
+                self.touch(&change.range);
+            }
+            Asked::Flush { .. } => self.distrusts = true,
+            Asked::Table { slot, .. } => {
+                self.distrusts |= error == DiskError::Lost;
+                if let (Sabotage::CountFailedTables, Some(disk)) = (self.sabotage, &mut self.disk) {
+                    disk.count_failed_table(slot);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What holds data must be called allocated; what was never written to must not.
+    pub(super) fn judge_map(
+        &self,
+        range: &Range<u64>,
+        extents: &[Extent],
+    ) -> Result<(), Violation> {
+        let mut at = range.start;
+        for extent in extents {
+            let found = at..at + extent.length;
+            at = found.end;
+            let held = self.model.holds_data(&found).filter(|_| !extent.allocated);
+            if let Some(sector) = held {
+                return Err(("allocation", format!("sector {sector} is in a hole of {found:?}")));
+            }
+            let units = found.start >> 20..=(found.end - 1) >> 20;
+            let is_new = |written: &BTreeSet<u64>| written.range(units.clone()).next().is_none();
+            let is_exact = self.plan.has_map && extent.allocated;
+            if is_exact && self.written.as_ref().is_some_and(is_new) {
+                return Err(("allocation", format!("nothing was ever written in {found:?}")));
+            }
+        }
+        if extents.is_empty() || at > range.end {
+            return Err(("allocation", format!("{extents:?} of {range:?}")));
+        }
+        Ok(())
+    }
+
+    /// Changes the disk as a mistake in its code would.
+    pub(super) fn meddle(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        match self.sabotage {
+            Sabotage::ForgetUnsaved => {
+                if let Some(checksums) = &mut disk.checksums {
+                    checksums.forget_unsaved();
+                }
+            }
+            Sabotage::BelieveFlushes => disk.flushes = Flushes::default(),
+            Sabotage::WriteOneSlotFirst if !disk.saves.is_busy() => disk.saves.write_slot_a_first(),
+            _ => {}
+        }
+    }
+}
