@@ -32,6 +32,7 @@ pub mod membership;
 pub mod metrics;
 pub mod nbd;
 pub mod node;
+mod own_file;
 pub mod peer;
 pub mod preflight;
 pub mod start;

@@ -4,13 +4,15 @@
 //! `lock` is held for as long as the daemon lives, so no two daemons share a directory. A copy of
 //! the directory has a lock of its own: [`crate::start`] tells what holding it proves.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::own_file;
 
 /// The directory, held by this process.
 #[derive(Debug)]
@@ -132,14 +134,13 @@ impl StateDirectory {
     }
 }
 
-/// Replaces a file durably: a crash leaves the old content or the new.
+/// Replaces a file durably: a crash leaves the old content or the new. No link is followed.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = own_file::make_anew(&new, OFlags::empty())?;
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;
@@ -154,19 +155,13 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// Takes a lock file and writes this process's number into it. The inner error is the number of
+/// Takes a lock file, which is no link, and writes this process's number into it. The inner error is the number of
 /// the process that holds it.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = own_file::open(path, OFlags::CREATE)?;
     if let Err(e) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
         if e != rustix::io::Errno::WOULDBLOCK {
             return Err(e.into());

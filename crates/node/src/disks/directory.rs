@@ -5,16 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use evenkeel_format::Superblock;
 use rustix::fs::OFlags;
 
-use super::replica_file::{
-    Unreadable, inspect, length_of, lock, open_direct, read_newest, write_superblocks,
-};
+use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, write_superblocks};
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Known, NewReplica, OpenReplica, Opened, probe};
 use crate::api::{ApiError, ErrorCode};
 use crate::identity::random_u128;
+use crate::own_file::{self, OpenError};
 use crate::state::{lock_file, replace, sync_parent};
 
 const LOCK: &str = ".evenkeel.lock";
@@ -57,7 +57,7 @@ pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
 /// The smallest unit of direct I/O on files in the directory.
 fn block_size(path: &Path) -> io::Result<u32> {
     let path = path.join(PROBE);
-    let result = open_direct(&path, OFlags::CREATE).and_then(|file| {
+    let result = own_file::make_anew(&path, OFlags::DIRECT).and_then(|file| {
         file.set_len(PROBED)?;
         probe::direct_block_size(&file)
     });
@@ -81,6 +81,7 @@ pub(super) fn open(
     if marker.is_none() {
         *marker = Some(read_or_make_marker(path).map_err(|e| trouble(path, e))?);
     }
+    own_file::close_directory_to_others(path, is_ours);
     let block_size = block_size(path).map_err(|e| trouble(path, e))?;
     let mut replicas = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -92,6 +93,14 @@ pub(super) fn open(
         }
     }
     Ok((Hold::Directory { _lock: lock }, block_size, replicas))
+}
+
+/// Whether a name in the directory is one that a disk uses, or that a new file system has.
+fn is_ours(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    name.starts_with(".evenkeel.")
+        || matches!(ending, Some(ENDING | ENDING_NEW))
+        || name == "lost+found"
 }
 
 /// Why a directory in which something small cannot be written is none to use.
@@ -110,7 +119,7 @@ fn full(path: &Path) -> String {
 /// Whether it is the directory that was added, and not, say, the empty one on which it is to be mounted.
 fn check_marker(path: &Path, marker: &str) -> Result<(), Trouble> {
     fs::metadata(path)?;
-    match fs::read_to_string(path.join(MARKER)) {
+    match own_file::read_small(&path.join(MARKER)) {
         Ok(text) if text.trim() == marker => Ok(()),
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e.into()),
         found => {
@@ -125,7 +134,7 @@ fn check_marker(path: &Path, marker: &str) -> Result<(), Trouble> {
 
 fn read_or_make_marker(path: &Path) -> io::Result<String> {
     let path = path.join(MARKER);
-    match fs::read_to_string(&path) {
+    match own_file::read_small(&path) {
         Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => {
@@ -139,17 +148,22 @@ fn read_or_make_marker(path: &Path) -> io::Result<String> {
 /// Opens the replica in a file. What the system reports may pass, so it is tried again; what the file says does
 /// not.
 pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
-    let locked = open_direct(path, OFlags::empty()).and_then(|file| Ok((lock(&file)?, file)));
+    let locked = own_file::open(path, OFlags::DIRECT).and_then(|file| Ok((lock(&file)?, file)));
     let file = match locked {
         Ok((true, file)) => file,
         // A killed daemon has it until its last write has ended.
         Ok((false, _)) => {
             return waiting(path, Trouble::Held("another process has it open".into()));
         }
-        Err(e) => return waiting(path, e.into()),
+        Err(OpenError::System(e)) => return waiting(path, e.into()),
+        // What it leads to is not read.
+        Err(e @ OpenError::NotPlain(_)) => {
+            return unread(path, None, Trouble::Failing(e.to_string()));
+        }
     };
     match inspect(file, path, false, block_size) {
         Ok(Ok(replica)) => {
+            own_file::close_to_others(&replica.file, path);
             let superblock = Some(replica.newest.superblock.clone());
             opened.push(replica);
             Known::new(path, superblock, KnownState::Served)
@@ -165,9 +179,12 @@ pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenRe
 }
 
 fn waiting(path: &Path, trouble: Trouble) -> Known {
+    unread(path, read_newest(path), trouble)
+}
+
+fn unread(path: &Path, newest: Option<Superblock>, trouble: Trouble) -> Known {
     tracing::warn!(path = %path.display(), why = trouble.why(), "a replica cannot be opened yet");
-    let state = KnownState::Waiting(trouble, Retry::first(Instant::now()));
-    Known::new(path, read_newest(path), state)
+    Known::new(path, newest, KnownState::Waiting(trouble, Retry::first(Instant::now())))
 }
 
 fn remove_unfinished(path: &Path) {
@@ -220,7 +237,7 @@ pub(super) fn create(
 
 fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {
     let unfinished: PathBuf = path.with_extension(ENDING_NEW);
-    let file = open_direct(&unfinished, OFlags::CREATE | OFlags::EXCL)?;
+    let file = own_file::open(&unfinished, OFlags::DIRECT | OFlags::CREATE | OFlags::EXCL)?;
     let made = (|| {
         if !lock(&file)? {
             return Err(io::Error::other("another process has locked it"));

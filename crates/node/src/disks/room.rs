@@ -9,11 +9,12 @@ use evenkeel_engine::RoomTask;
 use evenkeel_format::disk_length;
 use rustix::fs::OFlags;
 
-use super::replica_file::{length_of, open_direct};
+use super::replica_file::length_of;
 use super::space::Question;
 use super::{Disks, device, system};
 use crate::api::{ApiError, ErrorCode};
 use crate::keyed_lock::Recall;
+use crate::own_file;
 
 /// A replica's file or device that has room for more data.
 #[derive(Debug)]
@@ -155,7 +156,7 @@ impl LongerReplica {
             let free = self.old.saturating_add(space.free);
             return Err(too_small(&self.disk, free, self.wanted, what));
         }
-        let file = open_direct(&self.path, OFlags::empty()).map_err(failed)?;
+        let file = own_file::open(&self.path, OFlags::DIRECT).map_err(|e| failed(e.into()))?;
         if file.metadata().map_err(failed)?.len() < self.wanted {
             file.set_len(self.wanted).and_then(|()| file.sync_all()).map_err(failed)?;
         }

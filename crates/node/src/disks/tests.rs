@@ -101,6 +101,52 @@ fn a_replica_is_made_found_again_and_deleted() {
     assert!(disks.list().is_empty());
 }
 
+/// What others put into a disk's directory must not have the node write to another file.
+#[test]
+fn no_link_in_a_disks_directory_is_followed() {
+    use std::os::unix::fs::symlink;
+    let place = place();
+    let secret = place.disk.with_file_name("secret");
+    std::fs::write(&secret, "of somebody else").unwrap();
+    for name in [".evenkeel.probe", ".evenkeel.new", "x.replica"] {
+        symlink(&secret, place.disk.join(name)).unwrap();
+    }
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    assert_eq!(disks.list()[0].state, crate::api::types::DiskState::Serving);
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of somebody else");
+    drop(disks);
+
+    let lock = place.disk.join(".evenkeel.lock");
+    std::fs::remove_file(&lock).unwrap();
+    symlink(&secret, &lock).unwrap();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    let problem = disks.list()[0].problem.clone().unwrap();
+    assert!(problem.contains("symbolic link"), "{problem}");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of somebody else");
+}
+
+#[test]
+fn replicas_and_their_directory_are_for_the_node_alone() {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let file = made.path.clone();
+    assert_eq!((mode(&place.disk), mode(&file)), (0o700, 0o600));
+    drop((made, disks));
+
+    // As they were before that was so.
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(&place.disk, Permissions::from_mode(0o755)).unwrap();
+    let (_disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert_eq!(opened.len(), 1);
+    assert_eq!((mode(&place.disk), mode(&file)), (0o700, 0o600));
+}
+
 /// As when a request is sent again because its answer was lost.
 #[test]
 fn a_replica_that_is_asked_for_twice_is_made_once() {

@@ -200,12 +200,12 @@ async fn a_replica_whose_file_gives_an_error_is_tried_again() {
     let file = nodes[1].replicas("d").remove(0);
     let away = nodes[1].directory.join("away");
     std::fs::rename(&file, &away).unwrap();
-    // To open it is ELOOP, as it might be EIO or EMFILE.
+    // It is not followed; an error as EIO or EMFILE would be.
     std::os::unix::fs::symlink(&file, &file).unwrap();
     nodes[1].restart().await;
     let answer = nodes[1].get("/v1/disks").await;
     let problem = disk(&answer, "d")["replicas"][0]["problem"].to_string();
-    assert!(problem.contains("symbolic links") && problem.contains("tried again"), "{answer:#}");
+    assert!(problem.contains("symbolic link") && problem.contains("tried again"), "{answer:#}");
     let told = |v: &Value| of_b(v)["unserved"].to_string().contains("tried again");
     nodes[0].until("/v1/volumes/web", told).await;
     std::fs::rename(&away, &file).unwrap();

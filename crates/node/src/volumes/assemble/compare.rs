@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +183,9 @@ impl Saving {
         let mut list_path = path.as_os_str().to_owned();
         list_path.push(".list");
         let list_path = PathBuf::from(list_path);
-        let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
+        // What a volume holds is for nobody else.
+        let create =
+            |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = create(path)?;
         file.set_len(length)?;
         let mut list = io::BufWriter::new(create(&list_path)?);

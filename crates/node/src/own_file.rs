@@ -1,0 +1,130 @@
+//! Files of the node in directories that others may have written to.
+//!
+//! A disk's directory is what an administrator names, and may have been anybody's before. What lies
+//! there is opened only if it is a plain file with one name: of a link, symbolic or hard, the node would
+//! read, truncate or overwrite another file in its place. What is made is for the node's user alone.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// The mode of a file that is made.
+const FILE_MODE: u32 = 0o600;
+/// The mode of a directory that is the node's alone.
+const DIRECTORY_MODE: u32 = 0o700;
+/// Those of neither have any permission.
+const OTHERS: u32 = 0o077;
+/// Most bytes that a small file is read to.
+const MAX_SMALL: u64 = 4096;
+
+/// Why a file is not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is there, and no plain file of its own.
+    #[error(
+        "it is {0}, which is not followed in a directory of the node: remove it, or put the file itself there"
+    )]
+    NotPlain(&'static str),
+    /// The system refuses.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::System(error) => error,
+            OpenError::NotPlain(_) => Self::other(error.to_string()),
+        }
+    }
+}
+
+/// Opens a plain file for reading and writing, with further flags. With `CREATE` it is made, if it is not
+/// there, with mode 0600.
+///
+/// # Errors
+/// If it is a link or anything else than a plain file, or the system refuses.
+pub fn open(path: &Path, flags: OFlags) -> Result<File, OpenError> {
+    opened(OpenOptions::new().read(true).write(true), path, flags)
+}
+
+/// Makes a file anew, in place of one that a crash has left. What it was a link to is not touched.
+///
+/// # Errors
+/// If what is there cannot be removed, or the system refuses.
+pub fn make_anew(path: &Path, flags: OFlags) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    Ok(open(path, flags | OFlags::CREATE | OFlags::EXCL)?)
+}
+
+/// Reads a file of a few bytes; what goes beyond 4 KiB is left out.
+///
+/// # Errors
+/// If it is no plain file, no text, or the system refuses.
+pub fn read_small(path: &Path) -> io::Result<String> {
+    let file = opened(OpenOptions::new().read(true), path, OFlags::empty())?;
+    let mut text = String::new();
+    file.take(MAX_SMALL).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn opened(options: &mut OpenOptions, path: &Path, flags: OFlags) -> Result<File, OpenError> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = options.mode(FILE_MODE).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => OpenError::NotPlain("a symbolic link"),
+        _ => OpenError::System(error),
+    })?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(OpenError::NotPlain("no plain file"));
+    }
+    match found.nlink() {
+        0 | 1 => Ok(file),
+        _ => Err(OpenError::NotPlain("a file with several names (hard links)")),
+    }
+}
+
+/// Takes all permissions of others from a file that was made with them. What the file system does not
+/// permit is logged.
+pub fn close_to_others(file: &File, path: &Path) {
+    let closed = file.metadata().and_then(|found| match found.mode() & OTHERS {
+        0 => Ok(()),
+        _ => file.set_permissions(Permissions::from_mode(FILE_MODE)),
+    });
+    if let Err(error) = closed {
+        tracing::warn!(path = %path.display(), %error, "others may read this file, and that cannot be changed");
+    }
+}
+
+/// Takes all permissions of others from a directory, if it holds nothing but what `is_ours` names:
+/// of one that is used for other things, too, the node does not know who needs them.
+pub fn close_directory_to_others(path: &Path, is_ours: impl Fn(&str) -> bool) {
+    let closed = (|| {
+        if fs::metadata(path)?.mode() & OTHERS == 0 {
+            return Ok(());
+        }
+        for entry in fs::read_dir(path)? {
+            if !entry?.file_name().to_str().is_some_and(&is_ours) {
+                let path = path.display();
+                tracing::warn!(%path, "others may look into this disk's directory; as it holds other files, too, it is left so. Give the disk a directory of its own, with mode 0700");
+                return Ok(());
+            }
+        }
+        fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))
+    })();
+    if let Err(error) = closed {
+        let error: io::Error = error;
+        tracing::warn!(path = %path.display(), %error, "others may look into this disk's directory, and that cannot be changed");
+    }
+}
+
+#[cfg(test)]
+mod tests;
