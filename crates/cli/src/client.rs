@@ -17,6 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::harmless;
 
 /// Most bytes of an answer that are read.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -56,7 +57,7 @@ impl Answer {
     /// # Errors
     /// If it does not have the shape that this version of the command expects.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| {
+        harmless::read(&self.body).map_err(|error| {
             Failure::new("the node's answer has an unexpected shape", error).advise(
                 "the node probably runs another version; compare `evenkeel version` with \
                  `evenkeel node status`",
@@ -227,8 +228,9 @@ impl Client {
 /// What the node said no with.
 fn refusal(status: StatusCode, body: &Bytes) -> Failure {
     let text = String::from_utf8_lossy(body).into_owned();
-    let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) else {
-        return Failure::new("the node refused", format!("{status}: {}", text.trim()));
+    let Ok(answer) = harmless::read::<ErrorAnswer>(body) else {
+        let said = harmless::text(text.trim());
+        return Failure::new("the node refused", format!("{status}: {said}"));
     };
     let ApiError { code, what, why, action } = answer.error;
     let mut failure = Failure::new(what, why).advise(action).exit(exit_code(code));

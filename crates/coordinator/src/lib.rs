@@ -15,6 +15,7 @@ mod founding;
 pub mod liveness;
 mod memory;
 mod messages;
+mod names;
 mod operations;
 mod records;
 mod removed;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::names;
 use crate::removed::RemovedNode;
 use crate::wanted::{Shown, Wish};
 use crate::{Maker, NodeLife, PlacedReplica, Registration, StoredVolume, ViewText};
@@ -39,6 +40,7 @@ pub enum Request {
     /// Give the cluster another name. Answer: `Done`.
     Rename {
         /// That.
+        #[serde(deserialize_with = "names::read")]
         name: String,
     },
     /// Strike a node off that no volume uses, for good. Answer: `Done`, `NodeInUse`,
@@ -165,6 +167,7 @@ pub enum Request {
         /// The volume's identity.
         volume: String,
         /// That.
+        #[serde(deserialize_with = "names::read")]
         name: String,
     },
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.

@@ -5,6 +5,7 @@ use evenkeel_wire::hello::Start as StartId;
 use serde::{Deserialize, Serialize};
 
 use crate::ViewText;
+use crate::names;
 use crate::wanted::WantedOn;
 
 /// A node as the coordinator stores it.
@@ -13,6 +14,7 @@ pub struct NodeRecord {
     /// Its identity.
     pub id: String,
     /// Its name, unique in the cluster.
+    #[serde(deserialize_with = "names::read")]
     pub name: String,
     /// Where peers reach it.
     pub addresses: Vec<String>,
@@ -81,6 +83,7 @@ pub struct VolumeRecord {
     /// Its identity.
     pub id: String,
     /// Its name, unique in the cluster.
+    #[serde(deserialize_with = "names::read")]
     pub name: String,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,

@@ -18,6 +18,7 @@ pub mod bytes;
 mod checksums;
 mod code;
 mod intents;
+mod name;
 mod newest;
 mod page;
 mod signature;
@@ -39,6 +40,7 @@ pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_fr
 pub use intents::{
     INTENT_SLOTS, IntentTable, MOST_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
 };
+pub use name::{NAME_RULE, is_name};
 pub use newest::{Newest, NewestError, Slot, newest};
 pub use page::PAGE_LENGTH;
 pub use signature::foreign_signature;

@@ -6,6 +6,7 @@ use evenkeel_core::{Incarnation, Lives, ReplicaId, View, VolumeId};
 use thiserror::Error;
 
 use crate::bytes::{Put, Reader, Short, crc32c_of_parts, padded_text};
+use crate::name::{NAME_RULE, is_name};
 use crate::view::{LONGEST_VIEW, ViewFormatError, decode_view, encode_view};
 use crate::{DATA_OFFSET, SOFTWARE, SUPERBLOCK_LENGTH};
 
@@ -80,11 +81,9 @@ impl AsRef<[u8]> for SuperblockBytes {
 /// Why a superblock can't be written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EncodeError {
-    /// The name is empty or too long.
-    #[error(
-        "the volume's name has {0} bytes; 1 to {LONGEST_NAME} are possible: choose another one"
-    )]
-    Name(usize),
+    /// The name is none.
+    #[error("the volume's name {0:?} is not permitted: {NAME_RULE}")]
+    Name(String),
     /// A number contradicts another one, or a limit.
     #[error("the superblock would not be valid: {0}")]
     Invalid(&'static str),
@@ -168,8 +167,8 @@ impl Superblock {
     /// # Errors
     /// See [`EncodeError`].
     pub fn encode(&self) -> Result<Box<SuperblockBytes>, EncodeError> {
-        if !(1..=LONGEST_NAME).contains(&self.name.len()) || self.name.contains('\0') {
-            return Err(EncodeError::Name(self.name.len()));
+        if !is_name(&self.name) {
+            return Err(EncodeError::Name(self.name.clone()));
         }
         self.check().map_err(EncodeError::Invalid)?;
         let view = encode_view(&self.view)?;
@@ -225,8 +224,8 @@ impl Superblock {
         let mirror = reader.u32()?;
         reader.take(4)?;
         let name = padded_text(reader.take(LONGEST_NAME)?)
-            .filter(|name| !name.is_empty())
-            .ok_or(FormatError::Invalid("the volume's name is not text"))?;
+            .filter(|name| is_name(name))
+            .ok_or(FormatError::Invalid("the volume's name is not a permitted one"))?;
         let view_length = reader.u32()? as usize;
         reader.take(4)?;
         let mut lives = Lives([Incarnation(reader.u64()?); Lives::MOST]);

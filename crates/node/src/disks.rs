@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{BootId, Generation, ReplicaId, VolumeId};
-use evenkeel_format::{Newest, Slot, Superblock};
+use evenkeel_format::{NAME_RULE, Newest, Slot, Superblock, is_name};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::api::types::{Disk, DiskKind, DiskReplica, NodeRef};
 use crate::api::{ApiError, ErrorCode};
-use crate::config::check::{NAME_RULE, is_name};
 use crate::state::{StateDirectory, StateError};
 
 mod again;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_format::{NAME_RULE, is_name};
 use hyper::Method;
 use hyper::body::Bytes;
 
 use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeAnswer, NodeStatus};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::Address;
-use crate::config::check::{NAME_RULE, is_name};
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request};
 use crate::identity::Identity;

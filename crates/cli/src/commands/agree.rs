@@ -9,7 +9,7 @@ use super::Context;
 use crate::args::AgreeArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, harmless};
 
 /// What somebody is asked.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ fn fetch(context: &Context, plan: &str) -> Result<crate::client::Answer, Failure
 
 /// Says that a node that knows no such plan is older than this command.
 pub fn older(failure: Failure) -> Failure {
-    let answer = failure.json.as_deref().map(serde_json::from_str::<ErrorAnswer>);
+    let answer = failure.json.as_deref().map(|json| harmless::read::<ErrorAnswer>(json.as_bytes()));
     match answer {
             Some(Ok(answer)) if answer.error.code == ErrorCode::NoSuchPath => Failure::new(
                 "nothing was done",

@@ -32,7 +32,9 @@ pub fn run(context: &Context, args: &ExamineArgs) -> Result<Exit, Failure> {
             .map_err(|error| Failure::new("cannot write the answer", error))?;
         say(&format!("{text}\n"));
     } else if !context.global.quiet {
-        say(&output::examine::page(&answer));
+        let shown = output::harmless::copy(&answer)
+            .map_err(|error| Failure::new("cannot show what was found", error))?;
+        say(&output::examine::page(&shown));
     }
     Ok(verdict(&answer))
 }

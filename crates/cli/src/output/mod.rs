@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod changes;
 mod colour;
 pub mod examine;
+pub mod harmless;
 pub mod node;
 pub mod plan;
 pub mod reservation;

@@ -58,7 +58,7 @@ pub(crate) fn seal(slot: &mut [u8]) {
 }
 
 fn superblocks() -> impl Strategy<Value = Superblock> {
-    (views(), any::<(u64, u128, u32)>(), 0..1u64 << 40, "[a-zA-Z0-9_.ä-]{1,32}").prop_map(
+    (views(), any::<(u64, u128, u32)>(), 0..1u64 << 40, "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}").prop_map(
         |(view, (sequence, replica, mirror), beyond, name)| Superblock {
             sequence,
             volume: view.volume,
@@ -131,9 +131,24 @@ fn what_contradicts_itself_is_not_written() {
         spoil(&mut superblock);
         assert!(superblock.encode().is_err(), "{number}");
     }
-    for name in [String::new(), "x".repeat(65), "a\0b".to_owned()] {
+    for name in [String::new(), "x".repeat(65), "a\0b".to_owned(), "../../x".to_owned()] {
         let superblock = Superblock { name, ..sample() };
         assert!(matches!(superblock.encode(), Err(EncodeError::Name(_))));
+    }
+}
+
+/// A disk that somebody has prepared: its checksum is right, and its name would lead out of the directory
+/// of sockets, or speak to a terminal.
+#[test]
+fn a_name_that_is_none_is_refused() {
+    let sound = sample().encode().unwrap().0;
+    let at = sound.windows(3).position(|bytes| bytes == b"db\0").unwrap();
+    for name in [&b"../../x"[..], b".", b"a/b", b"\x1b[2J", b"a b"] {
+        let mut slot = sound;
+        slot[at..at + name.len()].copy_from_slice(name);
+        seal(&mut slot);
+        let refused = Superblock::decode(&slot).unwrap_err();
+        assert!(refused.to_string().contains("name is not a permitted one"), "{refused}");
     }
 }
 

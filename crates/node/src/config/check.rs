@@ -2,23 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use evenkeel_format::{NAME_RULE, is_name};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{Address, Config};
-
-/// A name of a node, disk, volume or cluster: 1 to 64 letters, digits, `-`, `_` and `.`, beginning
-/// with a letter or digit. Such names are safe in paths, URLs and shells.
-#[must_use]
-pub fn is_name(text: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    (1..=64).contains(&text.len())
-        && text.bytes().all(fits)
-        && text.as_bytes()[0].is_ascii_alphanumeric()
-}
-
-/// What a name may be, for messages.
-pub const NAME_RULE: &str =
-    "a name has 1 to 64 letters, digits, '-', '_' and '.', and begins with a letter or digit";
 
 pub(super) fn check(config: &Config) -> Result<(), String> {
     names(config)?;

@@ -9,7 +9,7 @@ use evenkeel_core::{
     MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord,
     ReplicaState, Role, View, VolumeId, settings, stripe,
 };
-use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
+use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, metadata_offset};
 
 use super::change::Layout;
 use super::place::{self, Placement};
@@ -17,7 +17,6 @@ use super::{make, words};
 use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
-use crate::config::check::{NAME_RULE, is_name};
 use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, WantedOn, unix_seconds};
 use crate::identity::random_u128;
 use crate::node::Node;

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use evenkeel_format::{NAME_RULE, is_name};
+
 use super::lookup::{Found, find, unexpected};
 use super::{Attached, status};
 use crate::api::types::{ChangeAnswer, VERSION};
 use crate::api::{ApiError, ErrorCode};
-use crate::config::check::{NAME_RULE, is_name};
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 

@@ -1,0 +1,43 @@
+//! What a name of a volume, node, disk or cluster may be.
+
+/// What a name may be, for messages.
+pub const NAME_RULE: &str =
+    "a name has 1 to 64 letters, digits, '-', '_' and '.', and begins with a letter or digit";
+
+/// Whether a text is a name as [`NAME_RULE`] says. Such names are safe in paths, URLs, shells and on
+/// terminals; one that comes from a disk or another node is none before this was asked.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=64).contains(&text.len())
+        && text.bytes().all(fits)
+        && text.as_bytes()[0].is_ascii_alphanumeric()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_and_says_nothing_to_a_terminal() {
+        for good in ["a", "7", "web-1.example_x", &"x".repeat(64)] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../../x",
+            "a/b",
+            ".hidden",
+            "-x",
+            "a b",
+            "a\u{1b}[2J",
+            "ä",
+            "a\0",
+            &"x".repeat(65),
+        ] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+    }
+}
