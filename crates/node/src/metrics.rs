@@ -237,7 +237,7 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
     );
     for (attached, volume) in &pairs {
         let core = volume.primary.as_ref();
-        let serving = attached.phase() == Phase::Serving
+        let serving = matches!(attached.phase(), Phase::Serving | Phase::Attached)
             && core.is_some_and(|core| {
                 core.serving && core.waiting.is_none_or(|(why, _)| why == Waiting::Start)
             });

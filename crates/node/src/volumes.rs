@@ -1,13 +1,12 @@
 //! Volumes: those attached on this node, and what can be done with any.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::primary::{Earlier, EndReason, Note, Waiting};
-use evenkeel_core::{Incarnation, PrimaryId, ReplicaId, View, VolumeId};
+use evenkeel_core::primary::{EndReason, Note, Waiting};
+use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -18,6 +17,7 @@ use crate::disks::Unserved;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
 use crate::node::Node;
 
+pub mod actor;
 pub mod again;
 pub mod assemble;
 pub mod attach;
@@ -33,6 +33,7 @@ mod fewer;
 pub mod grow;
 pub(crate) mod hearing;
 mod known;
+mod lifecycle;
 pub mod local;
 mod lookup;
 mod make;
@@ -56,26 +57,14 @@ mod view_change;
 mod wanted;
 pub(crate) mod words;
 
-use again::Awaited;
+pub use lifecycle::{Over, Phase};
+use lifecycle::{Purpose, Seen};
 use rate::Rate;
 
 /// What the state directory remembers of attached volumes.
-const FILE: &str = "attached.json";
+const ATTACHED: &str = "attached.json";
 /// Most events that are kept of one volume.
 const MOST_EVENTS: usize = 64;
-
-/// How far the life of a primary here is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// It reads the view and reaches replicas.
-    Starting,
-    /// It serves, or has served and waits.
-    Serving,
-    /// It was told to end.
-    Ending,
-    /// It is over.
-    Ended(EndReason),
-}
 
 /// A block device of an attached volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,14 +120,10 @@ pub struct Attached {
     pub block_size: u32,
     /// This life of its primary.
     pub primary: PrimaryId,
-    /// How it is to be shown here. `None`: it is attached for a moment only, so that its replicas adopt a
-    /// view.
-    asked: Option<Shown>,
-    /// The only primary of the view that its first view replaced, known once it serves.
-    follows: OnceLock<PrimaryId>,
-    phase: watch::Sender<Phase>,
-    device: Mutex<Option<Device>>,
-    nbd: Mutex<Option<WantedNbd>>,
+    /// What it is attached for.
+    purpose: Purpose,
+    /// As its actor has published it.
+    seen: watch::Sender<Seen>,
     events: Mutex<VecDeque<VolumeEvent>>,
     rates: Mutex<HashMap<ReplicaId, Rate>>,
     /// Replicas that were reached and turned out to be written apart.
@@ -152,25 +137,14 @@ pub struct Attached {
 /// All volumes attached on this node.
 #[derive(Debug, Default)]
 pub struct Volumes {
-    attached: Mutex<BTreeMap<VolumeId, Arc<Attached>>>,
+    actors: Mutex<actor::Actors>,
     /// Requests that failed, also of volumes that are detached by now.
     failed: failures::Failed,
-    /// Those that are to be attached here again, as soon as they may.
-    awaited: Mutex<BTreeMap<VolumeId, Awaited>>,
-    /// Those of which the coordinator is to be told where they are meant to be attached.
-    untold: Mutex<BTreeSet<VolumeId>>,
-    /// The daemon ends: what is detached now is attached by the next one.
-    is_closing: AtomicBool,
-    /// The last primary of each volume that ran here, if it is certain that it has ended when another
-    /// one starts.
-    last: Mutex<BTreeMap<VolumeId, Incarnation>>,
     frontends: AtomicU64,
-    /// Volumes that are being attached, detached, exported or deleted.
-    changing: KeyedLock<VolumeId>,
     /// Replicas of this node that are being made, given to the engine, made larger, closed or deleted.
     replicas: KeyedLock<ReplicaId>,
-    /// Held while it is saved which volumes are attached.
-    saving: Mutex<()>,
+    /// What the state directory has of them; held while that is saved.
+    written: Mutex<actor::Written>,
     /// What the sweeps of this node's disks know from each other.
     sweeping: sweep::Sweeping,
 }
@@ -180,7 +154,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Attached {
-    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, asked: Option<Shown>) -> Self {
+    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, purpose: Purpose) -> Self {
         Self {
             id: view.volume,
             name: record.name.clone(),
@@ -188,11 +162,8 @@ impl Attached {
             size: Arc::new(AtomicU64::new(view.geometry.size)),
             block_size: view.geometry.block_size,
             primary,
-            asked,
-            follows: OnceLock::new(),
-            phase: watch::Sender::new(Phase::Starting),
-            device: Mutex::default(),
-            nbd: Mutex::default(),
+            purpose,
+            seen: watch::Sender::new(Seen::NEW),
             events: Mutex::default(),
             rates: Mutex::default(),
             apart: Mutex::default(),
@@ -235,33 +206,41 @@ impl Attached {
         Arc::make_mut(&mut record).replicas.push(replica);
     }
 
-    /// How far the life of its primary is.
+    /// How far it is attached.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        *self.phase.borrow()
+        self.seen.borrow().phase
     }
 
     /// The block device here.
     #[must_use]
     pub fn device(&self) -> Option<Device> {
-        lock(&self.device).clone()
+        self.seen.borrow().device.clone()
     }
 
     /// How it is exported.
     #[must_use]
     pub fn nbd(&self) -> Option<WantedNbd> {
-        *lock(&self.nbd)
+        self.seen.borrow().nbd
     }
 
     /// Whether it is attached for a moment only, so that its replicas adopt a view.
     #[must_use]
     pub fn in_passing(&self) -> bool {
-        self.asked.is_none()
+        self.purpose == Purpose::Passing
     }
 
-    /// How it is shown here now.
-    fn shown(&self) -> Shown {
-        Shown { device: self.device().is_some(), nbd: self.nbd() }
+    /// The only primary of the view that its first view replaced, known once it serves.
+    fn follows(&self) -> Option<PrimaryId> {
+        self.seen.borrow().follows
+    }
+
+    /// Whether it serves, and is shown as was asked.
+    fn is_shown(&self) -> bool {
+        match self.phase() {
+            Phase::Serving => self.in_passing(),
+            phase => !phase.is_opening(),
+        }
     }
 
     /// Adds to what happened.
@@ -272,51 +251,15 @@ impl Attached {
         }
         events.push_back(VolumeEvent { at: unix_seconds(), message });
     }
-
-    fn wanted(&self) -> Wanted {
-        let (id, name) = (self.id.to_string(), self.name.clone());
-        Wanted::new(id, name, self.primary.incarnation.0, self.shown())
-    }
 }
 
 impl Volumes {
-    /// One by its identity.
-    #[must_use]
-    pub fn get(&self, volume: VolumeId) -> Option<Arc<Attached>> {
-        lock(&self.attached).get(&volume).cloned()
-    }
-
-    /// One by its name or identity.
-    #[must_use]
-    pub fn by_name(&self, name: &str) -> Option<Arc<Attached>> {
-        let attached = lock(&self.attached);
-        let is = |a: &&Arc<Attached>| a.name() == name || a.id.to_string() == name;
-        attached.values().find(is).cloned()
-    }
-
-    /// All of them.
-    #[must_use]
-    pub fn all(&self) -> Vec<Arc<Attached>> {
-        lock(&self.attached).values().cloned().collect()
-    }
-
     /// Their names.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.all().iter().map(|a| a.name().to_owned()).collect();
         names.sort();
         names
-    }
-
-    /// A name for a front end, never used twice.
-    pub fn next_frontend(&self) -> FrontendId {
-        FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Waits until the volume is not being attached, detached, exported or deleted otherwise: one such
-    /// change of it at a time.
-    pub async fn change(&self, volume: VolumeId) -> Held<VolumeId> {
-        self.changing.lock(volume).await
     }
 
     /// Waits until nothing else is done with a replica of this node.
@@ -333,62 +276,6 @@ impl Volumes {
     #[must_use]
     pub fn at_work(&self, replica: ReplicaId) -> Option<Recall> {
         self.replicas.holder(replica)
-    }
-
-    /// What is certain about earlier primaries of a volume on this node.
-    fn earlier(&self, volume: VolumeId) -> Earlier {
-        lock(&self.last).get(&volume).map_or(Earlier::MayLive, |last| Earlier::OneEnded(*last))
-    }
-
-    /// A primary that runs here has ended when the next one starts: in this process, or with the lock
-    /// that this one holds.
-    fn note_last(&self, volume: VolumeId, incarnation: Incarnation) {
-        lock(&self.last).insert(volume, incarnation);
-    }
-
-    /// Lists an attachment. Returns false if another one of the volume is listed.
-    #[must_use]
-    fn insert(&self, attached: Arc<Attached>) -> bool {
-        let mut held = lock(&self.attached);
-        let Entry::Vacant(place) = held.entry(attached.id) else { return false };
-        if !attached.in_passing() {
-            self.failed.forget(attached.id);
-        }
-        place.insert(attached);
-        true
-    }
-
-    /// Whether this is the volume's attachment still: whoever waited for another change asks first.
-    fn holds(&self, attached: &Attached) -> bool {
-        lock(&self.attached).get(&attached.id).is_some_and(|held| held.primary == attached.primary)
-    }
-
-    /// Takes an attachment out, unless another one has taken its place.
-    fn remove(&self, attached: &Attached) {
-        let mut held = lock(&self.attached);
-        if held.get(&attached.id).is_some_and(|held| held.primary == attached.primary) {
-            held.remove(&attached.id);
-        }
-    }
-
-    /// Remembers which volumes are attached, so that the next daemon attaches them again. While the daemon
-    /// ends nothing is saved: what was attached before counts.
-    pub async fn save(&self, node: &Arc<Node>) {
-        let saved = node.blocking(|node| {
-            let volumes = &node.volumes;
-            // No older list takes the place of a newer one.
-            let _alone = lock(&volumes.saving);
-            if volumes.is_closing.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            if let Err(error) = node.state.save(FILE, &volumes.all_wanted()) {
-                node.warn(format!("cannot remember which volumes are attached: {error}"));
-            }
-            Ok(())
-        });
-        if let Err(error) = saved.await {
-            node.warn(error.to_string());
-        }
     }
 
     /// Something for the log, and for the volume's events.
@@ -431,17 +318,7 @@ impl Volumes {
             _ => tracing::info!(volume = attached.name(), "{message}"),
         }
         if let Note::Serving { follows, .. } = note {
-            // Before anybody learns that it serves.
-            if let Some(last) = follows {
-                let _ = attached.follows.set(last);
-            }
-            attached.phase.send_if_modified(|phase| {
-                let starting = *phase == Phase::Starting;
-                if starting {
-                    *phase = Phase::Serving;
-                }
-                starting
-            });
+            actor::serves(node, attached, follows);
         }
         if let Note::Verified { .. } = note {
             verdict::keep_soon(node, attached);
@@ -470,29 +347,12 @@ impl Volumes {
         let message = attach::why_ended(node, &attached, reason);
         tracing::info!(volume = attached.name(), "{message}");
         attached.event(message.clone());
-        let before = attached.phase.send_replace(Phase::Ended(reason));
-        if reason == EndReason::Detached {
-            // No view names it any more.
-            lock(&self.last).remove(&volume);
-        }
-        // Nobody has taken the volume from this node: the others go on, and it may join them.
-        let comes_back = before == Phase::Serving && reason == EndReason::Evicted;
-        if comes_back {
-            self.await_again(volume, attached.wanted(), &message);
-        }
-        if matches!(before, Phase::Serving | Phase::Ending) {
-            if !matches!(reason, EndReason::Detached | EndReason::DetachedUnclean) {
-                let then = if comes_back { "; it attaches again by itself" } else { "" };
-                let name = attached.name();
-                node.warn(format!("volume {name} is not attached here any more: {message}{then}"));
-            }
-            let node = node.clone();
-            tokio::spawn(async move {
-                detach::take_away(&node, &attached).await;
-                if comes_back {
-                    again::until_attached(node, volume).await;
-                }
-            });
+        let was_used = attached.phase().is_used();
+        let comes_back = actor::ended(node, &attached, reason, &message);
+        if was_used && !matches!(reason, EndReason::Detached | EndReason::DetachedUnclean) {
+            let then = if comes_back { "; it attaches again by itself" } else { "" };
+            let name = attached.name();
+            node.warn(format!("volume {name} is not attached here any more: {message}{then}"));
         }
     }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use evenkeel_attach::AttachError;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use super::{FILE, Volumes, Wanted, attach, export, lock, lookup, wanted};
+use super::actor::{self, turn};
+use super::lifecycle::Awaited;
+use super::{ATTACHED, Wanted, attach, export, lookup, wanted};
 use crate::admission;
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, CallError, Request, StoredVolume};
@@ -20,96 +22,24 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Why nothing is attached at the daemon's start.
 const RESTARTED: &str = "the daemon was restarted";
 
-/// A volume that is to be attached here again.
-#[derive(Debug, Clone)]
-pub(super) struct Awaited {
-    how: Wanted,
-    /// Why it is not attached here, as a sentence; then what it waits for.
-    why: String,
-}
-
-impl Volumes {
-    /// It is to be attached here again, as soon as it may.
-    pub(super) fn await_again(&self, volume: VolumeId, how: Wanted, why: &str) {
-        let awaited = Awaited { how, why: why.to_owned() };
-        lock(&self.awaited).insert(volume, awaited);
-    }
-
-    /// It is attached, or is not to be. Returns true if it was to be attached again.
-    pub(super) fn stop_awaiting(&self, volume: VolumeId) -> bool {
-        lock(&self.awaited).remove(&volume).is_some()
-    }
-
-    /// The volume of this name or identity that is to be attached here again.
-    pub(super) fn awaited_by_name(&self, name: &str) -> Option<VolumeId> {
-        let awaited = lock(&self.awaited);
-        let is = |(_, it): &(&VolumeId, &Awaited)| it.how.name == name || it.how.volume == name;
-        awaited.iter().find(is).map(|(volume, _)| *volume)
-    }
-
-    /// How a volume is to be attached here again, and why it is not yet, as a sentence.
-    pub(super) fn why_awaited(&self, volume: VolumeId) -> Option<(Wanted, String)> {
-        self.awaited(volume).map(|awaited| (awaited.how, awaited.why))
-    }
-
-    /// What is attached here, or is to be again: for the next daemon.
-    pub(super) fn all_wanted(&self) -> Vec<Wanted> {
-        let attached = self.all();
-        let is_attached = |id: &VolumeId| attached.iter().any(|attached| attached.id == *id);
-        let awaited = lock(&self.awaited);
-        let others =
-            awaited.iter().filter(|(id, _)| !is_attached(id)).map(|(_, it)| it.how.clone());
-        attached.iter().map(|attached| attached.wanted()).chain(others).collect()
-    }
-
-    /// These devices give errors, and are used.
-    pub(super) fn note_dead(&self, volume: VolumeId, devices: impl Iterator<Item = PathBuf>) {
-        if let Some(awaited) = lock(&self.awaited).get_mut(&volume) {
-            awaited.how.dead.extend(devices);
-        }
-    }
-
-    fn awaited(&self, volume: VolumeId) -> Option<Awaited> {
-        lock(&self.awaited).get(&volume).cloned()
-    }
-
-    /// Returns true if this is news.
-    fn waits_for(&self, volume: VolumeId, why: &str) -> bool {
-        lock(&self.awaited).get_mut(&volume).is_some_and(|awaited| {
-            let is_new = awaited.why != why;
-            why.clone_into(&mut awaited.why);
-            is_new
-        })
-    }
-}
-
 /// Attaches again what was attached when the last daemon ended, and what the coordinator says is wanted
 /// here though this node has forgotten it.
 pub async fn resume(node: Arc<Node>) {
-    let untold = wanted::load_untold(&node);
-    let awaited = await_remembered(&node);
-    if !admission::admitted(&node).await {
-        return;
+    wanted::load_untold(&node);
+    await_remembered(&node);
+    if admission::admitted(&node).await {
+        await_what_is_wanted(&node).await;
     }
-    for volume in awaited {
-        tokio::spawn(until_attached(node.clone(), volume));
-    }
-    for volume in untold {
-        tokio::spawn(wanted::until_told(node.clone(), volume));
-    }
-    await_what_is_wanted(&node).await;
 }
 
-/// What this node remembers. Returns the volumes.
-fn await_remembered(node: &Node) -> Vec<VolumeId> {
-    let wanted = match node.state.load::<Vec<Wanted>>(FILE) {
+/// What this node remembers.
+fn await_remembered(node: &Arc<Node>) {
+    let wanted = match node.state.load::<Vec<Wanted>>(ATTACHED) {
         Ok(wanted) => wanted.unwrap_or_default(),
         Err(error) => {
-            node.warn(error.to_string());
-            return Vec::new();
+            return node.warn(error.to_string());
         }
     };
-    let mut awaited = Vec::new();
     for mut wanted in wanted {
         let Ok(volume) = wanted.volume.parse::<VolumeId>() else {
             let (name, id) = (&wanted.name, &wanted.volume);
@@ -120,15 +50,14 @@ fn await_remembered(node: &Node) -> Vec<VolumeId> {
         if node.volumes.is_untold(volume) {
             continue;
         }
-        match node.identity.start.last_has_ended() {
-            true => node.volumes.note_last(volume, Incarnation(wanted.incarnation)),
+        let has_ended = node.identity.start.last_has_ended();
+        let earlier = has_ended.then_some(Incarnation(wanted.incarnation));
+        if !has_ended {
             // It may run on with another copy of this state directory: it is not this one's any more.
-            false => wanted.incarnation = 0,
+            wanted.incarnation = 0;
         }
-        node.volumes.await_again(volume, wanted, RESTARTED);
-        awaited.push(volume);
+        actor::remembered(node, volume, wanted, RESTARTED, earlier);
     }
-    awaited
 }
 
 /// What the coordinator says is wanted here. It knows, too, what an attach was about to save when the
@@ -143,7 +72,7 @@ async fn await_what_is_wanted(node: &Arc<Node>) {
     for record in stored.into_iter().map(|stored| stored.record) {
         let shown = record.wanted_on.get(&here).copied().flatten();
         let (Some(shown), Ok(volume)) = (shown, record.id.parse()) else { continue };
-        let _changing = node.volumes.change(volume).await;
+        let turn = turn(node, volume).await;
         let volumes = &node.volumes;
         let is_known = volumes.get(volume).is_some() || volumes.awaited(volume).is_some();
         if is_known || volumes.is_untold(volume) {
@@ -151,8 +80,7 @@ async fn await_what_is_wanted(node: &Arc<Node>) {
         }
         let (volume_id, name) = (record.id, record.name);
         let how = Wanted::new(volume_id, name, 0, shown);
-        node.volumes.await_again(volume, how, RESTARTED);
-        tokio::spawn(until_attached(node.clone(), volume));
+        turn.await_again(how, RESTARTED);
     }
 }
 
@@ -176,24 +104,31 @@ async fn all_volumes(node: &Node) -> Vec<StoredVolume> {
 /// Tries until the volume is attached, nobody wants it any more, or the daemon ends.
 pub(super) async fn until_attached(node: Arc<Node>, volume: VolumeId) {
     let mut stopping = node.stopping.subscribe();
+    let tries = async {
+        if admission::admitted(&node).await {
+            try_repeatedly(&node, volume).await;
+        }
+    };
     tokio::select! {
-        () = try_repeatedly(&node, volume) => {}
+        () = tries => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }
 
 async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
     let mut pause = PAUSE.0;
-    while let Err(error) = try_once(node, volume).await {
+    // It may be attached or detached by hand at any time.
+    while actor::next_try(node, volume).is_some() {
+        let Err(error) = try_once(node, volume).await else { continue };
         if !passes(error.code) {
-            let _changing = node.volumes.change(volume).await;
-            if node.volumes.stop_awaiting(volume) {
-                node.volumes.save(node).await;
-                wanted::changed(node, volume).await;
-            }
-            return node.warn(error.to_string());
+            node.warn(error.to_string());
+            let turn = turn(node, volume).await;
+            turn.unwant();
+            turn.save().await;
+            wanted::changed(node, &turn).await;
+            continue;
         }
-        if node.volumes.waits_for(volume, &error.why) {
+        if actor::waits_for(node, volume, &error.why) {
             tracing::warn!(%volume, %error, "cannot attach it again yet");
         }
         tokio::time::sleep(pause).await;
@@ -216,33 +151,32 @@ const fn passes(code: ErrorCode) -> bool {
 }
 
 async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
-    let _changing = node.volumes.change(volume).await;
-    // It was attached or detached by hand meanwhile.
+    let turn = turn(node, volume).await;
     let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
+    // What is left of the last one.
+    attach::alive(node, &turn, &what).await?;
     refuse_dead(node, how.dead.clone(), &what).await?;
     refuse_unwanted(node, &how.volume, &what).await?;
-    let attached = attach::start(node, &what, &how.volume, how.shown()).await?;
+    let attached = attach::start(node, &turn, &what, how.shown()).await?;
     if let Some(nbd) = how.nbd
-        && let Err(error) = export::start(node, &attached, nbd, &what).await
+        && let Err(error) = export::start(node, &turn, &attached, nbd, &what).await
     {
         node.warn(error.to_string());
     }
     // A device that outlived the last daemon is taken up only if nobody wrote in between.
     let last = PrimaryId { node: node.identity.node, incarnation: Incarnation(how.incarnation) };
-    let alone = attached.follows.get() == Some(&last);
+    let alone = attached.follows() == Some(last);
     if how.device
-        && let Err(error) = attach::make_device(node, &attached, alone, &what).await
+        && let Err(error) = attach::make_device(node, &turn, &attached, alone, &what).await
     {
         node.warn(error.to_string());
     }
+    attach::settle(node, &turn, &attached, &what).await?;
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());
-    node.volumes.stop_awaiting(volume);
-    node.volumes.save(node).await;
-    if attached.shown() != how.shown() {
-        wanted::changed(node, volume).await;
-    }
+    turn.save().await;
+    wanted::changed(node, &turn).await;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
 use evenkeel_core::{CoordinatorId, Lineage, ReplicaId, View, VolumeId};
 
+use super::actor::{Turn, turn};
 use super::lookup::{self, unexpected};
 use super::stop;
 use crate::api::types::{
@@ -178,8 +179,8 @@ async fn one(
     warnings: &mut Vec<String>,
 ) -> Assembled {
     let (id, name) = (candidate.id.to_string(), candidate.name.clone());
-    let _changing = node.volumes.change(candidate.id).await;
-    match decide(node, &candidate, request, warnings).await {
+    let turn = turn(node, candidate.id).await;
+    match decide(node, &turn, &candidate, request, warnings).await {
         Ok((outcome, message)) => {
             tracing::info!(volume = name, "{message}");
             Assembled { id, name, outcome, message, error: None, split: None }
@@ -265,6 +266,7 @@ async fn judged(
 
 async fn decide(
     node: &Arc<Node>,
+    turn: &Turn,
     candidate: &Candidate,
     request: &AssembleRequest,
     warnings: &mut Vec<String>,
@@ -272,7 +274,7 @@ async fn decide(
     let what = format!("cannot assemble volume {}", candidate.name);
     let next = judged(node, candidate, request, &what).await?;
     let Some(view) = &next.view else {
-        return known_here(node, candidate, &what).await.map_err(Into::into);
+        return known_here(node, turn, candidate, &what).await.map_err(Into::into);
     };
     let (side, lost): (&Side, Vec<&Side>) = (next.side(), next.lost().collect());
     plan::refuse_other_than(request, &plan::Parts::of(node, candidate, &next, view), &what)?;
@@ -282,7 +284,7 @@ async fn decide(
         let saved = split::save(node, candidate, side, &lost, &PathBuf::from(file), &what).await?;
         warnings.extend(saved);
     }
-    register(node, candidate, view, warnings, &what).await?;
+    register(node, turn, candidate, view, warnings, &what).await?;
     let message = words(candidate, side, view, &lost);
     Ok((AssembleOutcome::Assembled, message))
 }
@@ -328,13 +330,14 @@ fn words(candidate: &Candidate, side: &Side, view: &View, lost: &[&Side]) -> Str
 /// disks that were moved are found at their new places.
 async fn known_here(
     node: &Arc<Node>,
+    turn: &Turn,
     candidate: &Candidate,
     what: &str,
 ) -> Result<(AssembleOutcome, String), ApiError> {
     let name = &candidate.name;
     match known_step(candidate, what)? {
         KnownStep::Moves(next) => {
-            register(node, candidate, &next, &mut Vec::new(), what).await?;
+            register(node, turn, candidate, &next, &mut Vec::new(), what).await?;
             let message =
                 format!("volume {name} is known: the new places of its replicas are noted");
             Ok((AssembleOutcome::Assembled, message))

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_attach::{AttachError, Options, Place};
-use evenkeel_core::primary::{Command, EndReason, PrimaryConfig};
-use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId, VolumeId};
+use evenkeel_core::primary::{EndReason, PrimaryConfig};
+use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId};
 use hyper::Method;
+use tokio::task::JoinHandle;
 
+use super::actor::{self, Turn, turn};
 use super::detach::{END, dismantle, end};
-use super::lookup::{Found, find, named};
-use super::{Attached, Device, Phase, export, lock, rename, status, wanted, words};
+use super::lifecycle::{NotOpened, Over, Phase, Purpose};
+use super::lookup::{Found, find, moved, named};
+use super::{Attached, Device, export, rename, status, wanted, words};
 use crate::api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::coordinator::{NoData, Shown, WantedNbd};
@@ -44,8 +47,8 @@ pub async fn attach(
         Some(attached) => attached.id,
         None => find(node, &what, volume).await?.view.volume,
     };
-    let _changing = node.volumes.change(id).await;
-    let attached = match alive(node, id, &what).await? {
+    let turn = turn(node, id).await;
+    let attached = match alive(node, &turn, &what).await? {
         Some(attached) if adds_nothing(&attached, request.how) => {
             let why = format!("it is attached on node {} already", node.identity.name);
             let advice = "Use it, or detach it first; see `evenkeel volume status`";
@@ -53,22 +56,12 @@ pub async fn attach(
         }
         Some(attached) => attached,
         // Not by its name: another one may have got that meanwhile.
-        None => match start(node, &what, &id.to_string(), asked(&request)).await {
-            Ok(attached) => attached,
-            Err(error) => {
-                // Its view may have been committed all the same.
-                wanted::changed(node, id).await;
-                return Err(error);
-            }
-        },
+        None => start(node, &turn, &what, asked(&request)).await?,
     };
-    show(node, &attached, &request, &what).await?;
-    refuse_ended(node, &attached, &what).await?;
-    node.volumes.stop_awaiting(attached.id);
-    node.volumes.save(node).await;
-    if attached.asked != Some(attached.shown()) {
-        wanted::changed(node, attached.id).await;
-    }
+    show(node, &turn, &attached, &request, &what).await?;
+    settle(node, &turn, &attached, &what).await?;
+    turn.save().await;
+    wanted::changed(node, &turn).await;
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
     let device = attached.device();
     Ok(AttachAnswer {
@@ -81,34 +74,42 @@ pub async fn attach(
 }
 
 /// The volume's attachment here, if its primary lives. What is left of one that has ended is taken
-/// away, and one that is ending is awaited. Whoever calls this holds [`super::Volumes::change`].
-async fn alive(
+/// away, and one that is ending is awaited.
+pub(super) async fn alive(
     node: &Arc<Node>,
-    volume: VolumeId,
+    turn: &Turn,
     what: &str,
 ) -> Result<Option<Arc<Attached>>, ApiError> {
-    let Some(attached) = node.volumes.get(volume) else { return Ok(None) };
-    let is_over = |phase| matches!(phase, Phase::Ended(_));
-    if attached.phase() == Phase::Ending && reach(&attached, is_over, END).await.is_none() {
+    let Some(attached) = node.volumes.get(turn.volume()) else { return Ok(None) };
+    let is_over = |phase| matches!(phase, Phase::Closed(_));
+    let ends = matches!(attached.phase(), Phase::Unwanted | Phase::Detaching);
+    if ends && reach(&attached, is_over, END).await.is_none() {
         let why = "it is being detached here, and has not ended yet";
         let advice = "Try again; see `evenkeel volume status`";
         return Err(ApiError::new(ErrorCode::TimedOut, what, why, advice));
     }
     if is_over(attached.phase()) {
-        dismantle(node, &attached).await;
+        dismantle(node, turn, &attached).await;
         return Ok(None);
     }
     Ok(Some(attached))
 }
 
-/// A primary may end while its volume is shown: then nothing is.
-async fn refuse_ended(
+/// A volume that is shown stays attached. Its primary may have ended meanwhile: then nothing is shown.
+///
+/// # Errors
+/// If it has.
+pub(super) async fn settle(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<(), ApiError> {
-    let Phase::Ended(reason) = attached.phase() else { return Ok(()) };
-    dismantle(node, attached).await;
+    if turn.settle(attached) {
+        return Ok(());
+    }
+    let Phase::Closed(Over::Ended(reason)) = attached.phase() else { return Err(moved(what)) };
+    dismantle(node, turn, attached).await;
     let (code, advice) = words::attach_failed(reason);
     Err(ApiError::new(code, what, why_ended(node, attached, reason), advice))
 }
@@ -152,37 +153,64 @@ fn asked(request: &AttachRequest) -> Shown {
     }
 }
 
-/// Makes a primary and waits until it serves.
+/// Makes a primary and waits until it serves. One that is not there in time ends with the turn.
 pub(super) async fn start(
     node: &Arc<Node>,
+    turn: &Turn,
     what: &str,
-    volume: &str,
     shown: Shown,
 ) -> Result<Arc<Attached>, ApiError> {
-    start_for(node, what, volume, Some(shown)).await
+    start_for(node, turn, what, Purpose::Use(shown)).await
 }
 
 async fn start_for(
     node: &Arc<Node>,
+    turn: &Turn,
     what: &str,
-    volume: &str,
-    asked: Option<Shown>,
+    purpose: Purpose,
 ) -> Result<Arc<Attached>, ApiError> {
     cluster::nodes(node).await;
-    let found = find(node, what, volume).await?;
+    // Not by its name: another one may have got that meanwhile.
+    let found = find(node, what, &turn.volume().to_string()).await?;
     refuse_stopped(&found, what)?;
     admission::heard_of(node).await;
     admission::demand(node, what)?;
     refuse_second_primary(node, &found, what)?;
-    let id = found.view.volume;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
-    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, asked));
-    // It must be known before the engine tells of it.
-    if !node.volumes.insert(attached.clone()) {
-        let why = "an earlier attachment of it here has not ended yet";
-        let advice = "Try again; see `evenkeel volume status`";
-        return Err(ApiError::new(ErrorCode::TimedOut, what, why, advice));
+    let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, purpose));
+    let making = make_primary(node, turn, &found, &attached, what)?;
+    match reach(&attached, |phase| !phase.is_opening(), START).await {
+        Some(Phase::Serving) => {
+            rename::refuse_renamed(node, &attached, what).await?;
+            Ok(attached)
+        }
+        Some(Phase::Closed(Over::Ended(reason))) => {
+            turn.cleared();
+            wanted::changed(node, turn).await;
+            Err(not_started(node, &found, &attached, reason, what).await)
+        }
+        Some(Phase::Closed(Over::NotMade)) => {
+            turn.cleared();
+            let why = making.await.map_or_else(|e| e.to_string(), |e| e.to_string());
+            Err(ApiError::new(ErrorCode::System, what, why, "See the node's log"))
+        }
+        _ => {
+            let why = format!("it did not start within {} s", START.as_secs());
+            let advice = "See that the nodes of its replicas and the coordinator's node run";
+            Err(ApiError::new(ErrorCode::TimedOut, what, why, advice))
+        }
     }
+}
+
+/// Has the engine make a primary, whatever becomes of whoever waits for it. Gives why it does not.
+fn make_primary(
+    node: &Arc<Node>,
+    turn: &Turn,
+    found: &Found,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<JoinHandle<String>, ApiError> {
+    let earlier = turn.open(attached).map_err(|refused| not_opened(refused, what))?;
     let settings = evenkeel_core::Settings {
         no_data: match found.stored.record.no_data {
             NoData::Suspend { seconds } => NoDataPolicy::Suspend(Duration::from_secs(seconds)),
@@ -190,35 +218,30 @@ async fn start_for(
         },
         ..node.config.settings()
     };
-    let earlier = node.volumes.earlier(id);
-    let config = PrimaryConfig { id: primary, volume: id, settings, earlier };
-    if let Err(error) = node.data.attach(config).await {
-        node.volumes.remove(&attached);
-        let advice = "See the node's log";
-        return Err(ApiError::new(ErrorCode::System, what, error.to_string(), advice));
-    }
-    match reach(&attached, |phase| phase != Phase::Starting, START).await {
-        Some(Phase::Serving) => {
-            node.volumes.note_last(id, primary.incarnation);
-            match rename::refuse_renamed(node, &attached, what).await {
-                Ok(()) => Ok(attached),
-                Err(error) => {
-                    give_up(node, &attached).await;
-                    Err(error)
-                }
-            }
-        }
-        Some(Phase::Ended(reason)) => {
-            node.volumes.remove(&attached);
-            Err(not_started(node, &found, &attached, reason, what).await)
-        }
-        _ => {
-            give_up(node, &attached).await;
-            let why = format!("it did not start within {} s", START.as_secs());
-            let advice = "See that the nodes of its replicas and the coordinator's node run";
-            Err(ApiError::new(ErrorCode::TimedOut, what, why, advice))
-        }
-    }
+    let (id, volume) = (attached.primary, attached.id);
+    let config = PrimaryConfig { id, volume, settings, earlier };
+    let node = node.clone();
+    Ok(tokio::spawn(async move {
+        let made = node.data.attach(config).await;
+        actor::made(&node, volume, id.incarnation, made.is_ok());
+        made.map_or_else(|error| error.to_string(), |()| String::new())
+    }))
+}
+
+fn not_opened(refused: NotOpened, what: &str) -> ApiError {
+    let (code, why, advice) = match refused {
+        NotOpened::Listed => (
+            ErrorCode::TimedOut,
+            "an earlier attachment of it here has not ended yet",
+            "Try again; see `evenkeel volume status`",
+        ),
+        NotOpened::Closing => (
+            ErrorCode::Stopping,
+            "the node is stopping",
+            "Ask another node, or this one when it runs again",
+        ),
+    };
+    ApiError::new(code, what, why, advice)
 }
 
 /// Why an attach failed. Where all good replicas of a mirror are on nodes that do not answer, it names them.
@@ -245,19 +268,20 @@ async fn not_started(
     ApiError::new(code, what, why_ended(node, attached, reason), advice)
 }
 
-/// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment. Whoever
-/// calls this holds [`super::Volumes::change`]. Returns how that has ended.
+/// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment. Returns how
+/// that has ended.
 ///
 /// # Errors
 /// If it does not start or end.
 pub(super) async fn adopt(
     node: &Arc<Node>,
-    volume: &str,
+    turn: &Turn,
     what: &str,
 ) -> Result<EndReason, ApiError> {
-    let attached = start_for(node, what, volume, None).await?;
-    match end(node, &attached).await {
-        Some(reason) => Ok(reason),
+    let attached = start_for(node, turn, what, Purpose::Passing).await?;
+    match end(node, turn, &attached).await {
+        Some(Over::Ended(reason)) => Ok(reason),
+        Some(Over::NotMade) => Err(moved(what)),
         None => {
             let why = format!("it did not end within {} s", END.as_secs());
             let advice = "It goes on: see `evenkeel volume status`";
@@ -266,28 +290,14 @@ pub(super) async fn adopt(
     }
 }
 
-/// What did not start is to end. Until it has, it stays listed, as one that ends.
-async fn give_up(node: &Arc<Node>, attached: &Attached) {
-    attached.phase.send_if_modified(|phase| {
-        let ends = matches!(*phase, Phase::Starting | Phase::Serving);
-        if ends {
-            *phase = Phase::Ending;
-        }
-        ends
-    });
-    let detach = node.data.command(attached.id, Command::Detach);
-    // It goes on when nobody waits for it any more, and `Volumes::ended` takes away what is left.
-    let _ = tokio::time::timeout(Duration::from_secs(5), detach).await;
-}
-
 pub(super) async fn reach(
     attached: &Attached,
     wanted: impl Fn(Phase) -> bool,
     patience: Duration,
 ) -> Option<Phase> {
-    let mut phase = attached.phase.subscribe();
-    let reached = tokio::time::timeout(patience, phase.wait_for(|phase| wanted(*phase))).await;
-    reached.ok()?.ok().map(|phase| *phase)
+    let mut seen = attached.seen.subscribe();
+    let reached = tokio::time::timeout(patience, seen.wait_for(|seen| wanted(seen.phase))).await;
+    reached.ok()?.ok().map(|seen| seen.phase)
 }
 
 /// A stopped volume is used again only when somebody says so.
@@ -332,6 +342,7 @@ fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), A
 /// Makes the device or the export that is asked for.
 async fn show(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Arc<Attached>,
     request: &AttachRequest,
     what: &str,
@@ -339,25 +350,27 @@ async fn show(
     let nbd = WantedNbd { tcp: false, read_only: request.read_only };
     let shown = match request.how {
         AttachHow::None => Ok(()),
-        AttachHow::Nbd => export::start(node, attached, nbd, what).await,
-        AttachHow::Device => make_device(node, attached, false, what).await,
-        AttachHow::Auto if request.read_only => export::start(node, attached, nbd, what).await,
-        AttachHow::Auto => match make_device(node, attached, false, what).await {
+        AttachHow::Nbd => export::start(node, turn, attached, nbd, what).await,
+        AttachHow::Device => make_device(node, turn, attached, false, what).await,
+        AttachHow::Auto if request.read_only => {
+            export::start(node, turn, attached, nbd, what).await
+        }
+        AttachHow::Auto => match make_device(node, turn, attached, false, what).await {
             Err(e) if e.code == ErrorCode::NotSupported => {
                 tracing::info!(
                     volume = attached.name(),
                     why = e.why,
                     "no block device: exporting by NBD"
                 );
-                export::start(node, attached, nbd, what).await
+                export::start(node, turn, attached, nbd, what).await
             }
             made => made,
         },
     };
-    let shown_otherwise = attached.device().is_some() || attached.nbd().is_some();
-    if shown.is_err() && !shown_otherwise && end(node, attached).await != Some(EndReason::Detached)
-    {
-        wanted::changed(node, attached.id).await;
+    // Whoever tries again at once finds it detached.
+    if shown.is_err() && attached.phase() == Phase::Serving {
+        end(node, turn, attached).await;
+        wanted::changed(node, turn).await;
     }
     shown
 }
@@ -369,6 +382,7 @@ pub(super) fn place(node: &Node) -> Place {
 /// Makes the block device, or takes the one of a killed daemon up again.
 pub(super) async fn make_device(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Arc<Attached>,
     resume: bool,
     what: &str,
@@ -383,12 +397,18 @@ pub(super) async fn make_device(
     let (data, volume) = (node.data.clone(), attached.id);
     let (frontend, runtime) = (node.volumes.next_frontend(), tokio::runtime::Handle::current());
     let what = what.to_owned();
+    // Until the device is made, or not, it is this one's turn, whoever waits for that.
+    let (turn, shown_of) = (turn.clone(), attached.clone());
     let made = node.blocking(move |node| {
         let serve = |maker| {
             let added = data.add_frontend(volume, frontend, "device".into(), maker);
             runtime.block_on(added).map_err(|e| e.to_string())
         };
-        evenkeel_attach::attach(&place(node), &options, serve).map_err(|e| device_error(&what, &e))
+        let made = evenkeel_attach::attach(&place(node), &options, serve);
+        let made = made.map_err(|e| device_error(&what, &e))?;
+        let device = Device { path: made.link.clone(), kind: made.kind.to_string() };
+        turn.device(&shown_of, Some(device));
+        Ok(made)
     });
     let made = made.await?;
     for left in &made.cleaned_up.still_used {
@@ -397,9 +417,7 @@ pub(super) async fn make_device(
             left.device.display()
         ));
     }
-    let device = Device { path: made.link, kind: made.kind.to_string() };
-    tracing::info!(volume = attached.name(), device = %made.device.display(), kind = device.kind, "a block device was made");
-    *lock(&attached.device) = Some(device);
+    tracing::info!(volume = attached.name(), device = %made.device.display(), kind = %made.kind, "a block device was made");
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_core::{NodeId, VolumeId};
 
+use super::actor::{Turn, turn};
 use super::attach::adopt;
 use super::lookup::{Found, find, primaries_elsewhere, primary_elsewhere, unexpected};
 use super::make::delete_one;
@@ -30,14 +31,14 @@ pub async fn delete(
     let force = query.force;
     let what = format!("cannot delete volume {volume}");
     let id = find(node, &what, volume).await?.view.volume;
-    let _changing = node.volumes.change(id).await;
+    let turn = turn(node, id).await;
     // Not by its name: another one may have got that meanwhile.
     let mut found = find_same(node, &what, id).await?;
     if node.volumes.get(found.view.volume).is_some() {
         return Err(attached(&what, &node.identity.name));
     }
     if !force && primary_elsewhere(node, &found.view).is_some() {
-        take_over(node, &found, &what).await?;
+        take_over(node, &turn, &found, &what).await?;
         found = find_same(node, &what, id).await?;
     }
     let agreed = query.removes.as_deref().map(plan::split);
@@ -118,10 +119,15 @@ async fn find_same(node: &Arc<Node>, what: &str, id: VolumeId) -> Result<Found, 
 
 /// A node that the coordinator does not hear may serve the volume all the same. After a takeover it
 /// cannot: its lease is over, and the replicas refuse it.
-async fn take_over(node: &Arc<Node>, found: &Found, what: &str) -> Result<(), ApiError> {
+async fn take_over(
+    node: &Arc<Node>,
+    turn: &Turn,
+    found: &Found,
+    what: &str,
+) -> Result<(), ApiError> {
     refuse_attached(node, found, false, what).await?;
     let name = &found.stored.record.name;
-    let adopted = adopt(node, &found.view.volume.to_string(), what).await;
+    let adopted = adopt(node, turn, what).await;
     adopted.map(drop).map_err(|error| {
         let why = format!(
             "its last primary did not detach it, and it cannot be taken over to make sure that nobody uses it: {}",

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use evenkeel_attach::{AttachError, Filesystems};
 use evenkeel_core::VolumeId;
-use evenkeel_core::primary::{Command, EndReason};
+use evenkeel_core::primary::EndReason;
 use hyper::Method;
 
+use super::actor::{Turn, turn};
 use super::attach::{device_error, place, reach, why_ended};
+use super::lifecycle::{Over, Phase};
 use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, FILE, Phase, export, lock, unclean, verdict, wanted};
+use super::{Attached, export, unclean, verdict, wanted};
 use crate::api::types::{DetachAnswer, DetachRequest};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -57,12 +59,11 @@ pub async fn detach(
 
 /// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
 async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
-    let _changing = node.volumes.change(volume).await;
-    if !node.volumes.stop_awaiting(volume) {
-        return None;
-    }
-    node.volumes.save(node).await;
-    wanted::changed(node, volume).await;
+    let turn = turn(node, volume).await;
+    node.volumes.awaited(volume)?;
+    turn.unwant();
+    turn.save().await;
+    wanted::changed(node, &turn).await;
     Some(not_again(name, &node.identity.name))
 }
 
@@ -175,15 +176,19 @@ async fn detach_here(
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
-    let _changing = node.volumes.change(attached.id).await;
-    let (reason, silent) = match (node.volumes.holds(attached), attached.phase()) {
-        (false, Phase::Ended(reason)) => (Some(reason), Vec::new()),
+    let turn = turn(node, attached.id).await;
+    let (over, silent) = match (node.volumes.holds(attached), attached.phase()) {
+        (false, Phase::Closed(over)) => (Some(over), Vec::new()),
         (false, _) => return Err(moved(what)),
-        (true, _) => unclean::watch(node, attached, withdraw(node, attached, what)).await?,
+        (true, _) => unclean::watch(node, attached, withdraw(node, &turn, attached, what)).await?,
     };
-    match reason {
-        Some(EndReason::DetachedUnclean) => Ok(unclean::told(node, attached, silent)),
-        Some(reason) => {
+    match over {
+        Some(Over::Ended(EndReason::DetachedUnclean)) => Ok(unclean::told(node, attached, silent)),
+        Some(Over::NotMade) => {
+            let message = format!("{}: nothing used it any more", attached.name());
+            Ok(unclean::given_up(true, message))
+        }
+        Some(Over::Ended(reason)) => {
             let message = format!("{}: {}", attached.name(), why_ended(node, attached, reason));
             Ok(unclean::given_up(reason == EndReason::Detached, message))
         }
@@ -199,64 +204,65 @@ async fn detach_here(
 /// Takes the device and the export away, and ends the primary. `None`: it has not ended in time.
 async fn withdraw(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Arc<Attached>,
     what: &str,
-) -> Result<Option<EndReason>, ApiError> {
-    if attached.device().is_some() {
-        let (name, what) = (attached.name().to_owned(), what.to_owned());
-        let detached =
-            node.blocking(move |node| match evenkeel_attach::detach(&place(node), &name) {
-                Ok(()) | Err(AttachError::NotAttached(_)) => Ok(()),
-                Err(e) => Err(device_error(&what, &e)),
-            });
-        detached.await?;
-        *lock(&attached.device) = None;
-    }
-    export::stop(node, attached).await;
-    let reason = end(node, attached).await;
-    node.volumes.save(node).await;
-    if reason != Some(EndReason::Detached) {
-        wanted::changed(node, attached.id).await;
-    }
-    Ok(reason)
+) -> Result<Option<Over>, ApiError> {
+    take_device(node, turn, attached, what).await?;
+    export::stop(node, turn, attached).await;
+    let over = end(node, turn, attached).await;
+    turn.save().await;
+    wanted::changed(node, turn).await;
+    Ok(over)
 }
 
-/// Tells the primary to end and waits for it.
-pub(super) async fn end(node: &Arc<Node>, attached: &Attached) -> Option<EndReason> {
-    verdict::end(node, attached).await;
-    attached.phase.send_if_modified(|phase| {
-        let serves = *phase == Phase::Serving;
-        if serves {
-            *phase = Phase::Ending;
+/// Takes the device away, if there is one: from then on there is no way back.
+async fn take_device(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<(), ApiError> {
+    if attached.device().is_none() {
+        turn.withdraw(attached);
+        return Ok(());
+    }
+    // Until it is gone, or not, it is this one's turn, whoever waits for that.
+    let (turn, attached, what) = (turn.clone(), attached.clone(), what.to_owned());
+    let gone = node.blocking(move |node| {
+        match evenkeel_attach::detach(&place(node), attached.name()) {
+            Ok(()) | Err(AttachError::NotAttached(_)) => turn.withdraw(&attached),
+            Err(e) => return Err(device_error(&what, &e)),
         }
-        serves
+        Ok(())
     });
-    let (data, id) = (node.data.clone(), attached.id);
-    let command = tokio::spawn(async move { data.command(id, Command::Detach).await });
-    let ended = reach(attached, |phase| matches!(phase, Phase::Ended(_)), END).await;
-    match ended {
-        Some(Phase::Ended(reason)) => {
-            node.volumes.remove(attached);
-            Some(reason)
+    gone.await
+}
+
+/// Tells the primary to end and waits for it. `None`: it has not ended in time.
+pub(super) async fn end(node: &Arc<Node>, turn: &Turn, attached: &Arc<Attached>) -> Option<Over> {
+    verdict::end(node, attached).await;
+    turn.end();
+    match reach(attached, |phase| matches!(phase, Phase::Closed(_)), END).await {
+        Some(Phase::Closed(over)) => {
+            dismantle(node, turn, attached).await;
+            Some(over)
         }
-        _ => {
-            command.abort();
-            None
-        }
+        _ => None,
     }
 }
 
-/// After a primary that has ended, unless whoever told it to has seen to that.
-pub(super) async fn take_away(node: &Arc<Node>, attached: &Arc<Attached>) {
-    let _changing = node.volumes.change(attached.id).await;
-    if node.volumes.holds(attached) {
-        dismantle(node, attached).await;
-        wanted::changed(node, attached.id).await;
+/// After a primary that has ended while nobody had the turn.
+pub(super) async fn take_away(node: &Arc<Node>, turn: &Turn) {
+    if let Some(attached) = node.volumes.get(turn.volume()) {
+        dismantle(node, turn, &attached).await;
+        turn.save().await;
+        wanted::changed(node, turn).await;
     }
 }
 
-/// The primary has ended: its clients and its device are of no more use.
-pub(super) async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
+/// The primary is over: its clients and its device are of no more use.
+pub(super) async fn dismantle(node: &Arc<Node>, turn: &Turn, attached: &Arc<Attached>) {
     node.nbd.unexport(attached.name());
     if attached.device().is_some() {
         let name = attached.name().to_owned();
@@ -272,14 +278,13 @@ pub(super) async fn dismantle(node: &Arc<Node>, attached: &Arc<Attached>) {
             Err(error) => node.warn(error.to_string()),
         }
     }
-    node.volumes.remove(attached);
-    node.volumes.save(node).await;
+    turn.cleared();
 }
 
 /// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,
 /// so that the next daemon takes it up again.
 pub async fn detach_all(node: &Arc<Node>) {
-    let wanted = node.volumes.all_wanted();
+    // The next daemon attaches all of them again.
     node.volumes.close();
     for attached in node.volumes.all() {
         match detach_here(node, &attached, "cannot detach at the daemon's end").await {
@@ -287,14 +292,5 @@ pub async fn detach_all(node: &Arc<Node>) {
             Err(error) => tracing::warn!(volume = attached.name(), %error, "left as it is"),
         }
     }
-    // The next daemon attaches all of them again.
-    let saved = node.blocking(move |node| {
-        if let Err(error) = node.state.save(FILE, &wanted) {
-            node.warn(format!("cannot remember which volumes are attached: {error}"));
-        }
-        Ok(())
-    });
-    if let Err(error) = saved.await {
-        node.warn(error.to_string());
-    }
+    node.volumes.save(node).await;
 }

@@ -6,8 +6,9 @@ use evenkeel_engine::FrontendId;
 use evenkeel_exports::nbd;
 use hyper::Method;
 
+use super::actor::{Turn, turn};
 use super::lookup::{Found, find, life, moved, primary_elsewhere};
-use super::{Attached, Phase, WantedNbd, lock, wanted};
+use super::{Attached, Phase, WantedNbd, wanted};
 use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -54,14 +55,14 @@ pub async fn export(
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
             let what = format!("cannot export volume {}", attached.name());
-            let _changing = node.volumes.change(attached.id).await;
-            if !node.volumes.holds(&attached) || attached.phase() != Phase::Serving {
+            let turn = turn(node, attached.id).await;
+            if !node.volumes.holds(&attached) || attached.phase() != Phase::Attached {
                 return Err(moved(&what));
             }
             let nbd = WantedNbd { tcp: request.tcp, read_only: request.read_only };
-            start(node, &attached, nbd, &what).await?;
-            node.volumes.save(node).await;
-            wanted::changed(node, attached.id).await;
+            start(node, &turn, &attached, nbd, &what).await?;
+            turn.save().await;
+            wanted::changed(node, &turn).await;
             let status = node.data.volume_status(attached.id).await;
             let frontends = status.map(|status| status.frontends).unwrap_or_default();
             let export = of(node, &attached, &frontends).into_iter().next();
@@ -79,6 +80,7 @@ pub async fn export(
 /// Makes the export's sockets.
 pub(super) async fn start(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Attached,
     shown: WantedNbd,
     what: &str,
@@ -105,14 +107,15 @@ pub(super) async fn start(
         let advice = "Repair what is in the way, then export again";
         ApiError::new(ErrorCode::System, what, why, advice)
     })?;
-    *lock(&attached.nbd) = Some(shown);
+    turn.export(attached, Some(shown));
     Ok(())
 }
 
 /// Ends the export: no new clients, and those that are connected are closed.
-pub(super) async fn stop(node: &Node, attached: &Attached) -> bool {
+pub(super) async fn stop(node: &Node, turn: &Turn, attached: &Attached) -> bool {
     node.nbd.unexport(attached.name());
-    let was = lock(&attached.nbd).take().is_some();
+    let was = attached.nbd().is_some();
+    turn.export(attached, None);
     let status = node.data.volume_status(attached.id).await;
     for (frontend, name) in status.map(|status| status.frontends).unwrap_or_default() {
         if name.starts_with(FRONTEND) {
@@ -136,17 +139,17 @@ pub async fn unexport(
     match place(node, &what, volume, forwarded).await? {
         Place::Here(attached) => {
             let what = format!("cannot end the export of volume {}", attached.name());
-            let _changing = node.volumes.change(attached.id).await;
+            let turn = turn(node, attached.id).await;
             if !node.volumes.holds(&attached) {
                 return Err(moved(&what));
             }
-            if !stop(node, &attached).await {
+            if !stop(node, &turn, &attached).await {
                 let why = "it is not exported by NBD";
                 let advice = "See `evenkeel volume status`";
                 return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
             }
-            node.volumes.save(node).await;
-            wanted::changed(node, attached.id).await;
+            turn.save().await;
+            wanted::changed(node, &turn).await;
             let message = format!("volume {} is not exported any more", attached.name());
             Ok(DoneAnswer { version: VERSION, message })
         }

@@ -6,7 +6,7 @@ use evenkeel_core::{ReplicaRecord, View};
 
 use super::condition::ReplicaFacts;
 use super::hearing::Heard;
-use super::{Attached, Phase, lock};
+use super::{Attached, lock};
 use crate::coordinator::VolumeRecord;
 use crate::disks::Unserved;
 use crate::node::Node;
@@ -46,7 +46,7 @@ pub(super) fn of_attached(
             return facts;
         };
         // Who is being attached has not tried all of them yet.
-        let has_tried = peer.connected || attached.phase() != Phase::Starting;
+        let has_tried = peer.connected || !attached.phase().is_opening();
         facts.connected = has_tried.then_some(peer.connected);
         if let Some((state, cause)) = peer.leaving {
             (facts.state, facts.cause, facts.leaves) = (state, cause, true);

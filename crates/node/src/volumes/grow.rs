@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::Attached;
+use super::actor::{Turn, turn};
 use super::lookup::{self, Found};
 use super::{attach, export, make, view_change};
 use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
@@ -68,11 +69,11 @@ pub(super) async fn grow(
     if size > old.size {
         view_change::carry_out(node, found, Command::Grow(size), what).await?;
     }
-    let _changing = node.volumes.change(volume).await;
+    let turn = turn(node, volume).await;
     match node.volumes.get(volume) {
         // Also if `follow` was quicker: the answer tells who sees it, and what failed.
         Some(attached) if size > old.size || attached.size() < size => {
-            show(node, &attached, size, what).await.map(Some)
+            show(node, &turn, &attached, size, what).await.map(Some)
         }
         _ => Ok((size > old.size).then(|| format!("it has {} now", sizes::size(size)))),
     }
@@ -80,10 +81,10 @@ pub(super) async fn grow(
 
 /// An attached volume has become larger, by whomever: shows that to those who use it here.
 pub(super) async fn follow(node: &Arc<Node>, attached: &Attached, size: u64) {
-    let _changing = node.volumes.change(attached.id).await;
+    let turn = turn(node, attached.id).await;
     if node.volumes.holds(attached)
         && attached.size() < size
-        && let Err(error) = show(node, attached, size, "cannot show the new size").await
+        && let Err(error) = show(node, &turn, attached, size, "cannot show the new size").await
     {
         node.warn(error.to_string());
     }
@@ -92,6 +93,7 @@ pub(super) async fn follow(node: &Arc<Node>, attached: &Attached, size: u64) {
 /// Shows the new size to those who use an attached volume.
 async fn show(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Attached,
     size: u64,
     what: &str,
@@ -100,7 +102,7 @@ async fn show(
     if let Some(wanted) = attached.nbd() {
         // Clients that are connected keep the size that they were told.
         node.nbd.unexport(attached.name());
-        export::start(node, attached, wanted, what).await?;
+        export::start(node, turn, attached, wanted, what).await?;
     }
     let nbd = match attached.nbd() {
         Some(_) => "; NBD clients see it when they connect again",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_format::{NAME_RULE, is_name};
 
+use super::actor::turn;
 use super::lookup::{Found, find, unexpected};
 use super::{Attached, status};
 use crate::api::types::{ChangeAnswer, VERSION};
@@ -27,7 +28,7 @@ pub async fn rename(
         return Err(ApiError::new(ErrorCode::BadRequest, what, why, NAME_RULE));
     }
     let found = find(node, &what, volume).await?;
-    let _changing = node.volumes.change(found.view.volume).await;
+    let _turn = turn(node, found.view.volume).await;
     let id = found.stored.record.id.clone();
     let before = &found.stored.record.name;
     let request = Request::RenameVolume { volume: id.clone(), name: name.clone() };

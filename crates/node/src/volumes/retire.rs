@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
+use super::actor::turn;
 use super::lookup::{Found, decode, unexpected};
 use super::{attach, plan, replica};
 use crate::api::types::{Plan, PlanAnswer, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
@@ -241,8 +242,7 @@ async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiErr
     let is_orphaned =
         !view.primaries.is_empty() && !view.primaries.iter().any(|p| node.may_live(p.id.node));
     if is_orphaned {
-        let _changing = node.volumes.change(volume).await;
-        attach::adopt(node, &volume.to_string(), what).await?;
+        attach::adopt(node, &turn(node, volume).await, what).await?;
     }
     for replica in &held.replicas {
         retire(node, &volume.to_string(), &replica.to_string()).await?;

@@ -8,8 +8,8 @@ use super::condition::{Account, conclude};
 use super::hearing::Heard;
 use super::lookup::{Found, decode, find, unexpected};
 use super::{
-    Attached, Phase, export, facts, failures, hearing, known, lock, primaries, reservation,
-    verdict, verify, wanted, words,
+    Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
+    verify, wanted, words,
 };
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
@@ -351,7 +351,8 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.suspended = waits.map(|(why, since)| suspended(attached, &view, why, now.since(since)));
     let account = match (&status.suspended, attached.phase()) {
         (None, _) => Account::Serving,
-        (Some(wait), Phase::Starting) => Account::Starting(wait.why.clone()),
+        (Some(wait), phase) if phase.is_opening() => Account::Starting(wait.why.clone()),
+        (Some(wait), _) if !attached.is_shown() => Account::Starting(wait.why.clone()),
         (Some(wait), _) => Account::Suspended(wait.why.clone()),
     };
     conclude(&mut status, &account, &facts::of_attached(node, attached, &core, &view));
@@ -368,7 +369,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
 fn waits(attached: &Attached, core: &Primary) -> Option<(Waiting, evenkeel_core::Instant)> {
     // A primary that serves does not wait for its start, whatever it has last noted.
     let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
-    let serves = core.serving && waiting.is_none() && attached.phase() != Phase::Starting;
+    let serves = core.serving && waiting.is_none() && attached.is_shown();
     (!serves).then(|| waiting.unwrap_or((Waiting::Start, now())))
 }
 

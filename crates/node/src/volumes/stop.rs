@@ -6,6 +6,7 @@ use std::sync::Arc;
 use evenkeel_core::{NodeId, View, VolumeId};
 use hyper::Method;
 
+use super::actor::turn;
 use super::lookup::{Found, find, moved, unexpected};
 use super::{detach, status, sweep};
 use crate::api::handlers::peer::SWEEP;
@@ -27,7 +28,7 @@ pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError
     let mut message = format!("volume {name} is stopped already");
     if !found.stored.record.stopped {
         detach(node, &found, &what, &mut warnings).await?;
-        let _changing = node.volumes.change(id).await;
+        let _turn = turn(node, id).await;
         set(node, id, true, &what).await?;
         message =
             format!("volume {name} is stopped: its replicas are closed until it is assembled");

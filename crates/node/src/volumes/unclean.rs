@@ -9,6 +9,7 @@ use std::time::Duration;
 use evenkeel_core::ReplicaState;
 use evenkeel_core::primary::EndReason;
 
+use super::actor::turn;
 use super::lookup::{Found, find, moved};
 use super::{Attached, attach, status, wanted};
 use crate::api::ApiError;
@@ -81,14 +82,15 @@ pub(super) async fn give_up(
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
     let (id, name) = (found.view.volume, &found.stored.record.name);
-    let _changing = node.volumes.change(id).await;
+    let turn = turn(node, id).await;
     let view = find(node, what, &id.to_string()).await?.view;
     let is_left = view.primaries.iter().any(|primary| primary.id.node == node.identity.node);
     if node.volumes.get(id).is_some() || !is_left {
         return Err(moved(what));
     }
-    let ended = attach::adopt(node, &id.to_string(), what).await?;
-    wanted::changed(node, id).await;
+    let ended = attach::adopt(node, &turn, what).await?;
+    turn.unwant();
+    wanted::changed(node, &turn).await;
     let here = &node.identity.name;
     Ok(match ended {
         EndReason::Detached => given_up(

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use evenkeel_core::VolumeId;
+use evenkeel_node::volumes::actor;
 use serde_json::{Value, json};
 
 use crate::support::{Place, TestNode};
@@ -22,7 +23,7 @@ async fn exchange_while_it_waits(
     let (waiting, other) = (&nodes[0], &nodes[1]);
     let id = identity(&other.create("web", 1).await);
     let volume: VolumeId = id.parse().unwrap();
-    let changing = waiting.node().volumes.change(volume).await;
+    let changing = actor::turn(waiting.node(), volume).await;
     let command = waiting.call(method, path, body);
     let exchange = async {
         // Until it waits.

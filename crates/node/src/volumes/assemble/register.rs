@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
+use super::super::actor::Turn;
 use super::super::lookup::{moved, unexpected};
 use super::super::{attach, stop};
 use super::{Candidate, Replica, refusals};
@@ -19,6 +20,7 @@ use crate::node::Node;
 /// adopt its first view, so that no older coordinator's primary is heard by them any more.
 pub(super) async fn register(
     node: &Arc<Node>,
+    turn: &Turn,
     candidate: &Candidate,
     view: &View,
     warnings: &mut Vec<String>,
@@ -43,7 +45,7 @@ pub(super) async fn register(
         other => return Err(unexpected(what, &other)),
     }
     stop::tell(node, view).await;
-    if let Err(error) = attach::adopt(node, &candidate.id.to_string(), what).await {
+    if let Err(error) = attach::adopt(node, turn, what).await {
         warnings.push(format!(
             "volume {} is assembled, and its replicas have not adopted that yet: {}. They do when it is attached",
             candidate.name, error.why

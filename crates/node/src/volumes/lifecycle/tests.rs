@@ -1,0 +1,374 @@
+//! The machine, input by input; [`simulated`] is the whole of it at random.
+
+use super::*;
+
+mod simulated;
+
+const VOLUME: VolumeId = VolumeId(7);
+const ONE: Incarnation = Incarnation(1);
+const NBD: WantedNbd = WantedNbd { tcp: false, read_only: false };
+const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD) };
+const NOT_SHOWN: Shown = Shown { device: false, nbd: None };
+
+fn wanted(incarnation: u64, shown: Shown) -> Wanted {
+    Wanted::new(VOLUME.to_string(), "web".into(), incarnation, shown)
+}
+
+fn phase(machine: &Lifecycle) -> Option<Phase> {
+    machine.seen().map(|seen| seen.phase)
+}
+
+/// A machine, and a turn that somebody has.
+fn begun() -> (Lifecycle, TurnId) {
+    let mut machine = Lifecycle::new(VOLUME);
+    let turn = machine.ask();
+    assert_eq!(machine.advance(), [Output::Granted(turn)]);
+    (machine, turn)
+}
+
+/// The same, with a primary that serves, to be shown by NBD.
+fn serving() -> (Lifecycle, TurnId) {
+    let (mut machine, turn) = begun();
+    machine.open(ONE, "web", Purpose::Use(BY_NBD)).unwrap();
+    machine.made(ONE, true);
+    machine.serves(ONE, None);
+    assert_eq!(phase(&machine), Some(Phase::Serving));
+    (machine, turn)
+}
+
+/// One that is attached, with its turn let go of.
+fn attached() -> Lifecycle {
+    let (mut machine, turn) = serving();
+    machine.export(ONE, Some(NBD));
+    assert!(machine.settle(ONE));
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Save]);
+    machine.take_kept();
+    machine
+}
+
+/// Whoever has the turn next.
+fn granted(machine: &mut Lifecycle) -> TurnId {
+    let turn = machine.ask();
+    assert_eq!(machine.advance(), [Output::Granted(turn)]);
+    turn
+}
+
+#[test]
+fn turns_come_in_the_order_in_which_they_were_asked_for() {
+    let (mut machine, first) = begun();
+    let (second, third, fourth) = (machine.ask(), machine.ask(), machine.ask());
+    assert_eq!(machine.advance(), []);
+    machine.let_go(third);
+    assert_eq!(machine.advance(), [], "it waited only");
+    machine.let_go(first);
+    assert_eq!(machine.advance(), [Output::Granted(second)]);
+    assert!(!machine.is_idle());
+    machine.let_go(first);
+    assert_eq!(machine.advance(), [], "it was let go of before");
+    machine.let_go(second);
+    assert_eq!(machine.advance(), [Output::Granted(fourth)]);
+    machine.let_go(fourth);
+    assert_eq!(machine.advance(), []);
+    assert!(machine.is_idle());
+}
+
+#[test]
+fn what_is_attached_is_remembered_and_detached_in_order() {
+    let mut machine = attached();
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, BY_NBD)));
+    assert!(!machine.is_idle());
+    assert_eq!(machine.earlier(), Earlier::OneEnded(ONE));
+    let turn = granted(&mut machine);
+    machine.withdraw(ONE);
+    assert_eq!(phase(&machine), Some(Phase::Withdrawing));
+    machine.export(ONE, None);
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, BY_NBD)), "it may be cut off here");
+    machine.end();
+    assert_eq!(machine.advance(), [Output::End]);
+    assert_eq!(machine.wish(false), Wish::NoMore);
+    assert!(!machine.ended(ONE, EndReason::Detached, "why"));
+    assert_eq!(machine.advance(), [], "whoever has the turn sees to the rest");
+    machine.cleared();
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Save], "its last view has told the coordinator");
+    assert_eq!(machine.take_kept(), Kept::default());
+    assert!(machine.is_idle());
+}
+
+#[test]
+fn what_is_let_go_of_before_it_is_attached_ends() {
+    for cut in ["making", "opening", "serving"] {
+        let (mut machine, turn) = begun();
+        machine.open(ONE, "web", Purpose::Use(BY_NBD)).unwrap();
+        if cut != "making" {
+            machine.made(ONE, true);
+        }
+        if cut == "serving" {
+            machine.serves(ONE, None);
+        }
+        machine.let_go(turn);
+        let mut outputs = machine.advance();
+        machine.made(ONE, true);
+        outputs.extend(machine.advance());
+        assert_eq!(phase(&machine), Some(Phase::Detaching), "{cut}");
+        assert!(outputs.contains(&Output::End) && outputs.contains(&Output::Tell), "{cut}");
+        assert_eq!(outputs.iter().filter(|output| **output == Output::End).count(), 1, "{cut}");
+        assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
+    }
+}
+
+#[test]
+fn a_primary_that_was_never_made_is_not_waited_for() {
+    let (mut machine, turn) = begun();
+    machine.open(ONE, "web", Purpose::Use(BY_NBD)).unwrap();
+    machine.made(Incarnation(2), false);
+    assert_eq!(phase(&machine), Some(Phase::Making), "another one's");
+    machine.made(ONE, false);
+    assert_eq!(phase(&machine), Some(Phase::Closed(Over::NotMade)));
+    machine.cleared();
+    machine.open(ONE, "web", Purpose::Passing).unwrap();
+    machine.let_go(turn);
+    assert_eq!(phase(&machine), Some(Phase::Unwanted));
+    assert_eq!(machine.advance(), [], "nobody has heard of it");
+    machine.made(ONE, false);
+    assert!(matches!(machine.advance()[..], [Output::Clear(_)]));
+}
+
+#[test]
+fn a_primary_may_serve_or_end_before_it_is_said_to_be_made() {
+    let (mut machine, turn) = begun();
+    machine.open(ONE, "web", Purpose::Use(BY_NBD)).unwrap();
+    machine.serves(ONE, None);
+    machine.made(ONE, true);
+    assert_eq!(phase(&machine), Some(Phase::Serving));
+    machine.ended(ONE, EndReason::NoData, "why");
+    machine.cleared();
+    machine.open(Incarnation(2), "web", Purpose::Use(BY_NBD)).unwrap();
+    machine.let_go(turn);
+    machine.advance();
+    machine.serves(Incarnation(2), None);
+    assert_eq!(machine.advance(), [Output::End], "it is not wanted any more");
+    machine.made(Incarnation(2), true);
+    assert_eq!(machine.advance(), [], "it was told so");
+}
+
+#[test]
+fn a_detach_that_is_cut_off_goes_on() {
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    machine.withdraw(ONE);
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::End, Output::Tell]);
+    assert_eq!(machine.news(), Some(None), "nobody waits until its last view says it");
+    machine.ended(ONE, EndReason::DetachedUnclean, "why");
+    let outputs = machine.advance();
+    let [Output::Clear(clears)] = outputs[..] else { panic!("{outputs:?}") };
+    let waits = machine.ask();
+    assert_eq!(machine.advance(), []);
+    machine.cleared();
+    assert_eq!(machine.advance(), []);
+    machine.let_go(clears);
+    assert_eq!(machine.advance(), [Output::Granted(waits)]);
+    assert_eq!(phase(&machine), None);
+}
+
+#[test]
+fn who_waits_for_an_end_may_ask_for_it_again() {
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    machine.end();
+    assert_eq!(machine.advance(), [Output::End]);
+    machine.end();
+    assert_eq!(machine.advance(), [Output::End]);
+    machine.ended(ONE, EndReason::Detached, "why");
+    machine.end();
+    assert_eq!(machine.advance(), [], "there is none");
+    machine.let_go(turn);
+    assert!(matches!(machine.advance()[..], [Output::Clear(_)]));
+}
+
+#[test]
+fn a_clearing_that_is_cut_off_is_not_begun_again() {
+    let mut machine = attached();
+    machine.ended(ONE, EndReason::LostWrites, "why");
+    let outputs = machine.advance();
+    let [Output::Clear(turn)] = outputs[..] else { panic!("{outputs:?}") };
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(phase(&machine), None);
+}
+
+#[test]
+fn who_is_evicted_comes_back_and_nobody_else() {
+    let mut machine = attached();
+    assert!(!machine.ended(Incarnation(9), EndReason::Evicted, "another one's"));
+    assert_eq!(phase(&machine), Some(Phase::Attached));
+    assert!(machine.ended(ONE, EndReason::Evicted, "nobody heard it"));
+    assert!(!machine.ended(ONE, EndReason::Detached, "it has ended"));
+    let outputs = machine.advance();
+    let [Output::Clear(turn), Output::Retry] = outputs[..] else { panic!("{outputs:?}") };
+    machine.cleared();
+    machine.note_dead(["/dev/dead".into()].into_iter());
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Save], "how it is kept");
+    let awaited = machine.next_try().unwrap();
+    assert_eq!(awaited.why, "nobody heard it");
+    assert_eq!(awaited.how.dead, [PathBuf::from("/dev/dead")]);
+    assert_eq!(machine.news(), None);
+    assert!(!machine.is_idle());
+    assert!(machine.waits_for("its disk") && !machine.waits_for("its disk"));
+    // It is attached again.
+    let turn = granted(&mut machine);
+    machine.open(Incarnation(2), "web", Purpose::Use(BY_NBD)).unwrap();
+    assert_eq!(machine.wish(true), Wish::Here(BY_NBD));
+    assert_eq!(machine.wish(false), Wish::AsBefore);
+    machine.made(Incarnation(2), true);
+    machine.serves(Incarnation(2), None);
+    machine.export(Incarnation(2), Some(NBD));
+    assert!(machine.settle(Incarnation(2)) && machine.settle(Incarnation(2)));
+    assert_eq!(machine.next_try(), None);
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Save]);
+    for (end, tells) in [(EndReason::Fenced, true), (EndReason::Detached, false)] {
+        let mut machine = attached();
+        assert!(!machine.ended(ONE, end, "why"));
+        assert_eq!(machine.is_untold(), tells, "{end:?}");
+        assert!(machine.awaited().is_none());
+    }
+    let (mut machine, _) = serving();
+    assert!(!machine.ended(ONE, EndReason::Evicted, "it was not attached yet"));
+    assert!(!machine.settle(ONE), "it has ended");
+    machine.cleared();
+    assert!(!machine.settle(ONE), "it is not there");
+}
+
+#[test]
+fn what_cannot_be_shown_is_not_remembered() {
+    let (mut machine, turn) = begun();
+    machine.open(ONE, "web", Purpose::Use(BY_NBD)).unwrap();
+    machine.made(ONE, true);
+    machine.serves(ONE, None);
+    assert_eq!(machine.take_kept(), Kept::default(), "not before it is attached");
+    assert_eq!(machine.wish(true), Wish::Here(BY_NBD));
+    assert!(machine.settle(ONE), "its export could not be made");
+    assert!(machine.is_untold(), "the view's swap has said otherwise");
+    assert_eq!(machine.news(), Some(Some(NOT_SHOWN)));
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, NOT_SHOWN)));
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell]);
+    assert!(machine.next_telling());
+    machine.told();
+    assert!(!machine.next_telling());
+    assert_eq!(machine.wish(true), Wish::Here(NOT_SHOWN));
+}
+
+#[test]
+fn a_change_of_what_is_shown_is_told() {
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    machine.export(ONE, Some(NBD));
+    assert!(!machine.is_untold(), "as before");
+    let device = Device { path: "/dev/it".into(), kind: "loop".into() };
+    machine.device(ONE, Some(device));
+    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: Some(NBD) })));
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [], "both are begun");
+    machine.withdraw(ONE);
+    assert_eq!(machine.seen().unwrap().device, None);
+}
+
+#[test]
+fn what_is_attached_in_passing_leaves_nothing_behind() {
+    let (mut machine, turn) = begun();
+    machine.open(ONE, "web", Purpose::Passing).unwrap();
+    machine.made(ONE, true);
+    machine.serves(ONE, None);
+    assert_eq!((machine.wish(true), machine.wish(false)), (Wish::AsBefore, Wish::AsBefore));
+    assert!(!machine.settle(ONE));
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::End]);
+    machine.ended(ONE, EndReason::DetachedUnclean, "why");
+    assert!(!machine.is_untold());
+}
+
+#[test]
+fn there_is_one_attachment_at_a_time() {
+    let (mut machine, _) = serving();
+    let again = machine.open(Incarnation(2), "web", Purpose::Passing);
+    assert_eq!(again, Err(NotOpened::Listed));
+    machine.cleared();
+    assert_eq!(phase(&machine), Some(Phase::Serving), "it is not over");
+    machine.await_again(wanted(3, BY_NBD), "why");
+    assert!(machine.settle(ONE));
+    assert!(machine.awaited().is_none());
+    machine.await_again(wanted(3, BY_NBD), "why");
+    assert!(machine.awaited().is_none(), "it is attached");
+}
+
+#[test]
+fn what_is_given_up_is_told_also_by_the_next_daemon() {
+    let mut machine = Lifecycle::new(VOLUME);
+    machine.note_earlier(ONE);
+    machine.await_again(wanted(1, BY_NBD), "restarted");
+    assert_eq!(machine.advance(), [Output::Retry, Output::Save]);
+    assert_eq!(machine.earlier(), Earlier::OneEnded(ONE));
+    let turn = granted(&mut machine);
+    assert!(machine.unwant() && !machine.unwant());
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
+    assert_eq!(machine.next_try(), None);
+    assert!(!machine.is_idle());
+}
+
+#[test]
+fn what_somebody_does_keeps_it_from_being_forgotten() {
+    let mut machine = Lifecycle::new(VOLUME);
+    assert!(machine.is_idle());
+    machine.unwant();
+    assert!(!machine.is_idle(), "the coordinator is to be told");
+    machine.advance();
+    machine.take_kept();
+    machine.told();
+    machine.take_kept();
+    assert!(!machine.is_idle(), "somebody tells it");
+    assert!(!machine.next_telling());
+    assert!(machine.is_idle());
+    machine.await_again(wanted(1, BY_NBD), "restarted");
+    machine.advance();
+    assert!(machine.unwant());
+    machine.told();
+    machine.take_kept();
+    assert!(!machine.is_idle(), "somebody tries");
+    assert_eq!(machine.next_try(), None);
+    assert!(machine.is_idle());
+}
+
+#[test]
+fn at_the_daemons_end_the_next_one_is_meant() {
+    let mut machine = attached();
+    machine.close();
+    assert_eq!(machine.wish(false), Wish::AsBefore);
+    assert_eq!(machine.news(), None);
+    let turn = granted(&mut machine);
+    machine.withdraw(ONE);
+    machine.end();
+    machine.advance();
+    assert!(!machine.ended(ONE, EndReason::Evicted, "why"), "not by this one");
+    machine.cleared();
+    machine.close();
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), []);
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, BY_NBD)));
+    let again = machine.open(Incarnation(2), "web", Purpose::Passing);
+    assert_eq!(again, Err(NotOpened::Closing));
+    machine.await_again(wanted(3, BY_NBD), "why");
+    assert_eq!(machine.next_try(), None);
+    let mut other = Lifecycle::new(VOLUME);
+    other.close();
+    other.unwant();
+    assert_eq!(other.news(), Some(None), "nobody attaches it");
+    assert_eq!(other.take_kept(), Kept { remembered: None, untold: true });
+}
