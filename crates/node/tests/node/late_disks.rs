@@ -235,7 +235,11 @@ async fn a_disk_that_hangs_at_the_start_keeps_no_other_one_waiting() {
     nodes[0].attach("web").await;
     nodes[0].detach("web").await;
 
+    // Whoever waits goes on, and finds that a pipe is no marker; nobody waits while it is held open.
+    let pipe = std::fs::OpenOptions::new().write(true).open(&marker).unwrap();
+    std::fs::remove_file(&marker).unwrap();
     std::fs::write(&marker, text).unwrap();
+    drop(pipe);
     nodes[0].until("/v1/disks", |v| disk(v, "e")["state"] == "serving").await;
     nodes[0].stop().await;
 }
