@@ -1,4 +1,7 @@
-//! The exit codes of the command: documented in docs/manual/exit-codes.md, stable for scripts.
+//! The exit codes of the command, and which one each error gives: documented in
+//! docs/manual/exit-codes.md, stable for scripts.
+
+use crate::ErrorCode;
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,7 @@ pub enum Exit {
 
 impl Exit {
     /// The number that the process ends with.
+    #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -40,6 +44,7 @@ impl Exit {
     }
 
     /// The name by which a program may decide, where the node has given no code of its own.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -54,3 +59,56 @@ impl Exit {
         }
     }
 }
+
+impl ErrorCode {
+    /// The exit code that tells a script what kind of refusal it is.
+    #[must_use]
+    pub const fn exit(self) -> Exit {
+        match self {
+            Self::NoSuchNode
+            | Self::NoSuchDisk
+            | Self::NoSuchVolume
+            | Self::NoSuchReplica
+            | Self::NoSuchExport => Exit::NotFound,
+            // What would break something that others use, or lose data.
+            Self::DiskInUse
+            | Self::DiskHasData
+            | Self::DiskHasReplicas
+            | Self::NodeInUse
+            | Self::Attached
+            | Self::AttachedElsewhere
+            | Self::DeviceBusy
+            | Self::LastInSync
+            | Self::ReplicaInUse
+            | Self::WouldLoseData
+            | Self::Incomplete
+            | Self::OldCopy
+            | Self::ReplicaUnusable
+            | Self::SplitBrain
+            | Self::Reserved => Exit::Unsafe,
+            Self::NodeUnreachable | Self::NoCoordinator => Exit::Unreachable,
+            Self::TimedOut => Exit::TimedOut,
+            Self::BadRequest
+            | Self::NoSuchPath
+            | Self::NameInUse
+            | Self::DiskTooSmall
+            | Self::NotEnoughDisks
+            | Self::NotAttached
+            | Self::WrongState
+            | Self::AlreadyJoined
+            | Self::WrongCluster
+            | Self::AddressInUse
+            | Self::NotAuthorised
+            | Self::NodeRemoved
+            | Self::NotSupported
+            | Self::NotJoined
+            | Self::NoData
+            | Self::Stopping
+            | Self::NoSpace
+            | Self::System => Exit::Failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_api::error::{ApiError, ErrorAnswer, ErrorCode};
+use evenkeel_api::error::{ApiError, ErrorAnswer};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode, header};
@@ -233,57 +233,7 @@ fn refusal(status: StatusCode, body: &Bytes) -> Failure {
         return Failure::new("the node refused", format!("{status}: {said}"));
     };
     let ApiError { code, what, why, action } = answer.error;
-    let mut failure = Failure::new(what, why).advise(action).exit(exit_code(code));
+    let mut failure = Failure::new(what, why).advise(action).exit(code.exit());
     failure.json = Some(text);
     failure
 }
-
-/// The exit code that tells a script what kind of refusal it is.
-pub const fn exit_code(code: ErrorCode) -> Exit {
-    match code {
-        ErrorCode::NoSuchNode
-        | ErrorCode::NoSuchDisk
-        | ErrorCode::NoSuchVolume
-        | ErrorCode::NoSuchReplica
-        | ErrorCode::NoSuchExport => Exit::NotFound,
-        // What would break something that others use, or lose data.
-        ErrorCode::DiskInUse
-        | ErrorCode::DiskHasData
-        | ErrorCode::DiskHasReplicas
-        | ErrorCode::NodeInUse
-        | ErrorCode::Attached
-        | ErrorCode::AttachedElsewhere
-        | ErrorCode::DeviceBusy
-        | ErrorCode::LastInSync
-        | ErrorCode::ReplicaInUse
-        | ErrorCode::WouldLoseData
-        | ErrorCode::Incomplete
-        | ErrorCode::OldCopy
-        | ErrorCode::ReplicaUnusable
-        | ErrorCode::SplitBrain
-        | ErrorCode::Reserved => Exit::Unsafe,
-        ErrorCode::NodeUnreachable | ErrorCode::NoCoordinator => Exit::Unreachable,
-        ErrorCode::TimedOut => Exit::TimedOut,
-        ErrorCode::BadRequest
-        | ErrorCode::NoSuchPath
-        | ErrorCode::NameInUse
-        | ErrorCode::DiskTooSmall
-        | ErrorCode::NotEnoughDisks
-        | ErrorCode::NotAttached
-        | ErrorCode::WrongState
-        | ErrorCode::AlreadyJoined
-        | ErrorCode::WrongCluster
-        | ErrorCode::AddressInUse
-        | ErrorCode::NotAuthorised
-        | ErrorCode::NodeRemoved
-        | ErrorCode::NotSupported
-        | ErrorCode::NotJoined
-        | ErrorCode::NoData
-        | ErrorCode::Stopping
-        | ErrorCode::NoSpace
-        | ErrorCode::System => Exit::Failed,
-    }
-}
-
-#[cfg(test)]
-mod tests;

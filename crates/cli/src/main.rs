@@ -3,17 +3,16 @@
 mod args;
 mod client;
 mod commands;
-mod exit;
 mod failure;
 mod output;
 mod quickstart;
 mod selection;
-
 mod system;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use evenkeel_api::exit;
 
 use crate::args::{Cli, Command, NodeCommand};
 use crate::commands::{

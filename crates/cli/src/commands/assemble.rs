@@ -8,7 +8,6 @@ use evenkeel_api::types::{AssembleAnswer, AssemblePlanAnswer, AssembleRequest, A
 
 use super::{Context, agree};
 use crate::args::AssembleArgs;
-use crate::client::exit_code;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, say};
@@ -42,7 +41,7 @@ fn dry_run(context: &Context, request: &AssembleRequest) -> Result<Exit, Failure
     let answer = context.client.get_patiently(&plan_path(request)).map_err(agree::older)?;
     let parsed: AssemblePlanAnswer = answer.parse()?;
     let refused = parsed.volumes.iter().find_map(|volume| volume.error.as_ref());
-    let exit = refused.map_or(Exit::Done, |error| exit_code(error.code));
+    let exit = refused.map_or(Exit::Done, |error| error.code.exit());
     if context.global.json {
         say(&answer.text());
         return Ok(exit);
@@ -105,11 +104,11 @@ fn text(path: &Path) -> Result<String, Failure> {
 }
 
 fn failure(error: &ApiError) -> Failure {
-    Failure::new(&error.what, &error.why).advise(&error.action).exit(exit_code(error.code))
+    Failure::new(&error.what, &error.why).advise(&error.action).exit(error.code.exit())
 }
 
 /// The first refusal decides.
 fn verdict(volumes: &[Assembled]) -> Exit {
     let refused = volumes.iter().find_map(|volume| volume.error.as_ref());
-    refused.map_or(Exit::Done, |error| exit_code(error.code))
+    refused.map_or(Exit::Done, |error| error.code.exit())
 }
