@@ -178,7 +178,12 @@ async fn detach_here(
 ) -> Result<DetachAnswer, ApiError> {
     let turn = turn(node, attached.id).await;
     let (over, silent) = match (node.volumes.holds(attached), attached.phase()) {
-        (false, Phase::Closed(over)) => (Some(over), Vec::new()),
+        (false, Phase::Closed(over)) => {
+            turn.withdraw(attached);
+            turn.save().await;
+            wanted::changed(node, &turn).await;
+            (Some(over), Vec::new())
+        }
         (false, _) => return Err(moved(what)),
         (true, _) => unclean::watch(node, attached, withdraw(node, &turn, attached, what)).await?,
     };

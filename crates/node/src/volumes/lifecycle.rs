@@ -229,8 +229,12 @@ impl Lifecycle {
         true
     }
 
-    /// Its device is gone, if it had one; its exports are about to go, then its primary.
+    /// Somebody detaches it: its device is gone, if it had one; its exports are about to go, then its
+    /// primary. If that was evicted meanwhile, it is not attached again.
     pub(super) fn withdraw(&mut self, primary: Incarnation) {
+        if self.closing.is_none() && self.awaited.take().is_some() {
+            self.untold = true;
+        }
         let Some(attachment) = self.of(primary) else { return };
         if attachment.seen.phase == Phase::Attached {
             attachment.seen.phase = Phase::Withdrawing;

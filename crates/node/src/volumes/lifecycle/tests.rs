@@ -31,8 +31,10 @@ fn serving() -> (Lifecycle, TurnId) {
     let (mut machine, turn) = begun();
     machine.open(ONE, "web", Purpose::Use(BY_NBD)).unwrap();
     machine.made(ONE, true);
-    machine.serves(ONE, None);
-    assert_eq!(phase(&machine), Some(Phase::Serving));
+    let last = PrimaryId { node: evenkeel_core::NodeId(3), incarnation: Incarnation(0) };
+    machine.serves(ONE, Some(last));
+    let seen = machine.seen().unwrap();
+    assert_eq!((seen.phase, seen.follows), (Phase::Serving, Some(last)));
     (machine, turn)
 }
 
@@ -241,6 +243,32 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     assert!(!machine.settle(ONE), "it has ended");
     machine.cleared();
     assert!(!machine.settle(ONE), "it is not there");
+}
+
+#[test]
+fn who_is_evicted_while_somebody_detaches_it_does_not_come_back() {
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    assert!(machine.ended(ONE, EndReason::Evicted, "nobody heard it"));
+    assert_eq!(machine.advance(), [Output::Retry]);
+    machine.withdraw(ONE);
+    machine.cleared();
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!((machine.next_try(), machine.news()), (None, Some(None)));
+    // Nor if what served it was taken away before.
+    let mut machine = attached();
+    machine.ended(ONE, EndReason::Evicted, "nobody heard it");
+    machine.advance();
+    machine.cleared();
+    machine.withdraw(ONE);
+    assert!(machine.awaited().is_none() && machine.is_untold());
+    // The daemon's end is no detach.
+    let mut machine = attached();
+    machine.ended(ONE, EndReason::Evicted, "nobody heard it");
+    machine.close();
+    machine.withdraw(ONE);
+    assert!(machine.awaited().is_some() && !machine.is_untold());
 }
 
 #[test]

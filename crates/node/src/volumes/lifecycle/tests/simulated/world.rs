@@ -198,7 +198,8 @@ impl World {
         let any = self.random.below(self.tasks.len());
         let index = device.filter(|_| self.random.once_in(2)).unwrap_or(any);
         let Some(task) = self.tasks.get_mut(index) else { return };
-        if matches!(task.aim, Aim::Save | Aim::Retry | Aim::Tell) {
+        // The daemon's own tasks end with it.
+        if matches!(task.aim, Aim::Save | Aim::Retry | Aim::Tell | Aim::Clear) {
             return;
         }
         task.is_orphan = true;
@@ -617,6 +618,10 @@ impl World {
             !matches!(task.aim, Aim::Attach(_) | Aim::Detach | Aim::Adopt) || task.aim == aim
         });
         let alone = alone && self.tasks.iter().filter(|task| task.aim == aim).count() == 1;
+        // Another node has taken it, and this one has not heard that yet.
+        let is_lost =
+            |told: &Told| matches!(told, Told::Ended(_, reason) if *reason == EndReason::Fenced);
+        let alone = alone && !self.told.iter().any(is_lost);
         let shown =
             self.machine.seen().filter(|seen| seen.phase == Phase::Attached).map(Seen::shown);
         match aim {
