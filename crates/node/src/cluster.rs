@@ -31,6 +31,27 @@ pub async fn nodes(node: &Node) -> Vec<NodeLife> {
     }
 }
 
+/// That the coordinator, which is on this node, hears no other: whoever is called dead may be well, and this node
+/// be cut off.
+#[must_use]
+pub fn isolation(node: &Node) -> Option<String> {
+    let here = node.identity.node.to_string();
+    let (own, others): (Vec<_>, Vec<_>) =
+        node.coordinator.nodes().into_iter().partition(|life| life.node.id == here);
+    let serves = own.iter().any(|life| life.coordinator) && node.coordinator.status().reachable;
+    serves.then(|| alone(&node.identity.name, &others)).flatten()
+}
+
+/// The same, of what is known of the other nodes.
+fn alone(here: &str, others: &[NodeLife]) -> Option<String> {
+    let hears_nobody = !others.is_empty() && others.iter().all(|life| !life.may_live);
+    hears_nobody.then(|| {
+        format!(
+            "the coordinator hears no node but its own, {here}: unless all others are down, {here} is cut off from them. Ask one of them before you take a volume over"
+        )
+    })
+}
+
 /// A request to another node's API, by the first of its addresses that answers.
 ///
 /// # Errors
@@ -44,7 +65,7 @@ pub async fn forward<Q: Serialize, A: DeserializeOwned>(
     deadline: Duration,
 ) -> Result<A, ApiError> {
     let name = &target.node.name;
-    let what = format!("node {name} was asked and could not be");
+    let what = format!("node {name}, which has to do it, could not be asked");
     let body = body.map(serde_json::to_vec).transpose();
     let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
     let mut why = "its addresses are not known".to_owned();
@@ -114,3 +135,6 @@ pub async fn disks(node: &Arc<Node>) -> Result<(Vec<Disk>, Vec<String>), ApiErro
     disks.sort_by(|a, b| (&a.node.name, &a.name).cmp(&(&b.node.name, &b.name)));
     Ok((disks, warnings))
 }
+
+#[cfg(test)]
+mod tests;

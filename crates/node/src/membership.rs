@@ -384,6 +384,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
     let mut warnings =
         node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     warnings.extend(admission::warning(node));
+    warnings.extend(cluster::isolation(node));
     warnings.extend(disks.iter().flat_map(|disk| {
         let of = |problem: &String| format!("disk {}: {problem}", disk.name);
         disk.problem.as_ref().map(of)

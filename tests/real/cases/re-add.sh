@@ -36,7 +36,7 @@ full() {
     fio_here --name=write --rw=write --bs=64k --iodepth=8 --offset=16M --size=64M
     is_faulty n2 no-space || die "$(of_replica n2 .)"
     for n in 1 2; do
-        refused 4 "full room replace bytes space free" ek $n replica re-add $vol n2:disk
+        refused 4 "full room replace space free" ek $n replica re-add $vol n2:disk
         ek $n volume status $vol > "$work/status"
         grep -q "its disk is full: make room on it, then bring it back" "$work/status" || die "n$n does not say what to do: $(< "$work/status")"
     done
@@ -59,7 +59,7 @@ medium() {
     is_faulty n2 medium || die "$(of_replica n2 .)"
     for n in 1 2; do
         ek $n volume status $vol > "$work/status"
-        grep -q "its disk reported an input/output error; bring it back by" "$work/status" || die "n$n does not say why it failed: $(< "$work/status")"
+        grep -q "its disk reported an input/output error: when the disk is in order, bring it back by" "$work/status" || die "n$n does not say why it failed: $(< "$work/status")"
         refused 4 "input/output error" ek $n replica re-add $vol n2:disk
         is_faulty n2 medium || die "$(of_replica n2 .)"
     done

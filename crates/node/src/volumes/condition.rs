@@ -10,8 +10,8 @@ use evenkeel_core::view::Cause;
 
 use super::words;
 use crate::api::types::{
-    self, MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState, VolumeStatus,
-    WantedStatus,
+    self, FailedRequests, MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState,
+    VolumeStatus, WantedStatus,
 };
 use crate::disks::Unserved;
 
@@ -31,7 +31,8 @@ pub struct ReplicaFacts {
     pub state: ReplicaState,
     /// Why.
     pub cause: Cause,
-    /// The primary waits for the coordinator to have it leave its mirror.
+    /// The primary waits for the coordinator to have it leave its mirror. If that is for its silence, the
+    /// state is still that of the view: another primary may have gone on with it.
     pub leaves: bool,
     /// It was written apart from the others: it shows that when it is reached, not in the view.
     pub apart: bool,
@@ -48,11 +49,23 @@ pub struct ReplicaFacts {
 }
 
 impl ReplicaFacts {
+    /// The same of one that is to leave its mirror. What a silent one holds is not known: a primary that is cut
+    /// off itself would call the good replicas stale, and its own one the last.
+    #[must_use]
+    pub fn leaving(self, state: ReplicaState, cause: Cause) -> Self {
+        let is_silent = matches!(cause, Cause::Disconnected | Cause::Late | Cause::Unreachable);
+        let state = if is_silent { self.state } else { state };
+        Self { state, cause, leaves: true, ..self }
+    }
+
     /// Whether it answers, of those that the view counts on: the others are said to be missing already.
     /// Of what two say of its node, the one counts that has spoken to it itself.
     fn reach(&self) -> ReplicaReach {
         if !self.state.takes_writes() {
             return ReplicaReach::NotNeeded;
+        }
+        if self.leaves {
+            return ReplicaReach::Unreachable;
         }
         match (self.connected, self.answered, self.node_alive) {
             (Some(true), ..) => ReplicaReach::Answers,
@@ -117,15 +130,26 @@ impl ReplicaFacts {
     }
 }
 
+/// What a primary waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// As a sentence.
+    pub why: String,
+    /// The mirror of which it has no in-sync replica that answers.
+    pub silent_mirror: Option<usize>,
+}
+
 /// Who has said what is known of a volume, and what that is beside its replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Account {
     /// The primary: it serves.
     Serving,
     /// The primary: it is being attached, and waits for this.
-    Starting(String),
+    Starting(Wait),
     /// The primary: requests wait for this.
-    Suspended(String),
+    Suspended(Wait),
+    /// The primary: this has to come about, and requests go on meanwhile.
+    Awaiting(String),
     /// The coordinator: it is attached nowhere.
     Detached,
     /// The coordinator: it was stopped; the name is the volume's.
@@ -143,6 +167,8 @@ pub enum Account {
         node: String,
         /// Whether it may still be alive.
         alive: bool,
+        /// The name of the node that asked it.
+        teller: String,
     },
     /// A replica on the node that is asked: nobody who would know answers.
     Replica,
@@ -151,7 +177,7 @@ pub enum Account {
 impl Account {
     const fn state(&self) -> VolumeState {
         match self {
-            Self::Serving => VolumeState::Serving,
+            Self::Serving | Self::Awaiting(_) => VolumeState::Serving,
             Self::Starting(_) => VolumeState::Starting,
             Self::Suspended(_) => VolumeState::Suspended,
             Self::Detached => VolumeState::Detached,
@@ -161,23 +187,32 @@ impl Account {
         }
     }
 
+    /// What is known of a replica of a mirror, with what the account says of that mirror: a session that is
+    /// up says nothing of a replica that leaves requests unanswered.
+    fn reconcile(&self, mirror: usize, facts: ReplicaFacts) -> ReplicaFacts {
+        let (Self::Starting(wait) | Self::Suspended(wait)) = self else { return facts };
+        let is_silent = wait.silent_mirror == Some(mirror) && facts.state == ReplicaState::InSync;
+        ReplicaFacts { connected: if is_silent { Some(false) } else { facts.connected }, ..facts }
+    }
+
     /// What the volume itself lacks, which matters more than what a replica does.
     fn reason(&self) -> Option<String> {
         Some(match self {
             Self::Serving | Self::Detached => return None,
-            Self::Starting(why) | Self::Suspended(why) => why.clone(),
+            Self::Starting(wait) | Self::Suspended(wait) => wait.why.clone(),
+            Self::Awaiting(why) => format!("{why}; requests go on meanwhile"),
             Self::Stopped(name) => {
                 format!("it is stopped until `evenkeel volume assemble {name}`")
             }
             Self::Forgotten { node, name } => format!(
                 "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name}` does, when its replicas answer; or attach it on node {node} again"
             ),
-            Self::Silent { node, alive: true } => {
-                format!("node {node}, on which it is attached, does not answer")
+            Self::Silent { node, alive: true, teller } => {
+                format!("{}; another node may know more", words::silent_primary(node, teller))
             }
-            Self::Silent { node, alive: false } => {
-                format!("node {node}, on which it was attached, is dead: attach it on another node")
-            }
+            Self::Silent { node, alive: false, .. } => format!(
+                "node {node}, on which it was attached, counts as dead, for the coordinator does not hear it: attach it on another node"
+            ),
             Self::Replica => {
                 "the coordinator does not answer: this is what a replica on this node knew last"
                     .into()
@@ -186,13 +221,25 @@ impl Account {
     }
 }
 
+/// Whether a primary that waits for the coordinator serves all the same: each member answers it, so that only
+/// somebody's return waits. A request that is left unanswered for a second is one that waits.
+pub(super) fn goes_on(mirrors: &[MirrorStatus], facts: &[Vec<ReplicaFacts>]) -> bool {
+    let is_prompt = |replica: &ReplicaStatus| replica.oldest_ms.is_none_or(|age| age < 1000);
+    let answers = |facts: &ReplicaFacts| facts.connected == Some(true) && !facts.leaves;
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let mut members = replicas.zip(facts.iter().flatten());
+    members.all(|(replica, facts)| {
+        !facts.state.takes_writes() || (answers(facts) && is_prompt(replica))
+    })
+}
+
 /// Writes into a status what follows from the facts, of which it has already where else the volume is
 /// wanted. `mirrors` has the facts of each replica, in the order
 /// of the status.
 pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
-    for (mirror, facts) in status.mirrors.iter_mut().zip(mirrors) {
+    for (index, (mirror, facts)) in status.mirrors.iter_mut().zip(mirrors).enumerate() {
         for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {
-            facts.write(replica);
+            account.reconcile(index, facts.clone()).write(replica);
         }
     }
     sum_up(&mut status.mirrors);
@@ -202,7 +249,32 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
         Account::Replica => VolumeHealth::Unknown,
         _ => health(&status.mirrors),
     };
-    status.reason = reason(account.reason(), status);
+    status.reason =
+        reason(account.reason().filter(|_| !is_taken_up_again(account, status)), status);
+}
+
+/// How long requests that have failed are told before all else, in seconds.
+const RECENT: u64 = 60;
+/// The causes that are the volume's own: others are the client's, or that it is used elsewhere.
+const OWN_CAUSES: [&str; 5] = ["no-coordinator", "no-data", "medium", "no-space", "lost-writes"];
+
+/// Adds that requests fail, which matters more than what a replica lacks; `now` in seconds since 1970.
+pub fn note_failures(status: &mut VolumeStatus, now: u64) {
+    let is_recent = |failed: &&FailedRequests| {
+        now.saturating_sub(failed.last) <= RECENT && OWN_CAUSES.contains(&failed.cause.as_str())
+    };
+    let newest = status.failed.iter().filter(is_recent).max_by_key(|failed| failed.last);
+    let Some(newest) = newest else { return };
+    let fails = format!("requests fail: {}", newest.why);
+    let reasons: Vec<String> = [fails].into_iter().chain(status.reason.take()).collect();
+    status.reason = Some(reasons.join("; "));
+}
+
+/// Whether the node that has not given a volume up waits to attach it: then nobody needs to do anything, and
+/// where it is wanted says it all.
+fn is_taken_up_again(account: &Account, status: &VolumeStatus) -> bool {
+    let Account::Forgotten { node, .. } = account else { return false };
+    status.wanted_on.iter().any(|on| on.node.name == *node)
 }
 
 /// The letters of each mirror.
@@ -223,8 +295,12 @@ fn letter(replica: &ReplicaStatus) -> char {
 /// Why a volume is not as it should be: what it lacks itself, where it is wanted, what a replica lacks.
 fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
     let of_replica = first_reason(&status.mirrors).filter(|_| own.is_none());
-    let reasons: Vec<String> =
-        own.into_iter().chain(status.wanted_on.iter().map(wanted)).chain(of_replica).collect();
+    // Where it is attached, though nobody answers there, is told otherwise.
+    let is_elsewhere = |on: &&WantedStatus| {
+        on.why.is_some() || status.primaries.iter().all(|primary| primary.node.id != on.node.id)
+    };
+    let wanted = status.wanted_on.iter().filter(is_elsewhere).map(wanted);
+    let reasons: Vec<String> = own.into_iter().chain(wanted).chain(of_replica).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 

@@ -21,6 +21,10 @@ pub(super) fn of_view(
     by_mirror(view, |replica| {
         let mut facts = of_replica(node, record, replica);
         facts.answered = heard.answered(replica.node);
+        // Here the coordinator has not heard a node yet that has just come back: that is no fault of a network.
+        if facts.answered == Some(true) && node.config.coordinator.here {
+            facts.node_alive = Some(true);
+        }
         // The replicas of a stopped volume are closed on purpose.
         let unserved = heard.unserved(replica.id).filter(|_| !record.stopped);
         facts.unserved = facts.unserved.or(unserved);
@@ -48,10 +52,10 @@ pub(super) fn of_attached(
         // Who is being attached has not tried all of them yet.
         let has_tried = peer.connected || !attached.phase().is_opening();
         facts.connected = has_tried.then_some(peer.connected);
-        if let Some((state, cause)) = peer.leaving {
-            (facts.state, facts.cause, facts.leaves) = (state, cause, true);
+        match peer.leaving {
+            Some((state, cause)) => facts.leaving(state, cause),
+            None => facts,
         }
-        facts
     })
 }
 

@@ -24,9 +24,10 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     for attached in node.volumes.all() {
         volumes.extend(status::of_attached(node, &attached).await);
     }
-    let mut asked = Vec::new();
+    let (mut asked, mut views) = (Vec::new(), Vec::new());
     for newest in on_disks(node, |_| true).await.into_values() {
         if volumes.iter().all(|volume| volume.id != newest.superblock.volume.to_string()) {
+            views.push(newest.superblock.view.clone());
             let node = node.clone();
             asked.push(tokio::spawn(async move {
                 let told = by_primary(&node, &newest).await;
@@ -34,16 +35,15 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
             }));
         }
     }
-    let mut untold = Vec::new();
+    // While the primaries are asked: where all are silent, one wait is to follow no other.
+    let heard = hearing::ask(node, &views, false).await;
     for told in asked {
         match told.await {
             Ok((_, Some(status))) => volumes.push(status),
-            Ok((newest, None)) => untold.push(newest),
+            Ok((newest, None)) => volumes.push(of_replica(node, &newest, &heard)),
             Err(error) => tracing::error!(%error, "a volume is missing in the list"),
         }
     }
-    let heard = hearing::ask(node, untold.iter().map(|it| &it.superblock.view), false).await;
-    volumes.extend(untold.iter().map(|newest| of_replica(node, newest, &heard)));
     volumes
 }
 
@@ -55,11 +55,9 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
     let mut found = on_disks(node, is).await.into_values();
     let newest = found.next().filter(|_| found.next().is_none())?;
-    if let Some(status) = by_primary(node, &newest).await {
-        return Some(status);
-    }
-    let heard = hearing::ask(node, [&newest.superblock.view], false).await;
-    Some(of_replica(node, &newest, &heard))
+    let heard = hearing::ask(node, [&newest.superblock.view], false);
+    let (told, heard) = tokio::join!(by_primary(node, &newest), heard);
+    Some(told.unwrap_or_else(|| of_replica(node, &newest, &heard)))
 }
 
 /// The replica here that has adopted the newest view of its volume.

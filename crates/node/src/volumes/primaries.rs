@@ -68,15 +68,17 @@ async fn together(
     let mut notes = Vec::new();
     for answer in asked {
         let Ok((reference, life, status)) = answer.await else { continue };
-        let is_dead = !life.may_live && node.coordinator.status().reachable;
+        // On the coordinator's own node it has just come back, and the coordinator hears it in a moment.
+        let is_unheard =
+            !life.may_live && node.coordinator.status().reachable && !node.config.coordinator.here;
         match status {
             Some(status) => {
-                if is_dead {
+                if is_unheard {
                     notes.push(words::unheard(&reference.name, &node.identity.name));
                 }
                 told.push(Told { node: reference, status });
             }
-            None => notes.push(words::silent_too(&reference.name)),
+            None => notes.push(words::silent_primary(&reference.name, &node.identity.name)),
         }
     }
     // Who has not attached it tells it better than nobody, and worse than who has.

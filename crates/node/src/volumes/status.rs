@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::condition::{Account, conclude};
+use super::condition::{self, Account, Wait, conclude};
 use super::hearing::Heard;
 use super::lookup::{Found, decode, find, unexpected};
 use super::{
@@ -18,7 +18,9 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
-use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord, unix_seconds_ago};
+use crate::coordinator::{
+    Answer, Request, StoredVolume, VolumeRecord, unix_seconds, unix_seconds_ago,
+};
 use crate::node::Node;
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::{PrimaryStatus as Primary, Waiting};
@@ -85,9 +87,15 @@ pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
     let mut warnings = Vec::new();
     let mut complete = true;
     let mut volumes;
+    // Whoever has waited for the coordinator in vain is not to wait for the others after that.
+    let known = (!node.coordinator.status().reachable).then(|| {
+        let node = node.clone();
+        tokio::spawn(async move { known::all(&node).await })
+    });
     match node.coordinator.ask(what, Request::Volumes).await {
         Ok(Answer::Volumes(stored)) => {
             cluster::nodes(node).await;
+            warnings.extend(cluster::isolation(node));
             volumes = of_all(node, what, stored).await?;
         }
         Ok(other) => return Err(unexpected(what, &other)),
@@ -97,7 +105,13 @@ pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
                 e.why
             ));
             complete = false;
-            volumes = known::all(node).await;
+            volumes = match known {
+                Some(known) => known.await.unwrap_or_else(|error| {
+                    tracing::error!(%error, "volumes are missing in the list");
+                    Vec::new()
+                }),
+                None => known::all(node).await,
+            };
         }
         Err(e) => return Err(e),
     }
@@ -233,7 +247,11 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View, heard: &Heard) -> Vo
         Some(primary) if primary.here => {
             Account::Forgotten { node: primary.node.name.clone(), name: record.name.clone() }
         }
-        Some(primary) => Account::Silent { node: primary.node.name.clone(), alive: primary.alive },
+        Some(primary) => Account::Silent {
+            node: primary.node.name.clone(),
+            alive: primary.alive,
+            teller: node.identity.name.clone(),
+        },
     };
     conclude(&mut status, &account, &facts::of_view(node, record, view, heard));
     status
@@ -349,17 +367,24 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let now = now();
     let waits = waits(attached, &core);
     status.suspended = waits.map(|(why, since)| suspended(attached, &view, why, now.since(since)));
+    let facts = facts::of_attached(node, attached, &core, &view);
+    // Of a shared volume a request may wait for another primary, too, of which this one does not know.
+    let serves = core.serving && attached.is_shown() && !view.is_shared();
+    let goes_on = serves && condition::goes_on(&status.mirrors, &facts);
+    let is_for_coordinator = |wait: &mut Suspended| wait.waits_for == WaitsFor::Coordinator;
+    let awaited = status.suspended.take_if(|wait| goes_on && is_for_coordinator(wait));
     let account = match (&status.suspended, attached.phase()) {
-        (None, _) => Account::Serving,
-        (Some(wait), phase) if phase.is_opening() => Account::Starting(wait.why.clone()),
-        (Some(wait), _) if !attached.is_shown() => Account::Starting(wait.why.clone()),
-        (Some(wait), _) => Account::Suspended(wait.why.clone()),
+        (None, _) => awaited.map_or(Account::Serving, |wait| Account::Awaiting(wait.why)),
+        (Some(wait), phase) if phase.is_opening() => Account::Starting(waited_for(wait)),
+        (Some(wait), _) if !attached.is_shown() => Account::Starting(waited_for(wait)),
+        (Some(wait), _) => Account::Suspended(waited_for(wait)),
     };
-    conclude(&mut status, &account, &facts::of_attached(node, attached, &core, &view));
+    conclude(&mut status, &account, &facts);
     let own = core.verify.as_ref().map(|verify| verify::told(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own).await;
     status.rewritten = Some(core.rewritten);
     status.failed = volume.counters.failures.iter().map(failures::described).collect();
+    condition::note_failures(&mut status, unix_seconds());
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)
@@ -411,6 +436,10 @@ fn add_sessions(
 pub(super) fn now() -> evenkeel_core::Instant {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+fn waited_for(suspended: &Suspended) -> Wait {
+    Wait { why: suspended.why.clone(), silent_mirror: suspended.mirror }
 }
 
 fn suspended(attached: &Attached, view: &View, waiting: Waiting, waited: Duration) -> Suspended {

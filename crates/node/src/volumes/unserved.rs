@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::view::Cause;
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 use hyper::Method;
 
@@ -95,10 +96,15 @@ pub(super) async fn watch(
 }
 
 async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> ApiError {
-    let mut why = replica.reason.clone().unwrap_or_else(|| "it failed again".into());
-    if replica.cause != Some(types::ReplicaCause::NoSpace) {
-        return unusable(what, why);
-    }
+    let mut why = match replica.cause {
+        // What to do is said below.
+        Some(types::ReplicaCause::NoSpace) => Cause::NoSpace.to_string(),
+        Some(types::ReplicaCause::Medium) => return unusable(what, Cause::Medium.to_string()),
+        _ => {
+            let why = replica.reason.clone().unwrap_or_else(|| "it failed again".into());
+            return unusable(what, why);
+        }
+    };
     if let Some(room) = room(node, replica).await {
         why = format!("{why} ({room})");
     }
@@ -125,10 +131,8 @@ async fn room(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<String> {
         disks.iter().find_map(|disk| disk.replicas.iter().find(|of| is_it(of)).zip(Some(disk)));
     let (of, disk) = found?;
     let (needed, free) = (of.unallocated?, disk.available?);
-    Some(format!(
-        "{needed} bytes of it have no space yet, and {free} are free on disk {}",
-        disk.name
-    ))
+    let [needed, free] = evenkeel_api::sizes::compared(needed, free);
+    Some(format!("{needed} of it have no space yet, and {free} are free on disk {}", disk.name))
 }
 
 /// Whether the replica waits for somebody to bring it back.

@@ -298,9 +298,10 @@ pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
     format!("the coordinator hears node {node}, and node {teller} gets no answer from it")
 }
 
-/// That one of those on which a volume is attached says nothing of it.
-pub(super) fn silent_too(node: &str) -> String {
-    format!("node {node}, on which it is attached, does not answer")
+/// That one of those on which a volume is attached says nothing of it to the node that tells the status. Another
+/// one may hear it.
+pub(super) fn silent_primary(node: &str, teller: &str) -> String {
+    format!("node {node}, on which it is attached, does not answer node {teller}")
 }
 
 pub(super) const fn word(state: ReplicaState) -> &'static str {
@@ -341,6 +342,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, runs: bool) -> Option<St
         }
         ReplicaState::Faulty if cause == Cause::NoSpace => {
             format!("{why}: make room on it, then bring it back by `evenkeel replica re-add`, or take another one by `evenkeel replica replace`")
+        }
+        ReplicaState::Faulty if cause == Cause::Medium => {
+            format!("{why}: when the disk is in order, bring it back by `evenkeel replica re-add`, else take another one by `evenkeel replica replace`")
         }
         ReplicaState::Faulty => {
             format!("it failed{because}; bring it back by `evenkeel replica re-add`, or remove it")

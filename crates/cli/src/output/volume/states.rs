@@ -9,7 +9,7 @@ use evenkeel_api::types::{
 use evenkeel_core::ReplicaState as State;
 use evenkeel_core::view::Cause;
 use evenkeel_node::disks::Unserved;
-use evenkeel_node::volumes::condition::{Account, ReplicaFacts, conclude};
+use evenkeel_node::volumes::condition::{Account, ReplicaFacts, Wait, conclude};
 
 use super::{line, tests::volume};
 use crate::commands::look::verdict;
@@ -49,20 +49,31 @@ fn wanted(alive: Option<bool>, why: Option<&str>) -> WantedStatus {
 }
 
 fn of_this_volume() -> Vec<(&'static str, StatusSource, Account)> {
+    let waits = |why: &str, silent_mirror| Wait { why: why.into(), silent_mirror };
     let coordinator_away = "a view has to change, and the coordinator does not answer";
+    let starting = "it is being attached: replicas are reached and the view is changed";
+    let no_data = "no in-sync replica of mirror 0 answers";
     vec![
         ("The primary: it serves", StatusSource::Primary, Account::Serving),
         (
             "The primary: it is being attached",
             StatusSource::Primary,
-            Account::Starting(
-                "it is being attached: replicas are reached and the view is changed".into(),
-            ),
+            Account::Starting(waits(starting, None)),
         ),
         (
-            "The primary: it waits",
+            "The primary: it waits for the coordinator",
             StatusSource::Primary,
-            Account::Suspended(coordinator_away.into()),
+            Account::Suspended(waits(coordinator_away, None)),
+        ),
+        (
+            "The primary: only the return of a replica waits for the coordinator",
+            StatusSource::Primary,
+            Account::Awaiting(coordinator_away.into()),
+        ),
+        (
+            "The primary: it waits for an in-sync replica",
+            StatusSource::Primary,
+            Account::Suspended(waits(no_data, Some(0))),
         ),
         ("The coordinator: attached nowhere", StatusSource::Coordinator, Account::Detached),
         ("The coordinator: stopped", StatusSource::Coordinator, Account::Stopped("music".into())),
@@ -74,12 +85,12 @@ fn of_this_volume() -> Vec<(&'static str, StatusSource, Account)> {
         (
             "The coordinator: attached on a node that does not answer",
             StatusSource::Coordinator,
-            Account::Silent { node: "n3".into(), alive: true },
+            Account::Silent { node: "n3".into(), alive: true, teller: "n1".into() },
         ),
         (
             "The coordinator: attached on a node that is dead",
             StatusSource::Coordinator,
-            Account::Silent { node: "n3".into(), alive: false },
+            Account::Silent { node: "n3".into(), alive: false, teller: "n1".into() },
         ),
         ("A replica here: nobody else answers", StatusSource::Replica, Account::Replica),
     ]
@@ -123,8 +134,12 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             ("in-sync, does not answer", session(false)),
             ("in-sync, its disk absent", ReplicaFacts { unserved: Some(away()), ..session(false) }),
             (
-                "leaves when the coordinator answers",
-                ReplicaFacts { leaves: true, ..of(State::Stale, Cause::Disconnected) },
+                "in-sync, left a request unanswered, leaves when the coordinator answers",
+                session(true).leaving(State::Stale, Cause::Late),
+            ),
+            (
+                "in-sync, its disk failed, leaves when the coordinator answers",
+                session(true).leaving(State::Faulty, Cause::Medium),
             ),
             (
                 "rebuilding, answers",

@@ -50,6 +50,10 @@ pub(super) fn concluded(account: &Account, facts: &[ReplicaFacts]) -> VolumeStat
     status
 }
 
+pub(super) fn waits(why: &str) -> Account {
+    Account::Suspended(Wait { why: why.into(), silent_mirror: None })
+}
+
 /// Letters, health and reason of a volume that nobody has attached.
 fn detached(facts: &[ReplicaFacts]) -> (String, VolumeHealth, String) {
     let status = concluded(&Account::Detached, facts);
@@ -147,10 +151,58 @@ fn what_returns_by_itself_and_when_depends_on_who_has_it_attached() {
 #[test]
 fn what_the_volume_itself_lacks_comes_before_what_a_replica_lacks() {
     let facts = [in_sync(YES, YES), in_sync(NO, NO)];
-    let status = concluded(&Account::Suspended("the coordinator is away".into()), &facts);
+    let status = concluded(&waits("the coordinator is away"), &facts);
     assert_eq!(status.reason.as_deref(), Some("the coordinator is away"));
     assert_eq!(status.state, VolumeState::Suspended);
     assert_eq!(status.health, VolumeHealth::Unreachable);
+}
+
+#[test]
+fn a_replica_is_not_in_sync_that_the_primary_waits_for() {
+    let wait =
+        Wait { why: "no in-sync replica of mirror 0 answers".into(), silent_mirror: Some(0) };
+    let stale = replica(ReplicaState::Stale, YES, YES);
+    for account in [Account::Suspended(wait.clone()), Account::Starting(wait)] {
+        // Its session is up, and it leaves requests unanswered.
+        let status = concluded(&account, &[in_sync(YES, YES), in_sync(None, YES), stale.clone()]);
+        assert_eq!(status.mirrors[0].summary, "[??_]");
+        assert_eq!(status.health, VolumeHealth::Unreachable);
+    }
+}
+
+#[test]
+fn who_waits_for_the_coordinator_only_to_welcome_somebody_serves() {
+    let rebuilt = replica(ReplicaState::Rebuilding, YES, YES);
+    let goes_on = |facts: &[ReplicaFacts], oldest: Option<u64>| {
+        let mut status = concluded(&Account::Serving, facts);
+        status.mirrors[0].replicas[0].oldest_ms = oldest;
+        super::goes_on(&status.mirrors, &[facts.to_vec()])
+    };
+    let stale = replica(ReplicaState::Stale, NO, NO);
+    assert!(goes_on(&[in_sync(YES, YES), rebuilt.clone(), stale], Some(20)));
+    // Each of these is one for whom requests wait.
+    assert!(!goes_on(&[in_sync(YES, YES), in_sync(NO, YES)], None));
+    let leaves = in_sync(YES, YES).leaving(ReplicaState::Stale, Cause::Late);
+    assert!(!goes_on(&[in_sync(YES, YES), leaves], None));
+    assert!(!goes_on(&[in_sync(YES, YES), rebuilt.clone()], Some(1000)));
+    let facts = [in_sync(YES, YES), rebuilt];
+    let status = concluded(&Account::Awaiting("a view has to change".into()), &facts);
+    assert_eq!((status.state, status.health), (VolumeState::Serving, VolumeHealth::Rebuilding));
+    let why = "a view has to change; requests go on meanwhile";
+    assert_eq!(status.reason.as_deref(), Some(why));
+}
+
+#[test]
+fn what_a_silent_replica_holds_that_is_to_leave_is_not_known() {
+    for cause in [Cause::Late, Cause::Disconnected, Cause::Unreachable] {
+        let leaves = in_sync(YES, YES).leaving(ReplicaState::Stale, cause);
+        let status = concluded(&waits("it waits"), &[in_sync(YES, YES), leaves]);
+        assert_eq!(status.mirrors[0].summary, "[U?]");
+        let why = status.mirrors[0].replicas[1].reason.clone().unwrap();
+        assert!(why.ends_with("it leaves the mirror as soon as the coordinator answers"), "{why}");
+    }
+    let failed = in_sync(YES, YES).leaving(ReplicaState::Faulty, Cause::Medium);
+    assert_eq!(concluded(&waits("it waits"), &[failed]).mirrors[0].summary, "[F]");
 }
 
 #[test]
@@ -173,8 +225,66 @@ fn where_a_volume_is_wanted_is_said_beside_what_a_replica_lacks() {
     let wanted = "it is wanted on node n2, which does not answer";
     assert_eq!(status.reason, Some(format!("{wanted}; {reason}")));
     status.wanted_on[0].why = Some("its device is in use".into());
-    conclude(&mut status, &Account::Suspended("it waits".into()), &[vec![in_sync(YES, YES)]]);
+    conclude(&mut status, &waits("it waits"), &[vec![in_sync(YES, YES)]]);
     let why = "it waits; it is wanted on node n2, which has not attached it: its device is in use";
+    assert_eq!(status.reason.as_deref(), Some(why));
+}
+
+#[test]
+fn that_requests_fail_is_said_before_what_a_replica_lacks() {
+    let mut status = concluded(&Account::Serving, &[in_sync(YES, YES)]);
+    status.failed = serde_json::from_value(json!([
+        {"kind": "read", "cause": "medium", "why": "older", "count": 2, "first": 900, "last": 950},
+        {"kind": "write", "cause": "medium", "why": "its disk is bad", "count": 2, "first": 900,
+         "last": 1000},
+        {"kind": "read", "cause": "invalid", "why": "it lies beyond the end", "count": 1,
+         "first": 1001, "last": 1001},
+    ]))
+    .unwrap();
+    note_failures(&mut status, 1061);
+    assert_eq!(status.reason, None, "long past, or the client's own fault");
+    note_failures(&mut status, 1060);
+    assert_eq!(status.reason.as_deref(), Some("requests fail: its disk is bad"));
+    status.reason = Some("a replica is stale".into());
+    note_failures(&mut status, 1000);
+    let why = "requests fail: its disk is bad; a replica is stale";
+    assert_eq!(status.reason.as_deref(), Some(why));
+}
+
+fn wanted_on_n2() -> Vec<WantedStatus> {
+    serde_json::from_value(json!([{
+        "node": {"id": "2", "name": "n2"}, "alive": true, "device": true, "nbd": false,
+        "why": "the daemon was restarted",
+    }]))
+    .unwrap()
+}
+
+#[test]
+fn nobody_is_sent_to_attach_what_a_node_attaches_by_itself() {
+    let forgotten = Account::Forgotten { node: "n2".into(), name: "music".into() };
+    let facts = [in_sync(None, YES)];
+    let mut status = concluded(&forgotten, &facts);
+    assert!(status.reason.take().unwrap().contains("`evenkeel detach music` does"));
+    status.wanted_on = wanted_on_n2();
+    conclude(&mut status, &forgotten, &[facts.to_vec()]);
+    let why = "it is wanted on node n2, which has not attached it: the daemon was restarted";
+    assert_eq!(status.reason.as_deref(), Some(why));
+    assert_eq!(status.state, VolumeState::Unreachable);
+}
+
+#[test]
+fn that_a_dead_primary_is_silent_is_said_once() {
+    let silent = Account::Silent { node: "n2".into(), alive: false, teller: "n1".into() };
+    let facts = [in_sync(None, YES)];
+    let mut status = concluded(&silent, &facts);
+    status.primaries = serde_json::from_value(json!([
+        {"node": {"id": "2", "name": "n2"}, "alive": false, "here": false},
+    ]))
+    .unwrap();
+    status.wanted_on = wanted_on_n2();
+    (status.wanted_on[0].alive, status.wanted_on[0].why) = (Some(false), None);
+    conclude(&mut status, &silent, &[facts.to_vec()]);
+    let why = "node n2, on which it was attached, counts as dead, for the coordinator does not hear it: attach it on another node";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
 
@@ -214,7 +324,7 @@ fn nothing_is_called_in_sync_that_nobody_has_said_to_be_there() {
         let answers = match facts.connected {
             None => facts.answered.or(facts.node_alive) == YES && facts.unserved.is_none(),
             Some(connected) => connected,
-        };
+        } && !facts.leaves;
         if facts.state == ReplicaState::InSync {
             assert_eq!(letters == "[U]", answers, "{facts:?}");
             assert_eq!(health == VolumeHealth::InSync, answers, "{facts:?}");

@@ -13,40 +13,65 @@ pub struct Told {
 }
 
 /// One status of all. `notes`: what is to be said beside it. `None`: nobody has said anything.
+///
+/// Of replicas only those count that go by the newest view: who goes by an older one does not know who has
+/// left since, and calls those stale that serve. Who is no primary in the newest view is one no more, and
+/// that is all that is told of it.
 pub fn worst(mut told: Vec<Told>, notes: Vec<String>) -> Option<VolumeStatus> {
-    // Whoever has the newest view knows best which replicas there are.
     let newest = told.iter().map(|told| told.status.generation).max()?;
     let first = told.iter().position(|told| told.status.generation == newest)?;
-    told.swap(0, first);
-    let (base, others) = told.split_first()?;
-    let (teller, mut status) = (base.node.name.clone(), base.status.clone());
-    if others.is_empty() && notes.is_empty() {
-        return Some(status);
+    let base = told.swap_remove(first);
+    let (evicted, others): (Vec<_>, Vec<_>) =
+        told.into_iter().partition(|other| is_evicted(other, &base.status));
+    let notes: Vec<String> = evicted.iter().map(words_of_evicted).chain(notes).collect();
+    if others.is_empty() {
+        return Some(alone(base, notes));
     }
+    let mut status = base.status.clone();
+    let current: Vec<_> = others.iter().filter(|other| other.status.generation == newest).collect();
     for replica in status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas) {
-        worst_of(replica, &teller, others);
+        worst_of(replica, &base.node.name, &current);
     }
     sum_up(&mut status.mirrors);
-    for other in others {
-        add(&mut status, other);
-    }
-    if !others.is_empty() {
-        status.health = health(&status.mirrors);
-    }
-    let own = told.iter().filter_map(|told| why_not_served(told, told.node.name == teller));
+    others.iter().for_each(|other| add(&mut status, other));
+    status.health = health(&status.mirrors);
+    let own = why_not_served(&base, true).into_iter();
+    let own = own.chain(others.iter().filter_map(|other| why_not_served(other, false)));
     let own: Vec<String> = own.chain(notes).collect();
-    let own = (!own.is_empty()).then(|| own.join("; "));
-    status.reason = match others.is_empty() {
-        // Its reason has all that it knows.
-        true => Some(own.into_iter().chain(status.reason.take()).collect::<Vec<_>>().join("; ")),
-        false => reason(own, &status),
-    };
+    status.reason = reason((!own.is_empty()).then(|| own.join("; ")), &status);
     Some(status)
 }
 
+/// What one says, with what is to be said beside it: its reason has all else that it knows.
+fn alone(told: Told, notes: Vec<String>) -> VolumeStatus {
+    let mut status = told.status;
+    if notes.is_empty() {
+        return status;
+    }
+    let own = status.reason.take().map(|why| match status.suspended {
+        Some(_) => format!("on node {}: {why}", told.node.name),
+        None => why,
+    });
+    status.reason = Some(own.into_iter().chain(notes).collect::<Vec<_>>().join("; "));
+    status
+}
+
+/// Whether the newest view has it no more among those on which the volume is attached.
+fn is_evicted(told: &Told, newest: &VolumeStatus) -> bool {
+    told.status.generation < newest.generation
+        && newest.primaries.iter().all(|primary| primary.node != told.node)
+}
+
+fn words_of_evicted(told: &Told) -> String {
+    format!(
+        "node {} does not know yet that the others go on without it (it has generation {})",
+        told.node.name, told.status.generation
+    )
+}
+
 /// Makes of what one says of a replica the worst that any says.
-fn worst_of(replica: &mut ReplicaStatus, teller: &str, others: &[Told]) {
-    let says = |told: &Told| {
+fn worst_of(replica: &mut ReplicaStatus, teller: &str, others: &[&Told]) {
+    let says = |told: &&Told| {
         let mut replicas = told.status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
         let found = replicas.find(|other| other.id == replica.id)?.clone();
         Some((told.node.name.clone(), found))

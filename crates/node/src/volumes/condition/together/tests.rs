@@ -2,10 +2,10 @@ use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
 use serde_json::json;
 
-use super::super::tests::{concluded, in_sync, replica};
+use super::super::tests::{concluded, in_sync, replica, waits};
 use super::super::{Account, ReplicaFacts};
 use super::*;
-use crate::api::types::{ReplicaState as State, VolumeHealth};
+use crate::api::types::{ReplicaState as State, Suspended, VolumeHealth};
 
 /// What the primary on a node says, of a volume with these replicas.
 fn said(node: &str, account: &Account, facts: [ReplicaFacts; 2]) -> Told {
@@ -28,10 +28,16 @@ fn good() -> [ReplicaFacts; 2] {
     [in_sync(Some(true), Some(true)), in_sync(Some(true), Some(true))]
 }
 
+fn suspended() -> Option<Suspended> {
+    serde_json::from_value(json!({
+        "waits_for": "coordinator", "mirror": null, "seconds": 3, "limit_seconds": null,
+        "why": "the coordinator is away", "do": "start it",
+    }))
+    .unwrap()
+}
+
 fn leaving() -> ReplicaFacts {
-    let cause = Cause::Disconnected;
-    let stale = replica(ReplicaState::Stale, Some(false), Some(true));
-    ReplicaFacts { cause, leaves: true, ..stale }
+    in_sync(Some(true), Some(true)).leaving(ReplicaState::Stale, Cause::Late)
 }
 
 #[test]
@@ -42,9 +48,9 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
         [said("n2", &Account::Serving, bad.clone()), said("n1", &Account::Serving, good())],
     ] {
         let status = worst(both.to_vec(), Vec::new()).unwrap();
-        assert_eq!(status.mirrors[0].summary, "[U_]");
-        assert_eq!(status.mirrors[0].replicas[1].state, State::Stale);
-        assert_eq!(status.health, VolumeHealth::Degraded);
+        assert_eq!(status.mirrors[0].summary, "[U?]");
+        assert_eq!(status.mirrors[0].replicas[1].state, State::InSync);
+        assert_eq!(status.health, VolumeHealth::Unreachable);
         assert_eq!(status.state, VolumeState::Serving);
         let reason = status.reason.unwrap();
         assert!(reason.ends_with("as soon as the coordinator answers (says node n2)"), "{reason}");
@@ -58,13 +64,9 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
 
 #[test]
 fn requests_that_wait_on_one_node_are_told_with_its_name() {
-    let mut waits = said("n2", &Account::Suspended("it waits".into()), good());
-    waits.status.suspended = serde_json::from_value(json!({
-        "waits_for": "coordinator", "mirror": null, "seconds": 3, "limit_seconds": null,
-        "why": "the coordinator is away", "do": "start it",
-    }))
-    .unwrap();
-    let both = vec![said("n1", &Account::Serving, good()), waits];
+    let mut told = said("n2", &waits("it waits"), good());
+    told.status.suspended = suspended();
+    let both = vec![said("n1", &Account::Serving, good()), told];
     let status = worst(both, vec!["node n3 does not answer".into()]).unwrap();
     assert_eq!(status.state, VolumeState::Suspended);
     assert!(status.suspended.is_some());
@@ -80,6 +82,45 @@ fn one_primary_says_what_it_says() {
     let status = worst(vec![told], vec!["a note".into()]).unwrap();
     assert_eq!(status.reason.as_deref(), Some("a note"));
     assert!(worst(Vec::new(), vec!["a note".into()]).is_none());
+}
+
+#[test]
+fn what_one_waits_for_is_said_once() {
+    let mut told = said("n2", &waits("the coordinator is away"), good());
+    told.status.suspended = suspended();
+    let status = worst(vec![told], vec!["the coordinator does not hear it".into()]).unwrap();
+    let why = "on node n2: the coordinator is away; the coordinator does not hear it";
+    assert_eq!(status.reason.as_deref(), Some(why));
+}
+
+/// n2 was cut off: n1 goes on without its replica, and n2 takes that of n1 for the one that is lost.
+#[test]
+fn of_replicas_those_count_that_know_the_newest_view() {
+    let stale = ReplicaFacts {
+        cause: Cause::Late,
+        ..replica(ReplicaState::Stale, Some(false), Some(true))
+    };
+    let mut newest = said("n1", &Account::Serving, [in_sync(Some(true), Some(true)), stale]);
+    newest.status.generation += 1;
+    let cut_off = [leaving(), in_sync(Some(true), Some(true))];
+    let mut older = said("n2", &waits("the coordinator is away"), cut_off);
+    older.status.suspended = suspended();
+    let both = vec![older, newest];
+    // It is about to be evicted: its clients wait.
+    let status = worst(both.clone(), Vec::new()).unwrap();
+    assert_eq!(status.mirrors[0].summary, "[U_]");
+    assert_eq!((status.health, status.state), (VolumeHealth::Degraded, VolumeState::Suspended));
+    assert_eq!(status.reason.as_deref(), Some("on node n2: the coordinator is away"));
+    // It was evicted, and does not know that.
+    let mut both = both;
+    both[1].status.primaries.retain(|primary| primary.node.name == "n1");
+    let status = worst(both, Vec::new()).unwrap();
+    assert_eq!(status.mirrors[0].summary, "[U_]");
+    assert_eq!((status.health, status.state), (VolumeHealth::Degraded, VolumeState::Serving));
+    assert_eq!(status.primaries.len(), 1);
+    let reason = status.reason.unwrap();
+    let why = "node n2 does not know yet that the others go on without it (it has generation 7)";
+    assert!(reason.contains("it lacks writes") && reason.ends_with(why), "{reason}");
 }
 
 #[test]
