@@ -86,12 +86,16 @@ impl Look {
         }
     }
 
-    fn verdict(&self, check: bool) -> Exit {
-        let complete = match self {
+    /// Whether all are listed that there are.
+    const fn is_complete(&self) -> bool {
+        match self {
             Self::One(_) => true,
             Self::Several(several) => several.complete,
-        };
-        if complete { verdict(self.volumes(), check) } else { Exit::Unreachable }
+        }
+    }
+
+    fn verdict(&self, check: bool) -> Exit {
+        if self.is_complete() { verdict(self.volumes(), check) } else { Exit::Unreachable }
     }
 
     fn show(&self, context: &Context) -> Result<(), Failure> {
@@ -107,7 +111,8 @@ impl Look {
             Self::One(_) => pages.join("\n"),
             Self::Several(several) if pages.is_empty() => output::volume::list(several, 0),
             Self::Several(several) => {
-                let mut parts = vec![output::volume::sum(&several.volumes)];
+                let shown = several.volumes.len();
+                let mut parts = vec![output::volume::sum(&several.volumes, shown)];
                 parts.retain(|sum| !sum.is_empty());
                 parts.extend(pages);
                 parts.join("\n") + &output::volume::warnings(&several.warnings)
@@ -160,7 +165,7 @@ fn watch(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
         match &look {
             Ok(look) if context.global.json => look.show(context)?,
             Ok(look) if redraws => say(&output::changes::redrawn(&look.page())),
-            Ok(look) => say(&changes.of(look.volumes())),
+            Ok(look) => say(&changes.of(look.volumes(), look.is_complete())),
             Err(error) if redraws => say(&output::changes::redrawn(&format!("{error}\n"))),
             Err(error) => say(&changes.failure(&error.to_string())),
         }

@@ -105,7 +105,7 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
         words.extend([OsStr::new("-o"), OsStr::new(options)]);
     }
     words.extend([device.as_os_str(), args.directory.as_os_str()]);
-    system::run("mount", &words)?;
+    system::run("mount", &words).map_err(|failure| filesystem::not_mounted(failure, &kind))?;
     Ok(kind)
 }
 

@@ -7,6 +7,10 @@ use jiff::Zoned;
 
 use super::volume::line;
 
+/// What is said of a volume that only the coordinator knows.
+const UNLISTED: &str =
+    "unknown: the coordinator does not answer, and nothing of this volume is on this node";
+
 /// What was shown last of each volume, to tell what has changed.
 #[derive(Debug, Default)]
 pub struct Changes {
@@ -15,11 +19,17 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// A line with the time for each volume that is new, has changed or has gone.
-    pub fn of(&mut self, volumes: &[VolumeStatus]) -> String {
+    /// A line with the time for each volume that is new, has changed or has gone. `is_complete`: the
+    /// coordinator has answered; without it a volume that is not listed is not gone.
+    pub fn of(&mut self, volumes: &[VolumeStatus], is_complete: bool) -> String {
         self.failed = false;
-        let now: BTreeMap<String, String> =
+        let mut now: BTreeMap<String, String> =
             volumes.iter().map(|volume| (volume.name.clone(), line(volume))).collect();
+        if !is_complete {
+            for name in self.shown.keys() {
+                now.entry(name.clone()).or_insert_with(|| UNLISTED.to_owned());
+            }
+        }
         let changed = now.iter().filter(|(name, line)| self.shown.get(*name) != Some(line));
         let gone = self.shown.keys().filter(|name| !now.contains_key(*name));
         let lines: String = changed

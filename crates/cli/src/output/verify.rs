@@ -55,6 +55,9 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
         (VerifyState::Done, None) if verify.alone > 0 => {
             format!("all {total} compared in {took}: no difference")
         }
+        (VerifyState::Done, None) if is_past(verify) => format!(
+            "all {total} compared in {took}: the replicas were identical, and each was rebuilt or replaced since"
+        ),
         (VerifyState::Done, None) => {
             // If others were added since, those that were compared are named below.
             let which = if verify.not_covered.is_empty() { "all in-sync" } else { "the compared" };
@@ -84,6 +87,11 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
         text.push_str(&about(verify, volume));
     }
     text
+}
+
+/// Whether no replica is left as it was when it was compared.
+fn is_past(verify: &Verify) -> bool {
+    verify.covered.as_ref().is_some_and(Vec::is_empty) && !verify.not_covered.is_empty()
 }
 
 /// `; compared: n1:fast, n2:fast; not covered: n3:fast, added or rebuilt since`. Nothing of software that does not say it.

@@ -21,7 +21,7 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
         let text = match total {
             0 if !answer.complete => "Nothing is known of any volume here.\n",
             0 => "There is no volume yet. Create one: evenkeel volume create NAME --size 4G\n",
-            _ => "None of them wants attention.\n",
+            _ => &format!("None of {} wants attention.\n", count(total, "volume")),
         };
         return text.to_owned() + &warnings(&answer.warnings);
     }
@@ -48,14 +48,19 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
             table.note(format!("why: {reason}"));
         }
     }
-    sum(&answer.volumes) + &table.render(0) + &warnings(&answer.warnings)
+    sum(&answer.volumes, total) + &table.render(0) + &warnings(&answer.warnings)
 }
 
-/// `50 volumes: 48 in-sync, 1 degraded, 1 unreachable`, a line; nothing for a single volume.
-pub fn sum(volumes: &[VolumeStatus]) -> String {
-    if volumes.len() < 2 {
+/// `50 volumes: 48 in-sync, 1 degraded, 1 unreachable`, a line, or `2 of 50 volumes: …` if these were chosen from
+/// `total`; nothing for a single volume of one.
+pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
+    if total < 2 {
         return String::new();
     }
+    let number = match volumes.len() {
+        all if all == total => count(all, "volume"),
+        some => format!("{some} of {}", count(total, "volume")),
+    };
     let words = volumes.iter().map(condition);
     // From good to bad, as the eye ends at the last one.
     let mut counts: Vec<(&str, usize)> =
@@ -73,7 +78,7 @@ pub fn sum(volumes: &[VolumeStatus]) -> String {
         .filter(|(_, number)| *number > 0)
         .map(|(word, number)| format!("{number} {word}"))
         .collect();
-    format!("{}: {}\n", count(volumes.len(), "volume"), parts.join(", "))
+    format!("{number}: {}\n", parts.join(", "))
 }
 
 /// The one word that says most of a volume.
@@ -366,7 +371,7 @@ fn replicas(volume: &VolumeStatus) -> String {
                 cells.insert(0, mirror_cell(mirror, position));
             }
             table.row(cells);
-            notes(&mut table, replica);
+            notes(&mut table, replica, has_failed_reads(volume));
             table_role(&mut table, mirror, replica);
         }
     }
@@ -390,7 +395,12 @@ fn replica_cells(replica: &ReplicaStatus) -> Vec<String> {
     ]
 }
 
-fn notes(table: &mut Table, replica: &ReplicaStatus) {
+/// Whether clients were told that reads failed: no other replica answered these.
+fn has_failed_reads(volume: &VolumeStatus) -> bool {
+    volume.failed.iter().any(|failed| failed.kind == "read")
+}
+
+fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
     if let Some(rebuild) = &replica.rebuild {
         table.note(rebuild_line(rebuild));
         if let Some(reason) = &rebuild.waits_for {
@@ -404,9 +414,12 @@ fn notes(table: &mut Table, replica: &ReplicaStatus) {
         table.note(format!("node {} does not answer", replica.node.name));
     }
     if let Some(failed) = replica.failed_reads.filter(|failed| *failed > 0) {
-        table.note(format!(
-            "{failed} reads failed or contradicted their checksums; others answered, and mended them here"
-        ));
+        table.note(match has_failed_reads {
+            true => format!("{failed} reads failed here or contradicted their checksums"),
+            false => format!(
+                "{failed} reads failed or contradicted their checksums; others answered, and mended them here"
+            ),
+        });
     }
 }
 

@@ -42,6 +42,20 @@ pub fn carries_nothing(args: &MountArgs, device: &Path) -> Failure {
     ))
 }
 
+/// The kernel refused to mount a filesystem. `mount` calls that a bad superblock also where the filesystem is
+/// well and an earlier mount of it has not ended, on the device of a daemon that was killed.
+pub fn not_mounted(failure: Failure, kind: &str) -> Failure {
+    let advice = match kind {
+        "xfs" => {
+            "see the end of `dmesg`; if it says `duplicate UUID`, the filesystem is well, and an earlier \
+             mount of it has not ended: unmount that one (`umount -l`), wait until `dmesg` says `Unmounting \
+             Filesystem`, and try again"
+        }
+        _ => "see the end of `dmesg`, and try again when that is mended",
+    };
+    failure.advise(advice)
+}
+
 /// The filesystem that a volume of so many bytes is advised to carry.
 const fn fitting(size: u64) -> Filesystem {
     match size < SMALLEST_XFS {

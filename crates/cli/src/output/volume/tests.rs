@@ -138,8 +138,13 @@ fn many_volumes_are_summed_up_first() {
         named("c", VolumeHealth::InSync, VolumeState::Unreachable),
         named("d", VolumeHealth::InSync, VolumeState::Detached),
     ];
-    assert_eq!(sum(&volumes), "4 volumes: 2 in-sync, 1 degraded, 1 unreachable\n");
-    assert_eq!(sum(&volumes[..1]), "");
+    assert_eq!(sum(&volumes, 4), "4 volumes: 2 in-sync, 1 degraded, 1 unreachable\n");
+    assert_eq!(sum(&volumes[..1], 1), "");
+    // Those that were not chosen are there, too.
+    assert_eq!(sum(&volumes[1..3], 4), "2 of 4 volumes: 1 degraded, 1 unreachable\n");
+    assert_eq!(sum(&volumes[1..2], 4), "1 of 4 volumes: 1 degraded\n");
+    let none = VolumesAnswer { version: 1, volumes: vec![], complete: true, warnings: vec![] };
+    assert_eq!(list(&none, 4), "None of 4 volumes wants attention.\n");
 }
 
 #[test]
@@ -190,6 +195,23 @@ fn what_failed_and_how_long_requests_wait_is_dated() {
     volume.suspended.as_mut().unwrap().limit_seconds = None;
     let text = status(&volume);
     assert!(text.contains(", and requests wait without a limit (`volume change"), "{text}");
+}
+
+#[test]
+fn a_read_that_nobody_answered_is_not_called_mended() {
+    let mut volume = volume();
+    volume.mirrors[0].replicas[0].failed_reads = Some(21);
+    assert!(status(&volume).contains("21 reads failed or contradicted their checksums; others"));
+    volume.failed = vec![FailedRequests {
+        kind: "read".into(),
+        cause: "medium".into(),
+        why: "the last in-sync replica reported an input/output error".into(),
+        count: 21,
+        first: 1_700_000_100,
+        last: 1_700_000_200,
+    }];
+    let text = status(&volume);
+    assert!(text.contains("21 reads failed here or contradicted their checksums\n"), "{text}");
 }
 
 #[test]

@@ -35,3 +35,14 @@ fn the_usage_of_mkfs_is_left_out() {
     let only = without_usage(Failure::new("failed", "Usage: mkfs.xfs"));
     assert_eq!(only.why, "Usage: mkfs.xfs");
 }
+
+#[test]
+fn nobody_repairs_a_filesystem_because_its_last_mount_has_not_ended() {
+    let said = "mount: /srv: wrong fs type, bad option, bad superblock on /dev/loop6";
+    let failure = not_mounted(Failure::new("`mount -t xfs /dev/loop6 /srv` failed", said), "xfs");
+    let text = failure.render();
+    assert!(text.contains("\n  do:  see the end of `dmesg`"), "{text}");
+    assert!(text.contains("`duplicate UUID`, the filesystem is well"), "{text}");
+    let other = not_mounted(Failure::new("`mount` failed", said), "ext4").render();
+    assert!(other.contains("do:  see the end of `dmesg`") && !other.contains("UUID"), "{other}");
+}
