@@ -48,6 +48,8 @@ pub(super) enum Checked {
     Load(Range<u32>),
     /// It writes pages for others to have room.
     Evict,
+    /// It makes these pages durable: only then they may go.
+    FlushEvicted,
 }
 
 impl<I: Io> Disk<I> {
@@ -188,6 +190,11 @@ impl<I: Io> Disk<I> {
                 self.jobs.remove(key);
             }
             (Checked::Evict, _) => {
+                (job.step, job.checked) = (Step::Flush, Checked::FlushEvicted);
+                self.submit(means, key, DiskAction::Flush { with_checksums: true });
+                return Progress::More;
+            }
+            (Checked::FlushEvicted, _) => {
                 checksums.pages_written(true);
                 self.jobs.remove(key);
             }
@@ -292,7 +299,7 @@ impl<I: Io> Disk<I> {
             }
             Checked::Load(run) if run.len() > 1 => return self.load_each(means, run),
             Checked::Load(run) => checksums.loaded(run, None),
-            Checked::Evict => checksums.pages_written(false),
+            Checked::Evict | Checked::FlushEvicted => checksums.pages_written(false),
             Checked::Commit(commit) => {
                 if commit.is_writing_pages() {
                     checksums.pages_written(false);

@@ -93,7 +93,9 @@ pub(super) struct Checksums {
     clock: u64,
     /// Actions whose pages are not in memory.
     pub(super) waiting: VecDeque<(Key, DiskAction<Slot>)>,
-    /// Whether pages are being written: then none may go, and no other write of pages may begin.
+    /// Whether pages are being written, or what was written of them is not durable yet: then none may go,
+    /// and no other write of pages may begin. A page that goes before would be lost with a flush that fails,
+    /// and a later commit would take it for durable.
     is_writing: bool,
     /// Whether the last write of pages failed: then nobody waits for room.
     has_failed: bool,
@@ -134,7 +136,7 @@ pub(super) enum Commit {
     Wait,
     /// To the journal, or nothing.
     Journal(Writes),
-    /// The pages; [`Checksums::pages_written`] is to be called as well.
+    /// The pages; [`Checksums::pages_written`] is to be called as well, when the flush has ended.
     Pages(Writes),
 }
 
@@ -343,6 +345,12 @@ impl Checksums {
         Some(Writes::new(vec![(place, block.encode(self.area.replica))]))
     }
 
+    /// Whether this page is in memory.
+    #[cfg(test)]
+    pub(super) fn has_page(&self, page: u32) -> bool {
+        self.pages.contains_key(&page)
+    }
+
     /// Whether pages are being written while there are so many that some have to go.
     #[cfg(test)]
     pub(super) fn is_evicting(&self) -> bool {
@@ -427,7 +435,7 @@ impl Checksums {
         count + READ_AHEAD as usize <= MOST_PAGES || !self.is_writing || self.has_failed
     }
 
-    /// A write of pages has ended.
+    /// A write of pages has ended, and the flush that follows it, or one of them has failed.
     pub(super) fn pages_written(&mut self, succeeded: bool) {
         self.is_writing = false;
         self.has_failed = !succeeded;

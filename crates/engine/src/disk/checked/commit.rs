@@ -22,17 +22,18 @@ pub(in crate::disk) struct Commit {
 enum Stage {
     WriteJournal,
     WritePages,
+    FlushPages,
     Flush,
     RaiseFloor,
 }
 
 impl Commit {
     pub(super) fn is_writing_pages(&self) -> bool {
-        self.stage == Stage::WritePages
+        matches!(self.stage, Stage::WritePages | Stage::FlushPages)
     }
 
     pub(in crate::disk) fn is_flushing(&self) -> bool {
-        self.stage == Stage::Flush
+        matches!(self.stage, Stage::Flush | Stage::FlushPages)
     }
 }
 
@@ -57,7 +58,7 @@ impl<I: Io> Disk<I> {
             _ => None,
         };
         if writes.is_empty() {
-            return self.flush_commit(means, key, table);
+            return self.flush_commit(means, key, Commit { stage: Stage::Flush, table });
         }
         self.write_checksums(means, key, writes, Checked::Commit(Commit { stage, table }));
     }
@@ -78,10 +79,10 @@ impl<I: Io> Disk<I> {
     }
 
     /// All is written: the device is to make it durable.
-    fn flush_commit(&mut self, means: &mut Means<'_, I>, key: Key, table: Option<OpenRegions>) {
+    fn flush_commit(&mut self, means: &mut Means<'_, I>, key: Key, commit: Commit) {
         let Some(job) = self.jobs.get_mut(key) else { return };
-        let (is_flush, stage) = (table.is_none(), Stage::Flush);
-        (job.step, job.checked) = (Step::Flush, Checked::Commit(Commit { stage, table }));
+        let is_flush = commit.table.is_none();
+        (job.step, job.checked) = (Step::Flush, Checked::Commit(commit));
         let flush = DiskAction::Flush { with_checksums: true };
         if is_flush {
             self.begin_in_map(means, key, flush);
@@ -102,19 +103,23 @@ impl<I: Io> Disk<I> {
         let Some(checksums) = &mut self.checksums else { return Progress::Done(outcome) };
         let Commit { stage, table } = commit;
         match stage {
-            Stage::WriteJournal => self.flush_commit(means, key, table),
+            Stage::WriteJournal => {
+                self.flush_commit(means, key, Commit { stage: Stage::Flush, table });
+            }
             Stage::WritePages => {
-                checksums.pages_written(true);
-                self.flush_commit(means, key, table);
+                self.flush_commit(means, key, Commit { stage: Stage::FlushPages, table });
+            }
+            Stage::Flush | Stage::FlushPages => {
+                if stage == Stage::FlushPages {
+                    checksums.pages_written(true);
+                }
+                let Some(writes) = checksums.flushed() else {
+                    return self.committed(means, key, table, outcome);
+                };
+                let commit = Commit { stage: Stage::RaiseFloor, table };
+                self.write_checksums(means, key, writes, Checked::Commit(commit));
                 self.retry(means);
             }
-            Stage::Flush => match checksums.flushed() {
-                Some(writes) => {
-                    let commit = Commit { stage: Stage::RaiseFloor, table };
-                    self.write_checksums(means, key, writes, Checked::Commit(commit));
-                }
-                None => return self.committed(means, key, table, outcome),
-            },
             Stage::RaiseFloor => return self.committed(means, key, table, outcome),
         }
         Progress::More

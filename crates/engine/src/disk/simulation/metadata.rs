@@ -16,6 +16,8 @@ pub(super) const SLOTS: usize = 2;
 struct Saved<T> {
     last: T,
     tried: Vec<T>,
+    /// Whether any was ever saved.
+    was_saved: bool,
 }
 
 impl<T: Clone + PartialEq> Saved<T> {
@@ -25,7 +27,7 @@ impl<T: Clone + PartialEq> Saved<T> {
 
     /// A save has ended well: what was tried before can't be found any more.
     fn ended(&mut self, what: &T) {
-        self.last = what.clone();
+        (self.last, self.was_saved) = (what.clone(), true);
         let place = self.tried.iter().position(|tried| tried == what);
         self.tried.drain(..place.map_or(0, |place| place + 1));
     }
@@ -35,6 +37,7 @@ impl<T: Clone + PartialEq> Saved<T> {
     }
 
     fn found(&mut self, what: T) {
+        self.was_saved |= what != self.last;
         (self.last, self.tried) = (what, Vec::new());
     }
 }
@@ -49,7 +52,7 @@ pub(super) struct Expected {
 
 impl Expected {
     pub(super) fn new(generation: u64) -> Self {
-        let view = Saved { last: generation, tried: Vec::new() };
+        let view = Saved { last: generation, tried: Vec::new(), was_saved: true };
         Self { view, ..Self::default() }
     }
 
@@ -64,7 +67,7 @@ impl Expected {
     /// A start has found this view (V2).
     pub(super) fn view_found(&mut self, generation: u64) -> Result<(), Violation> {
         if !self.view.may_be(&generation) {
-            let Saved { last, tried } = &self.view;
+            let Saved { last, tried, .. } = &self.view;
             let why = format!("generation {generation} is found, {last} was saved, then {tried:?}");
             return Err(("V2", why));
         }
@@ -106,8 +109,11 @@ impl Expected {
             let open: BTreeSet<u64> =
                 table.map(|table| table.open.iter().copied().collect()).unwrap_or_default();
             let expected = &mut self.tables[usize::from(slot)];
-            if !expected.may_be(&open) {
-                let Saved { last, tried } = expected;
+            // The first table of all was being written: then nothing is whole, and all counts as open.
+            let is_all = table.is_some_and(OpenRegions::is_all);
+            let is_first = is_all && !expected.was_saved && !expected.tried.is_empty();
+            if !expected.may_be(&open) && !is_first {
+                let Saved { last, tried, .. } = expected;
                 let why = format!("slot {slot}: {open:?} found, {last:?} saved, then {tried:?}");
                 return Err(("I5", why));
             }
@@ -143,7 +149,7 @@ impl Expected {
                 // It stays damaged until it is saved.
                 None if !expected.tried.is_empty() => {}
                 stamp => {
-                    let Saved { last, tried } = expected;
+                    let Saved { last, tried, .. } = expected;
                     let why = format!("{place:?}: {stamp:?} found, {last} saved, then {tried:?}");
                     return Err(("W6", why));
                 }

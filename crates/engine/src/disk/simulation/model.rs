@@ -173,8 +173,13 @@ impl Model {
             block.is_rotten &= !is_whole;
             block.is_missing &= !is_whole;
             block.copied = if change.is_copy { now } else { block.copied };
-            let stays_unknown = block.sum == Sum::Maybe && (is_zeroed || block.is_rotten);
-            if !stays_unknown {
+            let stays = match block.sum {
+                Sum::Maybe => is_zeroed || block.is_rotten,
+                // A part that held zeroes before changes nothing.
+                Sum::Read => is_zeroed && !is_whole,
+                Sum::Written => false,
+            };
+            if !stays {
                 block.sum = Sum::Written;
             }
         }

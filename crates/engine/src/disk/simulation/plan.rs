@@ -25,6 +25,8 @@ pub(super) struct Plan {
     /// In ten thousand steps.
     pub(super) kills: u64,
     pub(super) cuts: u64,
+    /// Whether it is cut above all while views and tables are saved.
+    pub(super) cuts_saves: bool,
     /// In a thousand steps.
     pub(super) rot: u64,
     /// Of a thousand starts.
@@ -59,19 +61,25 @@ impl Plan {
             depth: 1 + random.index(16),
             kills: 0,
             cuts: 0,
+            cuts_saves: false,
             rot: 0,
             rebuilds: random.pick(&[0, 200, 500]),
             bitmap_pages: pages_per_bitmap(length).min(4),
             block,
             weights,
             hot: (0..hot).map(|_| random.below(length.div_ceil(REGION))).collect(),
-            anywhere: if is_large { 700 } else { random.pick(&[0, 100, 500]) },
+            anywhere: if is_large { 900 } else { random.pick(&[0, 100, 500]) },
             faults: Faults::default(),
         };
         if sabotage == Sabotage::CompareNothing {
             plan.has_checksums = true;
         }
         plan.draw_faults(random);
+        if is_large {
+            // Pages go only when a life is long enough to fill the memory.
+            (plan.kills, plan.cuts) = (plan.kills.min(2), plan.cuts.min(2));
+            plan.weights[..2].iter_mut().for_each(|weight| *weight *= 4);
+        }
         plan
     }
 
@@ -93,6 +101,7 @@ impl Plan {
             without_zero_range: some(1) != 0,
         };
         if random.chance(150) {
+            self.cuts_saves = true;
             (self.cuts, self.faults.tables, self.faults.torn) = (self.cuts.max(1), 300, 500);
         }
     }
@@ -103,7 +112,7 @@ impl Plan {
 
     /// From now on nothing goes wrong but what was done before.
     pub(super) fn calm(&mut self, faults: &mut Faults) {
-        (self.kills, self.cuts, self.rot) = (0, 0, 0);
+        (self.kills, self.cuts, self.rot, self.cuts_saves) = (0, 0, 0, false);
         let Faults { without_punch, without_zero_range, .. } = *faults;
         *faults = Faults { without_punch, without_zero_range, ..Faults::default() };
     }

@@ -99,6 +99,11 @@ impl Queue {
         Some(self.end(operation, random))
     }
 
+    /// The place of the oldest operation that is no flush.
+    pub(super) fn first_but_flushes(&self) -> Option<usize> {
+        self.under_way.iter().position(|operation| !matches!(operation.what, What::Flush))
+    }
+
     /// The operation at this place ends: as the device ends it, or with this error. For an interruption nothing
     /// is done; a flush that fails otherwise drops what it covers.
     pub(super) fn end_at(&mut self, place: usize, error: Option<io::Error>) -> Completion {

@@ -20,6 +20,8 @@ use crate::ring::{Completion, Owner};
 use crate::slab::{Key, Slab};
 
 const LENGTH: u64 = 8 << 20;
+/// Bytes whose checksums are read at once.
+const READ_AT_ONCE: u64 = 8 * 1008 * 4096;
 
 /// A disk that does what it is told.
 struct Bench {
@@ -32,8 +34,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with_length(LENGTH)
+    }
+
+    fn with_length(length: u64) -> Self {
         let device = Device::new(Random::new(1), Places::default());
-        let superblock = superblock_of(LENGTH, true);
+        let superblock = superblock_of(length, true);
         format(&device, &superblock, false);
         let read = |copy: Copy| metadata::read_at(&device, copy.offset(), 16 << 10).expect("read");
         let newest = newest(&read(Copy::A), &read(Copy::B)).expect("whole");
@@ -45,7 +51,7 @@ impl Bench {
         let (mailbox, _) = mailbox().expect("the system has an eventfd");
         let disk = Disk::open(found, Helper::new(mailbox));
         let queue = Queue::new(device.clone());
-        Self { device, queue, disk, pool: Pool::new(1 << 20), replica: Slab::new().insert(()) }
+        Self { device, queue, disk, pool: Pool::new(8 << 20), replica: Slab::new().insert(()) }
     }
 
     fn begin(&mut self, ticket: u64, action: DiskAction<crate::slot::Slot>) {
@@ -74,6 +80,18 @@ impl Bench {
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(2) };
         let Ended { ticket, outcome, .. } = disk.completed(&mut means, job, completion)?;
         Some((ticket.0, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
+    }
+
+    /// A write whose checksum is not in memory. All ends but flushes.
+    fn write_elsewhere(&mut self, ticket: &mut u64) {
+        let mut memory = self.pool.take(4096);
+        memory.fill(7);
+        let offset = (*ticket - 10) * READ_AT_ONCE;
+        self.begin(*ticket, DiskAction::Write { offset, payload: memory.freeze() });
+        *ticket += 1;
+        while let Some(place) = self.queue.first_but_flushes() {
+            self.end(place, None);
+        }
     }
 
     /// Whether a start would find a view.
@@ -136,4 +154,27 @@ fn the_core_learns_of_a_flush_that_failed_in_a_save() {
         assert_eq!(bench.end(0, None), None);
     }
     assert_eq!(bench.end(0, None), Some((5, Ok(()))));
+}
+
+/// What a failed flush drops of pages of checksums that were written for others to have room must still be in
+/// memory: the next commit would count them as durable.
+#[test]
+fn a_page_of_checksums_goes_only_when_it_is_durable() {
+    let mut bench = Bench::with_length(16 << 30);
+    let has_first = |bench: &Bench| bench.disk.checksums.as_ref().is_some_and(|c| c.has_page(0));
+    let mut ticket = 10;
+    while bench.queue.is_idle() {
+        assert!(ticket < 300, "there is room for the pages of half of the data");
+        bench.write_elsewhere(&mut ticket);
+    }
+    assert!(ticket > 200, "pages go only when there are many");
+    for _ in 0..20 {
+        bench.write_elsewhere(&mut ticket);
+        assert!(has_first(&bench), "it was written, and the flush has not ended");
+    }
+    assert_eq!(bench.end(0, None), None, "the flush is the disk's own");
+    while has_first(&bench) {
+        assert!(ticket < 400, "it makes room");
+        bench.write_elsewhere(&mut ticket);
+    }
 }

@@ -158,7 +158,7 @@ impl World {
         if self.random.below(10_000) < self.plan.kills {
             return self.crash(false);
         }
-        if self.random.below(10_000) < self.plan.cuts || self.cuts_a_retry() {
+        if self.random.below(10_000) < self.plan.cuts || self.cuts_a_save() {
             return self.crash(true);
         }
         if self.pending.len() < self.plan.depth && self.random.chance(400) {
@@ -167,18 +167,20 @@ impl World {
         self.advance()
     }
 
-    /// Whether the power is cut now because a table is written whose last save has failed: the newest one that
-    /// is durable must not lie where it goes.
-    fn cuts_a_retry(&mut self) -> bool {
+    /// Whether the power is cut now because a view is saved, or a table whose last save has failed: the newest
+    /// one that is durable must not lie where it goes.
+    fn cuts_a_save(&mut self) -> bool {
         let is_retried = self.plan.cuts > 0
             && self.has(|asked| {
                 matches!(asked, Asked::Table { slot, .. } if self.expected.has_failed(*slot))
             });
-        let cuts = is_retried && self.random.chance(300);
-        if cuts {
+        if is_retried && self.random.chance(300) {
             self.note("power cuts while a table is saved again");
+            return true;
         }
-        cuts
+        let is_saving_view =
+            self.plan.cuts_saves && self.has(|asked| matches!(asked, Asked::View(_)));
+        is_saving_view && self.random.chance(30)
     }
 
     fn note(&mut self, what: &'static str) {
@@ -280,7 +282,7 @@ impl World {
     fn opened(&mut self, open: &[OpenRegions]) {
         let names = |block: u64| {
             let region = block * BLOCK / REGION;
-            open.iter().any(|table| table.open.contains(&region))
+            open.iter().any(|table| table.is_all() || table.open.contains(&region))
         };
         self.model.opened(names);
         self.flushed = self.model.now();

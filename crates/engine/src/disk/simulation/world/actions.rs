@@ -127,6 +127,8 @@ impl World {
         let slot = self.random.below(SLOTS as u64) as u8;
         let last = self.expected.last_table(slot).clone();
         let mut open = last.clone();
+        // All regions, by a table that could not be read: it closes them.
+        open.retain(|region| *region < self.plan.length.div_ceil(REGION));
         let closes_all = self.random.chance(100);
         open.retain(|region| !self.may_close(*region) || !(closes_all || self.random.chance(300)));
         for _ in 0..self.random.below(4) {
@@ -143,7 +145,7 @@ impl World {
     pub(super) fn may_close(&self, region: u64) -> bool {
         let range = region * REGION..(region + 1) * REGION;
         let is_flushed = self.changed.get(&region).is_none_or(|at| *at <= self.flushed);
-        is_flushed && !self.distrusts && !self.is_busy(&range, true)
+        is_flushed && !self.is_busy(&range, true)
     }
 
     pub(super) fn begin_pages(&mut self) -> Result<(), Violation> {
