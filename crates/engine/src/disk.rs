@@ -34,7 +34,7 @@ use self::checksums::{Area, Checksums};
 use self::extend::Room;
 pub(crate) use self::extend::{RoomFailure, RoomRequest};
 use self::flushes::Flushes;
-pub(crate) use self::helper::Helper;
+pub(crate) use self::helper::{Closer, Helper};
 pub(crate) use self::io::Access;
 use self::io::Io;
 pub(crate) use self::layout::Layout;

@@ -6,7 +6,7 @@ use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
 use crate::api::{Caller, ConnectRequest, EngineError, FrontendId, OpenReplica};
-use crate::disk::{Disk, Found, Helper};
+use crate::disk::{Disk, Found};
 use crate::engine::Answer;
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile};
 use crate::frontend_host::FrontendHost;
@@ -82,13 +82,13 @@ impl Worker {
     fn open_replica(&mut self, replica: OpenReplica, answer: Answer<Result<(), EngineError>>) {
         if let Some(refused) = self.refuses(&replica) {
             // Closing it may wait for its disk.
-            return Helper::new(self.mailbox()).close(replica.file, Err(refused), answer);
+            return self.helper().close(replica.file, Err(refused), answer);
         }
         let OpenReplica { file, newest, layout, tables, allocation, checksums, config } = replica;
         let (id, replica_id) = (newest.superblock.volume, config.id);
         let file = SharedFile::with_blocking_submission(file, layout.submission_blocks());
         let found = Found { file, layout, newest, tables, allocation, recovered: checksums };
-        let disk = Disk::open(found, Helper::new(self.mailbox()));
+        let disk = Disk::open(found, self.helper());
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
         let key =

@@ -24,10 +24,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{EngineConfig, EngineEvent};
 use crate::counters::WorkerCounters;
+use crate::disk::{Closer, Helper};
 use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
-use crate::mailbox::{Mailbox, MailboxReceiver, Order};
+use crate::mailbox::{MailboxReceiver, Order};
 use crate::polling::Polling;
 use crate::pool::Pool;
 use crate::replica_host::ReplicaHost;
@@ -95,6 +96,7 @@ pub(crate) struct Worker {
     pub(crate) replica_effects: Vec<ReplicaEffect<Slot>>,
     pub(crate) frontend_actions: Vec<FrontendAction>,
     mailbox: MailboxReceiver,
+    closer: Closer,
     bell: SharedFile,
     stopping: bool,
 }
@@ -161,6 +163,7 @@ impl Worker {
             primary_effects: Vec::new(),
             replica_effects: Vec::new(),
             frontend_actions: Vec::new(),
+            closer: Closer::start(mailbox.own.clone())?,
             mailbox,
             bell,
             stopping: false,
@@ -355,9 +358,9 @@ impl Worker {
         }
     }
 
-    /// For those who work for this worker to answer.
-    pub(crate) fn mailbox(&self) -> Mailbox {
-        self.mailbox.own.clone()
+    /// For what of a disk may block, and must not do so here.
+    pub(crate) fn helper(&self) -> Helper {
+        Helper::new(self.mailbox.own.clone(), self.closer.clone())
     }
 
     pub(crate) fn tell(&self, event: EngineEvent) {

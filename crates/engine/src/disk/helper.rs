@@ -4,6 +4,9 @@
 //! Each disk has one, from when it is first needed until the disk is closed. So a disk that hangs holds up
 //! what is asked of that disk, one after the other, and nothing else: threads that all share could all be
 //! held up by one disk.
+//!
+//! A file can't stay open because the system has no thread left, and closing it may wait for its disk, so each
+//! worker begins with one thread for that case alone: the [`Closer`].
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -15,24 +18,48 @@ use crate::mailbox::{Mailbox, Order};
 /// What is done, and what the worker is told then.
 pub(super) type Task = Box<dyn FnOnce() -> Order + Send>;
 
+/// Closes files of disks whose helpers could not be started, one after the other. One that hangs keeps the
+/// files waiting that are to be closed in the same way, and nothing else.
+#[derive(Debug, Clone)]
+pub(crate) struct Closer(Sender<Task>);
+
+impl Closer {
+    /// Starts its thread, which answers to this mailbox, and ends when nobody has the closer any more.
+    ///
+    /// # Errors
+    /// If the system has no thread: then no worker starts.
+    pub(crate) fn start(mailbox: Mailbox) -> io::Result<Self> {
+        thread("closer", mailbox).map(Self)
+    }
+}
+
+/// A thread that carries out tasks until nobody can send any more.
+fn thread(name: &str, mailbox: Mailbox) -> io::Result<Sender<Task>> {
+    let (sender, tasks) = channel::<Task>();
+    let run = move || tasks.into_iter().for_each(|task| mailbox.send(task()));
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+    Ok(sender)
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Helper {
     mailbox: Mailbox,
+    closer: Closer,
     /// `None`: nothing was needed yet.
     tasks: Option<Sender<Task>>,
 }
 
 impl Helper {
     /// One that answers to this mailbox.
-    pub(crate) const fn new(mailbox: Mailbox) -> Self {
-        Self { mailbox, tasks: None }
+    pub(crate) const fn new(mailbox: Mailbox, closer: Closer) -> Self {
+        Self { mailbox, closer, tasks: None }
     }
 
     /// One whose tasks somebody else carries out.
     #[cfg(test)]
-    pub(super) const fn with_tasks(mailbox: Mailbox, tasks: Sender<Task>) -> Self {
-        Self { mailbox, tasks: Some(tasks) }
+    pub(super) fn with_tasks(mailbox: Mailbox, tasks: Sender<Task>) -> Self {
+        Self { mailbox, closer: Closer(tasks.clone()), tasks: Some(tasks) }
     }
 
     /// Makes sure that there is a thread.
@@ -40,15 +67,9 @@ impl Helper {
     /// # Errors
     /// If the system has none.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
-        if self.tasks.is_some() {
-            return Ok(());
+        if self.tasks.is_none() {
+            self.tasks = Some(thread("disk-helper", self.mailbox.clone())?);
         }
-        let (sender, tasks) = channel::<Task>();
-        let mailbox = self.mailbox.clone();
-        std::thread::Builder::new()
-            .name("disk-helper".to_owned())
-            .spawn(move || tasks.into_iter().for_each(|task| mailbox.send(task())))?;
-        self.tasks = Some(sender);
         Ok(())
     }
 
@@ -67,13 +88,16 @@ impl Helper {
         result: Result<(), EngineError>,
         answer: Answer<Result<(), EngineError>>,
     ) {
-        if self.prepare().is_err() {
-            drop(file);
-            return answer(result);
-        }
-        self.ask(move || {
+        // After all that was asked of the helper, if there is one.
+        let thread = match self.prepare() {
+            Ok(()) => self.tasks.as_ref().unwrap_or(&self.closer.0),
+            Err(_) => &self.closer.0,
+        };
+        let task: Task = Box::new(move || {
             drop(file);
             Order::Closed { result, answer }
         });
+        // A thread lives as long as this end of its channel.
+        let _ = thread.send(task);
     }
 }

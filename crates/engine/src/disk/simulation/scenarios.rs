@@ -49,7 +49,8 @@ impl Bench {
         let file = device.clone();
         let found = Found { file, layout, newest, tables, allocation, recovered };
         let (mailbox, _) = mailbox().expect("the system has an eventfd");
-        let disk = Disk::open(found, Helper::new(mailbox));
+        let (sender, _) = std::sync::mpsc::channel();
+        let disk = Disk::open(found, Helper::with_tasks(mailbox, sender));
         let queue = Queue::new(device.clone());
         Self { device, queue, disk, pool: Pool::new(8 << 20), replica: Slab::new().insert(()) }
     }
