@@ -167,3 +167,25 @@ fn files_are_read_and_written_and_commands_given() {
     cluster.detach();
     assert_eq!(next(), "stopping");
 }
+
+/// Whatever holds a worker up is seen in its counters: what is asked here sleeps on the worker's thread.
+#[test]
+fn the_longest_turn_of_a_worker_is_counted() {
+    let cluster = Cluster::start(Shape::default());
+    let turns = || {
+        let workers = ask(|answer| cluster.engines[0].survey(answer));
+        let longest = workers.iter().map(|worker| worker.counters.longest_turn).max();
+        let long: u64 = workers.iter().map(|worker| worker.counters.long_turns).sum();
+        (longest.expect("there are workers"), long)
+    };
+    let (held_up, (_, long_before)) = (Duration::from_millis(300), turns());
+    ask(|answer| {
+        cluster.engines[0].volume_status(cluster.volume, move |status| {
+            std::thread::sleep(held_up);
+            answer(status);
+        });
+    });
+    let (longest, long) = turns();
+    assert!(longest >= held_up, "{longest:?}");
+    assert!(long > long_before, "{long} turns of more than 10 ms");
+}

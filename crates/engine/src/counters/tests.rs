@@ -11,3 +11,13 @@ fn latencies_fall_into_their_buckets() {
     assert_eq!(histogram.count(), 6);
     assert!((Histogram::bound(0) - 8e-6).abs() < 1e-12);
 }
+
+#[test]
+fn the_longest_turn_and_how_many_were_long_are_kept() {
+    let mut counters = WorkerCounters::default();
+    for milliseconds in [3, 40, 10, 25] {
+        counters.note_turn(Duration::from_millis(milliseconds));
+    }
+    assert_eq!(counters.longest_turn, Duration::from_millis(40));
+    assert_eq!(counters.long_turns, 2, "of more than 10 ms");
+}
