@@ -1,5 +1,5 @@
-//! A file that hangs, or can't be read in parts, when a test wants it to: served through FUSE by threads, over
-//! the file itself.
+//! A file that hangs, is slow to be zeroed, or can't be read in parts, when a test wants it to: served through FUSE
+//! by threads, over the file itself.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// What the server answers are, in one of the kernel's requests: bytes, or an error's number.
 type Answer = Result<Vec<u8>, i32>;
@@ -26,6 +27,14 @@ struct Gate {
     /// Bytes that can't be read.
     lost: Mutex<Range<u64>>,
     opened: Condvar,
+    zeroing: Mutex<Zeroing>,
+}
+
+/// How long it takes to zero a range, however long that is, and how many have been begun.
+#[derive(Default, Clone, Copy)]
+struct Zeroing {
+    takes: Duration,
+    begun: u32,
 }
 
 impl HangingFile {
@@ -49,6 +58,23 @@ impl HangingFile {
         self.gate.opened.notify_all();
     }
 
+    /// From now on zeroing a range takes so long.
+    pub fn slow_zeroing(&self, takes: Duration) {
+        self.gate.zeroing.lock().expect("held by nobody who panicked").takes = takes;
+    }
+
+    /// How many ranges it has begun to zero.
+    pub fn zeroings(&self) -> u32 {
+        self.gate.zeroing.lock().expect("held by nobody who panicked").begun
+    }
+
+    /// Takes it away from its path, where the file itself is again. Who has it open keeps it.
+    pub fn unmount(&self) {
+        let path = CString::new(self.path.as_os_str().as_bytes()).expect("a path");
+        // SAFETY: it is a string that ends with a zero.
+        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+    }
+
     /// From now on a read that touches these bytes fails.
     pub fn lose(&self, bytes: Range<u64>) {
         *self.gate.lost.lock().expect("held by nobody who panicked") = bytes;
@@ -58,9 +84,7 @@ impl HangingFile {
 impl Drop for HangingFile {
     fn drop(&mut self) {
         self.hang(false);
-        let path = CString::new(self.path.as_os_str().as_bytes()).expect("a path");
-        // SAFETY: it is a string that ends with a zero.
-        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+        self.unmount();
     }
 }
 
@@ -87,6 +111,9 @@ fn serve(mut device: File, backing: &File, gate: &Gate) {
         }
         let shut = gate.is_shut.lock().expect("held by nobody who panicked");
         drop(gate.opened.wait_while(shut, |is_shut| *is_shut));
+        if operation == 43 {
+            gate.zero();
+        }
         let is_lost = operation == 15 && gate.loses(&request[40..]);
         let answer = match is_lost {
             true => Err(libc::EIO),
@@ -104,6 +131,14 @@ fn serve(mut device: File, backing: &File, gate: &Gate) {
 }
 
 impl Gate {
+    fn zero(&self) {
+        let mut zeroing = self.zeroing.lock().expect("held by nobody who panicked");
+        zeroing.begun += 1;
+        let takes = zeroing.takes;
+        drop(zeroing);
+        std::thread::sleep(takes);
+    }
+
     /// Whether a read, of which this is the body, touches what is lost.
     fn loses(&self, body: &[u8]) -> bool {
         let (offset, length) = (u64_at(body, 8), u64::from(u32_at(body, 16)));
@@ -142,6 +177,12 @@ fn answer(operation: u32, body: &[u8], backing: &File) -> Answer {
             let mut bytes: Vec<u8> = out.iter().flat_map(|word| word.to_ne_bytes()).collect();
             bytes.resize(64, 0);
             Ok(bytes)
+        }
+        // FALLOCATE
+        43 => {
+            let mode = rustix::fs::FallocateFlags::from_bits_retain(u32_at(body, 24));
+            let done = rustix::fs::fallocate(backing, mode, u64_at(body, 8), u64_at(body, 16));
+            done.map(|()| Vec::new()).map_err(|error| error.raw_os_error())
         }
         // LSEEK
         46 => {

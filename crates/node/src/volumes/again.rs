@@ -220,3 +220,6 @@ async fn refuse_dead(node: &Arc<Node>, dead: Vec<PathBuf>, what: &str) -> Result
     };
     node.blocking(check).await
 }
+
+#[cfg(test)]
+mod tests;

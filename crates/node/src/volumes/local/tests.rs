@@ -1,41 +1,52 @@
+use std::fs::File;
+
+use evenkeel_format::disk_length;
+use hanging::HangingFile;
+
+use super::super::grow;
 use super::super::sweep::tests::{delete_record, with_volume};
 use super::*;
+use crate::api::handlers::peer::MakeRoom;
+
+#[allow(dead_code, reason = "of what the file can do a part is used here")]
+#[path = "../../../../engine/tests/common/hanging.rs"]
+mod hanging;
 
 /// Whoever makes a replica larger zeroes its device, for hours perhaps. If the replica were deleted
 /// meanwhile, another volume's data would lie there.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_grows_is_deleted_when_the_growth_has_let_go_of_it() {
+async fn a_replica_that_grows_on_a_slow_device_is_deleted_when_the_growth_has_let_go_of_it() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = with_volume(directory.path(), &["web"]).await;
     let node = daemon.node();
     let (replica, volume) = node.disks.finished_replicas()[0];
+    // In four steps of 1 GiB, each of which takes three seconds.
+    let length = 4 << 30;
+    close_replica(node, volume, replica).await.unwrap();
+    let (path, _) = node.disks.place_of(replica).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(disk_length(length)).unwrap();
+    let Some(device) = HangingFile::over(&path) else {
+        return eprintln!("skipped: no FUSE can be mounted here");
+    };
+    device.slow_zeroing(Duration::from_secs(3));
+    open_volume(node, volume).await.unwrap();
+    let (at, wanted) = (node.clone(), MakeRoom { length, spare_in: None });
+    let growth = tokio::spawn(async move { grow::here(&at, volume, replica, &wanted).await });
+    while device.zeroings() == 0 {
+        assert!(!growth.is_finished(), "{:?}", growth.await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // What is mounted over a file keeps it from being deleted.
+    device.unmount();
     delete_record(node, volume).await;
-
-    let growth = node.volumes.replica(replica).await;
-    let recall = growth.recall();
-    let length = 8 << 20;
-    let make_room = move |node: &Node| node.disks.make_room(replica, length, recall);
-    let room = node.blocking(make_room).await.unwrap();
-    let range = (16 << 20)..(17 << 20);
-    room.zero(&range).unwrap();
-    assert_eq!(growth.recall().percent(), Some(0), "one step, which has begun");
-
-    // It zeroes all the time, as on a slow device, until it is asked to stop.
-    let at = node.clone();
-    let zeroing = tokio::task::spawn_blocking(move || {
-        let error = loop {
-            if let Err(error) = room.zero(&range) {
-                break error;
-            }
-        };
-        let is_there_still = at.disks.finished_replicas() == [(replica, volume)];
-        drop((room, growth));
-        (error, is_there_still)
-    });
     assert!(delete_replica(node, volume, replica).await.unwrap());
-    assert!(zeroing.is_finished(), "the device is free, and is zeroed still");
-    let (error, is_there_still) = zeroing.await.unwrap();
-    assert!(error.why.contains("deleted") && is_there_still, "{error}");
+    assert!(growth.is_finished(), "the device is free, and is zeroed still");
+    let error = growth.await.unwrap().unwrap_err();
+    assert!(error.why.contains("deleted"), "{error}");
+    let zeroed = device.zeroings();
+    assert!(zeroed < 4, "it was zeroed to the end");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(device.zeroings(), zeroed, "it is zeroed after it was given back");
     assert_eq!(node.disks.finished_replicas(), []);
     daemon.stop().await;
 }

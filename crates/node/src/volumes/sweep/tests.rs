@@ -5,8 +5,8 @@ use crate::api::types::CreateVolumeRequest;
 use crate::volumes::create;
 use crate::{Config, Daemon};
 
-/// A daemon alone in a directory, with one disk and volumes of 4 MiB.
-pub(in super::super) async fn with_volume(directory: &std::path::Path, names: &[&str]) -> Daemon {
+/// A daemon alone in a directory.
+pub(in super::super) async fn start_in(directory: &std::path::Path) -> Daemon {
     let mut config = Config {
         name: Some("a".into()),
         state: directory.join("state"),
@@ -16,7 +16,12 @@ pub(in super::super) async fn with_volume(directory: &std::path::Path, names: &[
     config.peer.listen = vec![format!("unix:{}", directory.join("peer.sock").display())];
     config.coordinator.here = true;
     config.data.workers = Some(1);
-    let daemon = Daemon::start(config).await.unwrap();
+    Daemon::start(config).await.unwrap()
+}
+
+/// The same with one disk and volumes of 4 MiB.
+pub(in super::super) async fn with_volume(directory: &std::path::Path, names: &[&str]) -> Daemon {
+    let daemon = start_in(directory).await;
     let disk = directory.join("d");
     std::fs::create_dir(&disk).unwrap();
     let add = move |node: &Node| node.disks.add(&disk, None, false);
