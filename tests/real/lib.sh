@@ -75,13 +75,16 @@ namespaces() {
     done
 }
 
+# node_answers N: also where the coordinator does not, and the status ends with 5.
+node_answers() { jq -e .node <<< "$(ek "$1" node status --json 2> /dev/null)" > /dev/null 2>&1; }
+
 # start_node N: its process; returns when it answers.
 start_node() {
     local n=$1 inside=() deadline=$((SECONDS + 60))
     [ -z "${netns:-}" ] || inside=(ip netns exec "$netns-$n")
     setsid "${inside[@]}" "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
     pids[$n]=$!
-    until ek "$n" node status > /dev/null 2>&1; do
+    until node_answers "$n"; do
         kill -0 "${pids[$n]}" 2> /dev/null || die "node $n ended at its start"
         [ $SECONDS -lt $deadline ] || die "node $n runs and does not answer"
         sleep 0.1

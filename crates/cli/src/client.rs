@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use evenkeel_api::error::{ApiError, ErrorAnswer};
@@ -19,6 +20,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::harmless;
 
+pub mod waiting;
+
 /// Most bytes of an answer that are read.
 const LONGEST_ANSWER: usize = 64 << 20;
 /// How long an answer may take when the caller does not say.
@@ -33,6 +36,10 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Client {
     socket: PathBuf,
     runtime: Runtime,
+    /// Whether a request that takes long says so on standard error.
+    tells: bool,
+    /// Whether one has said so where it stays: whoever looks again and again is told once.
+    told: AtomicBool,
 }
 
 /// An answer: the bytes as the node sent them, for `--json`.
@@ -76,7 +83,14 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Failure::new("cannot start", error))?;
-        Ok(Self { socket: socket.to_owned(), runtime })
+        Ok(Self { socket: socket.to_owned(), runtime, tells: false, told: AtomicBool::new(false) })
+    }
+
+    /// The same; a request that takes longer than a moment says on standard error what it waits for.
+    #[must_use]
+    pub const fn telling(mut self) -> Self {
+        self.tells = true;
+        self
     }
 
     /// Asks for something.
@@ -148,10 +162,16 @@ impl Client {
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, Failure> {
+        let asked = waiting::Asked::new(&method, path);
         let exchange = self.exchange(method, path, body);
         let (status, body) = self
             .runtime
-            .block_on(async { tokio::time::timeout(patience, exchange).await })
+            .block_on(async {
+                tokio::select! {
+                    answered = tokio::time::timeout(patience, exchange) => answered,
+                    never = waiting::tell(self, &asked), if self.tells => match never {},
+                }
+            })
             .map_err(|_| self.silent(patience))??;
         if status.is_success() {
             return Ok(Answer { body });
@@ -234,6 +254,6 @@ fn refusal(status: StatusCode, body: &Bytes) -> Failure {
     };
     let ApiError { code, what, why, action } = answer.error;
     let mut failure = Failure::new(what, why).advise(action).exit(code.exit());
-    failure.json = Some(text);
+    failure.json = Some(format!("{}\n", text.trim_end()));
     failure
 }

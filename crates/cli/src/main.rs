@@ -47,7 +47,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Cluster(command) => node::cluster(&context, &command)?,
         Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
         Command::Node(NodeCommand::Remove(args)) => node::remove(&context, &args)?,
-        Command::Node(NodeCommand::Status) => node::status(&context)?,
+        Command::Node(NodeCommand::Status) => return node::status(&context),
         Command::Disk(command) => return disk::run(&context, &command),
         Command::Volume(command) => return volume::run(&context, &command),
         Command::Attach(args) => attach::attach(&context, &args)?,

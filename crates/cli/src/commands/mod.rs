@@ -39,7 +39,9 @@ impl Context {
     /// # Errors
     /// If the system refuses a runtime.
     pub fn new(global: Global) -> Result<Self, Failure> {
-        Ok(Self { client: Client::new(&global.socket)?, global })
+        let client = Client::new(&global.socket)?;
+        let client = if global.json || global.quiet { client } else { client.telling() };
+        Ok(Self { client, global })
     }
 
     /// Shows an answer: as it is with `--json`, else as `render` puts it.

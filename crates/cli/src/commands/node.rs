@@ -8,6 +8,7 @@ use evenkeel_api::types::{
 use super::Context;
 use super::agree::{Question, agree, names};
 use crate::args::{ClusterCommand, JoinArgs, NodeRemoveArgs};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, say};
 
@@ -54,20 +55,32 @@ pub fn remove(context: &Context, args: &NodeRemoveArgs) -> Result<(), Failure> {
     })
 }
 
-/// Shows this node and the others. The others need the coordinator; without it they are left out
-/// and this node's status says so.
+/// Shows this node and the others. The coordinator knows the others; without it they are missing, and the
+/// status says why.
 ///
 /// # Errors
 /// If this node cannot be reached.
-pub fn status(context: &Context) -> Result<(), Failure> {
-    let this = context.client.get(routes::NODE)?;
+pub fn status(context: &Context) -> Result<Exit, Failure> {
+    // In this order: what the others' list shows of the coordinator is in this node's status then.
     let all = context.client.get(routes::NODES);
+    if let Err(failure) = &all
+        && failure.json.is_none()
+    {
+        // Not a refusal: the node itself has not answered.
+        return Err(failure.clone());
+    }
+    let this = context.client.get(routes::NODE)?;
+    let exit = match &all {
+        Err(failure) if failure.exit == Exit::Unreachable => Exit::Unreachable,
+        _ => Exit::Done,
+    };
     if context.global.json {
         say(&joined(&this.text(), all.ok().map(|all| all.text()).as_deref()));
-        return Ok(());
+        return Ok(exit);
     }
-    let all: Option<NodesAnswer> = all.ok().map(|all| all.parse()).transpose()?;
-    context.show(&this, |this: &NodeAnswer| output::node::status(this, all.as_ref()))
+    let all: Result<NodesAnswer, Failure> = all.and_then(|all| all.parse());
+    context.show(&this, |this: &NodeAnswer| output::node::status(this, all.as_ref()))?;
+    Ok(exit)
 }
 
 /// Two answers as one object: the node's own with the list of nodes added to it.

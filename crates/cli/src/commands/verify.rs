@@ -8,9 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Context, replica};
 use crate::args::VerifyArgs;
+use crate::client::waiting::Once;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{self, span};
+use crate::output::{self, size, span};
 
 /// Between two looks at a volume.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -49,7 +50,9 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
         |verify: &Verify| verify.ended.zip(began).is_some_and(|(ended, b)| ended + 1 < b);
     let path = routes::fill(routes::VOLUME, &[&args.name]);
     let start = Instant::now();
-    let bar = bar(context.global.quiet || context.global.json);
+    let is_silent = context.global.quiet || context.global.json;
+    let bar = bar(is_silent);
+    let mut told = Once::default();
     loop {
         let volume: VolumeStatus = context.client.fetch::<VolumeAnswer>(&path)?.volume;
         let Some(verify) = volume.verify.filter(|verify| !is_earlier(verify)) else {
@@ -61,6 +64,11 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
         };
         bar.set_length(verify.total);
         bar.set_position(verify.checked);
+        if !is_silent && verify.state == VerifyState::Running {
+            let (checked, total) = (size(verify.checked), size(verify.total));
+            let name = &args.name;
+            told.say(|| format!("waiting for the verify of volume `{name}`: {checked} of {total}"));
+        }
         match verify.state {
             VerifyState::Done => return Ok(verify),
             VerifyState::Stopped => {

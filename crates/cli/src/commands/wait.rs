@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::Context;
 use crate::args::{WaitArgs, WaitFor};
 use crate::client::Answer;
+use crate::client::waiting::Once;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::volume::is_measuring;
@@ -52,7 +53,9 @@ impl Goal {
 pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> Result<(), Failure> {
     let path = routes::fill(routes::VOLUME, &[name]);
     let start = Instant::now();
-    let bar = RebuildBar::new(context.global.quiet || context.global.json);
+    let is_silent = context.global.quiet || context.global.json;
+    let bar = RebuildBar::new(is_silent);
+    let mut told = Once::default();
     let mut hopeless_since: Option<Instant> = None;
     loop {
         let volume = context.client.fetch::<VolumeAnswer>(&path)?.volume;
@@ -68,6 +71,9 @@ pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> R
                 }
             }
             None => hopeless_since = None,
+        }
+        if !is_silent {
+            told.say(|| waits(&volume, goal));
         }
         if start.elapsed() >= timeout {
             return Err(timed_out(&volume, goal, timeout));
@@ -202,7 +208,8 @@ fn needs_attach(volume: &VolumeStatus, goal: &Goal) -> bool {
         && replicas(volume).filter(|replica| goal.concerns(replica)).any(is_behind)
 }
 
-fn timed_out(volume: &VolumeStatus, goal: &Goal, timeout: Duration) -> Failure {
+/// Who is not yet as is wanted, as which, and why not.
+fn lacking(volume: &VolumeStatus, goal: &Goal) -> (String, &'static str, String) {
     let one = replicas(volume).find(|replica| *goal == Goal::Replica(replica.id.clone()));
     let (whose, reason) = match one {
         Some(one) => (format!("the replica on {} of ", output::volume::place(one)), &one.reason),
@@ -216,12 +223,20 @@ fn timed_out(volume: &VolumeStatus, goal: &Goal, timeout: Duration) -> Failure {
             output::volume::health(volume.health)
         )
     });
-    Failure::new(
-        format!("{whose}volume `{}` is not {wanted} after {}", volume.name, span(timeout)),
-        reason,
-    )
-    .exit(Exit::TimedOut)
-    .advise("look at it with `evenkeel volume status`, or wait longer with --timeout")
+    (format!("{whose}volume `{}`", volume.name), wanted, reason)
+}
+
+/// `waiting for volume `music` to be in-sync: …`.
+fn waits(volume: &VolumeStatus, goal: &Goal) -> String {
+    let (who, wanted, reason) = lacking(volume, goal);
+    format!("waiting for {who} to be {wanted}: {reason}")
+}
+
+fn timed_out(volume: &VolumeStatus, goal: &Goal, timeout: Duration) -> Failure {
+    let (who, wanted, reason) = lacking(volume, goal);
+    Failure::new(format!("{who} is not {wanted} after {}", span(timeout)), reason)
+        .exit(Exit::TimedOut)
+        .advise("look at it with `evenkeel volume status`, or wait longer with --timeout")
 }
 
 /// The progress of all rebuilds of a volume together.

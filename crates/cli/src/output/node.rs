@@ -9,9 +9,10 @@ use evenkeel_api::types::{
 use super::table::{Align, Table};
 use super::volume::{count, warnings};
 use super::{Painted as _, size, span};
+use crate::failure::Failure;
 
-/// This node, then the others.
-pub fn status(this: &NodeAnswer, all: Option<&NodesAnswer>) -> String {
+/// This node, then the others, or why they are missing.
+pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &Failure>) -> String {
     let node = &this.node;
     let mut text = format!(
         "node {} of cluster {}, evenkeel {}, pid {}, running for {}\n",
@@ -36,11 +37,18 @@ pub fn status(this: &NodeAnswer, all: Option<&NodesAnswer>) -> String {
         if coordinator.reachable { coordinator.message.clone() } else { coordinator.message.bad() };
     text.push_str(&format!("  coordinator  {message}\n"));
     text.push_str(&warnings(&node.warnings));
-    if let Some(all) = all {
-        text.push('\n');
-        text.push_str(&nodes(all));
+    match all {
+        Ok(all) => text.push_str(&format!("\n{}", nodes(all))),
+        Err(failure) => text.push_str(&warnings(&[missing(&failure.why)])),
     }
     text
+}
+
+/// That the other nodes are not listed.
+fn missing(why: &str) -> String {
+    format!(
+        "the other nodes are not listed, as only the coordinator knows whether they live: {why}"
+    )
 }
 
 fn listening(addresses: &[String], authentication: Authentication) -> String {

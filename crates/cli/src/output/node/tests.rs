@@ -53,19 +53,26 @@ fn the_status_shows_this_node_and_the_others() {
         ],
     }))
     .unwrap();
-    let expected = "
+    let rest = "
   peers        10.0.0.1:7740 (shared key)
   disks        1 disk with 2 replicas
   attached     music
   memory       0 of at most 1G in buffers, at most 64M for one volume
   coordinator  served by this node
 note: disk slow is full
-
+";
+    let nodes = "
   NODE  STATE   ROLE                    ADDRESS        SOFTWARE
   n1    alive   this node, coordinator  10.0.0.1:7740  0.1.0
   n2    silent  -                       10.0.0.2:7740  0.1.0
 ";
-    let text = status(&this, Some(&all));
+    let text = status(&this, Ok(&all));
     assert!(text.starts_with("node n1 of cluster home, evenkeel 0.1.0, pid 7, running for "));
-    assert_eq!(&text[text.find('\n').unwrap()..], expected);
+    assert_eq!(text[text.find('\n').unwrap()..], format!("{rest}{nodes}"));
+
+    let failure =
+        Failure::new("cannot list the nodes", "the coordinator does not answer: n3 is away");
+    let text = status(&this, Err(&failure));
+    let note = "note: the other nodes are not listed, as only the coordinator knows whether they live: the coordinator does not answer: n3 is away\n";
+    assert_eq!(text[text.find('\n').unwrap()..], format!("{rest}{note}"));
 }

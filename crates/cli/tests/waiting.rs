@@ -1,0 +1,80 @@
+//! What somebody sees of a command whose node takes its time: the shipped command, and a node that answers
+//! when the test lets it.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const NODE: &str = r#"{"version":1,"node":{"id":"","name":"n1","cluster":"home","software":"0.1.0","pid":7,
+"started":0,"addresses":[],"authentication":"shared-key","coordinator":{"id":null,"here":false,"address":null,
+"reachable":false,"unreachable_since":1,"message":"it does not answer"},"workers":1,"memory":{"per_volume":0,
+"buffers":0,"buffers_used":0},"disks":0,"replicas":0,"attached":[],"warnings":[]}}"#;
+
+/// Answers to a request for this node's status at once, and with a refusal to any other after `pause`.
+fn answer(mut stream: UnixStream, pause: Duration) {
+    let mut request = vec![0; 4096];
+    let length = stream.read(&mut request).unwrap();
+    let request = String::from_utf8_lossy(&request[..length]).into_owned();
+    let (status, body) = match request.starts_with("GET /v1/node ") {
+        true => ("200 OK", NODE),
+        false => {
+            std::thread::sleep(pause);
+            let body = r#"{"version":1,"error":{"code":"no-coordinator","what":"cannot attach volume music","why":"it is away","do":"start it"}}"#;
+            ("503 Service Unavailable", body)
+        }
+    };
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", body.len());
+    // A command that has its answer does not wait for this one.
+    drop(stream.write_all((head + body).as_bytes()));
+}
+
+fn attach(pause: Duration, options: &[&str]) -> Output {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("api.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || answer(stream.unwrap(), pause));
+        }
+    });
+    run(&socket, options)
+}
+
+fn run(socket: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(["attach", "music", "--as", "none", "--socket"]).arg(socket).args(options);
+    command.output().unwrap()
+}
+
+const REFUSED: &str = "evenkeel: cannot attach volume music\n  why: it is away\n  do:  start it\n";
+
+#[test]
+fn a_command_that_waits_says_once_what_for() {
+    let output = attach(Duration::from_secs(5), &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let (first, rest) = said.split_once('\n').unwrap();
+    let begins = "waiting for the node to attach volume music (";
+    assert!(first.starts_with(begins), "{said}");
+    let ends = "): the coordinator does not answer";
+    assert!(first.ends_with(ends), "{said}");
+    assert_eq!(rest, REFUSED);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(5), &b""[..]));
+}
+
+#[test]
+fn programs_and_who_wants_quiet_are_told_nothing() {
+    let quiet = attach(Duration::from_secs(4), &["--quiet"]);
+    assert_eq!(String::from_utf8(quiet.stderr).unwrap(), REFUSED);
+    let json = attach(Duration::from_secs(4), &["--json"]);
+    assert_eq!(String::from_utf8(json.stderr).unwrap(), "");
+    let text = String::from_utf8(json.stdout).unwrap();
+    assert!(text.starts_with("{\"version\":1,\"error\"") && text.ends_with("}\n"), "{text}");
+}
+
+#[test]
+fn a_command_that_does_not_wait_says_nothing_of_it() {
+    let output = attach(Duration::ZERO, &[]);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), REFUSED);
+}
