@@ -29,6 +29,7 @@
 //! | POST | [`REPLICA`] | | | `VolumeAnswer` |
 //! | GET | [`NODE_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`DISK_PLAN`] | | | `PlanAnswer` |
+//! | GET | [`ADD_DISK_PLAN`] | | `AddDiskPlanQuery` | `PlanAnswer` |
 //! | GET | [`DELETE_PLAN`] | | `DeleteVolumeQuery` | `PlanAnswer` |
 //! | GET | [`DROP_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`CHANGE_PLAN`] | | `ChangePlanQuery` | `PlanAnswer` |
@@ -83,6 +84,8 @@ pub const REPLICA: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}";
 pub const NODE_PLAN: &str = "/v1/nodes/{node}/plan";
 /// What the removal of a disk of this node would take away.
 pub const DISK_PLAN: &str = "/v1/disks/{disk}/plan";
+/// What giving a disk to this node would take away. Its path is in the query.
+pub const ADD_DISK_PLAN: &str = "/v1/plans/disk-add";
 /// What deleting a volume would take away.
 pub const DELETE_PLAN: &str = "/v1/volumes/{volume}/plans/delete";
 /// What dropping all reservations of a volume would take away.

@@ -23,6 +23,7 @@ mod again;
 mod deletion;
 mod device;
 mod directory;
+mod plan;
 mod probe;
 mod replica_file;
 mod room;
@@ -495,7 +496,7 @@ impl Disks {
     ) -> Result<(Site, Question), ApiError> {
         let mut entries = self.lock();
         if entries.iter().any(|entry| entry.position(new.superblock.replica).is_some()) {
-            let why = format!("replica {} is on this node already", new.superblock.replica);
+            let why = "the replica is on this node already";
             let advice = "See `evenkeel volume status`: it was asked for twice";
             return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
         }

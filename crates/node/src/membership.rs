@@ -50,21 +50,22 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
     let bad = |what: &str, why: String| {
         ApiError::new(ErrorCode::BadRequest, what, why, "Check the address")
     };
-    let parsed = Address::parse(address).map_err(|why| bad(&what, why))?;
+    let mut parsed = Address::parse(address).map_err(|why| bad(&what, why))?;
     if node.embedded.is_some() {
         let why = "this node serves a coordinator of its own (`here = true` under [coordinator])";
         let advice = "Join the others to this node, or take that key away and restart it";
         return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
     }
     let membership = node.coordinator.membership();
-    if membership.coordinator.is_some()
-        && membership.address.as_deref() != Some(&parsed.to_string())
-    {
-        let why = format!("it belongs to the one of {}", membership.address.unwrap_or_default());
-        let advice = "A node keeps its cluster; use another state directory for another cluster";
-        return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+    let known = membership.address.as_ref().and_then(|known| Address::parse(known).ok());
+    if membership.coordinator.is_some() && known.as_ref() != Some(&parsed) {
+        // By another node of the same cluster.
+        parsed = match coordinator_of(node, &parsed).await {
+            Some(named) if Some(&named) == known.as_ref() => named,
+            _ => return Err(already_joined(what, membership.address)),
+        };
     }
-    let (mut parsed, mut remote) = (parsed.clone(), remote_at(node, &parsed));
+    let mut remote = remote_at(node, &parsed);
     let mut answer = register_at(node, &remote, is_chosen).await;
     if let Err(CallError::Refused(_)) = &answer
         && let Some(named) = coordinator_of(node, &parsed).await
@@ -111,6 +112,12 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
     })?;
     tracing::info!(%address, %cluster, "joined the cluster");
     Ok(())
+}
+
+fn already_joined(what: String, address: Option<String>) -> ApiError {
+    let why = format!("it belongs to the one of {}", address.unwrap_or_default());
+    let advice = "A node keeps its cluster; use another state directory for another cluster";
+    ApiError::new(ErrorCode::AlreadyJoined, what, why, advice)
 }
 
 fn remote_at(node: &Node, address: &Address) -> Arc<Remote> {

@@ -64,6 +64,13 @@ disks() {
     mount "$loop" "$work/mnt"
     refused 4 "mounted" ek 1 disk add "$loop" --force
     umount "$work/mnt"
+    # What would be lost is told before, and is there afterwards.
+    refused 4 "ext4 force" ek 1 disk add "$loop" --dry-run
+    before=$(sha256sum < "$work/ext4")
+    ek 1 disk add "$loop" --name loop --force --dry-run > "$work/told"
+    grep -q "^disk loop would be added; it holds .*ext4.*, which would be lost for good" "$work/told" || die "$(cat "$work/told")"
+    [ "$(sha256sum < "$work/ext4")" = "$before" ] || die "--dry-run has written to the disk"
+    [ "$(ek 1 disk list --json | jq '[.disks[] | select(.name == "loop")] | length')" = 0 ] || die "--dry-run has added the disk"
     ek 1 disk add "$loop" --name loop --force
     refused 1 "loop" ek 1 disk add "$work" --name loop
     truncate -s 128M "$work/fixed"
@@ -77,6 +84,15 @@ disks() {
     prepare_node 2
     start_node 2
     refused 4 "use" ek 2 disk add "$work/n1/disk" --name same
+    # A replica that is on the disk is named with its volume.
+    ek 1 volume create $vol --size 16M --replicas 1 --on n1:loop --quiet
+    stop_node 1
+    ek 2 disk add "$loop" --force --dry-run > "$work/told" 2>&1 || true
+    grep -q "would be removed for good" "$work/told" && grep -q "$vol" "$work/told" || die "$(cat "$work/told")"
+    ek 2 disk add "$loop" --dry-run > "$work/told" 2>&1 || true
+    grep -q "which would be served" "$work/told" || die "$(cat "$work/told")"
+    start_node 1
+    ek 1 volume delete $vol --yes --quiet
     ek 1 disk remove loop
 }
 

@@ -39,7 +39,7 @@ pub struct AttachAnswer {
     pub version: u32,
     /// The block device on that node.
     pub device: Option<String>,
-    /// How the device is made: `ublk` or `fuse-loop`.
+    /// How the device is made: `ublk` or `loop` (over FUSE).
     pub device_kind: Option<String>,
     /// The NBD export, if one was made.
     pub export: Option<Export>,

@@ -40,6 +40,21 @@ pub struct ChangePlanQuery {
     pub replicas: usize,
 }
 
+/// Of which disk the plan is asked for, as in the request to add it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AddDiskPlanQuery {
+    /// A block device, partition or directory on this node; absolute.
+    pub path: String,
+    /// Its name; without one, the last part of the path.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Take it even if it carries a known signature, whose data is lost.
+    #[serde(default)]
+    pub force: bool,
+}
+
 /// Where the plan of a replacement is to put the new replica, as in the request to add it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

@@ -233,7 +233,7 @@ pub struct PrimaryStatus {
     pub here: bool,
     /// The block device there, if there is one.
     pub device: Option<String>,
-    /// How the device is made: `ublk` or `fuse-loop`.
+    /// How the device is made: `ublk` or `loop` (over FUSE).
     pub device_kind: Option<String>,
     /// Requests of clients that are not answered.
     pub requests: Option<usize>,

@@ -90,6 +90,7 @@ pub enum DiskCommand {
 Examples:
   evenkeel disk add /dev/sdb1                    a partition: holds one replica
   evenkeel disk add /srv/evenkeel --name fast    a directory: one file per replica
+  evenkeel disk add /dev/sdc --force --dry-run   what would be lost?
 
 A disk that is mounted, in use or carries a known signature is refused without --force.")]
     Add(DiskAddArgs),
@@ -119,6 +120,9 @@ pub struct DiskAddArgs {
     /// Take it although something else was on it: that data is lost
     #[arg(long)]
     pub force: bool,
+    /// Show what is on it, and what would be lost, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Arguments of `disk remove`.

@@ -33,6 +33,12 @@ fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
             "give the disk a path in plain letters",
         ));
     };
+    if args.dry_run {
+        let name = args.name.as_deref().map(|name| format!("&name={}", routes::encode(name)));
+        let query = format!("?path={}&force={}", routes::encode(path), args.force);
+        let plan = format!("{}{query}{}", routes::ADD_DISK_PLAN, name.unwrap_or_default());
+        return agree::dry_run(context, &plan);
+    }
     let request =
         AddDiskRequest { path: path.to_owned(), name: args.name.clone(), force: args.force };
     let answer = context.client.post(routes::DISKS, &request)?;

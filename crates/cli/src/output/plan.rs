@@ -32,12 +32,12 @@ fn shown(plan: &Plan, [removed, failed, left]: [&str; 3]) -> String {
 }
 
 fn hosts(registrants: &[Registrant]) -> String {
-    let columns = ["HOST", "NODE", "KEY", ""].map(|name| (name, Align::Left));
+    let columns = ["HOST", "KEY", ""].map(|name| (name, Align::Left));
     let mut table = Table::new(&columns);
     for Registrant { host, node, key, holder } in registrants {
         let holds = if *holder { "holds the reservation" } else { "" };
-        let node = node.clone().unwrap_or_else(|| "-".to_owned());
-        table.row(vec![host.clone(), node, key.clone(), holds.to_owned()]);
+        let host = node.clone().unwrap_or_else(|| host.clone());
+        table.row(vec![host, key.clone(), holds.to_owned()]);
     }
     format!("would be unregistered:\n{}", table.render(2))
 }

@@ -42,6 +42,7 @@ use super::handlers::{disk, node, plan, volume};
         volume::replica,
         plan::node,
         plan::disk,
+        plan::add_disk,
         plan::delete,
         plan::drop_reservation,
         plan::change,

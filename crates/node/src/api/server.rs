@@ -88,6 +88,7 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::REPLICA, post(handlers::volume::replica))
         .route(routes::NODE_PLAN, get(handlers::plan::node))
         .route(routes::DISK_PLAN, get(handlers::plan::disk))
+        .route(routes::ADD_DISK_PLAN, get(handlers::plan::add_disk))
         .route(routes::DELETE_PLAN, get(handlers::plan::delete))
         .route(routes::DROP_PLAN, get(handlers::plan::drop_reservation))
         .route(routes::ASSEMBLE_PLAN, get(handlers::plan::assemble))

@@ -120,11 +120,15 @@ impl Handle {
         inner.membership.nodes.iter().find(is).cloned()
     }
 
-    /// A node's two names.
+    /// A node's two names; also of one that was removed.
     #[must_use]
     pub fn node_ref(&self, id: NodeId) -> NodeRef {
-        let name = self.node(id).map(|life| life.node.name);
-        NodeRef { id: id.to_string(), name: name.unwrap_or_else(|| id.to_string()) }
+        let id = id.to_string();
+        let Membership { nodes, removed, .. } = &self.lock().membership;
+        let lives = nodes.iter().map(|life| (&life.node.id, &life.node.name));
+        let left = removed.iter().map(|node| (&node.id, &node.name));
+        let name = lives.chain(left).find(|(known, _)| **known == id).map(|(_, name)| name.clone());
+        NodeRef { name: name.unwrap_or_else(|| id.clone()), id }
     }
 
     /// Asks once.

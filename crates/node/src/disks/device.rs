@@ -28,6 +28,28 @@ const READ_ONLY: &str = "it is read-only, and a replica is written to";
 
 /// Checks that a device may be taken, and with `force` erases the signatures that it carries.
 pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiError> {
+    let (file, size) = open_free(path, what)?;
+    match found_on(path, size, force, what)? {
+        (Some(_), false) => wipe(&file, size).map_err(|e| system(what, &e)),
+        _ => Ok(()),
+    }
+}
+
+/// What a device holds that may be taken, and whether that would be kept.
+///
+/// # Errors
+/// As of [`prepare`].
+pub(super) fn look(
+    path: &Path,
+    force: bool,
+    what: &str,
+) -> Result<(Option<&'static str>, bool), ApiError> {
+    let (_file, size) = open_free(path, what)?;
+    found_on(path, size, force, what)
+}
+
+/// A device that nobody uses, opened, and its size.
+fn open_free(path: &Path, what: &str) -> Result<(File, u64), ApiError> {
     let refuse = |code, why: String, action: &str| Err(ApiError::new(code, what, why, action));
     let number = probe::device_number(path).map_err(|e| system(what, &e))?;
     let user = number.map(probe::user_of).transpose().map_err(|e| system(what, &e))?.flatten();
@@ -53,16 +75,25 @@ pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiErr
         let why = format!("it has {size} bytes; {SMALLEST} are the least");
         return refuse(ErrorCode::DiskTooSmall, why, "Choose a larger disk");
     }
-    match signature(path, size).map_err(|e| system(what, &e))? {
-        // A replica of ours is taken as it is; see `open`.
-        Some(found) if found.contains("evenkeel") && !force => Ok(()),
-        Some(found) if !force => refuse(
-            ErrorCode::DiskHasData,
-            format!("it holds {found}"),
-            "If that may be lost, add it with --force",
-        ),
-        Some(_) => wipe(&file, size).map_err(|e| system(what, &e)),
-        None => Ok(()),
+    Ok((file, size))
+}
+
+/// What a device of that size holds, and whether that is kept: a replica of ours is taken as it is; see `open`.
+fn found_on(
+    path: &Path,
+    size: u64,
+    force: bool,
+    what: &str,
+) -> Result<(Option<&'static str>, bool), ApiError> {
+    let found = signature(path, size).map_err(|e| system(what, &e))?;
+    let is_kept = found.is_some_and(|found| found.contains("evenkeel") && !force);
+    match found {
+        Some(found) if !is_kept && !force => {
+            let why = format!("it holds {found}");
+            let advice = "If that may be lost, add it with --force";
+            Err(ApiError::new(ErrorCode::DiskHasData, what, why, advice))
+        }
+        found => Ok((found, is_kept)),
     }
 }
 

@@ -29,11 +29,7 @@ const ENDING_NEW: &str = "replica-new";
 
 /// Checks that a directory can be a disk.
 pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
-    if !path.is_dir() {
-        let why = "it is neither a block device nor a directory";
-        let advice = "For a file, add the directory that it would lie in";
-        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    }
+    refuse_file(path, what)?;
     block_size(path).map(drop).map_err(|e| {
         let (why, advice) = match e.kind() {
             io::ErrorKind::ReadOnlyFilesystem => (
@@ -52,6 +48,16 @@ pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
         };
         ApiError::new(ErrorCode::NotSupported, what, why, advice)
     })
+}
+
+/// What is no block device has to be a directory.
+pub(super) fn refuse_file(path: &Path, what: &str) -> Result<(), ApiError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let why = "it is neither a block device nor a directory";
+    let advice = "For a file, add the directory that it would lie in";
+    Err(ApiError::new(ErrorCode::BadRequest, what, why, advice))
 }
 
 /// The smallest unit of direct I/O on files in the directory.

@@ -82,7 +82,8 @@ impl Disks {
         length: u64,
         recall: Recall,
     ) -> Result<Room, ApiError> {
-        let what = format!("there is no room for more data of replica {replica}");
+        let disk = self.disk_of(replica).unwrap_or_else(|| "?".into());
+        let what = format!("there is no room for more data of the replica on disk {disk}");
         let site = self.reserve_room(replica, disk_length(length), &what)?;
         // Without the lock: it blocks on the disk.
         match site.open(&what) {

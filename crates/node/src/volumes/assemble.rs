@@ -138,7 +138,7 @@ fn candidates(
             false => (replica.place(), other.place()),
         };
         warnings.push(format!(
-            "replica {id} is there twice: the older copy, {older}, is left out, and {newer} counts"
+            "a replica is there twice: the older copy, {older}, is left out, and {newer} counts"
         ));
         if other.superblock.sequence < replica.superblock.sequence {
             newest.insert(id, replica);

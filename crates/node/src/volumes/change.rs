@@ -10,22 +10,21 @@ use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, View, s
 use hyper::Method;
 
 use super::fewer::{self, Fewer};
-use super::lookup::{Found, carried_out_elsewhere, find};
+use super::lookup::{Found, carried_out_elsewhere, find, forward};
 use super::{attach, create, grow, make, members, plan, status, view_change};
 use crate::api::types::{
     ChangeAnswer, ChangeVolumeRequest, NoCoordinator, NoData, RebuildRate, VERSION, VolumeBitmap,
     VolumeProtocol,
 };
 use crate::api::{ApiError, ErrorCode, routes};
-use crate::cluster;
 use crate::config::check;
 use crate::node::Node;
 
 /// Changes a volume, wherever it is attached. What is as asked for already is left so.
 ///
 /// # Errors
-/// If there is no such volume, a value is not permitted, or the view does not permit it. What stands
-/// before it in the request may have been changed then.
+/// If there is no such volume, a value is not permitted, or the view does not permit it; with what was changed
+/// before.
 pub async fn change(
     node: &Arc<Node>,
     volume: &str,
@@ -41,7 +40,7 @@ pub async fn change(
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
-        return cluster::forward(node, &target, Method::PATCH, &path, body, deadline).await;
+        return forward(node, (&found, &target), Method::PATCH, &path, body, deadline).await;
     }
     let fewer = match request.replicas {
         Some(copies) => fewer::choose(node, &found, copies, &what).await?,
@@ -50,25 +49,48 @@ pub async fn change(
     let agreed = request.removes.as_ref().map(|ids| ids.iter().map(String::as_str));
     plan::refuse_other_than(&fewer.plan, agreed, &what)?;
     let mut done = Vec::new();
-    if let Some(size) = request.size {
-        done.extend(grow::grow(node, &found, size, &what).await?);
-    }
-    for (change, told) in wanted(&request, &found, &what)? {
-        if !is_so(&found.view, change) {
-            view_change::carry_out(node, &found, Command::Change(change), &what).await?;
-            done.push(told);
-        }
-    }
-    if let Some(copies) = request.replicas {
-        let how = (request.same_node, request.thin);
-        done.extend(set_copies(node, &found, copies, (&fewer, how), &what).await?);
-    }
+    let ended = carry_out(node, &found, &request, &fewer, &what, &mut done).await;
+    ended.map_err(|error| after(error, &done))?;
     let (changed, message) = match done.is_empty() {
         true => (false, "it was so already".to_owned()),
         false => (true, done.join("; ")),
     };
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(ChangeAnswer { version: VERSION, changed, message, volume })
+}
+
+/// Changes one after the other; `done` gets a sentence for each.
+async fn carry_out(
+    node: &Arc<Node>,
+    found: &Found,
+    request: &ChangeVolumeRequest,
+    fewer: &Fewer,
+    what: &str,
+    done: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    if let Some(size) = request.size {
+        done.extend(grow::grow(node, found, size, what).await?);
+    }
+    for (change, told) in wanted(request, found, what)? {
+        if !is_so(&found.view, change) {
+            view_change::carry_out(node, found, Command::Change(change), what).await?;
+            done.push(told);
+        }
+    }
+    if let Some(copies) = request.replicas {
+        let how = (request.same_node, request.thin);
+        done.extend(set_copies(node, found, copies, (fewer, how), what).await?);
+    }
+    Ok(())
+}
+
+/// A refusal, with what had been done before.
+fn after(error: ApiError, done: &[String]) -> ApiError {
+    if done.is_empty() {
+        return error;
+    }
+    let why = format!("{}\ndone before: {}", error.why, done.join("; "));
+    ApiError { why, ..error }
 }
 
 fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
@@ -316,9 +338,9 @@ async fn set_copies(
         Some(_) => "copy what they lack",
         None => "rebuild when the volume is attached",
     };
-    Ok(match (added, removed.len()) {
+    Ok(match (added.len(), removed.len()) {
         (0, 0) => None,
         (0, _) => Some(format!("removed the replicas on {}", removed.join(", "))),
-        (added, _) => Some(format!("added {added} replica(s), which {then}")),
+        _ => Some(format!("added replicas on {}, which {then}", added.join(", "))),
     })
 }

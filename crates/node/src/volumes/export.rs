@@ -7,7 +7,7 @@ use evenkeel_exports::nbd;
 use hyper::Method;
 
 use super::actor::{Turn, turn};
-use super::lookup::{Found, find, life, moved, primary_elsewhere};
+use super::lookup::{Found, find, forward, life, moved, primary_elsewhere};
 use super::{Attached, Phase, WantedNbd, wanted};
 use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
@@ -19,18 +19,19 @@ use crate::node::Node;
 /// Where a volume is attached.
 enum Place {
     Here(Arc<Attached>),
-    There(Box<NodeLife>, String),
+    There(Box<(Found, NodeLife)>),
 }
 
 async fn place(node: &Node, what: &str, volume: &str, forwarded: bool) -> Result<Place, ApiError> {
     if let Some(attached) = node.volumes.by_name(volume) {
         return Ok(Place::Here(attached));
     }
-    let Found { stored, view } = find(node, what, volume).await?;
-    match primary_elsewhere(node, &view) {
+    let found = find(node, what, volume).await?;
+    match primary_elsewhere(node, &found.view) {
         Some(_) if forwarded => Err(moved(what)),
         Some(elsewhere) => {
-            Ok(Place::There(Box::new(life(node, what, elsewhere)?), stored.record.id))
+            let target = life(node, what, elsewhere)?;
+            Ok(Place::There(Box::new((found, target))))
         }
         None => Err(ApiError::new(
             ErrorCode::NotAttached,
@@ -69,10 +70,11 @@ pub async fn export(
             let export = export.ok_or_else(|| moved(&what))?;
             Ok(ExportAnswer { version: VERSION, export })
         }
-        Place::There(target, id) => {
-            let path = routes::fill(routes::EXPORT_NBD, &[&id]);
+        Place::There(there) => {
+            let (found, target) = &*there;
+            let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
             let (body, deadline) = (Some(&request), cluster::COMMAND);
-            cluster::forward(node, &target, Method::POST, &path, body, deadline).await
+            forward(node, (found, target), Method::POST, &path, body, deadline).await
         }
     }
 }
@@ -153,10 +155,11 @@ pub async fn unexport(
             let message = format!("volume {} is not exported any more", attached.name());
             Ok(DoneAnswer { version: VERSION, message })
         }
-        Place::There(target, id) => {
-            let path = routes::fill(routes::EXPORT_NBD, &[&id]);
+        Place::There(there) => {
+            let (found, target) = &*there;
+            let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
             let (method, deadline) = (Method::DELETE, cluster::COMMAND);
-            cluster::forward::<(), _>(node, &target, method, &path, None, deadline).await
+            forward::<(), _>(node, (found, target), method, &path, None, deadline).await
         }
     }
 }

@@ -1,8 +1,15 @@
 //! Finding a volume, and the node on which it is attached.
 
-use evenkeel_core::{NodeId, ReplicaRecord, View};
+use std::time::Duration;
 
+use evenkeel_core::{NodeId, ReplicaRecord, View, VolumeId};
+use hyper::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::replica::places;
 use crate::api::{ApiError, ErrorCode};
+use crate::cluster;
 use crate::coordinator::{Answer, CallError, NodeLife, Request, StoredVolume};
 use crate::node::Node;
 
@@ -31,11 +38,55 @@ pub(super) async fn find(node: &Node, what: &str, volume: &str) -> Result<Found,
         Answer::NoVolume => Err(ApiError::new(
             ErrorCode::NoSuchVolume,
             what,
-            format!("there is no volume {volume}"),
+            match is_identity(volume) {
+                true => "there is no such volume".to_owned(),
+                false => format!("there is no volume {volume}"),
+            },
             "See `evenkeel volume list`",
         )),
         other => Err(unexpected(what, &other)),
     }
+}
+
+fn is_identity(volume: &str) -> bool {
+    volume.parse::<VolumeId>().is_ok()
+}
+
+/// A volume as a refusal names it that may be asked for by its identity, which nobody knows it by.
+pub(super) fn called(volume: &str) -> String {
+    if is_identity(volume) { "that volume".to_owned() } else { format!("volume {volume}") }
+}
+
+/// Has another node carry out what is asked of a volume. Nodes name volumes and replicas to each other by their
+/// identities; what that node refuses it with is told by their names.
+///
+/// # Errors
+/// As [`cluster::forward`].
+pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
+    node: &Node,
+    (found, target): (&Found, &NodeLife),
+    method: Method,
+    path: &str,
+    body: Option<&Q>,
+    deadline: Duration,
+) -> Result<A, ApiError> {
+    let answer = cluster::forward(node, target, method, path, body, deadline).await;
+    answer.map_err(|error| by_names(node, found, error))
+}
+
+/// A refusal with the names of a volume and its replicas in the place of their identities.
+pub(super) fn by_names(node: &Node, found: &Found, mut error: ApiError) -> ApiError {
+    let replicas = found.view.replicas().map(|(_, record)| record);
+    let replicas: Vec<(String, String)> = replicas
+        .map(|record| (record.id.to_string(), places(node, found, record)[0].clone()))
+        .collect();
+    let volume = (&found.stored.record.id, &found.stored.record.name);
+    for text in [&mut error.what, &mut error.why, &mut error.action] {
+        for (id, name) in replicas.iter().map(|(id, place)| (id, place)).chain([volume]) {
+            *text = text.replace(id, name);
+        }
+    }
+    error
 }
 
 /// Reads the view of a stored volume.
@@ -98,7 +149,11 @@ pub(super) fn carried_out_elsewhere(
 /// A node by its identity, as last known.
 pub(super) fn life(node: &Node, what: &str, id: NodeId) -> Result<NodeLife, ApiError> {
     node.coordinator.node(id).ok_or_else(|| {
-        let why = format!("node {id} is not known here");
+        let name = node.coordinator.node_ref(id).name;
+        let why = match name == id.to_string() {
+            true => "a node that it needs is not known here".to_owned(),
+            false => format!("node {name} is not known here"),
+        };
         ApiError::new(ErrorCode::NoSuchNode, what, why, "See `evenkeel node status`")
     })
 }

@@ -11,7 +11,7 @@ use evenkeel_core::{Lives, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, moved, unexpected};
+use super::lookup::{Found, called, carried_out_elsewhere, find, forward, moved, unexpected};
 use super::place::{OneMore, one_more};
 use super::{attach, make, replica, status, view_change};
 use crate::api::types::{AddReplicaRequest, ChangeAnswer, Disk, VERSION};
@@ -42,8 +42,8 @@ pub async fn add(
     forwarded: bool,
 ) -> Result<ChangeAnswer, ApiError> {
     let what = match &request.replaces {
-        Some(old) => format!("cannot replace replica {old} of volume {volume}"),
-        None => format!("cannot add a replica to volume {volume}"),
+        Some(old) => replica::cannot("replace", old, volume),
+        None => format!("cannot add a replica to {}", called(volume)),
     };
     let found = find(node, &what, volume).await?;
     let name = &found.stored.record.name;
@@ -57,11 +57,14 @@ pub async fn add(
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICAS, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
-        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+        return forward(node, (&found, &target), Method::POST, &path, body, deadline).await;
     }
     let (changed, message) = match plan(node, &found, &request, &what)? {
         Err(already) => (false, already),
-        Ok(plan) => one(node, &found, &plan, &what).await?,
+        Ok(plan) => {
+            let (place, message) = one(node, &found, &plan, &what).await?;
+            (place.is_some(), message)
+        }
     };
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(ChangeAnswer { version: VERSION, changed, message, volume })
@@ -163,13 +166,13 @@ pub(super) async fn planned(
     }
 }
 
-/// Adds one replica; tells whether anything was changed, and a sentence for people.
+/// Adds one replica; tells where, if there was none, and a sentence for people.
 async fn one(
     node: &Arc<Node>,
     found: &Found,
     plan: &Plan<'_>,
     what: &str,
-) -> Result<(bool, String), ApiError> {
+) -> Result<(Option<String>, String), ApiError> {
     let (disks, _) = cluster::disks(node).await?;
     let disk = choose(found, plan, &disks, what)?;
     let place = format!("{}:{}", disk.node.name, disk.name);
@@ -181,7 +184,7 @@ async fn one(
     if let Some(other) = note_place(node, found, plan, (id, target, &disk.name), what).await? {
         let there = place_noted(node, found, &other, what).await?;
         return match there == place {
-            true => Ok((false, format!("there is a replica on {place} already"))),
+            true => Ok((None, format!("there is a replica on {place} already"))),
             false => Err(being_made(&there, what)),
         };
     }
@@ -197,7 +200,8 @@ async fn one(
         return Err(error);
     }
     tracing::info!(volume = found.stored.record.name, replica = %id, %place, role = ?plan.role, "a replica was added");
-    Ok((true, told(plan.role, &place, node.volumes.get(found.view.volume).is_some())))
+    let message = told(plan.role, &place, node.volumes.get(found.view.volume).is_some());
+    Ok((Some(place), message))
 }
 
 /// Where a replica is that the coordinator knows, as `node:disk`.
@@ -333,16 +337,36 @@ async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     make::tell_in_the_end(node, request).await;
 }
 
-/// Adds copies to each mirror until it has so many, for [`super::change`]. `same_node`: they may share a node;
-/// `thin`: more may be promised than there is.
+/// Adds copies to each mirror until it has so many, for [`super::change`]. `how`: whether they may share a node,
+/// and whether more may be promised than there is. Tells where.
+///
+/// # Errors
+/// As of [`add`], with where replicas have been added before.
 pub(super) async fn more_copies(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    how: (bool, bool),
+    what: &str,
+) -> Result<Vec<String>, ApiError> {
+    let mut added = Vec::new();
+    match add_copies(node, found, copies, how, what, &mut added).await {
+        Err(error) if !added.is_empty() => {
+            let why = format!("{}; replicas were added before on {}", error.why, added.join(", "));
+            Err(ApiError { why, ..error })
+        }
+        done => done.map(|()| added),
+    }
+}
+
+async fn add_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
     (same_node, thin): (bool, bool),
     what: &str,
-) -> Result<usize, ApiError> {
-    let mut added = 0;
+    added: &mut Vec<String>,
+) -> Result<(), ApiError> {
     for mirror in 0..found.view.mirrors.len() {
         loop {
             // The view and the free space have changed.
@@ -352,12 +376,14 @@ pub(super) async fn more_copies(
                 break;
             }
             let plan = Plan { mirror, role: Role::Own, on: None, same_node, thin };
-            if let (false, why) = one(node, &found, &plan, what).await? {
-                let advice = "See `evenkeel volume status`, then try again";
-                return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+            match one(node, &found, &plan, what).await? {
+                (Some(place), _) => added.push(place),
+                (None, why) => {
+                    let advice = "See `evenkeel volume status`, then try again";
+                    return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
+                }
             }
-            added += 1;
         }
     }
-    Ok(added)
+    Ok(())
 }

@@ -1,17 +1,19 @@
 //! What a command takes away, told before it does.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::{ReplicaRecord, View};
+use evenkeel_core::{ReplicaRecord, ReplicaState, View};
+use evenkeel_format::Superblock;
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find};
+use super::lookup::{Found, carried_out_elsewhere, find, forward};
 use super::{attach, delete, fewer, members, replica, view_change, words};
 use crate::api::types::{
-    AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan, PlanAnswer,
-    ReplicaPlanQuery, VERSION,
+    AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
+    PlanAnswer, ReplicaPlanQuery, VERSION,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -59,7 +61,7 @@ pub async fn change(
     attach::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::CHANGE_PLAN, &[&found.stored.record.id]);
-        return ask(node, &target, &format!("{path}?replicas={copies}"), what).await;
+        return ask(node, (&found, &target), &format!("{path}?replicas={copies}"), what).await;
     }
     let fewer = fewer::choose(node, &found, copies, &what).await?;
     let name = &found.stored.record.name;
@@ -81,9 +83,9 @@ pub async fn replica(
     query: &ReplicaPlanQuery,
     forwarded: bool,
 ) -> Result<PlanAnswer, ApiError> {
-    let what = format!("cannot {action} replica {name} of volume {volume}");
+    let what = replica::cannot(action, name, volume);
     let found = find(node, &what, volume).await?;
-    let what = format!("cannot {action} replica {name} of volume {}", found.stored.record.name);
+    let what = replica::cannot(action, name, &found.stored.record.name);
     let takes_out = matches!(action, "remove" | "retire");
     if takes_out && replica::was_removed(node, &found, name) {
         let message = "that replica was removed already".to_owned();
@@ -91,7 +93,7 @@ pub async fn replica(
     }
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICA_PLAN, &[&found.stored.record.id, name, action]);
-        return ask(node, &target, &(path + &in_query(query)), what).await;
+        return ask(node, (&found, &target), &(path + &in_query(query)), what).await;
     }
     if action == "replace" {
         attach::refuse_stopped(&found, &what)?;
@@ -172,15 +174,44 @@ pub async fn disk(node: &Arc<Node>, name: String) -> Result<PlanAnswer, ApiError
     Ok(answer(Plan::default(), message))
 }
 
+/// What giving a disk to this node would take away.
+///
+/// # Errors
+/// As the addition, as far as that can be told without writing to the disk.
+pub async fn add_disk(node: &Arc<Node>, query: AddDiskPlanQuery) -> Result<PlanAnswer, ApiError> {
+    let AddDiskPlanQuery { path, name, force } = query;
+    let look = move |node: &Node| node.disks.plan_addition(&PathBuf::from(path), name, force);
+    let found = node.blocking(look).await?;
+    let mut plan = Plan::default();
+    plan.removes.extend(found.loses.map(|superblock| on_disk(node, &found.name, &superblock)));
+    let message = format!("disk {} would be added; {}", found.name, found.told);
+    Ok(answer(plan, message))
+}
+
+/// A replica as its superblock has it.
+fn on_disk(node: &Node, disk: &str, superblock: &Superblock) -> LostReplica {
+    let record = superblock.view.replica(superblock.replica);
+    LostReplica {
+        volume: superblock.name.clone(),
+        id: superblock.replica.to_string(),
+        mirror: superblock.mirror as usize,
+        node: node.reference(),
+        disk: disk.to_owned(),
+        state: words::state(record.map_or(ReplicaState::Stale, |(_, record)| record.state)),
+        size: superblock.view.replica_size(),
+    }
+}
+
 /// Has another node tell a plan: that which would carry it out.
 async fn ask(
     node: &Node,
-    target: &NodeLife,
+    (found, target): (&Found, &NodeLife),
     path: &str,
     what: String,
 ) -> Result<PlanAnswer, ApiError> {
     let deadline = cluster::QUESTION;
-    let answer = cluster::forward::<(), _>(node, target, Method::GET, path, None, deadline).await;
+    let there = (found, target);
+    let answer = forward::<(), _>(node, there, Method::GET, path, None, deadline).await;
     answer.map_err(|error| match error.code {
         ErrorCode::NoSuchPath => {
             let why = format!(
@@ -257,7 +288,7 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
 /// command that was cut off goes on.
 ///
 /// # Errors
-/// With both lists, if a replica would be removed that was not named.
+/// With the replicas that would be removed, and those of them that were not named.
 pub(super) fn refuse_other_than<'a>(
     plan: &Plan,
     agreed: Option<impl Iterator<Item = &'a str>>,
@@ -265,25 +296,25 @@ pub(super) fn refuse_other_than<'a>(
 ) -> Result<(), ApiError> {
     let Some(agreed) = agreed else { return Ok(()) };
     let agreed: BTreeSet<&str> = agreed.collect();
-    if plan.removes.iter().all(|lost| agreed.contains(lost.id.as_str())) {
+    let unnamed = plan.removes.iter().filter(|lost| !agreed.contains(lost.id.as_str()));
+    let unnamed = Plan { removes: unnamed.cloned().collect(), ..Plan::default() };
+    if unnamed.removes.is_empty() {
         return Ok(());
     }
-    let named = match agreed.is_empty() {
-        true => "none".to_owned(),
-        false => agreed.iter().copied().take(MAX_NAMED).collect::<Vec<_>>().join(", "),
-    };
     let why = format!(
-        "other replicas would be removed than were agreed to\nto be removed now: {}\nagreed to: {named}",
-        list(plan)
+        "other replicas would be removed than were agreed to\nto be removed now: {}\nnot agreed to: {}",
+        list(plan),
+        list(&unnamed)
     );
     let advice = "Nothing was done. Look again (--dry-run), then give the command again";
     Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
 }
 
-/// The replicas that go, each with its place and identity.
+/// The replicas that go, each with its place and the digits that a status shows of its identity.
 pub(super) fn list(plan: &Plan) -> String {
     let one = |lost: &LostReplica| {
-        format!("{}:{} of {} ({})", lost.node.name, lost.disk, lost.volume, lost.id)
+        let short = lost.id.get(..8).unwrap_or(&lost.id);
+        format!("{}:{} of {} ({short})", lost.node.name, lost.disk, lost.volume)
     };
     let mut all: Vec<String> = plan.removes.iter().take(MAX_NAMED).map(one).collect();
     if plan.removes.len() > MAX_NAMED {

@@ -6,7 +6,7 @@ use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaId, ReplicaRecord};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find};
+use super::lookup::{Found, called, carried_out_elsewhere, find, forward};
 use super::make::delete_one;
 use super::{status, unserved, view_change};
 use crate::api::types::{VolumeAnswer, VolumeStatus};
@@ -45,7 +45,7 @@ pub async fn command(
     action: &str,
     forwarded: bool,
 ) -> Result<VolumeStatus, ApiError> {
-    let what = format!("cannot {action} replica {replica} of volume {volume}");
+    let what = cannot(action, replica, volume);
     let wanted = match action {
         "fail" => Action::Fail,
         "remove" => Action::Remove,
@@ -77,8 +77,8 @@ pub async fn command(
         let id = id.to_string();
         let path = routes::fill(routes::REPLICA, &[&found.stored.record.id, &id, action]);
         let (method, deadline) = (Method::POST, cluster::COMMAND);
-        let answer =
-            cluster::forward::<(), VolumeAnswer>(node, &target, method, &path, None, deadline);
+        let there = (&found, &target);
+        let answer = forward::<(), VolumeAnswer>(node, there, method, &path, None, deadline);
         return answer.await.map(|answer| answer.volume);
     }
     let is_faulty = wanted == Action::ReAdd && unserved::is_faulty(&found, id);
@@ -100,6 +100,15 @@ pub async fn command(
         unserved::watch(node, &found.stored.record.id, id, &what).await?;
     }
     status::one(node, &found.stored.record.id, forwarded).await
+}
+
+/// What did not work, before the replica is found: one that is named by its identity was found by it.
+pub(super) fn cannot(action: &str, replica: &str, volume: &str) -> String {
+    let volume = called(volume);
+    match replica.parse::<ReplicaId>() {
+        Ok(_) => format!("cannot {action} a replica of {volume}"),
+        Err(_) => format!("cannot {action} replica {replica} of {volume}"),
+    }
 }
 
 /// A replica's node and disk, as in `alpha:disk1`; by the node's identity too.
@@ -145,8 +154,8 @@ pub(super) fn was_removed(node: &Node, found: &Found, text: &str) -> bool {
     let removed = found.stored.record.replicas.iter().filter(|placed| placed.removed);
     removed.into_iter().any(|placed| {
         let name = node.coordinator.node_by_name(&placed.node).map(|life| life.node.name);
-        let place = |node: &str| format!("{node}:{}", placed.disk);
-        let is_there = place(&placed.node) == text || name.is_some_and(|name| place(&name) == text);
+        let is_place = |node: &str| node == text || format!("{node}:{}", placed.disk) == text;
+        let is_there = is_place(&placed.node) || name.is_some_and(|name| is_place(&name));
         is_there || (text.len() >= 4 && placed.id.starts_with(text))
     })
 }

@@ -8,7 +8,7 @@ use evenkeel_core::view::{ReservationKind as CoreKind, Reservations};
 use evenkeel_core::{HostId, NodeId};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, named};
+use super::lookup::{Found, carried_out_elsewhere, find, forward, named};
 use super::{plan, status, view_change};
 use crate::api::types::{
     Plan, PlanAnswer, Registrant, ReservationAction, ReservationKind, ReservationRequest,
@@ -36,7 +36,7 @@ pub async fn change(
         request.host = Some(host.to_string());
         let path = routes::fill(routes::RESERVATION, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
-        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+        return forward(node, (&found, &target), Method::POST, &path, body, deadline).await;
     }
     refuse_unnamed(node, &found, &request, &what)?;
     let command = Command::Change(Change::Reservation(wanted));
@@ -82,11 +82,12 @@ fn refuse_unnamed(
     }
     let (code, why, advice) = match is_drop {
         true => {
-            let now: Vec<&str> = registered.iter().map(|it| it.host.as_str()).collect();
+            let name = |it: &Registrant| it.node.clone().unwrap_or_else(|| it.host.clone());
+            let unnamed = registered.iter().filter(|it| !agreed.contains(&it.host));
             let why = format!(
-                "other hosts are registered than were agreed to\nregistered now: {}\nagreed to: {}",
-                now.join(", "),
-                agreed.join(", ")
+                "other hosts are registered than were agreed to\nregistered now: {}\nnot agreed to: {}",
+                registered.iter().map(name).collect::<Vec<_>>().join(", "),
+                unnamed.map(name).collect::<Vec<_>>().join(", ")
             );
             let advice = "Nothing was done. Look again (--dry-run), then give the command again";
             (ErrorCode::WrongState, why, advice)

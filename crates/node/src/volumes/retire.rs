@@ -10,7 +10,7 @@ use std::time::Duration;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
 use super::actor::turn;
-use super::lookup::{Found, decode, unexpected};
+use super::lookup::{Found, by_names, decode, unexpected};
 use super::{attach, plan, replica};
 use crate::api::types::{Plan, PlanAnswer, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
 use crate::api::{ApiError, ErrorCode};
@@ -245,7 +245,9 @@ async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiErr
         attach::adopt(node, &turn(node, volume).await, what).await?;
     }
     for replica in &held.replicas {
-        retire(node, &volume.to_string(), &replica.to_string()).await?;
+        retire(node, &volume.to_string(), &replica.to_string())
+            .await
+            .map_err(|error| by_names(node, &held.found, error))?;
     }
     Ok(())
 }

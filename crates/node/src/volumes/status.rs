@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::condition::{self, Account, Wait, conclude};
 use super::hearing::Heard;
-use super::lookup::{Found, decode, find, unexpected};
+use super::lookup::{Found, called, decode, find, unexpected};
 use super::{
     Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
     verify, wanted, words,
@@ -201,7 +201,7 @@ pub async fn one(
             false => primaries::with_others(node, status).await,
         });
     }
-    let what = format!("cannot tell the status of volume {volume}");
+    let what = format!("cannot tell the status of {}", called(volume));
     match find(node, &what, volume).await {
         Ok(found) => Ok(of_found(node, &found, forwarded).await),
         // Whoever asks for another node has looked at its own replicas.
@@ -347,10 +347,10 @@ pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> 
     let id = replica.to_string();
     match attached.record().replicas.iter().find(|placed| placed.id == id) {
         Some(placed) => {
-            let name = node.coordinator.node_by_name(&placed.node).map(|life| life.node.name);
-            format!("{}:{}", name.unwrap_or_else(|| placed.node.clone()), placed.disk)
+            let home = placed.node.parse().map(|id| node.coordinator.node_ref(id).name);
+            format!("{}:{}", home.unwrap_or_else(|_| placed.node.clone()), placed.disk)
         }
-        None => id,
+        None => "a disk that is not known here".to_owned(),
     }
 }
 

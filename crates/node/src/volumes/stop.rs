@@ -7,7 +7,7 @@ use evenkeel_core::{NodeId, View, VolumeId};
 use hyper::Method;
 
 use super::actor::turn;
-use super::lookup::{Found, find, moved, unexpected};
+use super::lookup::{Found, by_names, find, moved, unexpected};
 use super::{detach, status, sweep};
 use crate::api::handlers::peer::SWEEP;
 use crate::api::types::{DetachRequest, StopAnswer, VERSION};
@@ -65,7 +65,7 @@ async fn detach(
         match detach::detach(node, &volume, request, false).await {
             Ok(answer) if !answer.clean => warnings.push(answer.message),
             Ok(_) => {}
-            Err(e) => return Err(ApiError { what: what.to_owned(), ..e }),
+            Err(e) => return Err(by_names(node, found, ApiError { what: what.to_owned(), ..e })),
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use evenkeel_core::primary::{
 use evenkeel_core::{Instant, ReplicaId, ReplicaState};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find};
+use super::lookup::{Found, carried_out_elsewhere, find, forward};
 use super::replica::resolve;
 use super::{status, verdict, view_change};
 use crate::api::types::{
@@ -36,11 +36,12 @@ pub async fn verify(
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VERIFY, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
-        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+        return forward(node, (&found, &target), Method::POST, &path, body, deadline).await;
     }
     if node.volumes.get(found.view.volume).is_none() {
         let why = "it is attached nowhere, so nobody can compare its replicas";
-        let advice = format!("Attach it first: evenkeel attach {volume} --as none");
+        let name = &found.stored.record.name;
+        let advice = format!("Attach it first: evenkeel attach {name} --as none");
         return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
     }
     let command = match request.stop {

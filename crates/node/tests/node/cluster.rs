@@ -76,6 +76,11 @@ async fn a_node_joins_at_any_node_of_the_cluster() {
     let coordinator = &status["node"]["coordinator"];
     assert_eq!(coordinator["address"], nodes[0].config.peer.listen[0].as_str(), "{status:#}");
     nodes[0].until("/v1/nodes", |n| n["nodes"].as_array().unwrap().len() == 3).await;
+    // Twice is as once, by whichever node of the cluster.
+    for again in [&nodes[1], &nodes[0], &nodes[1]] {
+        let answer = c.ok("POST", "/v1/node/join", at(again)).await;
+        assert_eq!(answer["node"]["cluster"], status["node"]["cluster"], "{answer:#}");
+    }
 
     // A node that has joined nobody knows no coordinator: there is nowhere to go on to.
     let mut alone = TestNode::new(&place, "alone");
@@ -86,6 +91,10 @@ async fn a_node_joins_at_any_node_of_the_cluster() {
     d.start().await.unwrap();
     let error = d.refused("POST", "/v1/node/join", at(&alone), "wrong-cluster").await;
     assert_eq!(error["why"], "node alone does not serve it");
+    // And a member does not leave its cluster for another one.
+    let error = c.refused("POST", "/v1/node/join", at(&alone), "already-joined").await;
+    let own = nodes[0].config.peer.listen[0].as_str();
+    assert_eq!(error["why"], format!("it belongs to the one of {own}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

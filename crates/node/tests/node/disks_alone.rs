@@ -67,7 +67,8 @@ async fn old_disks_in_a_new_cluster_make_the_volume_again_if_all_that_count_are_
     let refused = node.ok("POST", "/v1/assemble", other).await;
     let error = &refused["volumes"][0]["error"];
     assert_eq!(error["code"], "wrong-state", "{refused:#}");
-    assert!(error["why"].as_str().unwrap().contains(discarded[0]["id"].as_str().unwrap()));
+    let place = discarded[0]["place"].as_str().unwrap();
+    assert!(error["why"].as_str().unwrap().ends_with(&format!("not agreed to: {place}")));
     assert_eq!(node.get("/v1/disks").await["disks"], json!([]), "nothing was taken");
     assert_eq!(node.get("/v1/volumes").await["volumes"], json!([]), "nothing was done");
     let all = assemble(None, &disks, false);

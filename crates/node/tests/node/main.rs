@@ -12,6 +12,7 @@ mod exchanged;
 mod late_disks;
 mod life;
 mod plans;
+mod refusals;
 mod rename;
 mod retire;
 mod support;

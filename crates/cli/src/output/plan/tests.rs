@@ -53,9 +53,9 @@ fn the_hosts_that_lose_their_registration_are_listed() {
     let unregisters = vec![host("1a2b", Some("n1"), true), host("3c4d", None, false)];
     let text = plan(&Plan { unregisters, ..Plan::default() });
     let expected = "would be unregistered:
-  HOST  NODE  KEY
-  1a2b  n1    0x1  holds the reservation
-  3c4d  -     0x1
+  HOST  KEY
+  n1    0x1  holds the reservation
+  3c4d  0x1
 ";
     assert_eq!(text, expected);
 }

@@ -33,6 +33,17 @@ pub async fn disk(
     Ok(Json(plan::disk(&node, name).await?))
 }
 
+/// What giving a disk to this node would take away: what is on it now, where `force` is to overwrite that.
+#[utoipa::path(get, path = "/v1/plans/disk-add", tag = "disks", operation_id = "disk-add-plan",
+    params(AddDiskPlanQuery),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn add_disk(
+    State(node): State<Arc<Node>>,
+    Query(query): Query<AddDiskPlanQuery>,
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(plan::add_disk(&node, query).await?))
+}
+
 /// What deleting a volume would take away.
 #[utoipa::path(get, path = "/v1/volumes/{volume}/plans/delete", tag = "volumes",
     operation_id = "volume-delete-plan",

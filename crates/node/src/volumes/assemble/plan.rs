@@ -170,7 +170,7 @@ impl Parts {
 /// Refuses to discard what nobody has agreed to.
 ///
 /// # Errors
-/// With both lists, if the request names what may be discarded and another replica would be.
+/// With those that were not agreed to, if the request names what may be discarded and another replica would be.
 pub(super) fn refuse_other_than(
     request: &AssembleRequest,
     parts: &Parts,
@@ -178,21 +178,18 @@ pub(super) fn refuse_other_than(
 ) -> Result<(), ApiError> {
     let Some(agreed) = &request.discards else { return Ok(()) };
     let agreed: BTreeSet<&str> = agreed.iter().map(String::as_str).collect();
-    if parts.discards.iter().all(|replica| agreed.contains(replica.id.as_str())) {
+    let places = |wanted: &dyn Fn(&DiscardedReplica) -> bool| -> Vec<&str> {
+        let discards = parts.discards.iter().filter(|replica| wanted(replica));
+        discards.map(|replica| replica.place.as_str()).collect()
+    };
+    let unnamed = places(&|replica| !agreed.contains(replica.id.as_str()));
+    if unnamed.is_empty() {
         return Ok(());
     }
-    let places: Vec<String> = parts
-        .discards
-        .iter()
-        .map(|replica| format!("{} ({})", replica.place, replica.id))
-        .collect();
-    let named = match agreed.is_empty() {
-        true => "none".to_owned(),
-        false => agreed.into_iter().collect::<Vec<_>>().join(", "),
-    };
     let why = format!(
-        "other replicas would be discarded than were agreed to\nto be discarded now: {}\nagreed to: {named}",
-        places.join(", ")
+        "other replicas would be discarded than were agreed to\nto be discarded now: {}\nnot agreed to: {}",
+        places(&|_| true).join(", "),
+        unnamed.join(", ")
     );
     let advice = "Nothing was done. Look again (--dry-run), then give the command again";
     Err(ApiError::new(ErrorCode::WrongState, what, why, advice))

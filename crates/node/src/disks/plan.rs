@@ -1,0 +1,76 @@
+//! What giving a disk to this node would take away, told before. Writes nothing.
+
+use std::path::Path;
+
+use evenkeel_format::Superblock;
+
+use super::probe::device_number;
+use super::replica_file::read_newest;
+use super::{Disks, canonical, default_name, device, directory, refuse_duplicate, system};
+use crate::api::ApiError;
+
+/// What adding a disk comes to.
+#[derive(Debug)]
+pub struct Addition {
+    /// The name that it would have.
+    pub name: String,
+    /// What is there, and what would become of it, in a sentence.
+    pub told: String,
+    /// The replica that would be overwritten.
+    pub loses: Option<Superblock>,
+}
+
+impl Disks {
+    /// What [`Disks::add`] would do.
+    ///
+    /// # Errors
+    /// As that, but for what only writing to the disk tells.
+    pub fn plan_addition(
+        &self,
+        path: &Path,
+        name: Option<String>,
+        force: bool,
+    ) -> Result<Addition, ApiError> {
+        let what = format!("cannot add {}", path.display());
+        let path = canonical(path, &what)?;
+        let name = name.unwrap_or_else(|| default_name(&path));
+        refuse_duplicate(&self.lock(), &path, &name, &what)?;
+        if device_number(&path).map_err(|e| system(&what, &e))?.is_none() {
+            directory::refuse_file(&path, &what)?;
+            let told = "it is a directory, and nothing in it is deleted".to_owned();
+            return Ok(Addition { name, told, loses: None });
+        }
+        let (found, is_kept) = device::look(&path, force, &what)?;
+        let loses = read_newest(&path).filter(|_| found.is_some() && !is_kept);
+        let told = match found {
+            None => "nothing known is on it".to_owned(),
+            Some(found) if is_kept => format!("it holds {found}, which would be served"),
+            Some(found) => format!("it holds {found}, which would be lost for good"),
+        };
+        Ok(Addition { name, told, loses })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ErrorCode;
+    use crate::disks::tests::{node, place};
+
+    #[test]
+    fn a_directory_loses_nothing_and_nothing_is_written_to_it() {
+        let place = place();
+        let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+        let planned = disks.plan_addition(&place.disk, None, true).unwrap();
+        assert_eq!(planned.name, "disk1");
+        assert!(planned.loses.is_none());
+        assert_eq!(planned.told, "it is a directory, and nothing in it is deleted");
+        assert_eq!(std::fs::read_dir(&place.disk).unwrap().count(), 0);
+        assert!(disks.list().is_empty());
+        let file = place.disk.join("file");
+        std::fs::write(&file, "").unwrap();
+        let refused = disks.plan_addition(&file, None, true).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::BadRequest);
+        assert_eq!(refused.why, "it is neither a block device nor a directory");
+    }
+}
