@@ -163,6 +163,51 @@ fn the_manual_names_every_key() {
     }
 }
 
+/// The rows of the manual's table of keys: the keys, each in full, and the cell with their default.
+fn documented(text: &str) -> Vec<(String, String)> {
+    let (_, table) = text.split_once("| key | default | meaning |\n").unwrap();
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with("| "));
+    let keys = |row: &str| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let (mut table, default) = (String::new(), cells[2].to_owned());
+        let keys = cells[1].split(", ").map(|key| key.trim_matches('`'));
+        let full = keys.map(|key| match key.strip_prefix('.') {
+            Some(last) => format!("{table}.{last}"),
+            None => {
+                table = key.rsplit_once('.').map_or("", |(table, _)| table).to_owned();
+                key.to_owned()
+            }
+        });
+        full.map(|key| (key, default.clone())).collect::<Vec<_>>()
+    };
+    rows.flat_map(keys).collect()
+}
+
+#[test]
+fn each_default_in_the_manual_is_that_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let documented = documented(&std::fs::read_to_string(path).unwrap());
+    let mut keys: Vec<String> = documented.iter().map(|(key, _)| key.clone()).collect();
+    let mut known = keys::all();
+    known.sort();
+    keys.sort();
+    assert_eq!(keys, known, "each key once");
+    for (key, default) in documented {
+        // What depends on the machine or on another key is told in words.
+        if EXAMPLES.contains(&key.as_str()) || key == "peer.advertise" {
+            let written = format!("x = {default}").parse::<toml::Table>();
+            assert!(written.is_err() || key == "peer.advertise", "{key} = {default}");
+            continue;
+        }
+        let written = format!("{key} = {}", default.trim_matches('`')).parse::<toml::Table>();
+        let written = written.unwrap_or_else(|error| panic!("{key} = {default}: {error}"));
+        let mut config = toml::Table::try_from(Config::default()).unwrap();
+        merge(&mut config, written);
+        let config: Config = config.try_into().unwrap();
+        assert_eq!(config, Config::default(), "{key} = {default} is not the default");
+    }
+}
+
 #[test]
 fn a_level_of_the_log_that_does_not_exist_is_refused() {
     let parse = |level: &str| Config::parse(&format!("[log]\nlevel = {level:?}"));
