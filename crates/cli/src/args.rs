@@ -82,16 +82,47 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a node, join it to a cluster, remove it, show the nodes
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel node run                      on each machine, or the systemd unit
+  evenkeel node join 10.0.0.1:7740       once, on all but the coordinator's
+  evenkeel node status                   who is there, and is the coordinator?
+  evenkeel node remove n3 --dry-run      what goes with a machine that is given up?"
+    )]
     Node(NodeCommand),
     /// Rename the cluster
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel cluster rename music
+  evenkeel node status                   shows the new name, on each node within seconds"
+    )]
     Cluster(ClusterCommand),
     /// Give disks to this node, list and remove them
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel disk add /dev/sdb1            a partition: holds one replica
+  evenkeel disk add /srv/evenkeel        a directory: one file per replica
+  evenkeel disk list                     what is free, and where?
+  evenkeel disk remove sdb1              when its replicas have moved away"
+    )]
     Disk(DiskCommand),
     /// Create, list, watch and delete volumes
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel volume create music --size 100G --replicas 3
+  evenkeel volume status music --watch
+  evenkeel volume list --unhealthy       what wants attention?
+  evenkeel volume grow music --size 200G
+  evenkeel volume delete music --dry-run"
+    )]
     Volume(VolumeCommand),
     /// Attach a volume to this node, as a block device
     #[command(after_help = "\
@@ -121,7 +152,15 @@ Examples:
   evenkeel umount /srv/music --keep-attached")]
     Umount(UmountArgs),
     /// Offer an attached volume to other programs and machines
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel attach music --as none
+  evenkeel export nbd music --tcp        for clients on other machines
+  evenkeel export list
+  evenkeel unexport music"
+    )]
     Export(ExportCommand),
     /// End an export
     #[command(after_help = "\
@@ -129,10 +168,27 @@ Examples:
   evenkeel unexport music")]
     Unexport(VolumeName),
     /// Fail, remove and re-add replicas
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel replica add music n4:fast --wait
+  evenkeel replica replace music n3 n4:fast --wait     a disk that fails: copied before it goes
+  evenkeel replica move music n3 --to n4 --wait        before n3 is retired
+  evenkeel replica re-add music n3 --wait              its disk is good again"
+    )]
     Replica(ReplicaCommand),
     /// Choose which hosts may read and write a volume (SCSI's persistent reservations)
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel reservation register music --key 1
+  evenkeel reservation register music --key 2 --host n2
+  evenkeel reservation reserve music --key 1
+  evenkeel reservation preempt music --key 1 --victim 2     fence n2
+  evenkeel reservation show music"
+    )]
     Reservation(ReservationCommand),
     /// Show what superblocks, intent logs and bitmaps on disks say, without a running node
     #[command(after_help = "\
@@ -146,7 +202,13 @@ Only reads: a node may run meanwhile. Exit codes: 0 all is whole, 6 something is
 replica can be used all the same, 1 a replica cannot be used, 3 there is no replica at a path.")]
     Examine(ExamineArgs),
     /// Check and show a node's configuration
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel config check ./evenkeel.toml  before the node is restarted with it
+  evenkeel config show                   what would it run with?"
+    )]
     Config(ConfigCommand),
     /// Show the whole thing at work on this machine: three nodes, one killed, one rebuilt
     #[command(after_help = "\
@@ -158,7 +220,14 @@ Everything lives in one scratch directory, and nothing is left of it at the end.
 FUSE for a mounted filesystem; without them the volume is served over NBD.")]
     Quickstart(QuickstartArgs),
     /// Measure evenkeel beside the raw disk and other replicated storage, and read old reports
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel bench quick                   is a mirror fast enough for me?
+  evenkeel bench quick --with peers      beside all peers that are installed
+  evenkeel bench drbd --dry-run          what would a published report's run be here?"
+    )]
     Bench(evenkeel_bench::BenchCommand),
     /// Print the completion script of a shell
     #[command(after_help = "\

@@ -6,11 +6,14 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 use clap_mangen::Man;
-use roff::{Roff, bold, italic, roman};
+use roff::{Inline, Roff, bold, italic, roman};
 
 use crate::args::{Cli, CompletionArgs, ManArgs};
 use crate::failure::Failure;
 use crate::output::say;
+
+/// Values of an option that a synopsis lists; of one that has more the options' section does.
+const MAX_VALUES: usize = 6;
 
 /// Prints the completion script of a shell.
 pub fn completion(args: &CompletionArgs) {
@@ -69,13 +72,16 @@ fn synopsis(command: &Command) -> Roff {
         let (open, close) = brackets(option);
         parts.extend([roman(open), bold(format!("--{}", option.get_long().unwrap_or_default()))]);
         if option.get_action().takes_values() {
-            parts.extend([roman(" "), italic(value(option))]);
+            parts.push(roman(" "));
+            parts.extend(value(option));
         }
         parts.push(roman(close));
     }
     for positional in command.get_positionals().filter(|argument| !argument.is_hide_set()) {
         let (open, close) = brackets(positional);
-        parts.extend([roman(open), italic(value(positional)), roman(close)]);
+        parts.push(roman(open));
+        parts.extend(value(positional));
+        parts.push(roman(close));
     }
     if command.has_subcommands() {
         parts.extend([roman(" "), italic("COMMAND")]);
@@ -98,7 +104,19 @@ fn brackets(argument: &Arg) -> (&'static str, &'static str) {
     }
 }
 
-fn value(argument: &Arg) -> String {
+/// The values that there are, or what stands for one.
+fn value(argument: &Arg) -> Vec<Inline> {
+    let possible = argument.get_possible_values();
+    let shown = possible.iter().filter(|value| !value.is_hide_set());
+    let shown: Vec<Inline> = shown.map(|value| bold(value.get_name())).collect();
+    if (1..=MAX_VALUES).contains(&shown.len()) {
+        let separated = shown.into_iter().flat_map(|value| [roman("|"), value]);
+        return separated.skip(1).collect();
+    }
+    vec![italic(name(argument))]
+}
+
+fn name(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     if names.is_empty() { argument.get_id().as_str().to_uppercase() } else { names.join(" ") }

@@ -38,7 +38,46 @@ fn the_synopsis_shows_the_values() {
     {
         assert!(synopsis.contains(part), "{part}: {synopsis}");
     }
+    for part in [
+        r" [\fB\-\-protocol\fR \fBA\fR|\fBB\fR|\fBC\fR]",
+        r" [\fB\-\-block\-size\fR \fB512\fR|\fB4096\fR]",
+        r" [\fB\-\-on\-no\-coordinator\fR \fIsuspend|TIME\fR]",
+    ] {
+        assert!(synopsis.contains(part), "{part}: {synopsis}");
+    }
     assert!(!synopsis.contains("socket"), "global options stand below: {synopsis}");
+}
+
+#[test]
+fn the_page_of_each_group_shows_its_commands_at_work() {
+    let mut command = Cli::command();
+    command.build();
+    let groups: Vec<&Command> =
+        command.get_subcommands().filter(|sub| sub.has_subcommands()).collect();
+    let names: Vec<&str> = groups.iter().map(|group| group.get_name()).collect();
+    let nine = [
+        "node",
+        "cluster",
+        "disk",
+        "volume",
+        "export",
+        "replica",
+        "reservation",
+        "config",
+        "bench",
+    ];
+    assert_eq!(names, nine);
+    for group in groups {
+        let page = text(&[group.get_name()]);
+        let examples = page.split(".SH EXAMPLES\n").nth(1).unwrap_or_default();
+        let examples: Vec<&str> =
+            examples.lines().filter(|line| line.starts_with("  evenkeel ")).collect();
+        assert!(examples.len() >= 2, "{}: {examples:?}", group.get_name());
+        let own = format!("  evenkeel {} ", group.get_name());
+        assert!(examples.iter().any(|line| line.starts_with(&own)), "{examples:?}");
+        let distinct: std::collections::BTreeSet<_> = examples.iter().collect();
+        assert_eq!(distinct.len(), examples.len(), "{examples:?}");
+    }
 }
 
 #[test]
