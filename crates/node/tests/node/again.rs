@@ -11,8 +11,9 @@ async fn a_volume_that_was_used_elsewhere_meanwhile_is_not_attached_again() {
     nodes[0].create("web", 2).await;
     nodes[1].attach("web").await;
     nodes[1].crash().await;
-    let is_told = |v: &serde_json::Value| wanted_on(v).0.contains(SILENT);
-    let (_, wanted) = wanted_on(&nodes[0].until("/v1/volumes/web", is_told).await);
+    let is_told = |v: &serde_json::Value| wanted_on(v).0.contains("counts as dead");
+    let (why, wanted) = wanted_on(&nodes[0].until("/v1/volumes/web", is_told).await);
+    assert!(!why.contains(SILENT), "that it is silent is said once: {why}");
     assert_eq!(wanted[0]["alive"], false, "its primary is in the view still: {wanted}");
     assert_eq!(wanted_on(&nodes[0].attach("web").await).1, json!([]), "the takeover took it back");
     nodes[0].detach("web").await;
