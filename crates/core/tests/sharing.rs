@@ -113,6 +113,17 @@ fn a_dead_one_is_evicted_and_only_its_slot_is_copied() {
 }
 
 #[test]
+fn changes_of_the_view_do_not_keep_a_dead_one_in_it() {
+    let mut cluster = shared(2);
+    cluster.cut_off.insert(1);
+    for second in 0..30 {
+        cluster.command(0, Command::Change(Change::NoData(60_000 + second)));
+        cluster.pass(Duration::from_secs(2));
+    }
+    assert_eq!(cluster.newest.primaries.len(), 1, "each change begins the wait anew");
+}
+
+#[test]
 fn who_detaches_leaves_nothing_to_be_copied() {
     let mut cluster = shared(3);
     cluster.write(1, MIB, 5, BLOCK);

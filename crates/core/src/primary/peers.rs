@@ -32,6 +32,9 @@ pub(super) struct Peer {
     pub slots: SlotBits,
     /// Which primaries of the present generation it last said that it has heard, and when that was asked.
     pub heard: Option<(u32, Instant)>,
+    /// When it was asked what it last said of that in any generation. A change of the view outdates what it
+    /// said, and not that it can be reached.
+    pub told_at: Option<Instant>,
     /// The boot of its machine when operations could last be sent to it.
     pub relied_on_boot: Option<BootId>,
     /// The latest moment of asking for which it has confirmed the generation.
@@ -205,6 +208,7 @@ impl<P: Payload> Primary<P> {
                     is_old_copy: false,
                     slots: SlotBits::default(),
                     heard: None,
+                    told_at: None,
                     relied_on_boot: None,
                     confirmed: None,
                     lease: view.lease.time(),

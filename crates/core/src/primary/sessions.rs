@@ -410,6 +410,7 @@ impl<P: Payload> Primary<P> {
         peer.slots = slots;
         if let Some((_, asked)) = peer.ping.filter(|(expected, _)| *expected == number) {
             peer.ping = None;
+            peer.told_at = Some(asked);
             if is_current {
                 peer.confirm(asked);
                 peer.heard = Some((slots.heard, asked));

@@ -162,12 +162,13 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether no member has told anything for a lease, as if none can be reached: what they said before is no
-    /// word of now, and when they are back the others need the time to reach them, too.
+    /// word of now, and when they are back the others need the time to reach them, too. What they told by the
+    /// view before counts: else each change of the view would begin the wait for a dead primary anew.
     fn has_old_words_only(&self, now: Instant) -> bool {
         let lease = self.lease().time();
         let members = self.peers.values().filter(|peer| self.is_member(peer.id));
-        let mut words = members.filter_map(|peer| peer.heard);
-        words.all(|(_, asked)| now.since(asked) > lease)
+        let mut told = members.filter_map(|peer| peer.told_at);
+        told.all(|asked| now.since(asked) > lease)
     }
 
     /// The other primaries that no member has answered lately; `None` if not all members have told.
