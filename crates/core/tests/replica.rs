@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::message::{BlockDigest, CopyContent, Failure, Opener};
+use evenkeel_core::message::{BlockDigest, CopyContent, Failure, Opener, ReplicaReport, SlotBits};
 use evenkeel_core::replica::{OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
 
@@ -529,6 +529,56 @@ fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
     let next = began(view(1, OLD));
     assert_eq!(next.generation, Generation(2));
     assert!(said(&bench.adopt(1, next)).iter().all(|m| !matches!(m, Message::Refused { .. })));
+}
+
+/// The same view with another generation and another state of this replica.
+fn view_as(generation: u64, state: ReplicaState) -> View {
+    let mut view = view(generation, OLD);
+    let me = &mut view.mirrors[0].replicas[0];
+    (me.state, me.since) = (state, Generation(generation.min(2)));
+    view
+}
+
+fn source_report(generation: u64) -> ReplicaReport {
+    ReplicaReport {
+        replica: OTHER,
+        incarnation: Incarnation(1),
+        is_old_copy: false,
+        boot: BootId(2),
+        generation: Generation(generation),
+        lineage: Lineage(1),
+        size: 1 << 20,
+        state: Some(ReplicaState::InSync),
+        slots: SlotBits::default(),
+    }
+}
+
+#[test]
+fn a_rebuild_begins_no_copy_while_a_view_is_being_adopted() {
+    let mut bench = Bench::in_view(view_as(1, ReplicaState::Stale));
+    bench.open(1, 1, Opener::Primary(OLD));
+    let saving = ticket(&bench.adopt(1, view_as(2, ReplicaState::Rebuilding)));
+    let effects = bench.disk_done(saving);
+    let asks = |e: &ReplicaEffect<Data>| matches!(e, ReplicaEffect::ConnectSource { .. });
+    assert!(effects.iter().any(asks), "{effects:?}");
+    let running = ticket(&bench.say(1, write(2, 1, 0)));
+    bench.adopt(1, view_as(3, ReplicaState::Rebuilding));
+    // Only now the source answers.
+    let link = LinkId(9);
+    let session =
+        match &said(&bench.step(ReplicaEvent::SourceLink { replica: OTHER, link: Some(link) }))[..]
+        {
+            [Message::OpenSession { session, .. }] => *session,
+            other => panic!("{other:?}"),
+        };
+    let report = source_report(2);
+    let effects = bench.say(9, Message::SessionOpened { session, report });
+    assert!(effects.is_empty(), "it would wait for what comes after the adoption: {effects:?}");
+    let effects = bench.disk_done(running);
+    assert!(matches!(actions(&effects)[..], [(_, DiskAction::SaveView(..))]), "{effects:?}");
+    let effects = bench.disk_done(ticket(&effects));
+    let drains = |m: &Message| matches!(m, Message::Drain { generation: Generation(3), .. });
+    assert!(said(&effects).iter().any(drains), "then it goes on: {effects:?}");
 }
 
 #[test]

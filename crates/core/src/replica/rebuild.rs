@@ -178,7 +178,8 @@ impl<P: Payload> Replica<P> {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.phase == Phase::Complete)
     }
 
-    /// Takes the rebuild as far as it goes now.
+    /// Takes the rebuild as far as it goes now. Nothing of it begins elsewhere: while a view is being adopted
+    /// answers still come, and what they would begin would keep the adoption from its end.
     pub(super) fn advance_rebuild(&mut self, cx: &mut Context<'_, P>) {
         if self.rebuild.is_none() || self.adoption.is_some() || self.is_unsaved() {
             return;
@@ -201,23 +202,15 @@ impl<P: Payload> Replica<P> {
         if needs_source && !matches!(rebuild.source, Source::Open(..)) {
             return self.find_source(cx);
         }
-        match rebuild.phase {
-            Phase::Learning(None) => self.learn(cx),
-            Phase::Copying => {
-                self.count_ahead(cx);
-                self.begin_copies(cx);
-            }
-            Phase::Inheriting(_, None) => self.inherit(cx),
-            Phase::Saving(_) => self.finish(cx),
-            Phase::Learning(_)
-            | Phase::Inheriting(..)
-            | Phase::Flushing
-            | Phase::Complete
-            | Phase::Broken => {}
-        }
+        // Each does nothing unless it is its phase, and may leave the next one to be gone on with.
+        self.learn(cx);
+        self.count_ahead(cx);
+        self.begin_copies(cx);
+        self.inherit(cx);
+        self.finish(cx);
     }
 
-    /// All is copied and inherited: it has to be durable before the replica may be relied upon.
+    /// If all is copied and inherited: it has to be durable before the replica may be relied upon.
     fn finish(&mut self, cx: &mut Context<'_, P>) {
         let Some(Rebuild { phase: Phase::Saving(pages), .. }) = &mut self.rebuild else { return };
         if self.intent_work.is_saving_bitmaps() {
@@ -290,7 +283,6 @@ impl<P: Payload> Replica<P> {
             }
             rebuild.source = Source::Open(replica, link);
             rebuild.progress.waits_for = None;
-            self.advance_phase(cx);
         }
     }
 

@@ -104,8 +104,13 @@ pub(super) struct Run {
 }
 
 impl<P: Payload> Replica<P> {
+    /// Begins as many copies as may run at once, if it is time for copies; ends that time when nothing is
+    /// lacking.
     pub(super) fn begin_copies(&mut self, cx: &mut Context<'_, P>) {
         let most = self.config.settings.concurrent_copies;
+        if self.rebuild.as_ref().is_none_or(|rebuild| rebuild.phase != Phase::Copying) {
+            return;
+        }
         if !self.everyone_connected() {
             if let Some(rebuild) = &mut self.rebuild {
                 rebuild.progress.waits_for = Some(RebuildWait::Drain);
@@ -113,7 +118,6 @@ impl<P: Payload> Replica<P> {
             return;
         }
         while let Some(rebuild) = &self.rebuild
-            && rebuild.phase == Phase::Copying
             && rebuild.copies.len() < rebuild.pace.most_copies(cx.now, most)
             && rebuild.pace.may_begin(cx.now)
             && self.view.rebuild_limit != RebuildLimit::Paused
@@ -122,14 +126,10 @@ impl<P: Payload> Replica<P> {
             self.begin_copy(cx, unit, blocks);
         }
         let Some(rebuild) = &mut self.rebuild else { return };
-        if rebuild.phase == Phase::Copying
-            && rebuild.lacking.is_empty()
-            && rebuild.copies.is_empty()
-        {
+        if rebuild.lacking.is_empty() && rebuild.copies.is_empty() {
             let me = self.config.id;
             let others = self.missing.replicas().filter(|replica| *replica != me).collect();
             rebuild.phase = Phase::Inheriting(others, None);
-            self.inherit(cx);
         }
     }
 

@@ -154,7 +154,6 @@ impl<P: Payload> Replica<P> {
         // One question for each unit at most, however small the pieces are.
         let known = (hole + u64::from(data.div_ceil(BLOCK))).max((hole / UNIT + 1) * UNIT);
         *next = if hole == asked.blocks.end { hole } else { known.min(asked.blocks.end) };
-        self.count_ahead(cx);
         true
     }
 }

@@ -19,11 +19,15 @@ pub(super) struct Question {
 }
 
 impl<P: Payload> Replica<P> {
-    /// Begins to ask what this replica lacks, or takes everything if nobody can know.
+    /// Begins to ask what this replica lacks, if that has not been asked; or takes everything if nobody can
+    /// know.
     pub(super) fn learn(&mut self, cx: &mut Context<'_, P>) {
         let me = self.config.id;
+        if self.rebuild.as_ref().is_none_or(|rebuild| rebuild.phase != Phase::Learning(None)) {
+            return;
+        }
         if self.record().is_none_or(|record| record.missing_since.is_none()) {
-            return self.lacks_everything(cx);
+            return self.lacks_everything();
         }
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.lacking = BlockSet::default();
@@ -39,7 +43,6 @@ impl<P: Payload> Replica<P> {
             Some(other) => self.ask(cx, other, 0),
             None => {
                 rebuild.phase = Phase::Saving(self.missing.unsaved());
-                self.finish(cx);
             }
         }
     }
@@ -79,13 +82,13 @@ impl<P: Payload> Replica<P> {
                 self.page_told(replica, page, &bits);
                 self.ask(cx, replica, page.saturating_add(1));
             }
-            MissingContent::End if is_own => self.learnt(cx),
-            MissingContent::End => self.inherited(cx, replica),
-            MissingContent::Unknown if is_own => self.lacks_everything(cx),
+            MissingContent::End if is_own => self.learnt(),
+            MissingContent::End => self.inherited(replica),
+            MissingContent::Unknown if is_own => self.lacks_everything(),
             MissingContent::Unknown => {
                 let all = BlockSet::all(self.size().div_ceil(u64::from(BLOCK)));
                 self.missing.add(replica, &all);
-                self.inherited(cx, replica);
+                self.inherited(replica);
             }
             MissingContent::Page(..) | MissingContent::Refused => {
                 self.lose_source(cx, RebuildWait::Source);
@@ -107,7 +110,7 @@ impl<P: Payload> Replica<P> {
     }
 
     /// The source has told everything: what this replica may have that others lack is added.
-    fn learnt(&mut self, cx: &mut Context<'_, P>) {
+    fn learnt(&mut self) {
         let end = self.size().div_ceil(u64::from(BLOCK));
         let own = self.missing.of(self.config.id);
         let Some(rebuild) = &mut self.rebuild else { return };
@@ -115,32 +118,29 @@ impl<P: Payload> Replica<P> {
             rebuild.lacking.insert_all(own);
         }
         rebuild.lacking.remove(end..u64::from(u32::MAX) * 64);
-        self.begin_copying(cx);
+        self.begin_copying();
     }
 
-    fn lacks_everything(&mut self, cx: &mut Context<'_, P>) {
+    fn lacks_everything(&mut self) {
         let all = BlockSet::all(self.size().div_ceil(u64::from(BLOCK)));
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.lacking = all;
         }
-        self.begin_copying(cx);
+        self.begin_copying();
     }
 
-    fn begin_copying(&mut self, cx: &mut Context<'_, P>) {
+    fn begin_copying(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
         (rebuild.count, rebuild.done, rebuild.total) = (Count::default(), 0, None);
         rebuild.phase = Phase::Copying;
-        self.count_ahead(cx);
-        self.begin_copies(cx);
     }
 
-    fn inherited(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+    fn inherited(&mut self, replica: ReplicaId) {
         if let Some(rebuild) = &mut self.rebuild
             && let Phase::Inheriting(others, _) = &mut rebuild.phase
         {
             others.retain(|other| *other != replica);
         }
-        self.inherit(cx);
     }
 
     /// A rebuilding replica asks what it or another one lacks.
