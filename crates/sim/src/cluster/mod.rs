@@ -186,6 +186,8 @@ pub struct Cluster {
     seen: HashMap<u32, Cell>,
     /// Whether the size of the intent logs has changed.
     is_relaid: bool,
+    /// Steps after which W7 is judged again, if it is at every step.
+    unjudged: u32,
     /// When a view was committed last.
     committed_at: Time,
     no_connections_until: Time,
@@ -231,6 +233,7 @@ impl Cluster {
             reserved: None,
             seen: HashMap::new(),
             is_relaid: false,
+            unjudged: 0,
             committed_at: 0,
             relaxed: profile.protocol != Protocol::C,
             no_connections_until: 0,
@@ -301,7 +304,7 @@ impl Cluster {
                 let is_step = matches!(event, Event::DiskActs { .. } | Event::CallArrives { .. });
                 self.dispatch(event);
                 if is_step && self.profile.judges_every_step {
-                    self.judge_differences();
+                    self.judge_step();
                 }
             }
             if let Some(violation) = self.violation.take() {
