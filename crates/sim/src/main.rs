@@ -8,7 +8,7 @@ use evenkeel_sim::log::Log;
 use evenkeel_sim::marks::MARKS;
 use evenkeel_sim::profile::Profile;
 use evenkeel_sim::random::spread;
-use evenkeel_sim::run::{Totals, report, run_as};
+use evenkeel_sim::run::{Totals, note_panics, report, run_as};
 
 /// Failures that are told in full; of more than these, only the first line.
 const TOLD: u64 = 3;
@@ -49,7 +49,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // A panic of the core is a failure like any other; it is told in the report.
-    std::panic::set_hook(Box::new(|_| {}));
+    note_panics();
     let totals = run_all(&arguments);
     println!("{} passed, {} failed", totals.passed, totals.failed);
     let is_large = totals.passed + totals.failed >= ENOUGH;

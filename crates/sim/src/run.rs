@@ -1,5 +1,6 @@
 //! Running seeds: one after the other, with a story for each failure.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::cluster::{Cluster, Counters};
@@ -8,6 +9,20 @@ use crate::marks::Marks;
 use crate::oracles::Violation;
 use crate::profile::Profile;
 use crate::sabotage::Sabotage;
+
+thread_local! {
+    /// Where this thread panicked last, as far as [`note_panics`] has been called.
+    static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// From now on panics are not printed: the outcome of a run that ends with one says what, and in which file
+/// and line.
+pub fn note_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        PANICKED_AT.with(|at| *at.borrow_mut() = place);
+    }));
+}
 
 /// What became of one seed.
 #[derive(Debug)]
@@ -64,7 +79,11 @@ fn outcome(seed: u64, mut cluster: Cluster) -> Outcome {
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
+    match PANICKED_AT.with(RefCell::take) {
+        Some(place) => format!("{text}, at {place}"),
+        None => text.to_owned(),
+    }
 }
 
 /// Sums over many seeds.
@@ -109,7 +128,7 @@ pub fn report(outcome: &Outcome) -> String {
         }
     }
     text + &format!(
-        "replay: cargo run -p evenkeel-sim --release -- --seed {} --log\n",
+        "replay: cargo run -p evenkeel-sim --profile sim -- --seed {} --log\n",
         outcome.seed
     )
 }
