@@ -17,6 +17,13 @@
 //! - [`replica`]: messages in, disk actions out; adoption, fencing, flushes, the rebuild.
 //! - [`stripe`], [`range_lock`], [`policy`], `rising_map`: the small pure parts that both use.
 
+// The harness of the tests, in which a test of a module can reach into a machine.
+#[cfg(test)]
+extern crate self as evenkeel_core;
+#[cfg(test)]
+#[path = "../tests/cluster/mod.rs"]
+mod cluster;
+
 pub mod assembly;
 pub mod block_set;
 pub mod ids;

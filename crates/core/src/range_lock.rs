@@ -19,6 +19,9 @@ pub enum LockMode {
     Exclusive,
 }
 
+/// Most locks that are compared with each other when invariants are checked.
+const MOST_CHECKED: usize = 48;
+
 #[derive(Debug)]
 struct Entry {
     number: LockNumber,
@@ -101,6 +104,28 @@ impl RangeLock {
                 self.waiting -= 1;
                 granted.push(reader.number);
             }
+        }
+    }
+
+    /// Whether this lock was asked for and granted.
+    #[must_use]
+    pub fn is_granted(&self, number: LockNumber) -> bool {
+        let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
+        found.is_ok_and(|index| self.entries[index].blockers == 0)
+    }
+
+    /// Panics if locks that conflict are granted (I10), or one waits for nobody (I11). Of more than
+    /// [`MOST_CHECKED`] only the counts are checked, as it compares each with each.
+    pub fn check_invariants(&self) {
+        let waiting = self.entries.iter().filter(|entry| entry.blockers > 0).count();
+        assert!(self.waiting == waiting, "I11: {waiting} locks wait, and {} count", self.waiting);
+        if self.entries.len() > MOST_CHECKED {
+            return;
+        }
+        for (index, entry) in self.entries.iter().enumerate() {
+            let earlier = self.entries[..index].iter();
+            let blockers = earlier.filter(|e| e.conflicts(&entry.range, entry.mode)).count();
+            assert!(entry.blockers == blockers, "I10: lock {} waits for others", entry.number);
         }
     }
 

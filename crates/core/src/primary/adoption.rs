@@ -23,6 +23,7 @@ impl<P: Payload> Primary<P> {
         let old = self.view.replace(view);
         self.end_doubt_of_lives();
         let Some(view) = self.view.clone() else { return };
+        self.tick_by_lease(cx.now);
         self.update_peers(cx.now);
         old.iter().for_each(|old| self.note_primaries(old, &view));
         let size = view.geometry.size;

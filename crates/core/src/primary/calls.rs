@@ -95,6 +95,10 @@ impl<P: Payload> Primary<P> {
         view: View,
         edits: Vec<PendingEdit>,
     ) {
+        debug_assert!(
+            view.mirrors.iter().all(|mirror| mirror.in_sync().next().is_some()),
+            "V2: the last in-sync replica of a mirror leaves"
+        );
         self.doubt_lives(&view);
         let call = CoordinatorCall(self.next_number());
         let view = Box::new(view);

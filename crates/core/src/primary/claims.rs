@@ -69,6 +69,11 @@ impl Claims {
         self.honoured.values().any(|honoured| honoured.lock == lock)
     }
 
+    /// Whether a request has the claim that it wants.
+    pub fn is_granted(&self, request: RequestNumber) -> bool {
+        self.own.as_ref().is_some_and(|own| own.request == request && own.is_granted)
+    }
+
     /// What there is to tell the keeper: the claim that is asked for, or the last one that is over.
     fn state(&self) -> (ClaimNumber, Option<Range<u64>>) {
         match &self.own {

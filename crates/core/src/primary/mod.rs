@@ -17,6 +17,7 @@ mod claims;
 mod compare;
 mod end;
 mod interface;
+mod invariants;
 mod lag;
 mod members;
 mod parts;
@@ -247,6 +248,9 @@ impl<P: Payload> Primary<P> {
             PrimaryEvent::Tick => {}
         }
         self.settle(cx);
+        if cfg!(debug_assertions) {
+            self.check_invariants(cx.now);
+        }
     }
 
     /// An ended primary answers, so that nobody waits, and does nothing else.
@@ -309,6 +313,11 @@ impl<P: Payload> Primary<P> {
         let tick_at = cx.now + pause.max(Duration::from_millis(1));
         // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
         self.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
+    }
+
+    /// A view may have a shorter lease, which has to be renewed more often.
+    fn tick_by_lease(&mut self, now: Instant) {
+        self.tick_at = self.tick_at.min(now + self.lease().time() / 4);
     }
 
     /// When [`PrimaryEvent::Tick`] is due, if nothing else happens before. Ask after each step.

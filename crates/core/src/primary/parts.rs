@@ -4,6 +4,7 @@
 
 mod answers;
 mod blockwise;
+mod invariants;
 mod placing;
 mod sending;
 

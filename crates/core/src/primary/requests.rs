@@ -1,5 +1,7 @@
 //! Requests of clients: accepted, locked, sent, answered once.
 
+mod invariants;
+
 use core::ops::Range;
 
 use super::compare::Comparison;

@@ -94,3 +94,13 @@ fn check(picked: &[(Range<u64>, LockMode)], order: [usize; 3]) {
         }
     }
 }
+
+#[test]
+#[should_panic(expected = "I10: ")]
+fn two_locks_that_conflict_are_not_both_granted() {
+    let mut locks = RangeLock::default();
+    assert!(locks.acquire(1, 0..8, Exclusive) && !locks.acquire(2, 4..12, Exclusive));
+    locks.check_invariants();
+    (locks.entries[1].blockers, locks.waiting) = (0, 0);
+    locks.check_invariants();
+}

@@ -199,7 +199,19 @@ impl<P: Payload> Replica<P> {
         self.adoption.as_ref().is_some_and(Adoption::is_being_saved)
     }
 
+    /// While a view is fenced and saved nothing of the one before is under way.
+    pub(super) fn check_adoption(&self) {
+        let Some(adoption) = &self.adoption else { return };
+        if !matches!(adoption.phase, Phase::Draining) {
+            let is_drained = self.operations.is_empty() && self.flushes.is_idle();
+            assert!(is_drained, "I3: a view is being saved while older work is under way");
+        }
+        let (pending, adopted) = (adoption.view.generation, self.adopted_generation());
+        assert!(pending > adopted, "I3: {pending:?} is being adopted after {adopted:?}");
+    }
+
     fn save_view(&mut self, cx: &mut Context<'_, P>) {
+        debug_assert!(cx.now >= self.fenced_until(cx.now), "V3: a primary may still be heard");
         let ticket = self.next_number();
         if let Some(adoption) = &mut self.adoption {
             adoption.phase = Phase::Saving(ticket);

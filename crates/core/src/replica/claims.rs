@@ -10,6 +10,7 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber, RangeLock};
+use crate::view::View;
 
 /// The claims of all primaries of a view: one each at most.
 #[derive(Debug, Default)]
@@ -59,6 +60,20 @@ impl Claims {
         let claim = Claim { number, wanted, has_turn, granted_by: BTreeSet::new() };
         self.of.insert(claimant, claim);
         changed
+    }
+}
+
+impl Claims {
+    /// Panics if the claims of two primaries that overlap have their turn at once (I12).
+    pub fn check_invariants(&self, view: &View) {
+        self.order.check_invariants();
+        for (claimant, claim) in &self.of {
+            assert!(view.has_primary(*claimant), "I12: {claimant:?} claims, and is no primary");
+            let is_granted = claim.wanted.as_ref().is_some_and(|(_, l)| self.order.is_granted(*l));
+            assert!(claim.has_turn == is_granted, "I12: {claimant:?} has a turn out of order");
+            let is_granted = claim.has_turn || claim.granted_by.is_empty();
+            assert!(is_granted, "I12: others stand aside for {claimant:?} before its turn");
+        }
     }
 }
 

@@ -119,6 +119,14 @@ impl<P: Payload> Replica<P> {
         if let Some(error) = self.flushes.broken {
             return self.answer_flush(cx, ready, Err(error));
         }
+        debug_assert!(
+            ready.iter().all(|waiter| match *waiter {
+                FlushWaiter::Primary { link, after: Some(covers), .. } =>
+                    !self.has_earlier_write(link, covers),
+                _ => true,
+            }),
+            "W4: a flush begins before a write that it covers is on the disk"
+        );
         let ticket = self.next_number();
         self.flushes.running = Some((ticket, ready));
         self.rebuild_flush_begins();

@@ -128,6 +128,8 @@ pub(super) struct IntentLog {
     remnant: Option<Pending>,
     /// Whether the saved table says that all is open, whatever replaces it.
     covers_all: bool,
+    /// The last table that replaces one which says that all is open: what it names was open before, too.
+    covered: u64,
     /// Tables are numbered: the last one that was made, the last one that is on the disk, and the one
     /// that has to be there before all open regions may be written.
     made: u64,
@@ -161,6 +163,7 @@ impl IntentLog {
             regions: BTreeMap::new(),
             remnant: covers_all.then_some(Pending::ORPHANED),
             covers_all,
+            covered: 0,
             made: 0,
             durable: 0,
             wanted: 0,
@@ -336,6 +339,14 @@ impl IntentLog {
         self.covers_all || self.regions_of(blocks).all(is_named)
     }
 
+    /// Whether the disk says of the regions of these blocks, in which an operation has begun, that they are
+    /// open, whichever of the tables that were made it holds.
+    pub fn stays_open(&self, blocks: &Range<u64>) -> bool {
+        let known = self.durable.max(self.covered);
+        let is_held = |r: &Region| r.operations > 0 && (r.named_by <= known || self.covers_all);
+        self.regions_of(blocks).all(|region| self.regions.get(&region).is_some_and(is_held))
+    }
+
     /// An operation for which regions were reserved has ended.
     pub fn release(&mut self, blocks: &Range<u64>) {
         for region in self.regions_of(blocks) {
@@ -505,6 +516,10 @@ impl IntentLog {
 
     fn close(&mut self, region: u64) {
         let closed = self.regions.remove(&region);
+        debug_assert!(
+            closed.is_none_or(|entry| entry.pending.is_settled() && entry.operations == 0),
+            "W6: a region is closed that has not settled"
+        );
         self.is_outdated |= closed.is_some_and(|entry| entry.named_by <= self.made);
     }
 
@@ -535,7 +550,9 @@ impl IntentLog {
             return OpenRegions::all(self.layout, self.slot);
         }
         // From now on the disk may hold this table, so what is opened later waits for the next one.
-        self.covers_all = false;
+        if core::mem::take(&mut self.covers_all) {
+            self.covered = self.made;
+        }
         let open = self.regions.keys().copied().collect();
         OpenRegions { slot: self.slot, region: self.layout.region, open }
     }

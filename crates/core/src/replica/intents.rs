@@ -54,6 +54,16 @@ impl IntentWork {
         self.saving_missing == Some(ticket)
     }
 
+    /// Whether an operation waits for room in the log.
+    pub fn is_waiting(&self, number: LockNumber) -> bool {
+        self.waiting.contains(&number)
+    }
+
+    /// Whether an operation waits until its regions are open on the disk.
+    pub fn is_opening(&self, number: LockNumber) -> bool {
+        self.opening.contains(&number)
+    }
+
     pub fn is_saving_any(&self) -> bool {
         self.saving.is_some() || self.saving_missing.is_some()
     }

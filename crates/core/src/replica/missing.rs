@@ -123,6 +123,22 @@ impl Missing {
         }
     }
 
+    /// Panics if a replica lacks a part that no bitmap names, or two bitmaps share a place on the disk (W7).
+    pub fn check_invariants(&self, mirror: &MirrorView, me: ReplicaId) {
+        for record in mirror.replicas.iter().filter(|r| r.state != ReplicaState::InSync) {
+            let Some(since) = record.missing_since else { continue };
+            let Some(bitmap) = self.bitmaps.get(&record.id) else {
+                panic!("W7: {:?} lacks a part, and no bitmap says which", record.id);
+            };
+            assert!(bitmap.since == since, "W7: the bitmap of {:?} is an older one", record.id);
+            let is_absent = record.id != me && !record.state.takes_writes();
+            assert!(bitmap.is_absent == is_absent, "W7: {:?} gets writes, or not", record.id);
+        }
+        let places = self.bitmaps.values().fold(0u32, |places, b| places | 1 << b.slot);
+        let count = places.count_ones() as usize;
+        assert!(count == self.bitmaps.len(), "W7: two bitmaps share a place on the disk");
+    }
+
     fn free_slot(&self) -> u8 {
         let taken = |slot: &u8| self.bitmaps.values().any(|bitmap| bitmap.slot == *slot);
         (0..MOST_REPLICAS as u8).find(|slot| !taken(slot)).unwrap_or(0)

@@ -11,6 +11,7 @@ mod flush;
 mod intent_log;
 mod intents;
 mod interface;
+mod invariants;
 mod missing;
 mod operations;
 mod rebuild;
@@ -166,6 +167,9 @@ impl<P: Payload> Replica<P> {
         self.advance_adoption(cx);
         self.advance_rebuild(cx);
         self.advance_intents(cx);
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
     }
 
     /// When [`ReplicaEvent::Tick`] is due, if nothing else happens before. Ask after each step.

@@ -2,6 +2,7 @@
 //! locks, answered when the disk is done.
 
 mod digests;
+mod invariants;
 
 use core::ops::Range;
 

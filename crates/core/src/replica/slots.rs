@@ -61,9 +61,13 @@ impl IntentSlots {
     }
 
     fn log(&mut self, slot: u8) -> &mut IntentLog {
+        let place = self.place_of(slot);
+        &mut self.logs[place]
+    }
+
+    fn place_of(&self, slot: u8) -> usize {
         // A view's primaries have slots that it has.
-        let last = self.logs.len() - 1;
-        &mut self.logs[usize::from(slot).min(last)]
+        usize::from(slot).min(self.logs.len() - 1)
     }
 
     /// The blocks of a range of bytes.
@@ -94,8 +98,13 @@ impl IntentSlots {
     }
 
     /// Whether the regions of these blocks are open on the disk.
-    pub fn is_open(&mut self, slot: u8, blocks: &Range<u64>) -> bool {
-        self.log(slot).is_open(blocks)
+    pub fn is_open(&self, slot: u8, blocks: &Range<u64>) -> bool {
+        self.logs[self.place_of(slot)].is_open(blocks)
+    }
+
+    /// See [`IntentLog::stays_open`].
+    pub fn stays_open(&self, slot: u8, blocks: &Range<u64>) -> bool {
+        self.logs[self.place_of(slot)].stays_open(blocks)
     }
 
     /// An operation for which regions were reserved has ended.

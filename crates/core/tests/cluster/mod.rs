@@ -98,6 +98,8 @@ pub struct Cluster {
     pub coordinator_answers: bool,
     /// Replicas whose disks do not answer, and what they owe.
     pub frozen: BTreeSet<ReplicaId>,
+    /// Replicas whose disks do not answer reads and writes of data, but all else.
+    pub frozen_data: BTreeSet<ReplicaId>,
     owed: Vec<(ReplicaId, ReplicaEvent<Bytes>)>,
     /// Replicas whose disks fail every write.
     pub failing: BTreeSet<ReplicaId>,
@@ -176,6 +178,7 @@ impl Cluster {
             last: 100,
             coordinator_answers: true,
             frozen: BTreeSet::new(),
+            frozen_data: BTreeSet::new(),
             owed: Vec::new(),
             failing: BTreeSet::new(),
             failing_flushes: BTreeSet::new(),
@@ -299,6 +302,16 @@ impl Cluster {
         self.queue.push_back(Event::Primary(primary, PrimaryEvent::Command { id, command }));
         self.run();
         id
+    }
+
+    /// A primary, to be looked into.
+    pub fn primary(&mut self, primary: usize) -> &mut Primary<Bytes> {
+        &mut self.primaries[primary]
+    }
+
+    /// A replica, to be looked into.
+    pub fn replica(&mut self, id: ReplicaId) -> &mut Replica<Bytes> {
+        &mut self.hosts.get_mut(&id).unwrap().replica
     }
 
     /// What the coordinator's newest view says of a replica.
@@ -552,9 +565,10 @@ impl Cluster {
                 self.queue.push_back(event);
             }
             ReplicaEffect::Disk { ticket, action } => {
+                let is_data = matches!(action, DiskAction::Read { .. } | DiskAction::Write { .. });
                 let outcome = self.disk(id, action);
                 let event = ReplicaEvent::Disk { ticket, outcome };
-                if self.frozen.contains(&id) {
+                if self.frozen.contains(&id) || is_data && self.frozen_data.contains(&id) {
                     self.owed.push((id, event));
                 } else {
                     self.queue.push_back(Event::Replica(id, event));

@@ -207,6 +207,9 @@ impl<P: Payload> Primary<P> {
             if self.needs_lease(part) && !self.has_lease(part.mirror, cx.now) {
                 return self.await_lease(cx, sequence);
             }
+            if cfg!(debug_assertions) && part.failed & part.targets == 0 {
+                self.check_acknowledged(part);
+            }
             self.acknowledge(cx, sequence);
         }
         self.finish_if_over(cx, sequence);

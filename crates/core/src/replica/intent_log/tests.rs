@@ -232,3 +232,11 @@ fn what_earlier_lives_left_settles_without_what_came_since() {
     log.close_unused(NOW, Duration::ZERO, |_| true);
     assert_eq!(log.open_regions(), 0);
 }
+
+#[test]
+#[should_panic(expected = "W6: ")]
+fn a_region_that_has_not_settled_is_not_closed() {
+    let mut log = log(4);
+    write(&mut log, 1, 1);
+    log.close(1);
+}

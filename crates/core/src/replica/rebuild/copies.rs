@@ -8,6 +8,8 @@
 //! Whatever goes wrong, the region is let go and begun again later, so writes are held for
 //! [`crate::Settings::longest_hold`] and one disk action at most.
 
+mod invariants;
+
 use core::ops::Range;
 use std::collections::BTreeSet;
 

@@ -1,0 +1,79 @@
+//! Each invariant is broken by hand, in a primary that has a write under way, and found by its label.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::cluster::{Bytes, Cluster, replica};
+use crate::operation::Operation;
+use crate::*;
+
+/// A mirror of two whose disks stand still: the write of its primary is under way.
+pub(in crate::primary) fn writing() -> Cluster {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.pass(Duration::from_secs(1));
+    cluster.frozen.extend([replica(0, 0), replica(0, 1)]);
+    cluster.write(primary, 0, 1, 4096);
+    cluster
+}
+
+/// What is said when a check fails.
+pub(in crate::primary) fn text_of(check: impl FnOnce()) -> String {
+    let failed = catch_unwind(AssertUnwindSafe(check)).expect_err("it holds");
+    let text = failed.downcast_ref::<String>().cloned();
+    text.or_else(|| failed.downcast_ref::<&str>().map(ToString::to_string)).expect("a text")
+}
+
+/// That this change of a primary breaks this rule, which held before.
+pub(in crate::primary) fn breaks(label: &str, change: impl FnOnce(&mut Primary<Bytes>)) {
+    let mut cluster = writing();
+    let now = cluster.now;
+    let primary = cluster.primary(0);
+    primary.check_invariants(now);
+    change(primary);
+    let text = text_of(|| primary.check_invariants(now));
+    assert!(text.starts_with(&format!("{label}: ")), "not {label}, but {text}");
+}
+
+#[test]
+fn members_are_those_of_the_view() {
+    breaks("I4", |primary| primary.mirrors[0].members |= 1 << 9);
+    breaks("I4", |primary| primary.peers.values_mut().for_each(|peer| peer.mirror = 1));
+}
+
+#[test]
+fn only_members_are_waited_for() {
+    breaks("V2", |primary| {
+        primary.unadopted.insert(ReplicaId(99));
+    });
+}
+
+#[test]
+fn links_and_replicas_belong_together() {
+    breaks("W2", |primary| {
+        primary.links.insert(LinkId(99), replica(0, 0));
+    });
+    breaks("W2", |primary| primary.links.clear());
+}
+
+#[test]
+fn operations_go_to_the_life_that_the_view_names() {
+    breaks("W3", |primary| primary.peers.values_mut().for_each(|peer| peer.life = None));
+}
+
+#[test]
+fn it_looks_again_in_time() {
+    breaks("I11", |primary| primary.tick_at = primary.tick_at + Duration::from_secs(3600));
+}
+
+#[test]
+fn nothing_waits_after_the_stated_time() {
+    let mut cluster = writing();
+    (0..2).for_each(|r| cluster.kill(replica(0, r)));
+    cluster.pass(Duration::from_secs(600));
+    let now = cluster.now;
+    let primary = cluster.primary(0);
+    primary.check_invariants(now);
+    primary.accept(Some(RequestId(1)), HostId(1), Operation::Flush);
+    assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
+}

@@ -1,0 +1,33 @@
+//! Each invariant of requests is broken by hand, and found by its label.
+
+use crate::cluster::Bytes;
+use crate::primary::Primary;
+use crate::primary::invariants::tests::breaks;
+use crate::primary::requests::{Request, RequestLock};
+
+fn request(primary: &mut Primary<Bytes>) -> &mut Request<Bytes> {
+    primary.requests.values_mut().next().expect("a write is under way")
+}
+
+#[test]
+fn its_range_is_locked() {
+    breaks("I10", |primary| {
+        let number = *primary.requests.keys().next().expect("a write is under way");
+        primary.release(number);
+    });
+}
+
+#[test]
+fn its_range_is_claimed() {
+    breaks("I12", |primary| request(primary).lock = RequestLock::Claim);
+}
+
+#[test]
+fn it_is_answered_before_it_is_finished() {
+    breaks("I4", |primary| request(primary).unanswered = 9);
+}
+
+#[test]
+fn what_is_over_is_forgotten() {
+    breaks("I11", |primary| (request(primary).unanswered, request(primary).unfinished) = (0, 0));
+}
