@@ -24,8 +24,8 @@ use crate::peer::listener::PeerListener;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
-use crate::volumes::{Volumes, again, detach, status, sweep};
-use crate::{admission, http, late_disks, log, membership, systemd};
+use crate::volumes::{Volumes, again, detach, gone, status, sweep};
+use crate::{admission, disk_looks, http, late_disks, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
 const END: Duration = Duration::from_secs(75);
@@ -323,4 +323,6 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     tokio::spawn(again::resume(node.clone()));
     tokio::spawn(sweep::sweeps(node.clone()));
     tokio::spawn(late_disks::reopen(node.clone()));
+    tokio::spawn(disk_looks::looks(node.clone()));
+    tokio::spawn(gone::watch(node.clone()));
 }

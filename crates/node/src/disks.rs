@@ -15,7 +15,7 @@ use evenkeel_format::{NAME_RULE, Newest, Slot, Superblock, is_name};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::api::types::{Disk, DiskKind, DiskReplica, NodeRef};
+use crate::api::types::{Disk, DiskKind, DiskReplica, DiskState, NodeRef};
 use crate::api::{ApiError, ErrorCode};
 use crate::state::{StateDirectory, StateError};
 
@@ -24,6 +24,7 @@ mod deletion;
 mod device;
 mod directory;
 mod plan;
+mod presence;
 mod probe;
 mod replica_file;
 mod room;
@@ -33,11 +34,13 @@ mod stopped;
 mod unserved;
 
 pub use again::Probe;
+pub use presence::{Look, Seen};
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_slot};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
+use presence::{Identity, LastLook};
 pub use room::Room;
 use space::{Asked, Question, Sampler, Space};
 use states::{EntryState, Hold, KnownState, Retry, Trouble};
@@ -109,6 +112,8 @@ struct Known {
     next_try: Option<Retry>,
     /// Bytes that its file is to have, while it is made longer; else zero.
     reserved: u64,
+    /// Which file is open, if one is and the system has told.
+    identity: Option<Identity>,
 }
 
 #[derive(Debug)]
@@ -122,6 +127,7 @@ struct Entry {
     /// It is being added, and not remembered yet.
     is_new: bool,
     sampler: Arc<Sampler>,
+    last_look: LastLook,
 }
 
 /// What a new replica is made of.
@@ -439,13 +445,15 @@ impl Disks {
         made: Result<OpenReplica, ApiError>,
         what: &str,
     ) -> Result<OpenReplica, ApiError> {
+        let identity = made.as_ref().ok().and_then(|made| Identity::of_open(&made.file));
         let mut entries = self.lock();
         let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
         let found = found.filter(|(e, p)| e.replicas[*p].state == KnownState::Making);
         match (found, &made) {
             (Some((entry, position)), Ok(opened)) => {
-                entry.replicas[position].path.clone_from(&opened.path);
-                entry.replicas[position].state = KnownState::Served;
+                let known = &mut entry.replicas[position];
+                known.path.clone_from(&opened.path);
+                (known.state, known.identity) = (KnownState::Served, identity);
             }
             (Some((entry, position)), Err(_)) => drop(entry.replicas.remove(position)),
             (None, Ok(opened)) => {
@@ -467,6 +475,8 @@ impl Disks {
 
     /// Takes the room for a new replica, so that nobody else takes it while it is made.
     fn reserve(&self, disk: &str, new: &NewReplica, what: &str) -> Result<Site, ApiError> {
+        // What lies there may be another directory by now.
+        self.look_at(disk);
         let (site, question) = self.begin_making(disk, new, what)?;
         // Without the lock: it blocks on the disk.
         let space = question.answer();
@@ -508,7 +518,7 @@ impl Disks {
                 let advice = "See `evenkeel disk list`: repair the disk, or choose another one";
                 return Err(ApiError::new(ErrorCode::System, what, problem, advice));
             }
-            Some(Hold::Device { file }) => {
+            Some(Hold::Device { file, .. }) => {
                 device::refuse_second(entry, what)?;
                 Some(file.try_clone().map_err(|e| system(what, &e))?)
             }
@@ -558,7 +568,10 @@ impl Disks {
     }
 
     fn describe(&self, entry: &Entry) -> Disk {
-        let (state, problem) = entry.state.described();
+        let (state, problem) = match (entry.state.described(), entry.hangs()) {
+            ((DiskState::Serving, _), Some(why)) => (DiskState::Failing, Some(why)),
+            (described, _) => described,
+        };
         Disk {
             name: entry.record.name.clone(),
             node: self.node.clone(),
@@ -590,7 +603,14 @@ impl Entry {
 
 impl Known {
     fn new(path: &Path, superblock: Option<Superblock>, state: KnownState) -> Self {
-        Self { path: path.to_owned(), superblock, state, next_try: None, reserved: 0 }
+        Self {
+            path: path.to_owned(),
+            superblock,
+            state,
+            next_try: None,
+            reserved: 0,
+            identity: None,
+        }
     }
 
     fn describe(&self) -> DiskReplica {
@@ -604,6 +624,7 @@ impl Known {
             unallocated: None,
             path: self.path.display().to_string(),
             problem: self.state.problem(),
+            file_gone: matches!(self.state, KnownState::FileGone(_)),
         }
     }
 }
@@ -654,8 +675,16 @@ impl Entry {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let state = EntryState::Opening(trouble, Retry::at_once(Instant::now()));
-        let (block_size, replicas, sampler) = (4096, Vec::new(), Arc::default());
-        Self { serial, record, state, block_size, replicas, is_new: false, sampler }
+        Self {
+            serial,
+            record,
+            state,
+            block_size: 4096,
+            replicas: Vec::new(),
+            is_new: false,
+            sampler: Arc::default(),
+            last_look: LastLook::default(),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub mod cluster_name;
 pub mod config;
 pub mod coordinator;
 pub mod daemon;
+mod disk_looks;
 pub mod disks;
 pub mod engine_glue;
 pub mod examine;

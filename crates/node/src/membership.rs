@@ -396,6 +396,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         let of = |problem: &String| format!("disk {}: {problem}", disk.name);
         disk.problem.as_ref().map(of)
     }));
+    warnings.extend(node.disks.files_gone());
     NodeStatus {
         id: node.identity.node.to_string(),
         name: node.identity.name.clone(),

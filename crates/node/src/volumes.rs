@@ -30,6 +30,7 @@ pub mod export;
 mod facts;
 pub(crate) mod failures;
 mod fewer;
+pub mod gone;
 pub mod grow;
 pub(crate) mod hearing;
 mod known;
@@ -145,6 +146,8 @@ pub struct Volumes {
     replicas: KeyedLock<ReplicaId>,
     /// What the state directory has of them; held while that is saved.
     written: Mutex<actor::Written>,
+    /// Replicas of other nodes that are gone when their daemons end.
+    pub(super) gone: gone::Gone,
     /// What the sweeps of this node's disks know from each other.
     sweeping: sweep::Sweeping,
 }

@@ -2,6 +2,8 @@
 # A replica is brought back after its disk failed.
 # cases/re-add.sh full   while its disk is full, that is refused, and said by each node; with room it works
 # cases/re-add.sh medium while its disk reports input/output errors; once it does not, it works
+# cases/re-add.sh deleted    its file was deleted in use: each node says so, and it is replaced
+# cases/re-add.sh unmounted  its disk was unmounted lazily, and is put back: each node says so, and nothing is copied
 # cases/re-add.sh rot    after too many bad reads; no damaged block is left, also none that nobody has read
 source "$(dirname "$0")/../lib.sh"
 what=${1:-full}
@@ -69,6 +71,69 @@ medium() {
     mount -o loop "$work/image" "$work/mnt"
     start_node 2
     ek 1 replica re-add $vol n2:disk --wait --timeout 1m --quiet
+}
+
+# is_gone WHY: each node says within seconds why the replica of n2 is gone when the daemon there ends.
+is_gone() {
+    local n status
+    for n in 1 2; do
+        status=$(ek $n volume status $vol --json) || return 1
+        [ "$(jq -r '.volume.health' <<< "$status")" = degraded ] || return 1
+        jq -e --arg why "$1" '.volume.mirrors[0].replicas[] | select(.node.name == "n2")
+            | .reach == "file-gone" and .lost and (.reason | contains($why))' <<< "$status" > /dev/null || return 1
+    done
+}
+
+# gone WHY PROBLEM: it is told within 15 s, by each node and in each way; PROBLEM is the state of its disk.
+gone() {
+    local begun=$SECONDS n
+    until is_gone "$1"; do
+        [ $((SECONDS - begun)) -le 15 ] || die "not told after 15 s: $(ek 1 volume status $vol; ek 2 volume status $vol)"
+        sleep 0.2
+    done
+    say "told by both nodes after $((SECONDS - begun)) s: $(ek 1 volume status $vol | grep -m 1 why)"
+    for n in 1 2; do
+        refused 6 "degraded" ek $n volume status $vol --check
+        refused 4 "$1 replace" ek $n replica re-add $vol n2:disk
+    done
+    [ "$(ek 2 disk list --json | jq -r '.disks[] | select(.node.name == "n2") | .state')" = "$2" ] || die "$(ek 2 disk list)"
+    ek 2 node status | grep -qF "$1" || die "no warning: $(ek 2 node status)"
+    curl -fsS --unix-socket "$work/n2/run/api.sock" http://n/metrics | grep -q 'evenkeel_disk_problem{disk="disk"} 1' || die "the metric does not tell"
+    fio_here --name=more --rw=write --bs=64k --size=16M --end_fsync=1
+}
+
+deleted() {
+    begin 64M 2 "$work/n2/disk"
+    fio_here --name=write --rw=write --bs=64k --size=64M --end_fsync=1
+    rm "$work"/n2/disk/*.replica
+    gone "there is no file at" serving
+    # It is as good as before as long as its node runs; it is replaced by one on the same disk.
+    mkdir "$work/n2/other"
+    ek 2 disk add "$work/n2/other" --name other
+    ek 1 replica replace $vol n2:disk n2:other --quiet
+    wait_in_sync $vol
+    await "all is well again" ek 1 volume status $vol --check
+}
+
+unmounted() {
+    truncate -s 300M "$work/image"
+    mkfs.ext4 -q -m 0 "$work/image"
+    mkdir "$work/mnt"
+    mount -o loop "$work/image" "$work/mnt"
+    begin 64M 2 "$work/mnt/disk"
+    fio_here --name=write --rw=write --bs=64k --size=64M --end_fsync=1
+    local device
+    device=$(findmnt -no SOURCE "$work/mnt")
+    umount --lazy "$work/mnt"
+    gone "there is no directory at" absent
+    mkdir "$work/mnt/disk"
+    gone "another directory is at" absent
+    refused 1 "another directory is at" ek 1 volume create other$vol --size 16M --replicas 1 --on n2:disk
+    [ -z "$(ls -A "$work/mnt/disk")" ] || die "something was made in what is no disk: $(ls -lA "$work/mnt/disk")"
+    rmdir "$work/mnt/disk"
+    mount "$device" "$work/mnt"
+    await "it is as before" ek 1 volume status $vol --check
+    ek 1 volume verify $vol --wait --quiet
 }
 
 rot() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Restarts: cases/restart.sh clean|replica|primary
+# Restarts: cases/restart.sh clean|replica|primary|old_copy
 # clean: nothing is lost; replica: its node is killed under load; primary: the node where the
-# volume is attached is killed under load, and the volume attached again.
+# volume is attached is killed under load, and the volume attached again; old_copy: only a replica whose
+# disk was put back as it was before answers, then the others too.
 source "$(dirname "$0")/../lib.sh"
 how=$1
 start_nodes 3
@@ -13,6 +14,8 @@ dd if="$work/known" of="$work/known.image" conv=notrunc status=none
 nbdcopy --flush "$work/known.image" "$uri"
 
 load() { fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --offset=64M --size=128M --time_based --runtime="$1" "${@:2}" > "$work/fio.out" 2>&1; }
+
+nodes_answer() { [ "$(ek 1 node status --json | jq '[.nodes[] | select(.alive)] | length')" = 3 ]; }
 
 case $how in
 clean)
@@ -33,6 +36,24 @@ primary)
     sleep 2; kill_node 1
     wait $fio || say "fio lost its server, as it must"
     start_node 1
+    ;;
+old_copy)
+    ek 1 detach $vol --quiet
+    stop_node 1
+    cp -a "$work/n1/disk" "$work/before"
+    start_node 1
+    uri=$(attach $vol nbd)
+    load 2
+    ek 1 detach $vol --quiet
+    for n in 3 2 1; do stop_node $n; done
+    rm -r "$work/n1/disk"
+    mv "$work/before" "$work/n1/disk"
+    start_node 1
+    refused 4 "old copy assemble --force" ek 1 attach $vol --as nbd
+    [ "$(ek 1 volume status $vol --json | jq -r .volume.state)" = detached ] || die "it is attached: $(ek 1 volume status $vol)"
+    for n in 2 3; do start_node $n; done
+    await "all nodes are there" nodes_answer
+    ek 1 attach $vol --as nbd
     ;;
 esac
 # The restarted node attaches it again by itself, now or in a moment; then a command to do so is refused.

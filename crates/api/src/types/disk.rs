@@ -81,8 +81,11 @@ pub struct DiskReplica {
     pub unallocated: Option<u64>,
     /// The file or device.
     pub path: String,
-    /// Why it is not served, if so.
+    /// Why it is not served, or not for long, if so.
     pub problem: Option<String>,
+    /// Whether it is served, and gone when the daemon ends.
+    #[serde(default)]
+    pub file_gone: bool,
 }
 
 /// Which disks to list.

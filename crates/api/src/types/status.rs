@@ -376,6 +376,9 @@ pub enum ReplicaReach {
     Answers,
     /// The volume counts on it, and it does not answer.
     Unreachable,
+    /// It answers, and is gone when its node's daemon ends: its file was deleted, or its disk moved or
+    /// unmounted.
+    FileGone,
     /// The volume does not count on it: it is stale, faulty or a spare.
     NotNeeded,
 }

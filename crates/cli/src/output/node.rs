@@ -129,7 +129,8 @@ pub fn disks(answer: &DisksAnswer) -> String {
         }
         for replica in &disk.replicas {
             if let Some(problem) = &replica.problem {
-                table.note(format!("{} {problem}", "not served:".bad()));
+                let what = if replica.file_gone { "file gone:" } else { "not served:" };
+                table.note(format!("{} {problem}", what.bad()));
             }
         }
     }

@@ -390,6 +390,7 @@ fn replica_cells(replica: &ReplicaStatus) -> Vec<String> {
         match replica.reach {
             ReplicaReach::Unreachable => "unreachable".bad(),
             ReplicaReach::Unknown => "unknown".warning(),
+            ReplicaReach::FileGone => "file gone".bad(),
             ReplicaReach::Answers | ReplicaReach::NotNeeded => replica_state(replica.state),
         },
     ]

@@ -203,7 +203,7 @@ impl Entry {
                 });
                 tries.min()
             }
-            EntryState::Opening(..) | EntryState::Stopped => None,
+            EntryState::Opening(..) | EntryState::Missing(..) | EntryState::Stopped => None,
         }
     }
 
@@ -230,7 +230,7 @@ impl Entry {
     /// again.
     pub(super) fn begin_replica(&mut self, position: usize) -> Option<Probe> {
         let device = match self.state.hold() {
-            Some(Hold::Device { file }) => Some(file.try_clone()),
+            Some(Hold::Device { file, .. }) => Some(file.try_clone()),
             _ => None,
         };
         let device = device.transpose();
@@ -252,3 +252,6 @@ impl Entry {
         Some(Probe { serial: self.serial, target: Target::Replica(target) })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,7 @@ impl Disks {
                 Err(_) => entry.replicas[position].state = before,
             }
             if let Ok(Some(file)) = deleted {
-                entry.state = EntryState::Serving(Hold::Device { file });
+                entry.state = EntryState::Serving(Hold::device(file));
                 return Ok(());
             }
         }
@@ -118,7 +118,7 @@ impl Disks {
 
 fn target(entry: &Entry, position: usize, replica: ReplicaId) -> io::Result<Target> {
     match (&entry.state, entry.record.kind) {
-        (EntryState::Serving(Hold::Device { file }), _) => file.try_clone().map(Target::Device),
+        (EntryState::Serving(Hold::Device { file, .. }), _) => file.try_clone().map(Target::Device),
         (_, DiskKind::Directory) => Ok(Target::File(entry.replicas[position].path.clone())),
         (EntryState::Stopped, DiskKind::Device) => {
             Ok(Target::Closed(entry.record.path.clone(), replica))

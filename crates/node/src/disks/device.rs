@@ -157,7 +157,7 @@ pub(super) fn open(path: &Path, opened: &mut Vec<OpenReplica>) -> Result<Opened,
     refuse_another(path, &file)?;
     let block_size = probe::direct_block_size(&file)?;
     let known = open_replica(file.try_clone()?, path, block_size, opened)?;
-    Ok((Hold::Device { file }, block_size, known.into_iter().collect()))
+    Ok((Hold::device(file), block_size, known.into_iter().collect()))
 }
 
 /// Opens the replica on a device that is open. `None`: there is none.
@@ -169,9 +169,9 @@ pub(super) fn open_replica(
 ) -> Result<Option<Known>, Trouble> {
     match inspect(file, path, true, block_size) {
         Ok(Ok(replica)) => {
-            let superblock = Some(replica.newest.superblock.clone());
+            let known = Known::served(&replica);
             opened.push(replica);
-            Ok(Some(Known::new(path, superblock, KnownState::Served)))
+            Ok(Some(known))
         }
         Ok(Err(known)) => Ok(Some(known)),
         Err(Unreadable::System(e)) => Err(e.into()),

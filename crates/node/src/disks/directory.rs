@@ -8,6 +8,7 @@ use std::time::Instant;
 use evenkeel_format::Superblock;
 use rustix::fs::OFlags;
 
+use super::presence::Identity;
 use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, write_superblocks};
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
@@ -98,7 +99,8 @@ pub(super) fn open(
             _ => {}
         }
     }
-    Ok((Hold::Directory { _lock: lock }, block_size, replicas))
+    let hold = Hold::Directory { _lock: lock, identity: Identity::at(path) };
+    Ok((hold, block_size, replicas))
 }
 
 /// Whether a name in the directory is one that a disk uses, or that a new file system has.
@@ -170,9 +172,9 @@ pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenRe
     match inspect(file, path, false, block_size) {
         Ok(Ok(replica)) => {
             own_file::close_to_others(&replica.file, path);
-            let superblock = Some(replica.newest.superblock.clone());
+            let known = Known::served(&replica);
             opened.push(replica);
-            Known::new(path, superblock, KnownState::Served)
+            known
         }
         Ok(Err(known)) => known,
         Err(Unreadable::System(e)) => waiting(path, e.into()),

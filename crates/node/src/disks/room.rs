@@ -9,6 +9,7 @@ use evenkeel_engine::RoomTask;
 use evenkeel_format::disk_length;
 use rustix::fs::OFlags;
 
+use super::presence::Identity;
 use super::replica_file::length_of;
 use super::space::Question;
 use super::{Disks, device, system};
@@ -116,7 +117,8 @@ impl Disks {
         let known = &mut entry.replicas[position];
         known.reserved = wanted;
         let old = known.superblock.as_ref().map_or(0, length_of);
-        Ok(LongerReplica { disk, path: known.path.clone(), old, wanted, space })
+        let (path, identity) = (known.path.clone(), known.identity);
+        Ok(LongerReplica { disk, path, identity, old, wanted, space })
     }
 
     /// Notes that a replica has so many bytes of data now.
@@ -136,6 +138,8 @@ impl Disks {
 struct LongerReplica {
     disk: String,
     path: PathBuf,
+    /// Which file the engine has open.
+    identity: Option<Identity>,
     /// Bytes that it takes on its disk, and is to take.
     old: u64,
     wanted: u64,
@@ -158,6 +162,12 @@ impl LongerReplica {
             return Err(too_small(&self.disk, free, self.wanted, what));
         }
         let file = own_file::open(&self.path, OFlags::DIRECT).map_err(|e| failed(e.into()))?;
+        if self.identity.is_some_and(|identity| Identity::of_open(&file) != Some(identity)) {
+            let path = self.path.display();
+            let why = format!("another file is at {path}: the replica's was deleted or moved");
+            let advice = "Put it back, or take another disk: `evenkeel replica replace`";
+            return Err(ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice));
+        }
         if file.metadata().map_err(failed)?.len() < self.wanted {
             file.set_len(self.wanted).and_then(|()| file.sync_all()).map_err(failed)?;
         }

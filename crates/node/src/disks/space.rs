@@ -48,7 +48,7 @@ impl Question {
     /// `None`: the disk is not open.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         match entry.state.hold()? {
-            Hold::Device { file } => {
+            Hold::Device { file, .. } => {
                 Some(Self::Device(file.try_clone().ok()?, entry.replicas.is_empty()))
             }
             Hold::Directory { .. } => {

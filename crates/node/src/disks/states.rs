@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::presence::Identity;
 use crate::api::types::DiskState;
 
 /// The pause before the first retry, and the longest one: it doubles each time.
@@ -90,13 +91,25 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// What a disk keeps open.
+/// What a disk keeps open, and which directory or device that is; `None`: the system has not told.
 #[derive(Debug)]
 pub(super) enum Hold {
     /// Its lock file.
-    Directory { _lock: File },
+    Directory { _lock: File, identity: Option<Identity> },
     /// The device itself, opened exclusively.
-    Device { file: File },
+    Device { file: File, identity: Option<Identity> },
+}
+
+impl Hold {
+    pub(super) fn device(file: File) -> Self {
+        let identity = Identity::of_open(&file);
+        Self::Device { file, identity }
+    }
+
+    pub(super) const fn identity(&self) -> Option<Identity> {
+        let (Self::Directory { identity, .. } | Self::Device { identity, .. }) = self;
+        *identity
+    }
 }
 
 /// What a disk is at the moment.
@@ -104,6 +117,8 @@ pub(super) enum Hold {
 pub(super) enum EntryState {
     /// It is open; so are its replicas, but for those with trouble of their own.
     Serving(Hold),
+    /// It is open, as are its replicas, but it is not at its path any more. Nothing new is made of it.
+    Missing(Hold, Trouble),
     /// It could not be opened.
     Waiting(Trouble, Retry),
     /// It is being opened again. What is told is the trouble that it had.
@@ -116,17 +131,23 @@ impl EntryState {
     pub(super) fn described(&self) -> (DiskState, Option<String>) {
         match self {
             Self::Serving(_) => (DiskState::Serving, None),
+            Self::Missing(_, trouble) => (trouble.state(), Some(trouble.why().to_owned())),
             Self::Waiting(trouble, _) => (trouble.state(), Some(trouble.with_retry())),
             Self::Opening(trouble, _) => (DiskState::Opening, Some(trouble.with_retry())),
             Self::Stopped => (DiskState::Stopped, Some(STOPPED.into())),
         }
     }
 
+    /// What is open of a disk on which something may be made.
     pub(super) const fn hold(&self) -> Option<&Hold> {
         match self {
             Self::Serving(hold) => Some(hold),
             _ => None,
         }
+    }
+
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self, Self::Serving(_) | Self::Missing(..))
     }
 }
 
@@ -135,6 +156,8 @@ impl EntryState {
 pub(super) enum KnownState {
     /// It is open; the engine has it, or is about to.
     Served,
+    /// The same, but what lies at its path is not it: it is gone when the daemon ends. Why.
+    FileGone(String),
     /// The engine does not have it yet: its disk has not answered for some time.
     Slow,
     /// It is being made: nobody else touches it.
@@ -154,7 +177,12 @@ pub(super) enum KnownState {
 impl KnownState {
     /// Whether its file is open, or was given to the engine.
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self, Self::Served | Self::Slow)
+        matches!(self, Self::Served | Self::FileGone(_) | Self::Slow)
+    }
+
+    /// Whether the engine has it, as far as is known.
+    pub(super) const fn is_served(&self) -> bool {
+        matches!(self, Self::Served | Self::FileGone(_))
     }
 
     pub(super) fn problem(&self) -> Option<String> {
@@ -167,7 +195,7 @@ impl KnownState {
                 Some("its disk does not answer yet; it is served as soon as it does".into())
             }
             Self::Waiting(trouble, _) | Self::Opening(trouble, _) => Some(trouble.with_retry()),
-            Self::Refused(why) => Some(why.clone()),
+            Self::Refused(why) | Self::FileGone(why) => Some(why.clone()),
         }
     }
 }

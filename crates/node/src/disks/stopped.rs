@@ -98,7 +98,7 @@ impl Disks {
             return;
         }
         let volume = known.superblock.as_ref().map(|s| s.volume);
-        let is_device = entry.record.kind == DiskKind::Device && entry.state.hold().is_some();
+        let is_device = entry.record.kind == DiskKind::Device && entry.state.is_open();
         let (replica, device) = match volume.is_some_and(|volume| self.is_stopped(volume)) {
             true => (KnownState::Stopped, EntryState::Stopped),
             false => {
@@ -199,9 +199,9 @@ impl Entry {
                 let target = Target::Disk(self.record.clone());
                 (trouble, Some(Probe { serial: self.serial, target }))
             }
-            EntryState::Waiting(trouble, _) | EntryState::Opening(trouble, _) => {
-                (trouble.clone(), None)
-            }
+            EntryState::Waiting(trouble, _)
+            | EntryState::Opening(trouble, _)
+            | EntryState::Missing(_, trouble) => (trouble.clone(), None),
             EntryState::Serving(_) => {
                 let trouble = Trouble::just_assembled();
                 self.replicas[position].state = KnownState::Waiting(trouble, retry);

@@ -63,7 +63,7 @@ impl Disks {
         let entries = self.lock();
         let known = entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])));
         if let Some((entry, known)) = known {
-            let why = known.state.problem()?;
+            let why = known.state.problem().filter(|_| !known.state.is_served())?;
             let text = format!("disk {} of node {node}: {why}", entry.record.name);
             return Some(match known.state {
                 KnownState::Refused(_) => Unserved::Unusable(text),
@@ -88,7 +88,7 @@ impl Entry {
     /// Why it is not known what this disk holds, if so.
     fn hides(&self) -> Option<String> {
         match &self.state {
-            EntryState::Waiting(..) | EntryState::Opening(..) => {
+            EntryState::Waiting(..) | EntryState::Opening(..) | EntryState::Missing(..) => {
                 let why = self.state.described().1.unwrap_or_default();
                 Some(format!("disk {}: {why}", self.record.name))
             }

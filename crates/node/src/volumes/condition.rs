@@ -38,6 +38,8 @@ pub struct ReplicaFacts {
     pub apart: bool,
     /// Why its node does not serve it, if the node has said so.
     pub unserved: Option<Unserved>,
+    /// Why it is gone when its node's daemon ends, though it is served, if the node has said so.
+    pub file_gone: Option<String>,
     /// Whether the primary has a session with it; `None` if no primary has said.
     pub connected: Option<bool>,
     /// Whether its node sends heartbeats; `None` if the coordinator has not said.
@@ -61,6 +63,18 @@ impl ReplicaFacts {
     /// Whether it answers, of those that the view counts on: the others are said to be missing already.
     /// Of what two say of its node, the one counts that has spoken to it itself.
     fn reach(&self) -> ReplicaReach {
+        let is_wanted = self.state.takes_writes() || self.state == ReplicaState::Spare;
+        match self.session() {
+            ReplicaReach::Answers | ReplicaReach::NotNeeded
+                if is_wanted && self.file_gone.is_some() =>
+            {
+                ReplicaReach::FileGone
+            }
+            reach => reach,
+        }
+    }
+
+    fn session(&self) -> ReplicaReach {
         if !self.state.takes_writes() {
             return ReplicaReach::NotNeeded;
         }
@@ -101,6 +115,9 @@ impl ReplicaFacts {
         if let Some(unserved) = unserved {
             return Some(words::unserved(self.state, unserved, runs));
         }
+        if let Some(why) = &self.file_gone {
+            return Some(words::file_gone(self.state, why));
+        }
         if self.leaves {
             return Some(words::leaving(self.cause));
         }
@@ -110,7 +127,7 @@ impl ReplicaFacts {
                 || words::unknown(self.state, &self.node),
                 |why| format!("{why}; it was {}", words::word(self.state)),
             )),
-            ReplicaReach::Answers | ReplicaReach::NotNeeded => {
+            ReplicaReach::Answers | ReplicaReach::FileGone | ReplicaReach::NotNeeded => {
                 let disagreement = self.disagreement().filter(|_| !runs);
                 words::reason(self.state, self.cause, runs).or(disagreement)
             }
@@ -122,7 +139,8 @@ impl ReplicaFacts {
         status.connected = self.connected;
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         status.unserved = unserved.map(ToString::to_string);
-        status.lost = unserved.is_some_and(|unserved| !matches!(unserved, Unserved::Away(_)));
+        status.lost = self.file_gone.is_some()
+            || unserved.is_some_and(|unserved| !matches!(unserved, Unserved::Away(_)));
         status.state = words::state(self.state);
         status.cause = words::cause(self.cause());
         status.reach = self.reach();
@@ -288,6 +306,7 @@ fn sum_up(mirrors: &mut [MirrorStatus]) {
 fn letter(replica: &ReplicaStatus) -> char {
     match replica.reach {
         ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
+        ReplicaReach::FileGone => '!',
         ReplicaReach::Answers | ReplicaReach::NotNeeded => words::letter(replica.state),
     }
 }
@@ -327,6 +346,7 @@ fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
     match (replica.reach, replica.state) {
         (ReplicaReach::Unreachable, _) => VolumeHealth::Unreachable,
         (ReplicaReach::Unknown, _) => VolumeHealth::Unknown,
+        (ReplicaReach::FileGone, _) => VolumeHealth::Degraded,
         (_, types::ReplicaState::InSync | types::ReplicaState::Spare) => VolumeHealth::InSync,
         (_, types::ReplicaState::Rebuilding) => VolumeHealth::Rebuilding,
         (_, types::ReplicaState::Stale | types::ReplicaState::Faulty) => VolumeHealth::Degraded,

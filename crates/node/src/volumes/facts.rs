@@ -28,6 +28,8 @@ pub(super) fn of_view(
         // The replicas of a stopped volume are closed on purpose.
         let unserved = heard.unserved(replica.id).filter(|_| !record.stopped);
         facts.unserved = facts.unserved.or(unserved);
+        let file_gone = heard.file_gone(replica.id).filter(|_| !record.stopped);
+        facts.file_gone = facts.file_gone.or(file_gone);
         facts
     })
 }
@@ -46,6 +48,7 @@ pub(super) fn of_attached(
         let mut facts = of_replica(node, &record, replica);
         facts.apart = apart.contains(&replica.id);
         facts.unserved = facts.unserved.or_else(|| unserved.get(&replica.id).cloned());
+        facts.file_gone = facts.file_gone.or_else(|| node.volumes.gone.why(replica.id));
         let Some(peer) = core.replicas.iter().find(|peer| peer.replica == replica.id) else {
             return facts;
         };
@@ -99,6 +102,7 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
         leaves: false,
         apart: false,
         unserved: unserved_here(node, record, replica),
+        file_gone: here.then(|| node.disks.file_gone(replica.id)).flatten(),
         connected: None,
         node_alive: if here { Some(true) } else { alive() },
         answered: None,

@@ -72,7 +72,7 @@ async fn silent(node: &Arc<Node>, found: &Found) -> Result<BTreeSet<ReplicaId>, 
     // Whoever carries it out has been found: nobody else is asked.
     let status = status::one(node, &found.stored.record.id, true).await?;
     let is_silent = |replica: &ReplicaStatus| {
-        replica.reach == ReplicaReach::Unreachable
+        matches!(replica.reach, ReplicaReach::Unreachable | ReplicaReach::FileGone)
             || replica.node_alive == Some(false)
             || replica.unserved.is_some()
     };

@@ -26,12 +26,30 @@ pub(super) struct Heard {
     /// Whether each node that was asked has answered.
     nodes: BTreeMap<NodeId, bool>,
     unserved: BTreeMap<ReplicaId, Unserved>,
+    file_gone: BTreeMap<ReplicaId, String>,
 }
 
 impl Heard {
     /// Whether a node has answered; `None`: it was not asked.
     pub(super) fn answered(&self, node: NodeId) -> Option<bool> {
         self.nodes.get(&node).copied()
+    }
+
+    /// Why a replica that is served is gone when its node's daemon ends, if that node has said so.
+    pub(super) fn file_gone(&self, replica: ReplicaId) -> Option<String> {
+        self.file_gone.get(&replica).cloned()
+    }
+
+    /// With what is known besides of replicas that are gone then.
+    pub(super) fn with_gone(mut self, gone: impl Iterator<Item = (ReplicaId, String)>) -> Self {
+        self.file_gone.extend(gone);
+        self
+    }
+
+    /// Nodes that were asked, and whether they have answered: each replica is as it should be.
+    #[cfg(test)]
+    pub(super) fn of_nodes(nodes: [(NodeId, bool); 2]) -> Self {
+        Self { nodes: nodes.into(), ..Self::default() }
     }
 
     /// Why its node does not serve a replica, if it has said so.
@@ -51,14 +69,23 @@ pub(super) async fn ask(
     views: impl IntoIterator<Item = &View>,
     is_awaited: bool,
 ) -> Heard {
-    let mut replicas: BTreeMap<NodeId, BTreeSet<ReplicaId>> = BTreeMap::new();
-    for (_, record) in views.into_iter().flat_map(View::replicas) {
-        if record.node != node.identity.node {
-            replicas.entry(record.node).or_default().insert(record.id);
-        }
+    let records = views.into_iter().flat_map(View::replicas).map(|(_, record)| record);
+    let asked = records.map(|record| (record.node, record.id)).collect();
+    ask_of(node, asked, is_awaited).await
+}
+
+/// Asks the other nodes of these replicas, by node, all at the same time, and each once.
+pub(super) async fn ask_of(
+    node: &Arc<Node>,
+    replicas: Vec<(NodeId, ReplicaId)>,
+    is_awaited: bool,
+) -> Heard {
+    let mut by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>> = BTreeMap::new();
+    for (at, replica) in replicas.into_iter().filter(|(at, _)| *at != node.identity.node) {
+        by_node.entry(at).or_default().insert(replica);
     }
     let mut asked = Vec::new();
-    for (id, replicas) in replicas {
+    for (id, replicas) in by_node {
         let Some(life) = node.coordinator.node(id) else { continue };
         let node = node.clone();
         let question = async move {
@@ -72,25 +99,27 @@ pub(super) async fn ask(
     for answer in asked {
         let Ok((id, answer)) = answer.await else { continue };
         heard.nodes.insert(id, answer.is_some());
-        heard.unserved.extend(answer.into_iter().flatten());
+        let told = answer.unwrap_or_default();
+        heard.unserved.extend(told.iter().filter_map(PeerReplica::unserved));
+        heard.file_gone.extend(told.iter().filter_map(PeerReplica::told_gone));
     }
     heard
 }
 
-/// Those of its replicas that a node does not serve. `None`: it does not answer. One of older software
+/// Those of its replicas that a node does not serve, or not for long. `None`: it does not answer. One of older software
 /// does not know the question, and says nothing of its replicas.
 async fn ask_one(
     node: &Node,
     life: &NodeLife,
     replicas: &BTreeSet<ReplicaId>,
     patience: Duration,
-) -> Option<Vec<(ReplicaId, Unserved)>> {
+) -> Option<Vec<PeerReplica>> {
     let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
     let (path, body) = (peer::CONDITIONS, Some(&question));
     let answer =
         cluster::forward::<_, Vec<PeerReplica>>(node, life, Method::POST, path, body, patience);
     match answer.await {
-        Ok(told) => Some(told.iter().filter_map(PeerReplica::unserved).collect()),
+        Ok(told) => Some(told),
         Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => None,
         Err(error) => {
             tracing::debug!(node = life.node.name, %error, "it says nothing of its replicas");
@@ -99,7 +128,7 @@ async fn ask_one(
     }
 }
 
-/// What this node answers: of these replicas those that it does not serve.
+/// What this node answers: of these replicas those that it does not serve, or not for long.
 pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
     let name = &node.identity.name;
     let unadmitted = (!admission::may_serve_replicas(node)).then(|| {
@@ -108,9 +137,9 @@ pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
         ))
     });
     let ids = asked.replicas.iter().filter_map(|id| id.parse::<ReplicaId>().ok());
-    let of = |id: ReplicaId| {
-        let unserved = unadmitted.clone().or_else(|| node.disks.why_not_served(id))?;
-        Some(PeerReplica::new(id, &unserved))
+    let of = |id: ReplicaId| match unadmitted.clone().or_else(|| node.disks.why_not_served(id)) {
+        Some(unserved) => Some(PeerReplica::new(id, &unserved)),
+        None => node.disks.file_gone(id).map(|why| PeerReplica::file_gone(id, why)),
     };
     ids.filter_map(of).collect()
 }

@@ -9,7 +9,7 @@ use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 use hyper::Method;
 
 use super::lookup::Found;
-use super::{Attached, facts, lock, status};
+use super::{Attached, facts, gone, lock, status, words};
 use crate::api::types::{self, DiskReplica, DisksAnswer, ReplicaStatus};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -51,7 +51,7 @@ async fn ask(node: &Arc<Node>, found: &Found, record: &ReplicaRecord) -> Option<
 /// Refuses to bring a replica back that does not come back.
 ///
 /// # Errors
-/// If its node says that it is gone, or its disk is bad.
+/// If its node says that it is gone, or will be when the daemon ends, or its disk is bad.
 pub(super) async fn refuse_lost(
     node: &Arc<Node>,
     found: &Found,
@@ -61,7 +61,11 @@ pub(super) async fn refuse_lost(
     let Some((_, record)) = found.view.replica(id) else { return Ok(()) };
     match ask(node, found, record).await {
         Some(unserved) if !unserved.passes() => Err(unusable(what, unserved.to_string())),
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        None => match gone::ask(node, record).await {
+            Some(why) => Err(unusable(what, words::file_gone(record.state, &why))),
+            None => Ok(()),
+        },
     }
 }
 

@@ -271,6 +271,14 @@ pub(super) fn unserved(state: ReplicaState, unserved: &Unserved, runs: bool) -> 
     format!("{what}: {unserved}; {then}")
 }
 
+/// The same of one that is served, and gone when its node's daemon ends.
+pub(super) fn file_gone(state: ReplicaState, why: &str) -> String {
+    format!(
+        "it is {}, and gone when its node's daemon ends: {why}; put back what was there, or take another disk by `evenkeel replica replace`",
+        word(state)
+    )
+}
+
 /// Why a replica is about to leave its mirror, as a sentence.
 pub(super) fn leaving(cause: Cause) -> String {
     format!("{cause}; it leaves the mirror as soon as the coordinator answers")

@@ -105,6 +105,7 @@ fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
         leaves: false,
         apart: false,
         unserved: None,
+        file_gone: None,
         connected: None,
         node_alive: Some(true),
         answered: None,
@@ -117,6 +118,7 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
     let of = |state, cause| replica("n2", state, cause);
     let away = || Unserved::Away("its disk is absent".into());
     let gone = || Unserved::Gone("node n2 has no such replica: its file was deleted".into());
+    let deleted = || Some("disk fast of node n2: there is no file at /fast/r any more".to_owned());
     let known = |alive| ReplicaFacts { node_alive: alive, ..of(State::InSync, Cause::None) };
     let session = |up| ReplicaFacts { connected: Some(up), ..of(State::InSync, Cause::None) };
     // A primary says of each whether it has a session.
@@ -133,6 +135,10 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             ("in-sync, answers", session(true)),
             ("in-sync, does not answer", session(false)),
             ("in-sync, its disk absent", ReplicaFacts { unserved: Some(away()), ..session(false) }),
+            (
+                "in-sync, answers, its file deleted",
+                ReplicaFacts { file_gone: deleted(), ..session(true) },
+            ),
             (
                 "in-sync, left a request unanswered, leaves when the coordinator answers",
                 session(true).leaving(State::Stale, Cause::Late),
@@ -163,6 +169,10 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             (
                 "in-sync, node alive, its disk absent",
                 ReplicaFacts { unserved: Some(away()), ..known(Some(true)) },
+            ),
+            (
+                "in-sync, node alive, its file deleted and open still",
+                ReplicaFacts { file_gone: deleted(), ..known(Some(true)) },
             ),
             (
                 "in-sync, node alive, its file deleted",

@@ -52,11 +52,14 @@ pub struct PeerReplicas {
     pub replicas: Vec<String>,
 }
 
-/// A replica that its node does not serve.
+/// Of a replica that is served, and gone when the daemon ends. Older software takes it for one that is not served.
+const FILE_GONE: &str = "file-gone";
+
+/// A replica that its node does not serve, or not for long.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PeerReplica {
     replica: String,
-    /// `gone`, `away`, or what a newer node has for a replica that needs somebody's help.
+    /// `gone`, `away`, `file-gone`, or what a newer node has for a replica that needs somebody's help.
     is: String,
     why: String,
 }
@@ -72,12 +75,24 @@ impl PeerReplica {
         Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string() }
     }
 
-    /// What another node has told. `None`: of something that is no replica.
+    /// The same of one that is served, and gone when the daemon ends.
+    pub fn file_gone(replica: ReplicaId, why: String) -> Self {
+        Self { replica: replica.to_string(), is: FILE_GONE.into(), why }
+    }
+
+    /// Why it is gone when its node's daemon ends, if that is so.
+    pub fn told_gone(&self) -> Option<(ReplicaId, String)> {
+        let told = (self.is == FILE_GONE).then(|| self.why.clone())?;
+        Some((self.replica.parse().ok()?, told))
+    }
+
+    /// What another node has told. `None`: it is served, or no replica.
     pub fn unserved(&self) -> Option<(ReplicaId, Unserved)> {
         let why = self.why.clone();
         let unserved = match self.is.as_str() {
             "gone" => Unserved::Gone(why),
             "away" => Unserved::Away(why),
+            FILE_GONE => return None,
             _ => Unserved::Unusable(why),
         };
         Some((self.replica.parse().ok()?, unserved))

@@ -19,6 +19,7 @@ pub(super) fn replica(
         leaves: false,
         apart: false,
         unserved: None,
+        file_gone: None,
         connected,
         node_alive,
         answered: None,
@@ -118,6 +119,28 @@ fn a_replica_whose_file_is_gone_does_not_count_though_its_node_is_there() {
     let (summary, health, reason) = detached(&[in_sync(None, YES), lost]);
     assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unreachable));
     assert!(reason.contains("no disk of this node has it"), "{reason}");
+}
+
+#[test]
+fn a_replica_that_is_gone_when_its_daemon_ends_is_degraded_though_it_answers() {
+    let why = Some("disk fast of node n3: there is no file at /fast/x any more".to_owned());
+    for connected in [YES, None] {
+        let gone = ReplicaFacts { file_gone: why.clone(), ..in_sync(connected, YES) };
+        let (summary, health, reason) = detached(&[in_sync(YES, YES), gone]);
+        assert_eq!((summary.as_str(), health), ("[U!]", VolumeHealth::Degraded));
+        assert!(reason.contains("gone when its node's daemon ends: disk fast of node n3"));
+        assert!(reason.contains("take another disk by `evenkeel replica replace`"), "{reason}");
+    }
+    // Worse is known.
+    let away = ReplicaFacts { file_gone: why.clone(), ..in_sync(NO, YES) };
+    assert_eq!(detached(&[away]).1, VolumeHealth::Unreachable);
+    let spare = ReplicaFacts { file_gone: why.clone(), ..replica(ReplicaState::Spare, None, YES) };
+    let (summary, health, _) = detached(&[in_sync(YES, YES), spare]);
+    assert_eq!((summary.as_str(), health), ("[U!]", VolumeHealth::Degraded));
+    let faulty = ReplicaFacts { file_gone: why, ..replica(ReplicaState::Faulty, YES, YES) };
+    let (summary, _, reason) = detached(&[in_sync(YES, YES), faulty]);
+    assert_eq!(summary, "[UF]");
+    assert!(!reason.contains("re-add"), "that would end with an error: {reason}");
 }
 
 #[test]
@@ -301,14 +324,16 @@ fn all() -> Vec<ReplicaFacts> {
     let mut all = Vec::new();
     for (state, connected) in states.iter().flat_map(|s| [YES, NO, None].map(|c| (*s, c))) {
         for (unserved, alive) in unserved.iter().flat_map(|u| [YES, NO, None].map(|a| (u, a))) {
-            for bits in 0..12 {
+            for bits in 0..24 {
                 let (leaves, apart) = (bits & 1 != 0, bits & 2 != 0);
+                let file_gone = (bits >= 12).then(|| "its file was deleted".to_owned());
                 let unserved = unserved.clone();
                 all.push(ReplicaFacts {
                     leaves,
                     apart,
                     unserved,
-                    answered: [None, YES, NO][bits / 4],
+                    file_gone,
+                    answered: [None, YES, NO][bits % 12 / 4],
                     ..replica(state, connected, alive)
                 });
             }
@@ -326,8 +351,9 @@ fn nothing_is_called_in_sync_that_nobody_has_said_to_be_there() {
             Some(connected) => connected,
         } && !facts.leaves;
         if facts.state == ReplicaState::InSync {
-            assert_eq!(letters == "[U]", answers, "{facts:?}");
-            assert_eq!(health == VolumeHealth::InSync, answers, "{facts:?}");
+            let stays = answers && facts.file_gone.is_none();
+            assert_eq!(letters == "[U]", stays, "{facts:?}");
+            assert_eq!(health == VolumeHealth::InSync, stays, "{facts:?}");
         }
         let is_good = matches!(facts.state, ReplicaState::InSync | ReplicaState::Spare);
         assert!(health != VolumeHealth::InSync || is_good, "{facts:?}");

@@ -1,0 +1,33 @@
+//! Looks now and then whether what is open of each disk is still what lies at its path.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::disks::Look;
+use crate::node::Node;
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(3);
+/// Bytes of stack of a thread that asks the system, compares and logs.
+const STACK: usize = 256 << 10;
+
+/// Looks until the daemon ends.
+pub async fn looks(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+        node.disks.begin_looks().into_iter().for_each(|look| carry_out(node.clone(), look));
+    }
+}
+
+/// In a thread of its own, and none of the runtime's: the path may hang for good, and nothing at the end waits
+/// for it.
+fn carry_out(node: Arc<Node>, look: Look) {
+    let thread = std::thread::Builder::new().name("disk-look".into()).stack_size(STACK);
+    if let Err(error) = thread.spawn(move || node.disks.note_seen(look.carry_out())) {
+        tracing::warn!(%error, "no thread to look at a disk's path; it is looked at next time");
+    }
+}

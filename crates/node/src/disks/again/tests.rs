@@ -1,0 +1,38 @@
+use std::fs;
+use std::time::Duration;
+
+use super::super::tests::{node, place};
+use super::*;
+use crate::api::types::DiskState;
+
+/// A disk that stays away for months is not asked all the time, and one that comes back is not left waiting.
+#[test]
+fn a_disk_that_stays_away_is_tried_less_and_less_often() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    drop(disks);
+    let aside = place.disk.with_file_name("aside");
+    fs::rename(&place.disk, &aside).unwrap();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    for pause in [400, 800, 1600, 3200, 6400, 12_800, 15_000, 15_000, 15_000] {
+        let pause = Duration::from_millis(pause);
+        let at = disks.next_try().unwrap();
+        assert_eq!(disks.due(at.checked_sub(Duration::from_millis(1)).unwrap()).len(), 0);
+        let probe = disks.due(at).remove(0);
+        assert_eq!((disks.next_try(), disks.due(at).len()), (None, 0), "it is tried once");
+        let before = Instant::now();
+        assert!(disks.open_again(probe).is_empty());
+        let next = disks.next_try().unwrap();
+        assert!(before + pause <= next && next <= Instant::now() + pause, "after {pause:?}");
+    }
+    let listed = disks.list().remove(0);
+    assert_eq!(listed.state, DiskState::Absent);
+    assert!(listed.problem.unwrap().contains("tried again, at least every 15 s"));
+
+    fs::rename(&aside, &place.disk).unwrap();
+    let probe = disks.due(disks.next_try().unwrap()).remove(0);
+    disks.open_again(probe);
+    assert_eq!(disks.list()[0].state, DiskState::Serving);
+    assert_eq!(disks.next_try(), None);
+}

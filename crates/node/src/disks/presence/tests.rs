@@ -1,0 +1,115 @@
+use std::fs;
+
+use super::super::tests::{Place as Directories, new, node, place};
+use super::*;
+use crate::api::ErrorCode;
+use crate::api::types::DiskState;
+use crate::disks::OpenReplica;
+use crate::keyed_lock::Recall;
+
+fn with_replica(place: &Directories) -> (Disks, OpenReplica) {
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    (disks, made)
+}
+
+fn look(disks: &Disks) {
+    disks.begin_looks().into_iter().for_each(|look| disks.note_seen(look.carry_out()));
+}
+
+#[test]
+fn a_file_that_was_deleted_in_use_is_gone_and_one_that_is_put_back_is_not() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let replica = made.newest.superblock.replica;
+    let aside = place.disk.join("aside");
+    look(&disks);
+    assert_eq!(disks.file_gone(replica), None);
+
+    fs::rename(&made.path, &aside).unwrap();
+    look(&disks);
+    let why = disks.file_gone(replica).unwrap();
+    assert!(why.starts_with("disk disk1 of node alpha: there is no file at /"), "{why}");
+    assert_eq!(disks.why_not_served(replica), None, "the open file is served still");
+    assert!(disks.is_open(replica));
+    let listed = &disks.list()[0];
+    assert_eq!((listed.state, listed.problem.as_ref()), (DiskState::Serving, None), "the disk is");
+    assert!(listed.replicas[0].file_gone && listed.replicas[0].problem.is_some());
+    assert_eq!(disks.files_gone().len(), 1);
+
+    fs::copy(&aside, &made.path).unwrap();
+    look(&disks);
+    let why = disks.file_gone(replica).unwrap();
+    assert!(why.contains("another file is at /"), "a copy is what was written until then: {why}");
+    let length = fs::metadata(&made.path).unwrap().len();
+    let error = disks.make_room(replica, 4 << 20, Recall::default()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::ReplicaUnusable);
+    assert_eq!(fs::metadata(&made.path).unwrap().len(), length, "another file is made longer");
+
+    fs::rename(&aside, &made.path).unwrap();
+    look(&disks);
+    assert_eq!((disks.file_gone(replica), disks.files_gone()), (None, Vec::new()));
+    assert_eq!(disks.list()[0].replicas[0].problem, None);
+}
+
+#[test]
+fn a_disk_that_is_not_at_its_path_is_absent_and_nothing_is_made_there() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let replica = made.newest.superblock.replica;
+    let aside = place.disk.with_file_name("aside");
+    fs::rename(&place.disk, &aside).unwrap();
+    look(&disks);
+    let absent = |why: &str| {
+        let listed = disks.list().remove(0);
+        assert_eq!(listed.state, DiskState::Absent);
+        assert!(listed.problem.unwrap().starts_with(why));
+        assert!(disks.file_gone(replica).unwrap().contains(why));
+        let error = disks.create_replica("disk1", &new(1 << 20)).unwrap_err();
+        assert!(error.why.starts_with(why), "{error}");
+    };
+    absent("there is no directory at /");
+    fs::create_dir(&place.disk).unwrap();
+    look(&disks);
+    absent("another directory is at /");
+    assert_eq!(fs::read_dir(&place.disk).unwrap().count(), 0, "made in what is no disk");
+
+    fs::remove_dir(&place.disk).unwrap();
+    fs::rename(&aside, &place.disk).unwrap();
+    look(&disks);
+    assert_eq!(disks.list()[0].state, DiskState::Serving);
+    assert_eq!(disks.file_gone(replica), None);
+    disks.create_replica("disk1", &new(1 << 20)).unwrap();
+}
+
+/// Nobody has looked since it was exchanged: whoever makes a replica does.
+#[test]
+fn nothing_is_made_in_what_was_put_in_a_disks_place_just_now() {
+    let place = place();
+    let (disks, _made) = with_replica(&place);
+    fs::rename(&place.disk, place.disk.with_file_name("aside")).unwrap();
+    fs::create_dir(&place.disk).unwrap();
+    let error = disks.create_replica("disk1", &new(1 << 20)).unwrap_err();
+    assert!(error.why.contains("another directory is at"), "{error}");
+    assert_eq!(fs::read_dir(&place.disk).unwrap().count(), 0);
+}
+
+#[test]
+fn a_path_that_hangs_costs_one_look_and_is_told() {
+    let place = place();
+    let (disks, _made) = with_replica(&place);
+    let mut hanging = disks.begin_looks();
+    assert_eq!(hanging.len(), 1);
+    assert_eq!(disks.begin_looks().len(), 0, "one at a time");
+    assert_eq!(disks.list()[0].state, DiskState::Serving, "it has just begun");
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
+    disks.lock()[0].last_look.0.as_mut().unwrap().1 = long_ago;
+    let listed = disks.list().remove(0);
+    assert_eq!(listed.state, DiskState::Failing);
+    assert!(listed.problem.unwrap().contains("has not answered for 11 s"));
+
+    disks.note_seen(hanging.remove(0).carry_out());
+    assert_eq!(disks.list()[0].state, DiskState::Serving);
+    assert_eq!(disks.begin_looks().len(), 1);
+}

@@ -1,0 +1,32 @@
+use super::*;
+
+const NODES: (NodeId, NodeId) = (NodeId(1), NodeId(2));
+const ASKED: [(NodeId, ReplicaId); 2] = [(NODES.0, ReplicaId(11)), (NODES.1, ReplicaId(12))];
+
+fn heard(answered: [bool; 2], gone: &[u128]) -> Heard {
+    let nodes = [(NODES.0, answered[0]), (NODES.1, answered[1])];
+    let gone = gone.iter().map(|id| (ReplicaId(*id), "its file was deleted".to_owned()));
+    Heard::of_nodes(nodes).with_gone(gone)
+}
+
+#[test]
+fn what_is_gone_is_news_once_and_no_more_when_it_is_back() {
+    let gone = Gone::default();
+    assert_eq!(gone.note(&ASKED, &heard([true, true], &[12])), [ReplicaId(12)]);
+    assert_eq!(gone.note(&ASKED, &heard([true, true], &[12])), []);
+    assert_eq!(gone.why(ReplicaId(12)).as_deref(), Some("its file was deleted"));
+    assert_eq!(gone.why(ReplicaId(11)), None);
+    assert_eq!(gone.note(&ASKED, &heard([true, true], &[])), []);
+    assert_eq!(gone.why(ReplicaId(12)), None);
+    assert_eq!(gone.note(&ASKED, &heard([true, true], &[12])), [ReplicaId(12)], "anew");
+}
+
+#[test]
+fn what_a_silent_node_said_last_stays_and_what_is_asked_no_more_is_forgotten() {
+    let gone = Gone::default();
+    gone.note(&ASKED, &heard([true, true], &[11, 12]));
+    assert_eq!(gone.note(&ASKED, &heard([true, false], &[])), []);
+    assert_eq!((gone.why(ReplicaId(11)), gone.why(ReplicaId(12)).is_some()), (None, true));
+    gone.note(&[], &Heard::default());
+    assert_eq!(gone.why(ReplicaId(12)), None);
+}
