@@ -18,6 +18,7 @@ mod disk;
 mod engine;
 pub mod frontend;
 mod frontend_host;
+pub mod heap;
 mod inbox;
 mod link;
 mod link_socket;

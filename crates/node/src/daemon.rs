@@ -48,6 +48,9 @@ fn failed(error: impl std::fmt::Display) -> StartError {
     StartError(error.to_string())
 }
 
+/// Threads that run the control plane's tasks.
+const CONTROL_THREADS: usize = 2;
+
 /// Runs a node until it is told to end by SIGTERM or SIGINT.
 ///
 /// # Errors
@@ -58,8 +61,9 @@ pub fn run(config: Config) -> Result<(), StartError> {
     for missing in evenkeel_attach::prepare_data_path() {
         tracing::warn!("{missing}");
     }
+    evenkeel_engine::heap::limit_arenas(config.workers() + CONTROL_THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(CONTROL_THREADS)
         .thread_name("control")
         .enable_all()
         .build()
@@ -116,6 +120,7 @@ impl Daemon {
         let (node, events, opened) =
             assemble(config, state, identity, credentials, nbd, addresses).await?;
         node.open_replicas(opened).await;
+        evenkeel_engine::heap::give_back();
         warn_of_open_nbd(&node);
         serve(&node, listeners, events);
         let name = &node.identity.name;
