@@ -282,6 +282,16 @@ impl Cluster {
         }
     }
 
+    /// Waits until the newest view calls all replicas in-sync.
+    pub fn wait_until_in_sync(&self) {
+        let end = Instant::now() + Duration::from_secs(30);
+        let is_in_sync = |(_, replica): (_, &ReplicaRecord)| replica.state == ReplicaState::InSync;
+        while !self.view.lock().unwrap().replicas().all(is_in_sync) {
+            assert!(Instant::now() < end, "not all in-sync: {:?}", self.view.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub fn detach(&self) {
         let command = evenkeel_core::primary::Command::Detach;
         let (sender, _receiver) = channel();
