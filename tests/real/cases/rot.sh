@@ -32,8 +32,9 @@ for node in 1 2 3; do
     head -c 24M /dev/urandom > "$work/mnt/file$node"
     (cd "$work/mnt" && sha256sum file? > "$work/sums")
     sync -f "$work/mnt"
-    # Few enough for the replica not to be given up.
-    rot "$(ls "$work/n$node/disk"/*.replica)" 24
+    # Few enough for the replica not to be given up after 32 failed reads: the read of a range fails, then that of
+    # the block in it, and reads ahead may meet it once more before it is mended.
+    rot "$(ls "$work/n$node/disk"/*.replica)" 10
     (while [ -e "$work/mnt/file1" ]; do head -c 1M /dev/urandom > "$work/mnt/busy"; sync -f "$work/mnt"; done) 2> /dev/null &
     busy=$!
     helpers+=($busy)
