@@ -90,7 +90,8 @@ pub enum VolumeHealth {
     InSync,
     /// No replica is lost, but some are rebuilding.
     Rebuilding,
-    /// A replica is stale or faulty.
+    /// A replica is stale or faulty, is gone when its node's daemon ends, or is the last in-sync one of its
+    /// mirror and on a disk that fails.
     Degraded,
     /// Whether its replicas are there is not known: nobody who uses the volume answers, and the
     /// coordinator has not heard of their nodes yet.

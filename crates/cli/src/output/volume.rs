@@ -47,6 +47,9 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
         if let Some(reason) = &volume.reason {
             table.note(format!("why: {reason}"));
         }
+        if let Some(saved) = volume.as_of {
+            table.note(format!("as of: {}", moment(saved)));
+        }
     }
     sum(&answer.volumes, total) + &table.render(0) + &warnings(&answer.warnings)
 }
@@ -119,7 +122,7 @@ pub fn status(volume: &VolumeStatus) -> String {
     }
     text.push_str(&format!("  layout    {}\n", layout(volume)));
     for primary in &volume.primaries {
-        text.push_str(&format!("  attached  {}\n", attachment(primary)));
+        text.push_str(&format!("  attached  {}\n", attachment(volume, primary)));
     }
     for failed in &volume.failed {
         text.push_str(&format!("  failed    {}\n", failures(failed).bad()));
@@ -199,13 +202,28 @@ pub fn warnings(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{} {sentence}\n", "note:".warning())).collect()
 }
 
-/// `[UU_]`, one pair of brackets for each mirror.
+/// `[UU_]`, one pair of brackets for each mirror; `[UU_]?` if that was so once.
 pub fn summary(volume: &VolumeStatus) -> String {
-    volume
-        .mirrors
-        .iter()
-        .map(|mirror| format!("[{}]", mirror.summary.trim_matches(['[', ']'])))
-        .collect()
+    let mirrors = volume.mirrors.iter();
+    let letters: String =
+        mirrors.map(|mirror| format!("[{}]", mirror.summary.trim_matches(['[', ']']))).collect();
+    letters + doubt(is_old(volume))
+}
+
+/// Whether all of it is from a view that may have been replaced since.
+fn is_old(volume: &VolumeStatus) -> bool {
+    volume.source == StatusSource::Replica
+}
+
+/// What stands behind a word that need not be true any more.
+const fn doubt(is_doubtful: bool) -> &'static str {
+    if is_doubtful { "?" } else { "" }
+}
+
+/// A node on which a volume is attached, or was when it was last heard of.
+fn user(volume: &VolumeStatus, primary: &PrimaryStatus) -> String {
+    let is_silent = volume.state == VolumeState::Unreachable || !primary.alive;
+    format!("{}{}", primary.node.name, doubt(is_silent || is_old(volume)))
 }
 
 /// The first digits of an identity, enough to name it.
@@ -311,8 +329,8 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
-fn attachment(primary: &PrimaryStatus) -> String {
-    let mut text = format!("on {}", primary.node.name);
+fn attachment(volume: &VolumeStatus, primary: &PrimaryStatus) -> String {
+    let mut text = format!("on {}", user(volume, primary));
     if let Some(device) = &primary.device {
         text.push_str(&format!(" as {}", device.bold()));
     }
@@ -326,7 +344,7 @@ fn attachment(primary: &PrimaryStatus) -> String {
 }
 
 fn attached_on(volume: &VolumeStatus) -> String {
-    let names: Vec<_> = volume.primaries.iter().map(|primary| primary.node.name.as_str()).collect();
+    let names: Vec<_> = volume.primaries.iter().map(|primary| user(volume, primary)).collect();
     if names.is_empty() { "-".to_owned() } else { names.join(", ") }
 }
 
@@ -366,7 +384,7 @@ fn replicas(volume: &VolumeStatus) -> String {
     let mut table = Table::new(&columns);
     for mirror in &volume.mirrors {
         for (position, replica) in mirror.replicas.iter().enumerate() {
-            let mut cells = replica_cells(replica);
+            let mut cells = replica_cells(replica, is_old(volume));
             if striped {
                 cells.insert(0, mirror_cell(mirror, position));
             }
@@ -382,18 +400,28 @@ fn mirror_cell(mirror: &MirrorStatus, position: usize) -> String {
     if position == 0 { mirror.index.to_string() } else { String::new() }
 }
 
-fn replica_cells(replica: &ReplicaStatus) -> Vec<String> {
+fn replica_cells(replica: &ReplicaStatus, is_old: bool) -> Vec<String> {
     vec![
         short(&replica.id).to_owned(),
         replica.node.name.clone(),
         replica.disk.clone().unwrap_or_else(|| "?".to_owned()),
         match replica.reach {
-            ReplicaReach::Unreachable => "unreachable".bad(),
-            ReplicaReach::Unknown => "unknown".warning(),
-            ReplicaReach::FileGone => "file gone".bad(),
-            ReplicaReach::Answers | ReplicaReach::NotNeeded => replica_state(replica.state),
+            ReplicaReach::Answers | ReplicaReach::NotNeeded => {
+                replica_state(replica.state) + doubt(is_old)
+            }
+            reach => reached(reach, replica.state),
         },
     ]
+}
+
+/// The word for what a replica is to its mirror, if it is there.
+pub fn reached(reach: ReplicaReach, state: ReplicaState) -> String {
+    match reach {
+        ReplicaReach::Unreachable => "unreachable".bad(),
+        ReplicaReach::Unknown => "unknown".warning(),
+        ReplicaReach::FileGone => "file gone".bad(),
+        ReplicaReach::Answers | ReplicaReach::NotNeeded => replica_state(state),
+    }
 }
 
 /// Whether clients were told that reads failed: no other replica answered these.

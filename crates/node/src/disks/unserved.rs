@@ -15,6 +15,8 @@ pub enum Unserved {
     Gone(String),
     /// Its disk is not here, or held by somebody: the node tries again by itself.
     Away(String),
+    /// It is closed, as its volume was stopped.
+    Stopped(String),
     /// Its disk, or what it says of the replica, is bad.
     Unusable(String),
 }
@@ -25,7 +27,8 @@ impl Unserved {
     pub const fn reason(&self) -> Reason {
         match self {
             Self::Gone(_) => Reason::NoReplica,
-            Self::Away(_) => Reason::DiskAway,
+            // Others are told why in words.
+            Self::Away(_) | Self::Stopped(_) => Reason::DiskAway,
             Self::Unusable(_) => Reason::Unusable,
         }
     }
@@ -44,13 +47,13 @@ impl Unserved {
     /// Whether it may be served without anybody's doing anything about the replica.
     #[must_use]
     pub const fn passes(&self) -> bool {
-        matches!(self, Self::Away(_))
+        matches!(self, Self::Away(_) | Self::Stopped(_))
     }
 }
 
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Gone(why) | Self::Away(why) | Self::Unusable(why)) = self;
+        let (Self::Gone(why) | Self::Away(why) | Self::Stopped(why) | Self::Unusable(why)) = self;
         f.write_str(why)
     }
 }
@@ -63,6 +66,12 @@ impl Disks {
         let entries = self.lock();
         let known = entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])));
         if let Some((entry, known)) = known {
+            if known.state == KnownState::Stopped {
+                let disk = &entry.record.name;
+                return Some(Unserved::Stopped(format!(
+                    "disk {disk} of node {node}: it is closed, as its volume was stopped"
+                )));
+            }
             let why = known.state.problem().filter(|_| !known.state.is_served())?;
             let text = format!("disk {} of node {node}: {why}", entry.record.name);
             return Some(match known.state {

@@ -8,17 +8,28 @@
 use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
 
-use super::words;
+use super::words::{self, Usage};
 use crate::api::types::{
-    self, FailedRequests, MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeState,
-    VolumeStatus, WantedStatus,
+    self, FailedRequests, MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeStatus,
+    WantedStatus,
 };
 use crate::disks::Unserved;
 
+mod account;
 pub(super) mod together;
+
+pub use account::{Account, Wait};
 
 #[cfg(test)]
 mod tests;
+
+/// In what a replica is, as far as it matters for what brings it back.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    usage: Usage,
+    /// Whether an in-sync replica of its mirror answers, or may.
+    has_source: bool,
+}
 
 /// What is known of one replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +102,11 @@ impl ReplicaFacts {
         }
     }
 
+    /// Whether others may copy from it, as far as is known.
+    fn is_source(&self) -> bool {
+        self.state == ReplicaState::InSync && self.reach() != ReplicaReach::Unreachable
+    }
+
     /// What the coordinator and the node that tells the status say of its node, if they disagree.
     fn disagreement(&self) -> Option<String> {
         match (self.answered, self.node_alive) {
@@ -105,15 +121,14 @@ impl ReplicaFacts {
     }
 
     /// The most particular reason that is known.
-    fn reason(&self) -> Option<String> {
+    fn reason(&self, setting: Setting) -> Option<String> {
+        let Setting { usage, has_source } = setting;
         if self.apart {
-            return words::reason(ReplicaState::Stale, Cause::OtherLineage, true);
+            return words::reason(ReplicaState::Stale, Cause::OtherLineage, usage);
         }
-        // Only a primary says whether it has a session.
-        let runs = self.connected.is_some();
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         if let Some(unserved) = unserved {
-            return Some(words::unserved(self.state, unserved, runs));
+            return Some(words::unserved(self.state, unserved, usage, has_source));
         }
         if let Some(why) = &self.file_gone {
             return Some(words::file_gone(self.state, why));
@@ -128,114 +143,24 @@ impl ReplicaFacts {
                 |why| format!("{why}; it was {}", words::word(self.state)),
             )),
             ReplicaReach::Answers | ReplicaReach::FileGone | ReplicaReach::NotNeeded => {
-                let disagreement = self.disagreement().filter(|_| !runs);
-                words::reason(self.state, self.cause, runs).or(disagreement)
+                // Only a primary says whether it has a session.
+                let disagreement = self.disagreement().filter(|_| self.connected.is_none());
+                words::reason(self.state, self.cause, usage).or(disagreement)
             }
         }
     }
 
-    fn write(&self, status: &mut ReplicaStatus) {
+    fn write(&self, setting: Setting, status: &mut ReplicaStatus) {
         status.node_alive = self.node_alive;
         status.connected = self.connected;
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         status.unserved = unserved.map(ToString::to_string);
-        status.lost = self.file_gone.is_some()
-            || unserved.is_some_and(|unserved| !matches!(unserved, Unserved::Away(_)));
+        status.lost =
+            self.file_gone.is_some() || unserved.is_some_and(|unserved| !unserved.passes());
         status.state = words::state(self.state);
         status.cause = words::cause(self.cause());
         status.reach = self.reach();
-        status.reason = self.reason();
-    }
-}
-
-/// What a primary waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wait {
-    /// As a sentence.
-    pub why: String,
-    /// The mirror of which it has no in-sync replica that answers.
-    pub silent_mirror: Option<usize>,
-}
-
-/// Who has said what is known of a volume, and what that is beside its replicas.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Account {
-    /// The primary: it serves.
-    Serving,
-    /// The primary: it is being attached, and waits for this.
-    Starting(Wait),
-    /// The primary: requests wait for this.
-    Suspended(Wait),
-    /// The primary: this has to come about, and requests go on meanwhile.
-    Awaiting(String),
-    /// The coordinator: it is attached nowhere.
-    Detached,
-    /// The coordinator: it was stopped; the name is the volume's.
-    Stopped(String),
-    /// The coordinator: it is attached on the node that is asked, on which nothing uses it.
-    Forgotten {
-        /// That node's name.
-        node: String,
-        /// The volume's.
-        name: String,
-    },
-    /// The coordinator: it is attached on another node, which does not answer.
-    Silent {
-        /// That node's name.
-        node: String,
-        /// Whether it may still be alive.
-        alive: bool,
-        /// The name of the node that asked it.
-        teller: String,
-    },
-    /// A replica on the node that is asked: nobody who would know answers.
-    Replica,
-}
-
-impl Account {
-    const fn state(&self) -> VolumeState {
-        match self {
-            Self::Serving | Self::Awaiting(_) => VolumeState::Serving,
-            Self::Starting(_) => VolumeState::Starting,
-            Self::Suspended(_) => VolumeState::Suspended,
-            Self::Detached => VolumeState::Detached,
-            Self::Stopped(_) => VolumeState::Stopped,
-            Self::Forgotten { .. } | Self::Silent { .. } => VolumeState::Unreachable,
-            Self::Replica => VolumeState::Unknown,
-        }
-    }
-
-    /// What is known of a replica of a mirror, with what the account says of that mirror: a session that is
-    /// up says nothing of a replica that leaves requests unanswered.
-    fn reconcile(&self, mirror: usize, facts: ReplicaFacts) -> ReplicaFacts {
-        let (Self::Starting(wait) | Self::Suspended(wait)) = self else { return facts };
-        let is_silent = wait.silent_mirror == Some(mirror) && facts.state == ReplicaState::InSync;
-        ReplicaFacts { connected: if is_silent { Some(false) } else { facts.connected }, ..facts }
-    }
-
-    /// What the volume itself lacks, which matters more than what a replica does.
-    fn reason(&self) -> Option<String> {
-        Some(match self {
-            Self::Serving | Self::Detached => return None,
-            Self::Starting(wait) | Self::Suspended(wait) => wait.why.clone(),
-            Self::Awaiting(why) => format!("{why}; requests go on meanwhile"),
-            Self::Stopped(name) => {
-                format!("it is stopped until `evenkeel volume assemble {name}`")
-            }
-            Self::Forgotten { node, name } => format!(
-                "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name}` does, when its replicas answer; or attach it on node {node} again"
-            ),
-            Self::Silent { node, alive: true, teller } => {
-                format!("{}; another node may know more", words::silent_primary(node, teller))
-            }
-            Self::Silent { node, alive: false, .. } => format!(
-                "node {node}, on which it was attached, counts as dead, for the coordinator does not hear it: attach it on another node"
-            ),
-            Self::Replica => {
-                "the coordinator does not answer: this is what a replica on this node knew last"
-                    .into()
-            }
-        })
+        status.reason = self.reason(setting);
     }
 }
 
@@ -256,8 +181,14 @@ pub(super) fn goes_on(mirrors: &[MirrorStatus], facts: &[Vec<ReplicaFacts>]) -> 
 /// of the status.
 pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
     for (index, (mirror, facts)) in status.mirrors.iter_mut().zip(mirrors).enumerate() {
+        let facts: Vec<_> =
+            facts.iter().map(|facts| account.reconcile(index, facts.clone())).collect();
+        let setting = Setting {
+            usage: account.usage(),
+            has_source: facts.iter().any(ReplicaFacts::is_source),
+        };
         for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {
-            account.reconcile(index, facts.clone()).write(replica);
+            facts.write(setting, replica);
         }
     }
     sum_up(&mut status.mirrors);
@@ -267,8 +198,8 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
         Account::Replica => VolumeHealth::Unknown,
         _ => health(&status.mirrors),
     };
-    status.reason =
-        reason(account.reason().filter(|_| !is_taken_up_again(account, status)), status);
+    let own = account.reason(&status.mirrors);
+    status.reason = reason(own.filter(|_| !is_taken_up_again(account, status)), status);
 }
 
 /// How long requests that have failed are told before all else, in seconds.
@@ -276,16 +207,49 @@ const RECENT: u64 = 60;
 /// The causes that are the volume's own: others are the client's, or that it is used elsewhere.
 const OWN_CAUSES: [&str; 5] = ["no-coordinator", "no-data", "medium", "no-space", "lost-writes"];
 
-/// Adds that requests fail, which matters more than what a replica lacks; `now` in seconds since 1970.
+/// Adds that requests fail, which matters more than what a replica lacks; `now` in seconds since 1970. An error
+/// of the disk of a mirror's only in-sync replica counts until the volume is attached anew: nobody makes up for
+/// it. That the disk is full counts while requests fail.
 pub fn note_failures(status: &mut VolumeStatus, now: u64) {
-    let is_recent = |failed: &&FailedRequests| {
-        now.saturating_sub(failed.last) <= RECENT && OWN_CAUSES.contains(&failed.cause.as_str())
+    let newest = |is: &dyn Fn(&FailedRequests) -> bool| {
+        let found = status.failed.iter().filter(|failed| is(failed));
+        found.max_by_key(|failed| failed.last).cloned()
     };
-    let newest = status.failed.iter().filter(is_recent).max_by_key(|failed| failed.last);
-    let Some(newest) = newest else { return };
-    let fails = format!("requests fail: {}", newest.why);
-    let reasons: Vec<String> = [fails].into_iter().chain(status.reason.take()).collect();
-    status.reason = Some(reasons.join("; "));
+    let is_recent = |failed: &FailedRequests| now.saturating_sub(failed.last) <= RECENT;
+    let recent = newest(&|failed| is_recent(failed) && OWN_CAUSES.contains(&failed.cause.as_str()));
+    let last = last_in_sync(&status.mirrors);
+    let of_disk = newest(&|failed| match failed.cause.as_str() {
+        "medium" => true,
+        "no-space" => is_recent(failed),
+        _ => false,
+    });
+    let of_last = last.zip(of_disk);
+    let fails = match (&recent, &of_last) {
+        (Some(newest), _) => format!("requests fail: {}", newest.why),
+        (None, Some((_, failed))) => format!("a {} has failed: {}", failed.kind, failed.why),
+        (None, None) => return,
+    };
+    let what_to_do = of_last.map(|(place, _)| {
+        if rank(&status.health) < rank(&VolumeHealth::Degraded) {
+            status.health = VolumeHealth::Degraded;
+        }
+        format!(
+            "{place} is the last in-sync replica: see to its disk, or add a replica while it can be read"
+        )
+    });
+    let reasons = [Some(fails), what_to_do, status.reason.take()];
+    status.reason = Some(reasons.into_iter().flatten().collect::<Vec<_>>().join("; "));
+}
+
+/// The place of the only in-sync replica of a mirror, if one has no more.
+fn last_in_sync(mirrors: &[MirrorStatus]) -> Option<String> {
+    let only = |mirror: &MirrorStatus| {
+        let is_in_sync = |replica: &&ReplicaStatus| replica.state == types::ReplicaState::InSync;
+        let mut in_sync = mirror.replicas.iter().filter(is_in_sync);
+        let one = in_sync.next().filter(|_| in_sync.next().is_none())?;
+        Some(format!("{}:{}", one.node.name, one.disk.as_deref().unwrap_or("?")))
+    };
+    mirrors.iter().find_map(only)
 }
 
 /// Whether the node that has not given a volume up waits to attach it: then nobody needs to do anything, and

@@ -12,7 +12,7 @@ use super::{hearing, status, wanted, words};
 use crate::api::routes;
 use crate::api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
 use crate::cluster;
-use crate::coordinator::NodeLife;
+use crate::coordinator::{NodeLife, unix_seconds};
 use crate::node::Node;
 
 /// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows why it
@@ -85,7 +85,7 @@ async fn together(
     if told.iter().any(|told| told.status.source == StatusSource::Primary) {
         told.retain(|told| told.status.source == StatusSource::Primary);
     }
-    together::worst(told, notes)
+    together::worst(told, notes, unix_seconds())
 }
 
 /// From the primary on another node, if it answers.

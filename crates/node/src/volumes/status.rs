@@ -254,6 +254,7 @@ fn of_view(node: &Node, stored: &StoredVolume, view: &View, heard: &Heard) -> Vo
         },
     };
     conclude(&mut status, &account, &facts::of_view(node, record, view, heard));
+    condition::note_failures(&mut status, unix_seconds());
     status
 }
 

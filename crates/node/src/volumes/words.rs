@@ -249,21 +249,46 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
     })
 }
 
-/// The same of a replica that its node does not serve; `runs`: while a primary runs the volume.
-pub(super) fn unserved(state: ReplicaState, unserved: &Unserved, runs: bool) -> String {
+/// What use a volume is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// A primary runs it.
+    Runs,
+    /// No primary does.
+    Rests,
+    /// Nobody has said.
+    Unknown,
+}
+
+/// The same of a replica that its node does not serve.
+/// `has_source`: another one of its mirror is in-sync, and may answer.
+pub(super) fn unserved(
+    state: ReplicaState,
+    unserved: &Unserved,
+    usage: Usage,
+    has_source: bool,
+) -> String {
     let what = match state {
         ReplicaState::InSync | ReplicaState::Spare => "it does not answer",
         ReplicaState::Rebuilding | ReplicaState::Stale => "it lacks writes",
         ReplicaState::Faulty => "it failed",
     };
     let then = match (unserved, state) {
+        (Unserved::Gone(_) | Unserved::Unusable(_), _) if !has_source => {
+            "put its disk in order; no other in-sync replica answers from which a new one could be copied"
+        }
         (Unserved::Gone(_) | Unserved::Unusable(_), _) => {
             "put its disk in order, or take another one by `evenkeel replica replace`"
         }
         (Unserved::Away(_), ReplicaState::Faulty) => {
             "then bring it back by `evenkeel replica re-add`, or remove it"
         }
-        (Unserved::Away(_), ReplicaState::Rebuilding | ReplicaState::Stale) if !runs => {
+        (Unserved::Stopped(_), _) => {
+            "it is opened when the volume is assembled: `evenkeel volume assemble`"
+        }
+        (Unserved::Away(_), ReplicaState::Rebuilding | ReplicaState::Stale)
+            if usage != Usage::Runs =>
+        {
             "it returns by itself when it is served and the volume is attached"
         }
         (Unserved::Away(_), _) => "it returns by itself when it is served",
@@ -323,11 +348,11 @@ pub(super) const fn word(state: ReplicaState) -> &'static str {
 }
 
 /// Why a replica is not in-sync, and what brings it back: while a primary runs the volume, or when one does.
-pub(super) fn reason(state: ReplicaState, cause: Cause, runs: bool) -> Option<String> {
+pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<String> {
     let why = cause.to_string();
-    let then = match runs {
-        true => "as soon as it can be reached",
-        false => "when the volume is attached and it can be reached",
+    let then = match usage {
+        Usage::Runs => "as soon as it can be reached",
+        Usage::Rests | Usage::Unknown => "when the volume is attached and it can be reached",
     };
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
     Some(match state {
@@ -338,7 +363,13 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, runs: bool) -> Option<St
         ReplicaState::Stale if because.is_empty() => {
             format!("it holds nothing yet; it rebuilds {then}")
         }
-        ReplicaState::Rebuilding => format!("it copies what it lacks{because}"),
+        ReplicaState::Rebuilding => match usage {
+            Usage::Runs => format!("it copies what it lacks{because}"),
+            Usage::Rests => {
+                format!("it lacks writes{because}; its rebuild goes on when the volume is attached")
+            }
+            Usage::Unknown => format!("it copies what it lacks while the volume is attached{because}"),
+        },
         ReplicaState::Stale if cause == Cause::OtherLineage => {
             "it was written apart from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
         }

@@ -4,14 +4,15 @@
 use std::fmt::Write as _;
 
 use evenkeel_api::types::{
-    NodeRef, ReplicaReach, StatusSource, VolumeHealth, VolumeState, VolumeStatus, WantedStatus,
+    NodeRef, PrimaryStatus, ReplicaReach, StatusSource, VolumeHealth, VolumeState, VolumeStatus,
+    VolumesAnswer, WantedStatus,
 };
 use evenkeel_core::ReplicaState as State;
 use evenkeel_core::view::Cause;
 use evenkeel_node::disks::Unserved;
 use evenkeel_node::volumes::condition::{Account, ReplicaFacts, Wait, conclude};
 
-use super::{line, tests::volume};
+use super::{line, list, tests::volume};
 use crate::commands::look::verdict;
 use crate::exit::Exit;
 
@@ -19,26 +20,47 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/manual/state
 const BEGIN: &str =
     "<!-- written by a test: EVENKEEL_WRITE_DOCS=1 cargo test -p evenkeel states -->\n";
 
-/// Whoever answers, with the words of the heading, and where else the volume is wanted.
-fn accounts() -> Vec<(&'static str, StatusSource, Account, Vec<WantedStatus>)> {
-    let mut all: Vec<_> = of_this_volume()
-        .into_iter()
-        .map(|(heading, source, account)| (heading, source, account, Vec::new()))
-        .collect();
-    let waiting = [
-        ("attached nowhere, wanted on a node that is dead", Some(false), None),
-        ("attached nowhere, wanted on a node that has not attached it", Some(true), None),
-        (
-            "attached nowhere, wanted on a node that says why it is not",
-            Some(true),
-            Some("no in-sync replica answers"),
-        ),
-        ("attached nowhere, wanted on a node not heard of yet", None, None),
-    ];
-    all.extend(waiting.map(|(heading, alive, why)| {
-        let heading = format!("The coordinator: {heading}").leak();
-        (&*heading, StatusSource::Coordinator, Account::Detached, vec![wanted(alive, why)])
-    }));
+/// Who answers, and what that says of the volume itself.
+struct Teller {
+    heading: String,
+    source: StatusSource,
+    account: Account,
+    /// The node on which it is attached, by the view.
+    attached: Option<&'static str>,
+    wanted: Vec<WantedStatus>,
+}
+
+impl Teller {
+    fn primary(heading: &str, node: &'static str, account: Account) -> Self {
+        let heading = format!("The primary on {node}: {heading}");
+        let (source, attached) = (StatusSource::Primary, Some(node));
+        Self { heading, source, account, attached, wanted: Vec::new() }
+    }
+
+    fn coordinator(heading: &str, attached: Option<&'static str>, account: Account) -> Self {
+        let (source, heading) = (StatusSource::Coordinator, format!("The coordinator: {heading}"));
+        Self { heading, source, account, attached, wanted: Vec::new() }
+    }
+
+    fn wanted(heading: &str, alive: Option<bool>, why: Option<&str>) -> Self {
+        let heading = format!("attached nowhere, wanted on a node {heading}");
+        let wanted = vec![wanted(alive, why)];
+        Self { wanted, ..Self::coordinator(&heading, None, Account::Detached) }
+    }
+
+    fn replica(heading: &str, attached: Option<&'static str>) -> Self {
+        let heading = format!("A replica here, while nobody else answers: {heading}");
+        let (source, account) = (StatusSource::Replica, Account::Replica);
+        Self { heading, source, account, attached, wanted: Vec::new() }
+    }
+}
+
+/// Whoever may answer node n1, which is asked.
+fn tellers() -> Vec<Teller> {
+    let mut all = primaries();
+    all.extend(coordinators());
+    all.push(Teller::replica("it was attached nowhere", None));
+    all.push(Teller::replica("it was attached on n3", Some("n3")));
     all
 }
 
@@ -48,51 +70,46 @@ fn wanted(alive: Option<bool>, why: Option<&str>) -> WantedStatus {
     WantedStatus { node, alive, device: true, nbd: false, why: why.map(str::to_owned) }
 }
 
-fn of_this_volume() -> Vec<(&'static str, StatusSource, Account)> {
+fn primaries() -> Vec<Teller> {
     let waits = |why: &str, silent_mirror| Wait { why: why.into(), silent_mirror };
     let coordinator_away = "a view has to change, and the coordinator does not answer";
     let starting = "it is being attached: replicas are reached and the view is changed";
     let no_data = "no in-sync replica of mirror 0 answers";
     vec![
-        ("The primary: it serves", StatusSource::Primary, Account::Serving),
-        (
-            "The primary: it is being attached",
-            StatusSource::Primary,
-            Account::Starting(waits(starting, None)),
-        ),
-        (
-            "The primary: it waits for the coordinator",
-            StatusSource::Primary,
+        Teller::primary("it serves", "n1", Account::Serving),
+        Teller::primary("it serves", "n3", Account::Serving),
+        Teller::primary("it is being attached", "n1", Account::Starting(waits(starting, None))),
+        Teller::primary(
+            "it waits for the coordinator",
+            "n1",
             Account::Suspended(waits(coordinator_away, None)),
         ),
-        (
-            "The primary: only the return of a replica waits for the coordinator",
-            StatusSource::Primary,
+        Teller::primary(
+            "only the return of a replica waits for the coordinator",
+            "n1",
             Account::Awaiting(coordinator_away.into()),
         ),
-        (
-            "The primary: it waits for an in-sync replica",
-            StatusSource::Primary,
+        Teller::primary(
+            "it waits for an in-sync replica",
+            "n1",
             Account::Suspended(waits(no_data, Some(0))),
         ),
-        ("The coordinator: attached nowhere", StatusSource::Coordinator, Account::Detached),
-        ("The coordinator: stopped", StatusSource::Coordinator, Account::Stopped("music".into())),
-        (
-            "The coordinator: attached here, where nothing uses it",
-            StatusSource::Coordinator,
-            Account::Forgotten { node: "n1".into(), name: "music".into() },
-        ),
-        (
-            "The coordinator: attached on a node that does not answer",
-            StatusSource::Coordinator,
-            Account::Silent { node: "n3".into(), alive: true, teller: "n1".into() },
-        ),
-        (
-            "The coordinator: attached on a node that is dead",
-            StatusSource::Coordinator,
-            Account::Silent { node: "n3".into(), alive: false, teller: "n1".into() },
-        ),
-        ("A replica here: nobody else answers", StatusSource::Replica, Account::Replica),
+    ]
+}
+
+fn coordinators() -> Vec<Teller> {
+    let silent = |alive| Account::Silent { node: "n3".into(), alive, teller: "n1".into() };
+    let forgotten = Account::Forgotten { node: "n1".into(), name: "music".into() };
+    vec![
+        Teller::coordinator("attached nowhere", None, Account::Detached),
+        Teller::coordinator("stopped", None, Account::Stopped("music".into())),
+        Teller::coordinator("attached here, where nothing uses it", Some("n1"), forgotten),
+        Teller::coordinator("attached on a node that does not answer", Some("n3"), silent(true)),
+        Teller::coordinator("attached on a node that is dead", Some("n3"), silent(false)),
+        Teller::wanted("that is dead", Some(false), None),
+        Teller::wanted("that has not attached it", Some(true), None),
+        Teller::wanted("that says why it is not", Some(true), Some("no in-sync replica answers")),
+        Teller::wanted("not heard of yet", None, None),
     ]
 }
 
@@ -196,38 +213,83 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
     all
 }
 
-fn status(
-    source: StatusSource,
-    account: &Account,
-    wanted: &[WantedStatus],
-    second: ReplicaFacts,
-) -> VolumeStatus {
+fn status(teller: &Teller, second: ReplicaFacts) -> VolumeStatus {
     let mut volume = volume();
-    volume.wanted_on = wanted.to_vec();
+    volume.wanted_on.clone_from(&teller.wanted);
     volume.mirrors[0].replicas.truncate(2);
-    volume.source = source;
+    volume.source = teller.source;
+    let alive = !matches!(teller.account, Account::Silent { alive: false, .. });
+    volume.primaries = teller.attached.into_iter().map(|name| primary(name, alive)).collect();
     let mut first = replica("n1", State::InSync, Cause::None);
-    if source == StatusSource::Primary {
+    if teller.source == StatusSource::Primary {
         first.connected = Some(true);
     }
-    conclude(&mut volume, account, &[vec![first, second]]);
+    conclude(&mut volume, &teller.account, &[vec![first, second]]);
     volume
 }
 
+fn primary(name: &str, alive: bool) -> PrimaryStatus {
+    let node = serde_json::json!({"id": name, "name": name});
+    let primary = serde_json::json!({"node": node, "alive": alive, "here": name == "n1"});
+    serde_json::from_value(primary).unwrap()
+}
+
+/// What `volume status` says above the layout, in one line.
+fn page(volume: &VolumeStatus) -> String {
+    let page = super::status(volume);
+    let mut lines = page.lines();
+    let first = lines.next().unwrap().strip_prefix("volume music ").unwrap().to_owned();
+    let why = lines.find_map(|line| line.strip_prefix("  why       "));
+    why.map_or(first.clone(), |why| format!("{first}: {why}"))
+}
+
+/// The last four cells of its row in `volume list`.
+fn row(volume: &VolumeStatus) -> String {
+    let volumes = vec![volume.clone()];
+    let answer = VolumesAnswer { version: 1, volumes, complete: true, warnings: vec![] };
+    let list = list(&answer, 1);
+    let row = list.lines().nth(1).unwrap();
+    let cells: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    cells[cells.len() - 4..].join(", ")
+}
+
+/// The words in JSON that a program decides by: the volume's, and those of its second replica.
+fn json(volume: &VolumeStatus) -> String {
+    let volume = serde_json::to_value(volume).unwrap();
+    let second = &volume["mirrors"][0]["replicas"][1];
+    let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let [state, health, held, reach] =
+        [&volume["state"], &volume["health"], &second["state"], &second["reach"]].map(word);
+    format!("{state}, {health}; {held}, {reach}")
+}
+
 fn table() -> String {
-    let mut page = String::new();
-    for (heading, source, account, wanted) in accounts() {
-        let word = serde_json::to_value(source).unwrap();
-        let _ =
-            writeln!(page, "\n### {heading}\n\n`source` in JSON: `{}`\n", word.as_str().unwrap());
-        page.push_str("| Replica on n2 | Line | `--check` |\n|---|---|---:|\n");
-        for (second, facts) in seconds(source) {
-            let volume = status(source, &account, &wanted, facts);
+    let mut text = String::new();
+    for teller in tellers() {
+        let word = serde_json::to_value(teller.source).unwrap();
+        let (heading, word) = (&teller.heading, word.as_str().unwrap());
+        let _ = writeln!(text, "\n### {heading}\n\n`source` in JSON: `{word}`\n");
+        text.push_str("| Replica on n2 | `status` | `list` | `--json` | `--check` |\n");
+        text.push_str("|---|---|---|---|---:|\n");
+        for (second, facts) in seconds(teller.source) {
+            let volume = status(&teller, facts);
             let code = verdict(std::slice::from_ref(&volume), true).code();
-            let _ = writeln!(page, "| {second} | {} | {code} |", line(&volume).replace('|', "\\|"));
+            let cells = [second.to_owned(), page(&volume), row(&volume), json(&volume)];
+            let cells = cells.map(|cell| cell.replace('|', "\\|")).join(" | ");
+            let _ = writeln!(text, "| {cells} | {code} |");
         }
     }
-    page
+    text
+}
+
+#[test]
+fn one_look_says_what_the_other_says() {
+    for teller in tellers() {
+        for (second, facts) in seconds(teller.source) {
+            let volume = status(&teller, facts);
+            assert_eq!(page(&volume), line(&volume), "{}: {second}", teller.heading);
+        }
+    }
 }
 
 #[test]
@@ -247,9 +309,9 @@ fn the_page_has_every_state() {
 
 #[test]
 fn a_code_of_0_needs_everybody_to_have_answered() {
-    for (heading, source, account, wanted) in accounts() {
-        for (second, facts) in seconds(source) {
-            let volume = status(source, &account, &wanted, facts);
+    for teller in tellers() {
+        for (second, facts) in seconds(teller.source) {
+            let volume = status(&teller, facts);
             let all_answer =
                 volume.mirrors[0].replicas.iter().all(|r| r.reach == ReplicaReach::Answers);
             let good = volume.health == VolumeHealth::InSync
@@ -258,7 +320,13 @@ fn a_code_of_0_needs_everybody_to_have_answered() {
                     VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown
                 );
             let is_done = verdict(std::slice::from_ref(&volume), true) == Exit::Done;
-            assert_eq!(is_done, good && all_answer, "{heading}: {second}: {}", line(&volume));
+            assert_eq!(
+                is_done,
+                good && all_answer,
+                "{}: {second}: {}",
+                teller.heading,
+                line(&volume)
+            );
         }
     }
 }

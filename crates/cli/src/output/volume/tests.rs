@@ -153,9 +153,33 @@ fn what_a_replica_knew_last_is_dated_and_called_unknown() {
     (volume.source, volume.as_of) = (StatusSource::Replica, Some(1_700_000_000));
     (volume.state, volume.health) = (VolumeState::Unknown, VolumeHealth::Unknown);
     let text = status(&volume);
-    assert!(text.starts_with("volume music [UUR] unknown, unknown whether attached\n"), "{text}");
-    assert!(text.contains("\n  as of     2023-11-1"), "{text}");
-    assert!(text.contains("generation 7; generations may have followed"), "{text}");
+    assert!(text.starts_with("volume music [UUR]? unknown, unknown whether attached\n"), "{text}");
+    for expected in [
+        "\n  as of     2023-11-1",
+        "generation 7; generations may have followed",
+        "\n  attached  on n1? as ",
+        "  fast  in-sync?\n",
+        "  fast  rebuilding?\n",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in: {text}");
+    }
+    let answer =
+        VolumesAnswer { version: 1, volumes: vec![volume], complete: false, warnings: vec![] };
+    let text = list(&answer, 1);
+    assert!(text.contains("[UUR]?    unknown  unknown whether attached  n1?\n"), "{text}");
+    assert!(text.contains("\n  as of: 2023-11-1"), "{text}");
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_not_shown_as_the_one_that_has_it_attached() {
+    let mut volume = volume();
+    (volume.source, volume.state) = (StatusSource::Coordinator, VolumeState::Unreachable);
+    assert!(status(&volume).contains("\n  attached  on n1? as "), "{}", status(&volume));
+    // Of a shared volume one may answer and another not.
+    volume.state = VolumeState::Serving;
+    let silent = PrimaryStatus { alive: false, ..volume.primaries[0].clone() };
+    volume.primaries.push(silent);
+    assert_eq!(attached_on(&volume), "n1, n1?");
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl PeerReplica {
     pub fn new(replica: ReplicaId, unserved: &Unserved) -> Self {
         let is = match unserved {
             Unserved::Gone(_) => "gone",
-            Unserved::Away(_) => "away",
+            // An older node takes a word that it does not know for the worst.
+            Unserved::Away(_) | Unserved::Stopped(_) => "away",
             Unserved::Unusable(_) => "unusable",
         };
         Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string() }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::types::VolumeState;
 
 const YES: Option<bool> = Some(true);
 const NO: Option<bool> = Some(false);
@@ -164,7 +165,8 @@ fn what_returns_by_itself_and_when_depends_on_who_has_it_attached() {
     let stale = ReplicaFacts { unserved: away.clone(), ..replica(ReplicaState::Stale, None, YES) };
     let reason = detached(std::slice::from_ref(&stale)).2;
     assert!(reason.contains("when it is served and the volume is attached"), "{reason}");
-    let reason = detached(&[ReplicaFacts { connected: NO, ..stale }]).2;
+    let status = concluded(&Account::Serving, &[ReplicaFacts { connected: NO, ..stale }]);
+    let reason = status.reason.unwrap();
     assert!(reason.ends_with("it returns by itself when it is served"), "{reason}");
     let faulty = ReplicaFacts { unserved: away, ..replica(ReplicaState::Faulty, None, YES) };
     let reason = detached(&[faulty]).2;
@@ -255,7 +257,7 @@ fn where_a_volume_is_wanted_is_said_beside_what_a_replica_lacks() {
 
 #[test]
 fn that_requests_fail_is_said_before_what_a_replica_lacks() {
-    let mut status = concluded(&Account::Serving, &[in_sync(YES, YES)]);
+    let mut status = concluded(&Account::Serving, &[in_sync(YES, YES), in_sync(YES, YES)]);
     status.failed = serde_json::from_value(json!([
         {"kind": "read", "cause": "medium", "why": "older", "count": 2, "first": 900, "last": 950},
         {"kind": "write", "cause": "medium", "why": "its disk is bad", "count": 2, "first": 900,
@@ -272,6 +274,34 @@ fn that_requests_fail_is_said_before_what_a_replica_lacks() {
     note_failures(&mut status, 1000);
     let why = "requests fail: its disk is bad; a replica is stale";
     assert_eq!(status.reason.as_deref(), Some(why));
+    assert_eq!(status.health, VolumeHealth::InSync, "there are two");
+}
+
+#[test]
+fn the_last_in_sync_replica_is_not_well_while_its_disk_fails() {
+    let failed = |cause: &str| {
+        json!([{"kind": "write", "cause": cause, "why": "it cannot be written", "count": 2,
+                "first": 900, "last": 1000}])
+    };
+    let of = |facts: &[ReplicaFacts], cause: &str, now: u64| {
+        let mut status = concluded(&Account::Serving, facts);
+        status.failed = serde_json::from_value(failed(cause)).unwrap();
+        note_failures(&mut status, now);
+        (status.health, status.reason.unwrap_or_default())
+    };
+    let alone = [in_sync(YES, YES)];
+    let why = "requests fail: it cannot be written; n3:fast is the last in-sync replica: see to its disk, or add a replica while it can be read";
+    assert_eq!(of(&alone, "medium", 1010), (VolumeHealth::Degraded, why.into()));
+    let later = why.replace("requests fail:", "a write has failed:");
+    assert_eq!(of(&alone, "medium", 90_000), (VolumeHealth::Degraded, later));
+    let rebuilt = [in_sync(YES, YES), replica(ReplicaState::Rebuilding, YES, YES)];
+    assert_eq!(of(&rebuilt, "medium", 90_000).0, VolumeHealth::Degraded);
+    assert_eq!(of(&alone, "no-space", 1010).0, VolumeHealth::Degraded);
+    // Room may have been made; others are no matter of a disk.
+    assert_eq!(of(&alone, "no-space", 90_000), (VolumeHealth::InSync, String::new()));
+    assert_eq!(of(&alone, "no-coordinator", 1010).0, VolumeHealth::InSync);
+    let worse = [in_sync(NO, YES)];
+    assert_eq!(of(&worse, "medium", 1010).0, VolumeHealth::Unreachable);
 }
 
 fn wanted_on_n2() -> Vec<WantedStatus> {
@@ -307,8 +337,55 @@ fn that_a_dead_primary_is_silent_is_said_once() {
     status.wanted_on = wanted_on_n2();
     (status.wanted_on[0].alive, status.wanted_on[0].why) = (Some(false), None);
     conclude(&mut status, &silent, &[facts.to_vec()]);
-    let why = "node n2, on which it was attached, counts as dead, for the coordinator does not hear it: attach it on another node";
+    let why = "node n2, on which it was attached, counts as dead, for the coordinator does not hear it: start that node, or attach the volume on another one";
     assert_eq!(status.reason.as_deref(), Some(why));
+}
+
+#[test]
+fn an_attach_elsewhere_is_advised_only_where_an_in_sync_replica_answers() {
+    let silent = Account::Silent { node: "n2".into(), alive: false, teller: "n1".into() };
+    let reason = |facts: &[ReplicaFacts]| concluded(&silent, facts).reason.unwrap();
+    let stale = replica(ReplicaState::Stale, None, YES);
+    let rebuilt = replica(ReplicaState::Rebuilding, None, YES);
+    for of_n3 in [in_sync(None, NO), in_sync(None, None), rebuilt] {
+        let why = reason(&[of_n3.clone(), stale.clone()]);
+        assert!(!why.contains("attach the volume"), "{of_n3:?}: {why}");
+        assert!(why.ends_with("start that node, or first one with an in-sync replica of mirror 0, of which none is known to answer"), "{why}");
+        assert!(
+            reason(&[of_n3, in_sync(None, YES)]).ends_with("or attach the volume on another one")
+        );
+    }
+}
+
+#[test]
+fn a_replica_that_rebuilt_copies_nothing_while_the_volume_is_attached_nowhere() {
+    let rebuilt =
+        |c| ReplicaFacts { cause: Cause::Restarted, ..replica(ReplicaState::Rebuilding, c, YES) };
+    let reason = detached(&[in_sync(None, YES), rebuilt(None)]).2;
+    assert!(reason.ends_with("its rebuild goes on when the volume is attached"), "{reason}");
+    assert!(!reason.contains("copies"), "{reason}");
+    // A primary that does not answer may go on with it.
+    let silent = Account::Silent { node: "n2".into(), alive: true, teller: "n1".into() };
+    let told = |account: &Account, c| {
+        concluded(account, &[rebuilt(c)]).mirrors[0].replicas[0].reason.clone().unwrap()
+    };
+    assert!(
+        told(&silent, None).starts_with("it copies what it lacks while the volume is attached")
+    );
+    assert_eq!(told(&Account::Serving, YES), "it copies what it lacks: its node restarted");
+}
+
+#[test]
+fn a_replica_of_a_stopped_volume_is_not_said_to_return_by_itself() {
+    let why = "disk d of node n3: it is closed, as its volume was stopped".to_owned();
+    let closed = ReplicaFacts { unserved: Some(Unserved::Stopped(why)), ..in_sync(None, YES) };
+    let status = concluded(&Account::Replica, &[closed]);
+    let told = status.mirrors[0].replicas[0].reason.clone().unwrap();
+    assert_eq!(
+        told,
+        "it does not answer: disk d of node n3: it is closed, as its volume was stopped; it is opened when the volume is assembled: `evenkeel volume assemble`"
+    );
+    assert!(!status.mirrors[0].replicas[0].lost);
 }
 
 /// Every replica of which anything can be known.

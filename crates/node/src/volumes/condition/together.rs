@@ -1,6 +1,6 @@
 //! What several primaries say of one volume, as one status: of each replica the worst, and who says it.
 
-use super::{health, health_of, rank, reason, sum_up};
+use super::{health, health_of, note_failures, rank, reason, sum_up};
 use crate::api::types::{FailedRequests, NodeRef, ReplicaStatus, VolumeState, VolumeStatus};
 
 /// What a primary says.
@@ -16,8 +16,8 @@ pub struct Told {
 ///
 /// Of replicas only those count that go by the newest view: who goes by an older one does not know who has
 /// left since, and calls those stale that serve. Who is no primary in the newest view is one no more, and
-/// that is all that is told of it.
-pub fn worst(mut told: Vec<Told>, notes: Vec<String>) -> Option<VolumeStatus> {
+/// that is all that is told of it. `now` in seconds since 1970.
+pub fn worst(mut told: Vec<Told>, notes: Vec<String>, now: u64) -> Option<VolumeStatus> {
     let newest = told.iter().map(|told| told.status.generation).max()?;
     let first = told.iter().position(|told| told.status.generation == newest)?;
     let base = told.swap_remove(first);
@@ -39,6 +39,7 @@ pub fn worst(mut told: Vec<Told>, notes: Vec<String>) -> Option<VolumeStatus> {
     let own = own.chain(others.iter().filter_map(|other| why_not_served(other, false)));
     let own: Vec<String> = own.chain(notes).collect();
     status.reason = reason((!own.is_empty()).then(|| own.join("; ")), &status);
+    note_failures(&mut status, now);
     Some(status)
 }
 

@@ -47,7 +47,7 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
         [said("n1", &Account::Serving, good()), said("n2", &Account::Serving, bad.clone())],
         [said("n2", &Account::Serving, bad.clone()), said("n1", &Account::Serving, good())],
     ] {
-        let status = worst(both.to_vec(), Vec::new()).unwrap();
+        let status = worst(both.to_vec(), Vec::new(), 0).unwrap();
         assert_eq!(status.mirrors[0].summary, "[U?]");
         assert_eq!(status.mirrors[0].replicas[1].state, State::InSync);
         assert_eq!(status.health, VolumeHealth::Unreachable);
@@ -58,7 +58,7 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
     }
     // Where all say the same, nobody is named.
     let all = ["n1", "n2"].map(|node| said(node, &Account::Serving, bad.clone()));
-    let reason = worst(all.to_vec(), Vec::new()).unwrap().reason.unwrap();
+    let reason = worst(all.to_vec(), Vec::new(), 0).unwrap().reason.unwrap();
     assert!(!reason.contains("says node"), "{reason}");
 }
 
@@ -67,7 +67,7 @@ fn requests_that_wait_on_one_node_are_told_with_its_name() {
     let mut told = said("n2", &waits("it waits"), good());
     told.status.suspended = suspended();
     let both = vec![said("n1", &Account::Serving, good()), told];
-    let status = worst(both, vec!["node n3 does not answer".into()]).unwrap();
+    let status = worst(both, vec!["node n3 does not answer".into()], 0).unwrap();
     assert_eq!(status.state, VolumeState::Suspended);
     assert!(status.suspended.is_some());
     let why = "on node n2: the coordinator is away; node n3 does not answer";
@@ -77,18 +77,18 @@ fn requests_that_wait_on_one_node_are_told_with_its_name() {
 #[test]
 fn one_primary_says_what_it_says() {
     let told = said("n1", &Account::Serving, good());
-    let status = worst(vec![told.clone()], Vec::new()).unwrap();
+    let status = worst(vec![told.clone()], Vec::new(), 0).unwrap();
     assert_eq!((status.reason, status.exports.len()), (None, 0));
-    let status = worst(vec![told], vec!["a note".into()]).unwrap();
+    let status = worst(vec![told], vec!["a note".into()], 0).unwrap();
     assert_eq!(status.reason.as_deref(), Some("a note"));
-    assert!(worst(Vec::new(), vec!["a note".into()]).is_none());
+    assert!(worst(Vec::new(), vec!["a note".into()], 0).is_none());
 }
 
 #[test]
 fn what_one_waits_for_is_said_once() {
     let mut told = said("n2", &waits("the coordinator is away"), good());
     told.status.suspended = suspended();
-    let status = worst(vec![told], vec!["the coordinator does not hear it".into()]).unwrap();
+    let status = worst(vec![told], vec!["the coordinator does not hear it".into()], 0).unwrap();
     let why = "on node n2: the coordinator is away; the coordinator does not hear it";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
@@ -107,14 +107,14 @@ fn of_replicas_those_count_that_know_the_newest_view() {
     older.status.suspended = suspended();
     let both = vec![older, newest];
     // It is about to be evicted: its clients wait.
-    let status = worst(both.clone(), Vec::new()).unwrap();
+    let status = worst(both.clone(), Vec::new(), 0).unwrap();
     assert_eq!(status.mirrors[0].summary, "[U_]");
     assert_eq!((status.health, status.state), (VolumeHealth::Degraded, VolumeState::Suspended));
     assert_eq!(status.reason.as_deref(), Some("on node n2: the coordinator is away"));
     // It was evicted, and does not know that.
     let mut both = both;
     both[1].status.primaries.retain(|primary| primary.node.name == "n1");
-    let status = worst(both, Vec::new()).unwrap();
+    let status = worst(both, Vec::new(), 0).unwrap();
     assert_eq!(status.mirrors[0].summary, "[U_]");
     assert_eq!((status.health, status.state), (VolumeHealth::Degraded, VolumeState::Serving));
     assert_eq!(status.primaries.len(), 1);
@@ -134,7 +134,7 @@ fn failed_requests_of_the_same_kind_are_added_up() {
         .unwrap();
         told
     };
-    let status = worst(vec![failed(2, 10, 20), failed(3, 5, 15)], Vec::new()).unwrap();
+    let status = worst(vec![failed(2, 10, 20), failed(3, 5, 15)], Vec::new(), 0).unwrap();
     let failed = &status.failed[0];
     assert_eq!((failed.count, failed.first, failed.last, status.failed.len()), (5, 5, 20, 1));
 }

@@ -1,0 +1,133 @@
+//! Who has said what is known of a volume, and what follows from that alone.
+
+use evenkeel_core::ReplicaState;
+
+use super::ReplicaFacts;
+use crate::api::types::{self, MirrorStatus, ReplicaReach, VolumeState};
+use crate::volumes::words::{self, Usage};
+
+/// What a primary waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// As a sentence.
+    pub why: String,
+    /// The mirror of which it has no in-sync replica that answers.
+    pub silent_mirror: Option<usize>,
+}
+
+/// Who has said what is known of a volume, and what that is beside its replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Account {
+    /// The primary: it serves.
+    Serving,
+    /// The primary: it is being attached, and waits for this.
+    Starting(Wait),
+    /// The primary: requests wait for this.
+    Suspended(Wait),
+    /// The primary: this has to come about, and requests go on meanwhile.
+    Awaiting(String),
+    /// The coordinator: it is attached nowhere.
+    Detached,
+    /// The coordinator: it was stopped; the name is the volume's.
+    Stopped(String),
+    /// The coordinator: it is attached on the node that is asked, on which nothing uses it.
+    Forgotten {
+        /// That node's name.
+        node: String,
+        /// The volume's.
+        name: String,
+    },
+    /// The coordinator: it is attached on another node, which does not answer.
+    Silent {
+        /// That node's name.
+        node: String,
+        /// Whether it may still be alive.
+        alive: bool,
+        /// The name of the node that asked it.
+        teller: String,
+    },
+    /// A replica on the node that is asked: nobody who would know answers.
+    Replica,
+}
+
+impl Account {
+    pub(super) const fn state(&self) -> VolumeState {
+        match self {
+            Self::Serving | Self::Awaiting(_) => VolumeState::Serving,
+            Self::Starting(_) => VolumeState::Starting,
+            Self::Suspended(_) => VolumeState::Suspended,
+            Self::Detached => VolumeState::Detached,
+            Self::Stopped(_) => VolumeState::Stopped,
+            Self::Forgotten { .. } | Self::Silent { .. } => VolumeState::Unreachable,
+            Self::Replica => VolumeState::Unknown,
+        }
+    }
+
+    /// What use the volume is in, as far as this account goes.
+    pub(super) const fn usage(&self) -> Usage {
+        match self {
+            Self::Serving | Self::Starting(_) | Self::Suspended(_) | Self::Awaiting(_) => {
+                Usage::Runs
+            }
+            Self::Detached
+            | Self::Stopped(_)
+            | Self::Forgotten { .. }
+            | Self::Silent { alive: false, .. } => Usage::Rests,
+            Self::Silent { alive: true, .. } | Self::Replica => Usage::Unknown,
+        }
+    }
+
+    /// What is known of a replica of a mirror, with what the account says of that mirror: a session that is
+    /// up says nothing of a replica that leaves requests unanswered.
+    pub(super) fn reconcile(&self, mirror: usize, facts: ReplicaFacts) -> ReplicaFacts {
+        let (Self::Starting(wait) | Self::Suspended(wait)) = self else { return facts };
+        let is_silent = wait.silent_mirror == Some(mirror) && facts.state == ReplicaState::InSync;
+        ReplicaFacts { connected: if is_silent { Some(false) } else { facts.connected }, ..facts }
+    }
+
+    /// What the volume itself lacks, which matters more than what a replica does.
+    /// `mirrors`: what is known of the replicas.
+    pub(super) fn reason(&self, mirrors: &[MirrorStatus]) -> Option<String> {
+        Some(match self {
+            Self::Serving | Self::Detached => return None,
+            Self::Starting(wait) | Self::Suspended(wait) => wait.why.clone(),
+            Self::Awaiting(why) => format!("{why}; requests go on meanwhile"),
+            Self::Stopped(name) => {
+                format!("it is stopped until `evenkeel volume assemble {name}`")
+            }
+            Self::Forgotten { node, name } => format!(
+                "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name}` does, when its replicas answer; or attach it on node {node} again"
+            ),
+            Self::Silent { node, alive: true, teller } => {
+                format!("{}; another node may know more", words::silent_primary(node, teller))
+            }
+            Self::Silent { node, alive: false, .. } => {
+                let ways = ways_out(mirrors);
+                format!(
+                    "node {node}, on which it was attached, counts as dead, for the coordinator does not hear it: {ways}"
+                )
+            }
+            Self::Replica => {
+                "the coordinator does not answer: this is what a replica on this node knew last"
+                    .into()
+            }
+        })
+    }
+}
+
+/// What to do about a dead primary. Elsewhere it can be attached only where each mirror has an in-sync replica
+/// that answers.
+fn ways_out(mirrors: &[MirrorStatus]) -> String {
+    let has_good = |mirror: &MirrorStatus| {
+        mirror.replicas.iter().any(|replica| {
+            let answers = matches!(replica.reach, ReplicaReach::Answers | ReplicaReach::FileGone);
+            replica.state == types::ReplicaState::InSync && answers
+        })
+    };
+    match mirrors.iter().position(|mirror| !has_good(mirror)) {
+        None => "start that node, or attach the volume on another one".into(),
+        Some(silent) => format!(
+            "start that node, or first one with an in-sync replica of mirror {silent}, of which none is known to answer"
+        ),
+    }
+}
