@@ -14,7 +14,10 @@ use hyper::Method;
 use super::lookup::{Found, called, carried_out_elsewhere, find, forward, moved, unexpected};
 use super::place::{OneMore, one_more};
 use super::{attach, make, replica, status, view_change};
-use crate::api::types::{AddReplicaRequest, ChangeAnswer, Disk, VERSION};
+use crate::api::types::{
+    AddReplicaRequest, ChangeAnswer, Disk, MirrorStatus, ReplicaReach, ReplicaState, ReplicaStatus,
+    VERSION,
+};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::{Answer, Maker, PlacedReplica, Request, unix_seconds};
@@ -62,6 +65,7 @@ pub async fn add(
     let (changed, message) = match plan(node, &found, &request, &what)? {
         Err(already) => (false, already),
         Ok(plan) => {
+            refuse_without_source(node, &found, &plan, &what).await?;
             let (place, message) = one(node, &found, &plan, &what).await?;
             (place.is_some(), message)
         }
@@ -118,6 +122,44 @@ fn plan<'a>(
     Ok(Ok(Plan { mirror, role: Role::Replaces(old), on, same_node, thin }))
 }
 
+/// Refuses to replace a replica where nobody has the data that the new one needs: it would wait for a source
+/// like the old one, and be replaced as well.
+async fn refuse_without_source(
+    node: &Arc<Node>,
+    found: &Found,
+    plan: &Plan<'_>,
+    what: &str,
+) -> Result<(), ApiError> {
+    if plan.role.instead_of().is_none() {
+        return Ok(());
+    }
+    let status = status::one(node, &found.stored.record.id, true).await?;
+    let Some(mirror) = status.mirrors.get(plan.mirror).filter(|mirror| !has_source(mirror)) else {
+        return Ok(());
+    };
+    let in_sync = mirror.replicas.iter().filter(|replica| replica.state == ReplicaState::InSync);
+    let told = in_sync.map(|replica| {
+        let disk = replica.disk.as_deref().unwrap_or("?");
+        let why = replica.reason.as_deref().unwrap_or("it does not answer");
+        format!("{}:{disk}: {why}", replica.node.name)
+    });
+    let why = format!(
+        "there is no source to copy from: no in-sync replica of mirror {} answers ({})",
+        plan.mirror,
+        told.collect::<Vec<_>>().join("; ")
+    );
+    let advice = "Start the nodes of its in-sync replicas, or put their disks in order, and try again; if their data are lost for good, go on from an older copy: `evenkeel volume assemble --force`";
+    Err(ApiError::new(ErrorCode::WouldLoseData, what, why, advice))
+}
+
+/// Whether an in-sync replica answers, or may.
+fn has_source(mirror: &MirrorStatus) -> bool {
+    let is_source = |replica: &ReplicaStatus| {
+        replica.state == ReplicaState::InSync && replica.reach != ReplicaReach::Unreachable
+    };
+    mirror.replicas.iter().any(is_source)
+}
+
 /// Whether the volume has a replica at the place that is named, if it is what is asked for.
 fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -> Option<String> {
     // A node is named alone, too.
@@ -157,6 +199,7 @@ pub(super) async fn planned(
         Ok(plan) => plan,
         Err(already) => return Ok(Err(already)),
     };
+    refuse_without_source(node, found, &plan, what).await?;
     let (disks, _) = cluster::disks(node).await?;
     let disk = choose(found, &plan, &disks, what)?;
     let place = format!("{}:{}", disk.node.name, disk.name);
