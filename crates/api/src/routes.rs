@@ -31,6 +31,7 @@
 //! | GET | [`DISK_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`ADD_DISK_PLAN`] | | `AddDiskPlanQuery` | `PlanAnswer` |
 //! | GET | [`DELETE_PLAN`] | | `DeleteVolumeQuery` | `PlanAnswer` |
+//! | GET | [`STOP_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`DROP_PLAN`] | | | `PlanAnswer` |
 //! | GET | [`CHANGE_PLAN`] | | `ChangePlanQuery` | `PlanAnswer` |
 //! | GET | [`ASSEMBLE_PLAN`] | | `AssemblePlanQuery` | `AssemblePlanAnswer` |
@@ -88,6 +89,8 @@ pub const DISK_PLAN: &str = "/v1/disks/{disk}/plan";
 pub const ADD_DISK_PLAN: &str = "/v1/plans/disk-add";
 /// What deleting a volume would take away.
 pub const DELETE_PLAN: &str = "/v1/volumes/{volume}/plans/delete";
+/// What stopping a volume would take away.
+pub const STOP_PLAN: &str = "/v1/volumes/{volume}/plans/stop";
 /// What dropping all reservations of a volume would take away.
 pub const DROP_PLAN: &str = "/v1/volumes/{volume}/plans/reservation-drop";
 /// What another number of copies would take away.

@@ -32,7 +32,7 @@ pub use replica::{
 pub use reservation::{DropArgs, HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 pub use volume::{
     AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, RenameArgs,
-    StatusArgs, VolumeCommand, VolumeName, WaitFor,
+    StatusArgs, StopArgs, VolumeCommand, VolumeName, WaitFor,
 };
 
 use crate::output::parse_size;

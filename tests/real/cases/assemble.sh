@@ -29,12 +29,12 @@ stop() {
     io 1 -c 'write -P 0x77 0 8M'
     if [ "$(id -u)" = 0 ] && ek 1 attach $vol --as device --quiet 2> /dev/null; then
         exec 7< "$(device_of $vol)"
-        refused 4 "" ek 1 volume stop $vol
+        refused 4 "" ek 1 volume stop $vol --yes
         exec 7<&-
         ek 1 volume status $vol --check --quiet || die "a refused stop left something undone"
     fi
-    ek 2 volume stop $vol
-    ek 2 volume stop $vol | grep -q already || die "a second stop does not say that it is stopped"
+    ek 2 volume stop $vol --yes
+    ek 2 volume stop $vol --yes | grep -q already || die "a second stop does not say that it is stopped"
     [ "$(list_state 3)" = stopped ] || die "volume list does not show it as stopped"
     for n in 1 2 3; do
         examined "$work/n$n/disk" | jq -e '.replicas[0].used_by == null' > /dev/null || die "n$n keeps its replica open"
@@ -51,7 +51,7 @@ stop() {
     ek 1 volume status $vol --check --quiet || die "a replica was lost by the stop"
     ek 1 detach $vol --quiet
     compare_replicas $vol
-    ek 1 volume stop $vol --quiet
+    ek 1 volume stop $vol --yes --quiet
     ek 1 volume delete $vol --yes
     [ "$(find "$work"/n?/disk -name '*.replica' | wc -l)" = 0 ] || die "replicas of a deleted volume are left"
 }
@@ -65,7 +65,7 @@ stop_device() {
     ek 1 volume create $vol --size 64M --replicas 2 --on n1:loop --on n2:disk --quiet
     attach $vol nbd > /dev/null
     io 1 -c 'write -P 0x77 0 8M'
-    ek 1 volume stop $vol
+    ek 1 volume stop $vol --yes
     # The kernel lets somebody else have it for himself.
     python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)' "$loop" || die "the device is still held"
     ek 1 disk list | grep -q stopped || die "disk list does not say why it is not used"
@@ -77,7 +77,7 @@ stop_device() {
     io 1 -c 'read -P 0x77 0 8M'
     ek 1 volume status $vol --check --quiet || die "a replica was lost by the stop"
     ek 1 detach $vol --quiet
-    ek 1 volume stop $vol --quiet
+    ek 1 volume stop $vol --yes --quiet
     ek 1 volume delete $vol --yes
     [ -b "$loop" ] || die "the device's file is gone"
     "$evenkeel" examine "$loop" > "$work/told" && die "a replica is left on the device"

@@ -44,7 +44,7 @@ create() {
 }
 
 assemble() {
-    ek 3 volume stop $vol --quiet
+    ek 3 volume stop $vol --yes --quiet
     ek 4 volume assemble $vol --quiet
     at_each_node attach_at
     at_each_node await "all nodes see all primaries" all_attached_at

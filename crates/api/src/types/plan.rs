@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{NodeRef, Registrant, ReplicaState};
+use super::{NodeRef, Registrant, ReplicaReach, ReplicaState};
 
 /// What a command takes away, and what is left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -16,6 +16,9 @@ pub struct Plan {
     /// The hosts that lose their registration, and the reservation with it if they hold it.
     #[serde(default)]
     pub unregisters: Vec<Registrant>,
+    /// The nodes from which the volume would be detached.
+    #[serde(default)]
+    pub detaches: Vec<NodeRef>,
     /// The mirrors that lose one, and go on.
     pub leaves: Vec<LeftMirror>,
 }
@@ -86,6 +89,9 @@ pub struct LostReplica {
     pub disk: String,
     /// What it is to its mirror.
     pub state: ReplicaState,
+    /// Whether it answers; `null` from software that does not say, and of what lies on a disk.
+    #[serde(default)]
+    pub reach: Option<ReplicaReach>,
     /// Bytes of data that it has room for.
     pub size: u64,
 }

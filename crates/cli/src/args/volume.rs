@@ -49,10 +49,11 @@ Entries in /etc/fstab and scripts are to be changed by hand.")]
     #[command(after_help = "\
 Examples:
   evenkeel volume stop music
+  evenkeel volume stop music --dry-run             from which nodes it would be detached
 
-A mounted volume, or one whose export has clients, is not stopped: unmount it first. Afterwards the
+It asks if the volume is attached anywhere. A mounted volume, or one whose export has clients, is not stopped: unmount it first. Afterwards the
 disks of its replicas can be taken out; `evenkeel volume assemble music` opens them again.")]
-    Stop(VolumeName),
+    Stop(StopArgs),
     /// Put a volume together from its disks: a stopped one, one on disks from elsewhere, or one
     /// whose replicas were written apart
     #[command(after_help = "\
@@ -271,6 +272,16 @@ pub struct DeleteArgs {
     /// Also if it was attached on a node that is dead, and too little of it is left to take it over
     #[arg(long)]
     pub force: bool,
+}
+
+/// Arguments of `volume stop`.
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// The volume
+    pub name: String,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub agree: AgreeArgs,
 }
 
 /// A volume.

@@ -38,7 +38,8 @@ pub fn agree(
         false => fetch(context, question.plan)?.parse()?,
     };
     let plan = &planned.plan;
-    let is_harmless = plan.removes.is_empty() && plan.unregisters.is_empty();
+    let is_harmless =
+        plan.removes.is_empty() && plan.unregisters.is_empty() && plan.detaches.is_empty();
     if args.yes || (!question.always && is_harmless) {
         return Ok(Some(planned.plan));
     }

@@ -12,7 +12,7 @@ use super::agree::{Question, agree, names};
 use super::{Context, assemble, look, verify, wait};
 use crate::args::{
     BitmapName, ChangeArgs, ChecksumName, CreateArgs, DeleteArgs, GrowArgs, ProtocolName,
-    RebuildArgs, RenameArgs, VolumeCommand, VolumeName,
+    RebuildArgs, RenameArgs, StopArgs, VolumeCommand,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -84,8 +84,18 @@ fn rename(context: &Context, args: &RenameArgs) -> Result<(), Failure> {
     context.show(&answer, |answer: &ChangeAnswer| format!("{}\n", answer.message))
 }
 
-fn stop(context: &Context, args: &VolumeName) -> Result<(), Failure> {
-    let path = routes::fill(routes::STOP, &[&args.name]);
+fn stop(context: &Context, args: &StopArgs) -> Result<(), Failure> {
+    let name = &args.name;
+    let question = Question {
+        plan: &routes::fill(routes::STOP_PLAN, &[name]),
+        refused: format!("volume `{name}` was not stopped"),
+        again: format!("evenkeel volume stop {name} --yes"),
+        always: false,
+    };
+    if agree(context, &args.agree, &question)?.is_none() {
+        return Ok(());
+    }
+    let path = routes::fill(routes::STOP, &[name]);
     let answer = context.client.post(&path, &serde_json::json!({}))?;
     context.show(&answer, |answer: &StopAnswer| {
         format!("{}\n", answer.message) + &output::volume::warnings(&answer.warnings)

@@ -67,7 +67,13 @@ fn planned(volume: &AssemblePlan, several: bool) -> String {
         Some(_) => split,
         None => {
             let mut text = format!("{}\n", volume.message);
-            text.push_str(&kept("would be kept", &volume.keeps));
+            let (found, missing): (Vec<_>, Vec<_>) =
+                volume.keeps.iter().cloned().partition(|kept| kept.generation.is_some());
+            text.push_str(&kept("would be kept", &found));
+            text.push_str(&kept(
+                "not found: they stay in the volume, and whether they are there is not known",
+                &missing,
+            ));
             text.push_str(&kept("would be rebuilt", &volume.rebuilds));
             text.push_str(&discarded(&volume.discards));
             text

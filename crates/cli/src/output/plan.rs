@@ -4,7 +4,7 @@ use evenkeel_api::types::{LeftMirror, LostReplica, Plan, Registrant};
 
 use super::size;
 use super::table::{Align, Table};
-use super::volume::{count, replica_state, short};
+use super::volume::{count, reached, replica_state, short};
 
 /// The replicas that would go, and what would be left.
 pub fn plan(plan: &Plan) -> String {
@@ -23,7 +23,12 @@ pub fn done(plan: &Plan) -> String {
 
 fn shown(plan: &Plan, [removed, failed, left]: [&str; 3]) -> String {
     if plan.removes.is_empty() && plan.fails.is_empty() {
-        return "no replica is lost\n".to_owned();
+        let names: Vec<&str> = plan.detaches.iter().map(|node| node.name.as_str()).collect();
+        let from = match names.is_empty() {
+            true => String::new(),
+            false => format!("would be detached from: {}\n", names.join(", ")),
+        };
+        return from + "no replica is lost\n";
     }
     let lists = [(&plan.removes, removed), (&plan.fails, failed)];
     let lists = lists.into_iter().filter(|(replicas, _)| !replicas.is_empty());
@@ -46,13 +51,13 @@ fn list(replicas: &[LostReplica], verb: &str) -> String {
     let words = ["VOLUME", "REPLICA", "NODE", "DISK", "STATE"].map(|name| (name, Align::Left));
     let columns: Vec<_> = words.into_iter().chain([("SIZE", Align::Right)]).collect();
     let mut table = Table::new(&columns);
-    for LostReplica { volume, id, node, disk, state, size: bytes, .. } in replicas {
+    for LostReplica { volume, id, node, disk, state, reach, size: bytes, .. } in replicas {
         table.row(vec![
             volume.clone(),
             short(id).to_owned(),
             node.name.clone(),
             disk.clone(),
-            replica_state(*state),
+            reach.map_or_else(|| replica_state(*state), |reach| reached(reach, *state)),
             size(*bytes),
         ]);
     }

@@ -44,6 +44,7 @@ use super::handlers::{disk, node, plan, volume};
         plan::disk,
         plan::add_disk,
         plan::delete,
+        plan::stop,
         plan::drop_reservation,
         plan::change,
         plan::assemble,

@@ -90,6 +90,7 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::DISK_PLAN, get(handlers::plan::disk))
         .route(routes::ADD_DISK_PLAN, get(handlers::plan::add_disk))
         .route(routes::DELETE_PLAN, get(handlers::plan::delete))
+        .route(routes::STOP_PLAN, get(handlers::plan::stop))
         .route(routes::DROP_PLAN, get(handlers::plan::drop_reservation))
         .route(routes::ASSEMBLE_PLAN, get(handlers::plan::assemble))
         .route(routes::CHANGE_PLAN, get(handlers::plan::change))

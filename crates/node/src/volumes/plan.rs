@@ -10,7 +10,7 @@ use evenkeel_format::Superblock;
 use hyper::Method;
 
 use super::lookup::{Found, carried_out_elsewhere, find, forward};
-use super::{attach, delete, fewer, members, replica, view_change, words};
+use super::{attach, delete, fewer, members, replica, status, view_change, words};
 use crate::api::types::{
     AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
     PlanAnswer, ReplicaPlanQuery, VERSION,
@@ -39,7 +39,8 @@ pub async fn delete(
     let what = format!("cannot delete volume {volume}");
     let found = find(node, &what, volume).await?;
     delete::refuse_attached(node, &found, query.force, &what).await?;
-    let plan = whole(node, &found);
+    let mut plan = whole(node, &found);
+    add_reach(node, &mut plan).await;
     refuse_other_than(&plan, query.removes.as_deref().map(split), &what)?;
     let name = &found.stored.record.name;
     Ok(answer(plan, format!("volume {name} would be deleted, with all its data")))
@@ -63,7 +64,8 @@ pub async fn change(
         let path = routes::fill(routes::CHANGE_PLAN, &[&found.stored.record.id]);
         return ask(node, (&found, &target), &format!("{path}?replicas={copies}"), what).await;
     }
-    let fewer = fewer::choose(node, &found, copies, &what).await?;
+    let mut fewer = fewer::choose(node, &found, copies, &what).await?;
+    add_reach(node, &mut fewer.plan).await;
     let name = &found.stored.record.name;
     let message = match fewer.victims.len() {
         0 => format!("no replica of volume {name} would be removed"),
@@ -99,7 +101,9 @@ pub async fn replica(
         attach::refuse_stopped(&found, &what)?;
         return replacement(node, &found, name, query, &what).await;
     }
-    of_command(node, &found, named, &what)
+    let mut answer = of_command(node, &found, named, &what)?;
+    add_reach(node, &mut answer.plan).await;
+    Ok(answer)
 }
 
 fn of_command(
@@ -132,6 +136,20 @@ fn of_command(
     Ok(answer(plan, message))
 }
 
+/// Adds to the replicas of a plan whether they answer: one whose file was deleted is not what the view says.
+async fn add_reach(node: &Arc<Node>, plan: &mut Plan) {
+    let replicas = || plan.removes.iter().chain(&plan.fails);
+    let volumes: BTreeSet<String> = replicas().map(|lost| lost.volume.clone()).collect();
+    for volume in volumes {
+        let Ok(status) = status::one(node, &volume, false).await else { continue };
+        let known: Vec<_> = status.mirrors.into_iter().flat_map(|mirror| mirror.replicas).collect();
+        for lost in plan.removes.iter_mut().chain(&mut plan.fails) {
+            let found = known.iter().find(|replica| replica.id == lost.id);
+            lost.reach = found.map(|replica| replica.reach).or(lost.reach);
+        }
+    }
+}
+
 /// What would be removed once a copy has taken its place.
 async fn replacement(
     node: &Arc<Node>,
@@ -156,6 +174,7 @@ async fn replacement(
         return Ok(answer(plan, "that replica is not there any more".to_owned()));
     };
     plan.removes.push(lost(node, found, mirror, record));
+    add_reach(node, &mut plan).await;
     let from = &replica::places(node, found, record)[0];
     let message = format!(
         "a copy of the replica on {from} would be made on {place}; the old one is removed when that is in-sync, not before"
@@ -198,6 +217,7 @@ fn on_disk(node: &Node, disk: &str, superblock: &Superblock) -> LostReplica {
         node: node.reference(),
         disk: disk.to_owned(),
         state: words::state(record.map_or(ReplicaState::Stale, |(_, record)| record.state)),
+        reach: None,
         size: superblock.view.replica_size(),
     }
 }
@@ -274,6 +294,7 @@ fn lost(node: &Node, found: &Found, mirror: usize, record: &ReplicaRecord) -> Lo
         node: node.coordinator.node_ref(record.node),
         disk: placed.map_or_else(|| "?".into(), |placed| placed.disk.clone()),
         state: words::state(record.state),
+        reach: None,
         size: found.view.replica_size(),
         id,
     }

@@ -8,9 +8,9 @@ use hyper::Method;
 
 use super::actor::turn;
 use super::lookup::{Found, by_names, find, moved, unexpected};
-use super::{detach, status, sweep};
+use super::{detach, plan, status, sweep};
 use crate::api::handlers::peer::SWEEP;
-use crate::api::types::{DetachRequest, StopAnswer, VERSION};
+use crate::api::types::{DetachRequest, NodeRef, Plan, PlanAnswer, StopAnswer, VERSION};
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
@@ -43,6 +43,32 @@ pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError
     Ok(StopAnswer { version: VERSION, message, warnings, volume })
 }
 
+/// From where stopping a volume would detach it.
+///
+/// # Errors
+/// As stopping it, as far as that can be told without doing it.
+pub async fn plan(node: &Arc<Node>, volume: &str) -> Result<PlanAnswer, ApiError> {
+    let what = format!("cannot stop volume {volume}");
+    let found = find(node, &what, volume).await?;
+    let name = &found.stored.record.name;
+    if found.stored.record.stopped {
+        let message = format!("volume {name} is stopped already");
+        return Ok(plan::answer(Plan::default(), message));
+    }
+    refuse_clients(node, &found, &what).await?;
+    let primaries = found.view.primaries.iter().map(|p| node.coordinator.node_ref(p.id.node));
+    let detaches: Vec<NodeRef> = primaries.collect();
+    let names: Vec<&str> = detaches.iter().map(|node| node.name.as_str()).collect();
+    let detached = match names.is_empty() {
+        true => String::new(),
+        false => format!("be detached from {}, and ", names.join(", ")),
+    };
+    let message = format!(
+        "volume {name} would {detached}have its replicas closed until it is assembled; no data go"
+    );
+    Ok(plan::answer(Plan { detaches, ..Plan::default() }, message))
+}
+
 /// Detaches it wherever it is attached, unless somebody uses it.
 async fn detach(
     node: &Arc<Node>,
@@ -51,14 +77,7 @@ async fn detach(
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
     let volume = found.view.volume.to_string();
-    // It has what all primaries say that answer.
-    let attached = status::one(node, &volume, false).await?;
-    let clients: usize = attached.exports.iter().map(|export| export.clients).sum();
-    if clients > 0 {
-        let why = format!("{clients} client(s) use its export");
-        let advice = "Disconnect them, or end the export by `evenkeel unexport`; then stop it";
-        return Err(ApiError::new(ErrorCode::DeviceBusy, what, why, advice));
-    }
+    refuse_clients(node, found, what).await?;
     for primary in found.view.primaries.iter().map(|primary| primary.id.node) {
         let name = node.coordinator.node_ref(primary).name;
         let request = DetachRequest { node: Some(name) };
@@ -67,6 +86,18 @@ async fn detach(
             Ok(_) => {}
             Err(e) => return Err(by_names(node, found, ApiError { what: what.to_owned(), ..e })),
         }
+    }
+    Ok(())
+}
+
+async fn refuse_clients(node: &Arc<Node>, found: &Found, what: &str) -> Result<(), ApiError> {
+    // It has what all primaries say that answer.
+    let attached = status::one(node, &found.view.volume.to_string(), false).await?;
+    let clients: usize = attached.exports.iter().map(|export| export.clients).sum();
+    if clients > 0 {
+        let why = format!("{clients} client(s) use its export");
+        let advice = "Disconnect them, or end the export by `evenkeel unexport`; then stop it";
+        return Err(ApiError::new(ErrorCode::DeviceBusy, what, why, advice));
     }
     Ok(())
 }

@@ -174,3 +174,63 @@ async fn a_reservation_is_dropped_with_the_hosts_that_were_named() {
     assert_eq!(hosts(&nodes[0].get(plan).await).len(), 0);
     nodes[1].detach("web").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_tells_from_where_it_detaches() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    volume_on(&nodes[0], "web", &["a:d"]).await;
+    let idle = nodes[1].get("/v1/volumes/web/plans/stop").await;
+    assert_eq!(idle["plan"]["detaches"], json!([]), "{idle:#}");
+    nodes[1].attach("web").await;
+    let planned = nodes[0].get("/v1/volumes/web/plans/stop").await;
+    assert_eq!(planned["plan"]["detaches"][0]["name"], "b", "{planned:#}");
+    let expected = "volume web would be detached from b, and have its replicas closed until it is assembled; no data go";
+    assert_eq!(planned["message"], expected);
+    let status = nodes[1].get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["state"], "serving", "a plan changes nothing");
+    nodes[0].ok("POST", "/v1/volumes/web/stop", Value::Null).await;
+    let again = nodes[0].get("/v1/volumes/web/plans/stop").await;
+    assert_eq!(again["message"], "volume web is stopped already");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_not_replaced_where_there_is_nothing_to_copy_from() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    volume_on(&nodes[0], "web", &["b:d"]).await;
+    nodes[1].crash().await;
+    let node = &nodes[0];
+    node.until("/v1/volumes/web", |v| v["volume"]["health"] == "unreachable").await;
+    let replace = json!({"replaces": "b:d", "on": "a:d"});
+    let refused =
+        node.refused("POST", "/v1/volumes/web/replicas", replace, "would-lose-data").await;
+    let why = refused["why"].as_str().unwrap();
+    assert!(
+        why.starts_with("there is no source to copy from: no in-sync replica of mirror 0 answers (b:d: it does not answer"),
+        "{why}"
+    );
+    let plan = "/v1/volumes/web/replicas/b:d/replace/plan?on=a:d";
+    node.refused("GET", plan, Value::Null, "would-lose-data").await;
+    assert_eq!(homes(node, "web").await, ["b"], "nothing was added");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_does_not_call_a_deleted_file_in_sync() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a"]).await;
+    volume_on(&nodes[0], "web", &["a:d"]).await;
+    let node = &mut nodes[0];
+    node.stop().await;
+    for file in node.replicas("d") {
+        std::fs::remove_file(file).unwrap();
+    }
+    node.restart().await;
+    let planned = node.until("/v1/volumes/web/plans/delete", |v| v["plan"].is_object()).await;
+    assert_eq!(planned["plan"]["removes"][0]["reach"], "unreachable", "{planned:#}");
+    let status = node.get("/v1/volumes/web").await;
+    let reason = status["volume"]["reason"].as_str().unwrap();
+    // A replacement has nothing to copy from.
+    assert!(!reason.contains("replica replace"), "{reason}");
+    assert!(reason.contains("put its disk in order; no other in-sync replica answers"), "{reason}");
+}

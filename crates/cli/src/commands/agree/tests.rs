@@ -10,6 +10,7 @@ fn planned() -> PlanAnswer {
         node: NodeRef { id: "3".into(), name: "n3".into() },
         disk: "disk".into(),
         state: ReplicaState::InSync,
+        reach: None,
         size: 4 << 30,
     };
     let in_sync = vec!["n1:disk".into(), "n2:disk".into()];

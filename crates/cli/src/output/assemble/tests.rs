@@ -91,6 +91,14 @@ fn a_plan_tells_what_would_be_kept_and_what_discarded_with_its_loss() {
     assert_eq!(lines[4].join(" "), "would be discarded:");
     assert_eq!(lines[6], ["c0ea6f89", "n3:right", "0", "8", "-", "88K"]);
     assert_eq!(lines[7], ["c0ea6f89", "n4", "0", "not", "found", "-", "unknown"]);
+    let missing = KeptReplica { generation: None, ..answer.volumes[0].keeps[0].clone() };
+    answer.volumes[0].keeps = vec![missing];
+    let text = plan(&answer);
+    assert!(!text.contains("would be kept"), "{text}");
+    assert!(
+        text.contains("not found: they stay in the volume, and whether they are there"),
+        "{text}"
+    );
     answer.volumes[0].discards.clear();
     assert!(plan(&answer).ends_with("no replica would be discarded\n"));
     let refused = ApiError::new(ErrorCode::Incomplete, "cannot", "n4 is missing", "bring it");

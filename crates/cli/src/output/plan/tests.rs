@@ -1,4 +1,4 @@
-use evenkeel_api::types::{NodeRef, ReplicaState};
+use evenkeel_api::types::{NodeRef, ReplicaReach, ReplicaState};
 
 use super::*;
 
@@ -10,6 +10,7 @@ fn replica(node: &str, state: ReplicaState) -> LostReplica {
         node: NodeRef { id: node.into(), name: node.into() },
         disk: "disk".into(),
         state,
+        reach: None,
         size: 4 << 30,
     }
 }
@@ -30,6 +31,25 @@ fn who_goes_and_what_is_left_is_told_before_and_after() {
     let rest = "volume `music`, mirror 0: 1 in-sync replica on n1:disk\n";
     assert_eq!(plan(&lost), format!("would be removed for good:\n{rows}would leave {rest}"));
     assert_eq!(done(&lost), format!("removed for good:\n{rows}leaves {rest}"));
+}
+
+#[test]
+fn a_replica_that_is_not_there_is_not_called_in_sync() {
+    let mut gone = replica("n3", ReplicaState::InSync);
+    gone.reach = Some(ReplicaReach::Unreachable);
+    let mut deleted = replica("n2", ReplicaState::InSync);
+    deleted.reach = Some(ReplicaReach::FileGone);
+    let text = plan(&Plan { removes: vec![gone, deleted], ..Plan::default() });
+    assert!(text.contains("n3    disk  unreachable"), "{text}");
+    assert!(text.contains("n2    disk  file gone"), "{text}");
+    assert!(!text.contains("in-sync"), "{text}");
+}
+
+#[test]
+fn what_a_stop_ends_is_told_by_nodes() {
+    let node = |name: &str| NodeRef { id: name.into(), name: name.into() };
+    let stop = Plan { detaches: vec![node("n1"), node("n2")], ..Plan::default() };
+    assert_eq!(plan(&stop), "would be detached from: n1, n2\nno replica is lost\n");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Forwarded, Json, Path, Query, Refusal};
 use crate::api::types::*;
 use crate::node::Node;
-use crate::volumes::{assemble, plan, reservation, retire};
+use crate::volumes::{assemble, plan, reservation, retire, stop};
 
 /// What the removal of a node from the cluster would take away.
 #[utoipa::path(get, path = "/v1/nodes/{node}/plan", tag = "nodes", operation_id = "node-remove-plan",
@@ -55,6 +55,18 @@ pub async fn delete(
     Query(query): Query<DeleteVolumeQuery>,
 ) -> Result<Json<PlanAnswer>, Refusal> {
     Ok(Json(plan::delete(&node, &volume, &query).await?))
+}
+
+/// From where stopping a volume would detach it.
+#[utoipa::path(get, path = "/v1/volumes/{volume}/plans/stop", tag = "volumes",
+    operation_id = "volume-stop-plan",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn stop(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+) -> Result<Json<PlanAnswer>, Refusal> {
+    Ok(Json(stop::plan(&node, &volume).await?))
 }
 
 /// What dropping all reservations of a volume would take away.
