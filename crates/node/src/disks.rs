@@ -631,6 +631,9 @@ impl Known {
 
 fn with_space(mut disk: Disk, space: &Space) -> Disk {
     (disk.size, disk.free, disk.available) = (space.size, space.free, space.available);
+    if let Some(trouble) = space.trouble.clone().filter(|_| disk.problem.is_none()) {
+        (disk.state, disk.problem) = (DiskState::Failing, Some(trouble));
+    }
     for (position, replica) in disk.replicas.iter_mut().enumerate() {
         replica.unallocated = space.unallocated(position);
     }

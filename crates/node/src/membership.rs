@@ -388,8 +388,9 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         (None, Some(_)) => Authentication::MutualTls,
         (Some(_), Some(_)) => Authentication::SharedKeyAndMutualTls,
     };
-    let mut warnings =
-        node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let past = node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let (mut warned_at, mut warnings): (Vec<_>, Vec<_>) =
+        past.into_iter().map(|warning| (Some(warning.at), warning.text)).unzip();
     warnings.extend(admission::warning(node));
     warnings.extend(cluster::isolation(node));
     warnings.extend(disks.iter().flat_map(|disk| {
@@ -397,6 +398,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         disk.problem.as_ref().map(of)
     }));
     warnings.extend(node.disks.files_gone());
+    warned_at.resize(warnings.len(), None);
     NodeStatus {
         id: node.identity.node.to_string(),
         name: node.identity.name.clone(),
@@ -417,5 +419,6 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         replicas: disks.iter().map(|disk| disk.replicas.len()).sum(),
         attached: node.volumes.names(),
         warnings,
+        warned_at,
     }
 }

@@ -13,7 +13,7 @@ use crate::admission::Standing;
 use crate::api::types::NodeRef;
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Config;
-use crate::coordinator::{Embedded, Handle};
+use crate::coordinator::{Embedded, Handle, unix_seconds};
 use crate::disks::{Disks, OpenReplica};
 use crate::engine_glue::DataPath;
 use crate::identity::Identity;
@@ -57,8 +57,26 @@ pub struct Node {
     pub stopping: watch::Sender<bool>,
     /// Whether this start of the daemon speaks for the node.
     pub standing: watch::Sender<Standing>,
-    /// What is unusual since the start.
-    pub warnings: std::sync::Mutex<Vec<String>>,
+    /// What was unusual since the start.
+    pub warnings: std::sync::Mutex<Vec<Warning>>,
+}
+
+/// Something unusual that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// When it was seen last, in seconds since 1970.
+    pub at: u64,
+    /// What, as a sentence.
+    pub text: String,
+}
+
+/// Adds what was seen, for the first time or again. Of too many the oldest is forgotten.
+fn keep(warnings: &mut Vec<Warning>, warning: Warning) {
+    warnings.retain(|before| before.text != warning.text);
+    if warnings.len() == MOST_WARNINGS {
+        warnings.remove(0);
+    }
+    warnings.push(warning);
 }
 
 /// Most warnings that are kept.
@@ -83,13 +101,11 @@ impl Node {
         id == self.identity.node || self.coordinator.node(id).is_some_and(|life| life.may_live)
     }
 
-    /// Keeps a sentence for the status, and logs it.
-    pub fn warn(&self, warning: String) {
-        tracing::warn!("{warning}");
+    /// Keeps a sentence for the status, with the time, and logs it.
+    pub fn warn(&self, text: String) {
+        tracing::warn!("{text}");
         let mut warnings = self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if warnings.len() < MOST_WARNINGS && !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
+        keep(&mut warnings, Warning { at: unix_seconds(), text });
     }
 
     /// Runs something that blocks on a disk.
@@ -156,3 +172,6 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

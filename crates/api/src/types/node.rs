@@ -54,6 +54,9 @@ pub struct NodeStatus {
     pub attached: Vec<String>,
     /// What is unusual, a sentence each.
     pub warnings: Vec<String>,
+    /// When each of `warnings` was seen last, in seconds since 1970; `null`: it is so now.
+    #[serde(default)]
+    pub warned_at: Vec<Option<u64>>,
 }
 
 /// How peers prove who they are.

@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_api::types::{
-    Authentication, ClusterNode, Disk, DiskKind, DisksAnswer, NodeAnswer, NodesAnswer,
+    Authentication, ClusterNode, Disk, DiskKind, DisksAnswer, NodeAnswer, NodeStatus, NodesAnswer,
 };
 
 use super::table::{Align, Table};
-use super::volume::{count, warnings};
+use super::volume::{count, moment, warnings};
 use super::{Painted as _, size, span};
 use crate::failure::Failure;
 
@@ -36,12 +36,22 @@ pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &Failure>) -> String 
     let message =
         if coordinator.reachable { coordinator.message.clone() } else { coordinator.message.bad() };
     text.push_str(&format!("  coordinator  {message}\n"));
-    text.push_str(&warnings(&node.warnings));
+    text.push_str(&warnings(&dated(node)));
     match all {
         Ok(all) => text.push_str(&format!("\n{}", nodes(all))),
         Err(failure) => text.push_str(&warnings(&[missing(&failure.why)])),
     }
     text
+}
+
+/// What is unusual; what was so once, with when it was seen.
+fn dated(node: &NodeStatus) -> Vec<String> {
+    let at = node.warned_at.iter().copied().chain(std::iter::repeat(None));
+    let one = |(sentence, at): (&String, Option<u64>)| match at {
+        Some(at) => format!("{}: {sentence}", moment(at)),
+        None => sentence.clone(),
+    };
+    node.warnings.iter().zip(at).map(one).collect()
 }
 
 /// That the other nodes are not listed.

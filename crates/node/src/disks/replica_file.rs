@@ -100,7 +100,7 @@ pub(crate) fn read_slot(file: &File, offset: u64) -> Vec<u8> {
 }
 
 /// The bytes of a slot; none if the file ends before.
-fn try_read_slot(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+pub(super) fn try_read_slot(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let mut buffer = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
     match file.read_exact_at(&mut buffer.0, offset) {
         Ok(()) => Ok(buffer.0.to_vec()),

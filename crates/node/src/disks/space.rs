@@ -2,14 +2,18 @@
 //! does not answer.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use evenkeel_format::SLOT_A_OFFSET;
+use rustix::fs::{StatVfs, StatVfsMountFlags};
+
 use super::states::Hold;
-use super::{Entry, Known, probe};
+use super::{Entry, Known, probe, replica_file};
 
 /// How long a list of disks waits for what they have. Then the last answer is told.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,6 +39,8 @@ pub(super) struct Space {
     pub(super) available: Option<u64>,
     /// Of a directory: what each of its replicas has no space for yet.
     unallocated: Vec<u64>,
+    /// Why it cannot be used, though it is open: of a disk without replicas nothing else tells.
+    pub(super) trouble: Option<String>,
 }
 
 impl Space {
@@ -64,19 +70,37 @@ impl Question {
             Self::Device(file, is_empty) => {
                 let size = probe::length(file).unwrap_or(0);
                 let free = if *is_empty { size } else { 0 };
-                Space { size, free, ..Space::default() }
+                let trouble = replica_file::try_read_slot(file, SLOT_A_OFFSET).err();
+                let trouble = trouble.map(|error| format!("it cannot be read: {error}"));
+                Space { size, free, trouble, ..Space::default() }
             }
             Self::Directory(path, files) => {
-                let Ok(stat) = rustix::fs::statvfs(path) else { return Space::default() };
+                let stat = match look_into(path) {
+                    Ok(stat) => stat,
+                    Err(error) => {
+                        let trouble = Some(format!("it cannot be looked into: {error}"));
+                        return Space { trouble, ..Space::default() };
+                    }
+                };
                 let unallocated: Vec<u64> =
                     files.iter().map(|(file, length)| unallocated(file, *length)).collect();
                 let available = stat.f_bavail * stat.f_frsize;
                 let free = available.saturating_sub(unallocated.iter().sum());
                 let size = stat.f_blocks * stat.f_frsize;
-                Space { size, free, available: Some(available), unallocated }
+                let is_read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+                let trouble = is_read_only.then(|| {
+                    "its file system is read-only, as after an error of its disk: see the kernel's log".into()
+                });
+                Space { size, free, available: Some(available), unallocated, trouble }
             }
         }
     }
+}
+
+/// What a file system says of itself. One that has shut down says much from memory, but opens no directory.
+fn look_into(path: &Path) -> io::Result<StatVfs> {
+    File::open(path)?.metadata()?;
+    Ok(rustix::fs::statvfs(path)?)
 }
 
 /// Bytes of a sparse file, or of one that is being made, that have no space yet.

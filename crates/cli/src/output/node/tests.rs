@@ -76,3 +76,21 @@ note: disk slow is full
     let note = "note: the other nodes are not listed, as only the coordinator knows whether they live: the coordinator does not answer: n3 is away\n";
     assert_eq!(text[text.find('\n').unwrap()..], format!("{rest}{note}"));
 }
+
+#[test]
+fn a_note_of_the_past_is_dated() {
+    let mut node = serde_json::json!({
+        "id": "", "name": "n1", "cluster": "home", "software": "0.1.0", "pid": 7, "started": 0,
+        "addresses": [], "authentication": "none", "workers": 2, "disks": 1, "replicas": 2,
+        "coordinator": {"here": true, "reachable": true, "message": ""}, "attached": [],
+        "memory": {"per_volume": 0, "buffers": 0, "buffers_used": 0},
+        "warnings": ["volume music is not attached here any more", "disk slow is full"],
+    });
+    let old = serde_json::from_value(node.clone()).unwrap();
+    assert_eq!(dated(&old)[0], "volume music is not attached here any more");
+    node["warned_at"] = serde_json::json!([1_700_000_000, null]);
+    let notes = dated(&serde_json::from_value(node).unwrap());
+    assert!(notes[0].starts_with("2023-11-1"), "{notes:?}");
+    assert!(notes[0].ends_with(" ago: volume music is not attached here any more"), "{notes:?}");
+    assert_eq!(notes[1], "disk slow is full");
+}
