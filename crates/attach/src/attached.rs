@@ -203,6 +203,24 @@ pub fn attach(
     Ok(attached(place, name, kind, device, cleaned_up))
 }
 
+/// Refuses what [`attach`] would refuse whatever becomes of the volume: a name that belongs to something else,
+/// and a machine that can make no block device.
+///
+/// # Errors
+/// As of [`attach`].
+pub fn refuse(place: &Place, name: &str) -> Result<(), AttachError> {
+    check_name(name)?;
+    if let Some(device) = place.linked(name)
+        && !stale::would_unlink(place, name, &device)?
+    {
+        return Err(AttachError::NameTaken { link: place.link(name), device });
+    }
+    if Control::open().is_none() && !fuse::mount::is_available() {
+        return Err(AttachError::Unavailable("/dev/fuse"));
+    }
+    Ok(())
+}
+
 fn attached(
     place: &Place,
     name: &str,

@@ -23,7 +23,7 @@ mod place;
 mod stale;
 pub mod ublk;
 
-pub use attached::{AttachError, Attached, Options, attach, detach, grow};
+pub use attached::{AttachError, Attached, Options, attach, detach, grow, refuse};
 pub use in_use::User;
 pub use memory::{Missing, prepare_data_path};
 pub use place::{Kind, Place, Record, list};

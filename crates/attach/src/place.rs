@@ -137,7 +137,8 @@ pub struct Record {
 
 impl Record {
     /// Whether it was noted by this process.
-    pub(crate) fn is_own(&self) -> bool {
+    #[must_use]
+    pub fn is_own(&self) -> bool {
         (self.daemon, self.began) == (std::process::id(), began())
     }
 }

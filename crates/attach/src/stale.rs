@@ -179,17 +179,30 @@ impl CleanedUp {
 /// file.
 fn unlink(place: &Place, name: &str, devices: &[PathBuf]) -> Result<(), AttachError> {
     let Some(target) = place.linked(name) else { return Ok(()) };
-    let free = match loop_device::number_of(&target) {
-        Some(number) => loop_device::backing_file(number).is_none(),
-        None => !loop_device::is_block_device(&target),
-    };
-    if free || devices.contains(&target) {
+    if is_free(&target) || devices.contains(&target) {
         let link = place.link(name);
         place
             .unlink(name)
             .map_err(AttachError::system(format!("can't remove {}", link.display())))?;
     }
     Ok(())
+}
+
+/// Whether nothing is behind a device's name.
+fn is_free(target: &Path) -> bool {
+    match loop_device::number_of(target) {
+        Some(number) => loop_device::backing_file(number).is_none(),
+        None => !loop_device::is_block_device(target),
+    }
+}
+
+/// Whether [`clean_up_stale`] would remove the stable name, which points to `target`, or leave it to others.
+pub(crate) fn would_unlink(place: &Place, name: &str, target: &Path) -> Result<bool, AttachError> {
+    let is_noted = place.record(name).and_then(|record| record.device).as_deref() == Some(target);
+    let own = loop_device::over(&place.file(name))
+        .map_err(AttachError::system("can't list the loop devices"))?;
+    let is_own = own.into_iter().any(|number| loop_device::device_path(number) == target);
+    Ok(is_noted || is_own || is_free(target))
 }
 
 /// Unmounts what is mounted from a device in this mount namespace, and returns where.

@@ -24,7 +24,7 @@ use crate::peer::listener::PeerListener;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
-use crate::volumes::{Volumes, again, detach, gone, status, sweep};
+use crate::volumes::{Volumes, again, detach, gone, leftovers, status, sweep};
 use crate::{admission, disk_looks, http, late_disks, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
@@ -326,6 +326,7 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     tokio::spawn(status::sample(node.clone()));
     tokio::spawn(systemd::watchdog(node.clone()));
     tokio::spawn(again::resume(node.clone()));
+    tokio::spawn(leftovers::clean(node.clone()));
     tokio::spawn(sweep::sweeps(node.clone()));
     tokio::spawn(late_disks::reopen(node.clone()));
     tokio::spawn(disk_looks::looks(node.clone()));

@@ -14,6 +14,7 @@ use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request};
 use crate::identity::Identity;
 use crate::node::Node;
+use crate::volumes::leftovers;
 use crate::{admission, cluster};
 
 /// What the state directory remembers of the cluster.
@@ -398,6 +399,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         disk.problem.as_ref().map(of)
     }));
     warnings.extend(node.disks.files_gone());
+    warnings.extend(leftovers::warnings(node).await);
     warned_at.resize(warnings.len(), None);
     NodeStatus {
         id: node.identity.node.to_string(),

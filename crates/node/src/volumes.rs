@@ -34,6 +34,7 @@ pub mod gone;
 pub mod grow;
 pub(crate) mod hearing;
 mod known;
+pub mod leftovers;
 mod lifecycle;
 pub mod local;
 mod lookup;
@@ -148,6 +149,8 @@ pub struct Volumes {
     written: Mutex<actor::Written>,
     /// Replicas of other nodes that are gone when their daemons end.
     pub(super) gone: gone::Gone,
+    /// Devices from which volumes were taken away.
+    leftovers: leftovers::Leftovers,
     /// What the sweeps of this node's disks know from each other.
     sweeping: sweep::Sweeping,
 }

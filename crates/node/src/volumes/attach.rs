@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_attach::{AttachError, Options, Place};
 use evenkeel_core::primary::{EndReason, PrimaryConfig};
-use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId};
+use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId, VolumeId};
 use hyper::Method;
 use tokio::task::JoinHandle;
 
@@ -56,7 +56,10 @@ pub async fn attach(
         }
         Some(attached) => attached,
         // Not by its name: another one may have got that meanwhile.
-        None => start(node, &turn, &what, asked(&request)).await?,
+        None => {
+            refuse_device(node, id, &request, &what).await?;
+            start(node, &turn, &what, asked(&request)).await?
+        }
     };
     show(node, &turn, &attached, &request, &what).await?;
     settle(node, &turn, &attached, &what).await?;
@@ -124,6 +127,32 @@ fn refuse_read_only_device(request: &AttachRequest, what: &str) -> Result<(), Ap
         )),
         false => Ok(()),
     }
+}
+
+/// Refuses a block device that cannot be made, before the volume is taken over from anybody.
+async fn refuse_device(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    request: &AttachRequest,
+    what: &str,
+) -> Result<(), ApiError> {
+    let is_wanted = match request.how {
+        AttachHow::Device => true,
+        AttachHow::Auto => !request.read_only,
+        AttachHow::Nbd | AttachHow::None => false,
+    };
+    if !is_wanted {
+        return Ok(());
+    }
+    let name = find(node, what, &volume.to_string()).await?.stored.record.name;
+    let is_needed = request.how == AttachHow::Device;
+    let what = what.to_owned();
+    let check = move |node: &Node| match evenkeel_attach::refuse(&place(node), &name) {
+        // It is exported instead.
+        Err(AttachError::Unavailable(_)) if !is_needed => Ok(()),
+        checked => checked.map_err(|error| device_error(&what, &error)),
+    };
+    node.blocking(check).await
 }
 
 /// Whether an attached volume is shown already as it is asked for.

@@ -277,6 +277,7 @@ pub(super) async fn dismantle(node: &Arc<Node>, turn: &Turn, attached: &Arc<Atta
         });
         match cleaned.await {
             Ok(cleaned) => {
+                node.volumes.leftovers.note(attached.name(), &cleaned.still_used);
                 let used = cleaned.still_used.into_iter().map(|used| used.device);
                 node.volumes.note_dead(attached.id, used);
             }

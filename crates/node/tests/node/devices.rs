@@ -174,3 +174,44 @@ async fn a_device_of_a_stopped_volume_is_opened_again_or_erased() {
     node.create("shop", 1).await;
     node.stop().await;
 }
+
+/// A link in /dev/evenkeel that goes in the end.
+struct Link(std::path::PathBuf);
+
+impl Link {
+    fn new(name: &str, device: &str) -> Self {
+        let link = Path::new("/dev/evenkeel").join(name);
+        std::fs::create_dir_all("/dev/evenkeel").unwrap();
+        std::os::unix::fs::symlink(device, &link).unwrap();
+        Self(link)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_whose_name_is_taken_is_refused_before_anything_changes() {
+    let place = Place::new();
+    let Some(device) = Loop::new(&place.path().join("image"), 1 << 20) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    let name = format!("taken-{}", std::process::id());
+    node.create(&name, 1).await;
+    let _link = Link::new(&name, &device.0);
+    let path = format!("/v1/volumes/{name}");
+    let before = node.get(&path).await["volume"]["generation"].clone();
+    for how in ["device", "auto"] {
+        let attach = json!({"how": how});
+        let refused = node.refused("POST", &format!("{path}/attach"), attach, "name-in-use").await;
+        let why = refused["why"].as_str().unwrap();
+        assert!(why.contains(&format!("/dev/evenkeel/{name} exists and points to")), "{why}");
+    }
+    let after = node.get(&path).await;
+    assert_eq!(after["volume"]["generation"], before, "it was attached for that: {after:#}");
+    node.attach(&name).await;
+}

@@ -9,7 +9,7 @@ use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::api::types::*;
 use crate::node::Node;
 use crate::volumes::{
-    assemble, attach, change, create, delete, detach, export, members, rename, replica,
+    assemble, attach, change, create, delete, detach, export, leftovers, members, rename, replica,
     reservation, status, stop, verify,
 };
 
@@ -17,7 +17,9 @@ use crate::volumes::{
 #[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",
     responses((status = 200, body = VolumesAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<VolumesAnswer>, Refusal> {
-    Ok(Json(status::list(&node).await?))
+    let mut answer = status::list(&node).await?;
+    leftovers::tell(&node, &mut answer.volumes).await;
+    Ok(Json(answer))
 }
 
 /// Creates a volume, or tells what would be done.
@@ -41,7 +43,10 @@ pub async fn status(
     Query(query): Query<VolumeQuery>,
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<VolumeAnswer>, Refusal> {
-    let volume = status::wait(&node, &volume, &query, forwarded).await?;
+    let mut volume = status::wait(&node, &volume, &query, forwarded).await?;
+    if !forwarded {
+        leftovers::tell(&node, std::slice::from_mut(&mut volume)).await;
+    }
     Ok(Json(VolumeAnswer { version: VERSION, volume }))
 }
 

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What a killed daemon leaves of a volume that is attached elsewhere by then: a dead mount and a loop device. Its next
+# start takes them away; a device that somebody has open gives errors, and the statuses of that node tell of it.
+source "$(dirname "$0")/../lib.sh"
+start_nodes 3
+ek 1 volume create $vol --size 64M --replicas 2 --on n1:disk --on n2:disk --quiet
+ek 3 attach $vol --as device --quiet 2> /dev/null || skip "no block device can be made"
+kind=$(ek 3 volume status $vol --json | jq -r '.volume.primaries[0].device_kind')
+[ "$kind" = loop ] || skip "the device is a $kind device: it waits for the next daemon"
+device=$(readlink -f "/dev/evenkeel/$vol")
+exec 7< "$device"
+kill_node 3
+await "it is taken over" ek 1 attach $vol --as nbd --quiet
+grep -q "$work/n3/run/attach/$vol " /proc/mounts || die "the killed daemon left no mount"
+
+start_node 3
+told() { ek 3 "$@" | grep -q "device $device on node n3 gives errors, .* in use still (.*open in process .*: unmount or close it"; }
+await "its status tells of the device" told volume status $vol
+told node status || die "$(ek 3 node status)"
+told volume list || die "$(ek 3 volume list)"
+! grep -q "$work/n3/run/attach/$vol " /proc/mounts || die "the mount is left"
+[ ! -L "/dev/evenkeel/$vol" ] || die "the link is left"
+[ ! -e "$work/n3/run/attach/$vol.json" ] || die "the note is left"
+ek 3 volume status $vol --check --quiet || die "the volume itself is well: $(ek 3 volume status $vol)"
+exec 7<&-
+quiet() { ! told volume status $vol && ! told node status; }
+await "nothing is told of a device that nobody uses" quiet
+! losetup -nO NAME,BACK-FILE | grep -q "$work/n3/run/attach" || die "the loop device is left"
+say "the mount and the loop device of the killed daemon are gone"
