@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    ChangeAnswer, Rebuild, ReplicaReach, ReplicaState, ReplicaStatus, VolumeAnswer, VolumeHealth,
-    VolumeState, VolumeStatus,
+    ChangeAnswer, Rebuild, RebuildRate, ReplicaCause, ReplicaReach, ReplicaState, ReplicaStatus,
+    VolumeAnswer, VolumeHealth, VolumeState, VolumeStatus,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -130,18 +130,24 @@ enum Obstacle {
     NotAttached { stopped: bool },
     /// A replica waits for a command, and no other one is made in its place.
     Faulty { place: String, reason: String },
-    /// What a replica held is lost, and no other one is made in its place.
+    /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in its place.
     Lost { place: String, reason: String },
+    /// A replica was written apart from the others: somebody has to choose.
+    Apart { place: String, reason: String },
+    /// The replica itself is no part of the volume any more.
+    Removed,
+    /// Rebuilds are paused.
+    Paused,
+    /// All replicas are there, and the last in-sync one of a mirror is on a disk that fails.
+    Failing { reason: String },
 }
 
 impl Obstacle {
     /// How long it has to be seen: a command that takes it away may be on its way.
     const fn patience(&self) -> Duration {
         match self {
-            Self::NotAttached { stopped: false } => Duration::ZERO,
-            Self::NotAttached { stopped: true } | Self::Faulty { .. } | Self::Lost { .. } => {
-                Duration::from_secs(2)
-            }
+            Self::NotAttached { stopped: false } | Self::Removed => Duration::ZERO,
+            _ => Duration::from_secs(2),
         }
     }
 
@@ -154,6 +160,21 @@ impl Obstacle {
             Self::NotAttached { stopped: false } => (
                 "its replicas are rebuilt while it is attached, and it is not".to_owned(),
                 format!("attach it: evenkeel attach {name}"),
+            ),
+            Self::Removed => (
+                "the replica that is waited for was removed from it".to_owned(),
+                format!("see what it has now: evenkeel volume status {name}"),
+            ),
+            Self::Paused => (
+                "its rebuilds are paused".to_owned(),
+                format!("let them go on: evenkeel volume rebuild {name} --resume"),
+            ),
+            Self::Failing { reason } => {
+                (reason, format!("see its replicas: evenkeel volume status {name}"))
+            }
+            Self::Apart { place, reason } => (
+                format!("the replica on {place} does not come back by itself: {reason}"),
+                format!("see which side to keep: evenkeel volume assemble {name} --dry-run"),
             ),
             Self::Lost { place, reason } => (
                 format!("the replica on {place} does not come back: {reason}"),
@@ -184,18 +205,53 @@ fn hopeless(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
         }
         _ => {}
     }
+    if matches!(goal, Goal::Replica(_)) && !replicas(volume).any(|replica| goal.concerns(replica)) {
+        return Some(Obstacle::Removed);
+    }
+    of_replicas(volume, goal).or_else(|| of_volume(volume, goal))
+}
+
+/// What a replica needs somebody for.
+fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     let has_successor = |bad: &ReplicaStatus| {
         replicas(volume).any(|other| other.instead_of.as_ref() == Some(&bad.id))
     };
-    let is_bad = |replica: &&ReplicaStatus| replica.state == ReplicaState::Faulty || replica.lost;
+    let is_bad = |replica: &&ReplicaStatus| {
+        replica.state == ReplicaState::Faulty || replica.lost || is_apart(replica)
+    };
     let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
     let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
     let place = output::volume::place(bad);
-    if let Some(reason) = bad.unserved.clone().filter(|_| bad.lost) {
-        return Some(Obstacle::Lost { place, reason });
-    }
+    let told = bad.unserved.clone().or_else(|| bad.reason.clone());
     let reason = bad.reason.clone().unwrap_or_else(|| "it waits for a command".into());
-    Some(Obstacle::Faulty { place, reason })
+    Some(match told {
+        Some(reason) if bad.lost => Obstacle::Lost { place, reason },
+        _ if is_apart(bad) => Obstacle::Apart { place, reason },
+        _ => Obstacle::Faulty { place, reason },
+    })
+}
+
+fn is_apart(replica: &ReplicaStatus) -> bool {
+    replica.cause == Some(ReplicaCause::OtherLineage)
+}
+
+/// What the volume needs somebody for.
+fn of_volume(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
+    let is_behind = |replica: &ReplicaStatus| {
+        matches!(replica.state, ReplicaState::Rebuilding | ReplicaState::Stale)
+    };
+    let mut concerned = replicas(volume).filter(|replica| goal.concerns(replica));
+    if volume.rebuild == RebuildRate::Paused && concerned.any(is_behind) {
+        return Some(Obstacle::Paused);
+    }
+    let is_there = |replica: &ReplicaStatus| {
+        matches!(replica.state, ReplicaState::InSync | ReplicaState::Spare)
+            && matches!(replica.reach, ReplicaReach::Answers | ReplicaReach::NotNeeded)
+    };
+    let is_failing = volume.health == VolumeHealth::Degraded && replicas(volume).all(is_there);
+    let reason =
+        volume.reason.clone().filter(|_| is_failing && !matches!(goal, Goal::Replica(_)))?;
+    Some(Obstacle::Failing { reason })
 }
 
 /// Whether a replica of a volume that is attached nowhere has to be rebuilt, and no node is to attach it by

@@ -88,3 +88,42 @@ fn one_replica_is_awaited_whatever_others_are() {
     music.mirrors[0].replicas[2].reach = ReplicaReach::Answers;
     assert!(holds(&music, &goal) && !holds(&music, &IN_SYNC));
 }
+
+#[test]
+fn a_replica_whose_deleted_file_is_open_still_is_told_to_be_replaced() {
+    let mut music = volume();
+    let gone = &mut music.mirrors[0].replicas[1];
+    (gone.reach, gone.lost) = (ReplicaReach::FileGone, true);
+    gone.reason = Some("it is in-sync, and gone when its node's daemon ends".into());
+    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music);
+    assert!(
+        failure.why.starts_with("the replica on n2:fast does not come back: it is in-sync, and")
+    );
+    assert!(!failure.remedy.contains("re-add"), "{}", failure.remedy);
+}
+
+#[test]
+fn a_replica_that_was_removed_is_not_worth_waiting_for() {
+    let failure = hopeless(&volume(), &Goal::Replica("gone".into())).unwrap().failure(&volume());
+    assert_eq!(failure.why, "the replica that is waited for was removed from it");
+    assert_eq!(failure.exit, Exit::Degraded);
+}
+
+#[test]
+fn what_only_a_command_brings_on_is_not_worth_waiting_for() {
+    let why = |volume: &VolumeStatus| {
+        hopeless(volume, &IN_SYNC).map(|obstacle| obstacle.failure(volume).why)
+    };
+    let mut apart = volume();
+    apart.mirrors[0].replicas[2].state = ReplicaState::Stale;
+    apart.mirrors[0].replicas[2].cause = Some(ReplicaCause::OtherLineage);
+    apart.mirrors[0].replicas[2].reason = Some("it was written apart".into());
+    let expected = "the replica on n3:fast does not come back by itself: it was written apart";
+    assert_eq!(why(&apart).as_deref(), Some(expected));
+    let paused = VolumeStatus { rebuild: RebuildRate::Paused, ..volume() };
+    assert_eq!(why(&paused).as_deref(), Some("its rebuilds are paused"));
+    let mut failing = VolumeStatus { health: VolumeHealth::Degraded, ..volume() };
+    failing.mirrors[0].replicas.truncate(1);
+    failing.reason = Some("a write has failed: its disk reported an error".into());
+    assert_eq!(why(&failing), failing.reason);
+}
