@@ -326,7 +326,7 @@ fn told(part: &Part) -> String {
         part.seconds.map(|seconds| format!("{seconds:.2} s")),
         latency(|latency| latency.mean).map(|mean| format!("mean {}", micros(mean))),
         latency(|latency| latency.max).map(|max| format!("longest {}", micros(max))),
-        part.processor_percent.map(|value| format!("processor {value:.0} %")),
+        part.processor_percent.map(|value| format!("processor {}", percent(value / 100.0))),
     ]
     .into_iter()
     .flatten()
