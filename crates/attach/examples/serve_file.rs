@@ -1,11 +1,12 @@
 //! Attaches a file as a block device, without replication: to try, test and measure the way from
 //! the kernel to a front end by itself.
 //!
-//!     serve_file attach RUNTIME NAME FILE [loop|ublk] [resume]
+//!     serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent]
 //!     serve_file clean RUNTIME NAME
 //!
 //! Prints the device's path, and serves until a line comes on standard input: then it detaches, or
-//! says why not and goes on. At the end of its input it goes on until it is killed.
+//! says why not and goes on. At the end of its input it goes on until it is killed. With `silent` it answers
+//! no request, and prints `asked` at each.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -41,10 +42,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{cleaned:?}");
             Ok(())
         }
-        _ => {
-            Err("serve_file attach RUNTIME NAME FILE [loop|ublk] [resume] | clean RUNTIME NAME"
-                .into())
-        }
+        _ => Err(
+            "serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent] | clean RUNTIME NAME"
+                .into(),
+        ),
     }
 }
 
@@ -69,9 +70,11 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
         },
         resume: more.contains(&"resume"),
     };
+    let is_silent = more.contains(&"silent");
     let serve = move |maker: FrontendMaker| {
         let spawned = std::thread::Builder::new().spawn(move || {
-            let ended = Driver::new(backing, size).and_then(|driver| driver.run(maker()));
+            let ended =
+                Driver::new(backing, size, is_silent).and_then(|driver| driver.run(maker()));
             eprintln!("the front end has ended: {ended:?}");
         });
         spawned.map(|_| ()).map_err(|error| error.to_string())
@@ -105,6 +108,7 @@ struct Driver {
     ring: IoUring,
     file: File,
     size: u64,
+    is_silent: bool,
     context: FrontendContext,
     descriptors: BTreeMap<Descriptor, OwnedFd>,
     operating: Vec<Option<Operating>>,
@@ -113,11 +117,12 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(file: File, size: u64) -> io::Result<Self> {
+    fn new(file: File, size: u64, is_silent: bool) -> io::Result<Self> {
         Ok(Self {
             ring: IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(ENTRIES)?,
             file,
             size,
+            is_silent,
             context: FrontendContext::detached(MEMORY),
             descriptors: BTreeMap::new(),
             operating: Vec::new(),
@@ -166,6 +171,7 @@ impl Driver {
                 let entry = opcode::UringCmd16::new(file, operation).cmd(argument).build();
                 self.push(entry, Operating::Command(token));
             }
+            FrontendAction::Submit { .. } if self.is_silent => println!("asked"),
             FrontendAction::Submit { token, operation, .. } => {
                 return self.submit(token, operation);
             }

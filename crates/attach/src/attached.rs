@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use evenkeel_engine::FrontendMaker;
 
+use crate::apart::apart;
 use crate::fuse;
 use crate::in_use::{self, User};
 use crate::place::{self, Kind, Place, Record};
@@ -21,6 +22,8 @@ mod with_ublk;
 
 /// How often a device is tried that a process has open.
 const HOLD_ATTEMPTS: u32 = 5;
+/// What could not be done if a volume's device can't be asked.
+const NO_THREAD: &str = "can't begin a thread that asks the device";
 /// The pause between two such attempts.
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
 
@@ -136,9 +139,9 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn system(action: impl Into<String>) -> impl Fn(io::Error) -> Self {
         let action = action.into();
-        move |error| Self::System { action, error }
+        move |error| Self::System { action: action.clone(), error }
     }
 }
 
@@ -282,6 +285,11 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
 /// What was written through the page cache is made durable first. A device that must go in spite
 /// of its users is taken away by [`clean_up_stale`](crate::clean_up_stale).
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
+    apart(AttachError::system(NO_THREAD), || release(place, name))
+}
+
+/// Detaches a volume, on a thread that may wait for its device.
+fn release(place: &Place, name: &str) -> Result<(), AttachError> {
     let (record, device) = own(place, name)?;
     // Whoever wants to mount the device from here on is refused by the kernel.
     let held = hold(&device)?;
@@ -305,7 +313,10 @@ pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
 pub fn grow(place: &Place, name: &str, size: u64) -> Result<(), AttachError> {
     let (mut record, device) = own(place, name)?;
     match record.kind {
-        Kind::Loop => with_loop::grow(place, name, size, &device)?,
+        Kind::Loop => {
+            let show = || with_loop::grow(place, name, size, &device);
+            apart(AttachError::system(NO_THREAD), show)?;
+        }
         Kind::Ublk => return Err(AttachError::KeepsSize(device)),
     }
     record.size = size;

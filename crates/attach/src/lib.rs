@@ -12,6 +12,7 @@
 //! kernel: **never call them on a worker's thread** (that is, not from a call-back of the engine),
 //! and with tokio only inside of `spawn_blocking`.
 
+mod apart;
 mod attached;
 mod errno;
 pub mod fuse;

@@ -21,17 +21,21 @@ struct Daemon {
     device: PathBuf,
 }
 
+fn serve_file(directory: &Path, name: &str) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let program = program.ancestors().nth(2).unwrap().join("examples/serve_file");
+    let mut command = Command::new(program);
+    command
+        .args(["attach".as_ref(), directory.as_os_str(), name.as_ref()])
+        .args([directory.join("disk").as_os_str(), "loop".as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
 impl Daemon {
     fn start(directory: &Path, name: &str) -> Self {
-        let program = std::env::current_exe().unwrap();
-        let program = program.ancestors().nth(2).unwrap().join("examples/serve_file");
-        let mut process = Command::new(program)
-            .args(["attach".as_ref(), directory.as_os_str(), name.as_ref()])
-            .args([directory.join("disk").as_os_str(), "loop".as_ref()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process = serve_file(directory, name).spawn().unwrap();
         let commands = process.stdin.take().unwrap();
         let mut answers = BufReader::new(process.stdout.take().unwrap());
         let device = PathBuf::from(format!("/dev/evenkeel/{name}"));
@@ -124,6 +128,30 @@ fn a_device_is_used_detached_and_cleaned_up_after_its_daemon_was_killed() {
     let mut memory = Aligned([0; 8192]);
     daemon.open().read_exact_at(&mut memory.0[..512], 1024).unwrap();
     assert_eq!(memory.0[..512], [7; 512]);
+}
+
+/// Its own thread waits for an answer of the device that it makes, and nobody is left to give one.
+#[test]
+fn a_daemon_that_is_killed_while_it_asks_itself_goes() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    File::create_new(directory.path().join("disk")).unwrap().set_len(SIZE).unwrap();
+    let name = format!("silent-{}", std::process::id());
+    // It also ends the connection by force, without which a process that waits for it would stay for ever.
+    let _clean_up = CleanUp(Place::new(directory.path()), name.clone());
+
+    let mut daemon = serve_file(directory.path(), &name).arg("silent").spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "asked\n");
+    daemon.kill().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while daemon.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "it was killed, and is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Writes, flushes, reads and discards.

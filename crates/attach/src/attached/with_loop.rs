@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_engine::FrontendMaker;
 
 use super::{AttachError, Options, note, publish, record_of};
+use crate::apart::apart;
 use crate::fuse::{FuseFrontend, mount};
 use crate::loop_device;
 use crate::place::{Kind, Place};
@@ -28,8 +29,9 @@ pub fn attach(
     let connection = OwnedFd::from(connection);
     serve(Box::new(move || Box::new(FuseFrontend::new(connection, size, block_size))))
         .map_err(AttachError::Serve)?;
-    // From here on this thread asks the worker through the kernel, and waits for it.
-    let number = loop_device::configure(&place.file(&name), block_size).map_err(|error| {
+    // It asks the worker through the kernel, and waits for it.
+    let number = apart(|error| error, || loop_device::configure(&place.file(&name), block_size));
+    let number = number.map_err(|error| {
         let action = "can't make a loop device".to_owned();
         unless_forbidden(error, "the permission to make a loop device", action)
     })?;
