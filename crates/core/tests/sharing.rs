@@ -113,6 +113,22 @@ fn a_dead_one_is_evicted_and_only_its_slot_is_copied() {
 }
 
 #[test]
+fn who_was_evicted_learns_that_also_when_the_others_have_ended_meanwhile() {
+    let mut cluster = shared(2);
+    cluster.cut_off.insert(1);
+    cluster.pass(A_WHILE * 3);
+    assert_eq!(cluster.newest.primaries.len(), 1, "it was not evicted");
+    cluster.command(0, Command::Detach);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.ended.get(&0), Some(&EndReason::Detached));
+    cluster.cut_off.remove(&1);
+    cluster.write(1, 0, 9, BLOCK);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.newest.primaries, []);
+    assert_eq!(cluster.ended.get(&1), Some(&EndReason::Evicted), "nobody has taken it over");
+}
+
+#[test]
 fn changes_of_the_view_do_not_keep_a_dead_one_in_it() {
     let mut cluster = shared(2);
     cluster.cut_off.insert(1);

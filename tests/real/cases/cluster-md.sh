@@ -6,6 +6,7 @@
 # cases/cluster-md.sh stress         3: writers on all nodes at once, one of which is killed
 # cases/cluster-md.sh pause HOW N SECONDS   node N is cut off (cut_off) or stands still (freeze); n1 uses the volume, too
 # cases/cluster-md.sh pause evicted  a node is cut off for longer than the others wait for it
+# cases/cluster-md.sh pause deserted   the same, and the others detach before it is there again
 # cases/cluster-md.sh care           a scrub that repairs while all nodes write; reservations, a fenced node
 source "$(dirname "$0")/../lib.sh"
 what=${1:-report} rounds=${2:-1}
@@ -13,7 +14,7 @@ what=${1:-report} rounds=${2:-1}
 users="2 3 4" # the nodes that use the volume; n1 has the coordinator and nothing else
 [ "$what" != pause ] || users="1 2 3 4"
 
-if [ "$what ${2:-}" = "pause evicted" ]; then TIMES=$'deadline_ms = 2000\nlease_ms = 2000'; fi
+case "$what ${2:-}" in "pause evicted" | "pause deserted") TIMES=$'deadline_ms = 2000\nlease_ms = 2000' ;; esac
 namespaces 4
 for n in 1 2 3 4; do prepare_node $n; start_node $n; done
 for n in $users; do await "n$n is a member" ek $n disk add "$work/n$n/disk" --name disk; done
@@ -322,9 +323,7 @@ freeze() { kill -STOP "${pids[$1]}"; sleep "$2"; kill -CONT "${pids[$1]}"; }
 evicted() {
     local uri n
     uri=$(uri 4)
-    kill "${loads[3]}"; wait "${loads[3]}" 2> /dev/null || true; unset 'loads[3]'; rm -f "$work/fio.4"
-    ip -n "$netns" link set port4 down
-    await "n4 is evicted" others_only
+    evict_n4
     ip -n "$netns" link set port4 up
     for n in $users; do await "n$n: all nodes see all primaries" all_attached_at "$n"; done
     grep -q "was evicted: no replica had answered it" "$work"/n[123]/node.log || die "the others do not say whom they evicted, and why"
@@ -336,6 +335,32 @@ evicted() {
     pass "pause: evicted, and back"
 }
 others_only() { [ "$(attached_on 2)" = "n1 n2 n3" ]; }
+evict_n4() {
+    kill "${loads[3]}"; wait "${loads[3]}" 2> /dev/null || true; unset 'loads[3]'; rm -f "$work/fio.4"
+    ip -n "$netns" link set port4 down
+    await "n4 is evicted" others_only
+}
+
+# deserted: all who went on without the evicted node have ended when it is there again; it attaches the volume all the same.
+deserted() {
+    local uri n
+    uri=$(uri 4)
+    evict_n4
+    end_load
+    for n in 1 2; do detach_at $n; done
+    stop_node 3 # restarted in good order
+    ip -n "$netns" link set port4 up
+    await "n4 alone has it" alone
+    await "its export is back" uri 4
+    [ "$(uri 4)" = "$uri" ] || die "the export was $uri and is $(uri 4)"
+    qio 4 -c "write -P 7 96M 64k" -c "read -P 7 96M 64k" || die "it does not serve"
+    start_node 3
+    for n in 1 2; do attach_at $n; done
+    for n in $users; do await "n$n: all nodes see all primaries" all_attached_at "$n"; done
+    for n in $users; do await "n$n: in-sync" in_sync_at "$n"; done
+    pass "pause: deserted, and back"
+}
+alone() { [ "$(attached_on 4)" = n4 ]; }
 
 # pause HOW N SECONDS: nobody loses the volume by it, and no writer sees an error.
 pause() {

@@ -228,9 +228,9 @@ impl<P: Payload> Primary<P> {
         match newest.generation.cmp(&view.generation) {
             _ if !is_primary && self.has_given_up() => self.end(cx, EndReason::Detached),
             _ if !is_primary && !own_detach => {
-                let is_here = newest.is_of_era(view) && !newest.primaries.is_empty();
-                let go_on = newest.is_shared() && is_here;
-                self.end(cx, if go_on { EndReason::Evicted } else { EndReason::Fenced });
+                // Also if those that went on without it have ended since.
+                let is_evicted = newest.is_shared() && newest.is_of_era(view);
+                self.end(cx, if is_evicted { EndReason::Evicted } else { EndReason::Fenced });
             }
             core::cmp::Ordering::Greater => {
                 self.is_in_doubt = false;

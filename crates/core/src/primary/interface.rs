@@ -198,8 +198,8 @@ pub enum EndReason {
     DetachedUnclean,
     /// Another primary took over.
     Fenced,
-    /// Of a shared volume: the other primaries go on without this one, which no replica had answered for
-    /// several leases.
+    /// Of a shared volume: the other primaries went on without this one, which no replica had answered for
+    /// several leases. They may have ended meanwhile.
     Evicted,
     /// It could not start: the coordinator did not answer.
     NoCoordinator,

@@ -97,7 +97,7 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
         }
         EndReason::Fenced => "another primary took over: the volume is not attached here any more",
         EndReason::Evicted => {
-            "evicted: the other nodes that share the volume go on without this one, which no replica had answered for longer than its lease, three times over (it was paused or cut off)"
+            "evicted: the other nodes that share the volume went on without this one, which no replica had answered for longer than its lease, three times over (it was paused or cut off)"
         }
         EndReason::NoCoordinator => "the coordinator did not answer",
         EndReason::NoData => "a mirror has no in-sync replica that answers",
