@@ -28,18 +28,20 @@ struct Teller {
     /// The node on which it is attached, by the view.
     attached: Option<&'static str>,
     wanted: Vec<WantedStatus>,
+    /// What the replica on n1 is, which answers.
+    first: State,
 }
 
 impl Teller {
     fn primary(heading: &str, node: &'static str, account: Account) -> Self {
         let heading = format!("The primary on {node}: {heading}");
         let (source, attached) = (StatusSource::Primary, Some(node));
-        Self { heading, source, account, attached, wanted: Vec::new() }
+        Self { heading, source, account, attached, wanted: Vec::new(), first: State::InSync }
     }
 
     fn coordinator(heading: &str, attached: Option<&'static str>, account: Account) -> Self {
         let (source, heading) = (StatusSource::Coordinator, format!("The coordinator: {heading}"));
-        Self { heading, source, account, attached, wanted: Vec::new() }
+        Self { heading, source, account, attached, wanted: Vec::new(), first: State::InSync }
     }
 
     fn wanted(heading: &str, alive: Option<bool>, why: Option<&str>) -> Self {
@@ -51,7 +53,7 @@ impl Teller {
     fn replica(heading: &str, attached: Option<&'static str>) -> Self {
         let heading = format!("A replica here, while nobody else answers: {heading}");
         let (source, account) = (StatusSource::Replica, Account::Replica);
-        Self { heading, source, account, attached, wanted: Vec::new() }
+        Self { heading, source, account, attached, wanted: Vec::new(), first: State::InSync }
     }
 }
 
@@ -106,6 +108,14 @@ fn coordinators() -> Vec<Teller> {
         Teller::coordinator("attached here, where nothing uses it", Some("n1"), forgotten),
         Teller::coordinator("attached on a node that does not answer", Some("n3"), silent(true)),
         Teller::coordinator("attached on a node that is dead", Some("n3"), silent(false)),
+        Teller {
+            first: State::Stale,
+            ..Teller::coordinator(
+                "attached on a node that is dead, and the replica on n1 is stale",
+                Some("n3"),
+                silent(false),
+            )
+        },
         Teller::wanted("that is dead", Some(false), None),
         Teller::wanted("that has not attached it", Some(true), None),
         Teller::wanted("that says why it is not", Some(true), Some("no in-sync replica answers")),
@@ -220,7 +230,7 @@ fn status(teller: &Teller, second: ReplicaFacts) -> VolumeStatus {
     volume.source = teller.source;
     let alive = !matches!(teller.account, Account::Silent { alive: false, .. });
     volume.primaries = teller.attached.into_iter().map(|name| primary(name, alive)).collect();
-    let mut first = replica("n1", State::InSync, Cause::None);
+    let mut first = replica("n1", teller.first, Cause::None);
     if teller.source == StatusSource::Primary {
         first.connected = Some(true);
     }
