@@ -88,6 +88,8 @@ struct Bench {
     adopts: bool,
     /// A view that somebody else commits just before this primary's next one.
     overtaken_by: Option<View>,
+    /// Whether the stale replica cannot be reached.
+    is_stale_away: bool,
     /// Whether the coordinator takes its time, and what it will say.
     is_slow: bool,
     late: Option<PrimaryEvent<Data>>,
@@ -123,6 +125,7 @@ impl Bench {
             now: Instant(0),
             adopts: true,
             overtaken_by: None,
+            is_stale_away: false,
             is_slow: false,
             late: None,
         }
@@ -170,6 +173,9 @@ impl Bench {
                     return None;
                 }
                 said
+            }
+            PrimaryEffect::Connect { replica: STALE, .. } if self.is_stale_away => {
+                PrimaryEvent::LinkDown { replica: STALE, link: None }
             }
             PrimaryEffect::Connect { replica, .. } => {
                 PrimaryEvent::LinkUp { replica: *replica, link: LinkId(replica.0 as u64) }
@@ -249,6 +255,28 @@ fn a_map_is_answered_by_extents_and_not_by_a_word() {
         panic!("{effects:?}")
     };
     assert_eq!(*told, extents);
+}
+
+#[test]
+fn a_primary_tells_when_it_tries_to_reach_a_stale_replica_again() {
+    let mut bench = Bench::idle(view());
+    bench.is_stale_away = true;
+    bench.step(PrimaryEvent::Start);
+    while bench.now < Instant(30_000_000_000) {
+        bench.tick();
+    }
+    let retry = |bench: &Bench| {
+        let status = bench.primary.status(bench.now);
+        let stale = status.replicas.iter().find(|peer| peer.replica == STALE);
+        stale.and_then(|peer| peer.retry_in)
+    };
+    let told = retry(&bench).expect("it is stale and has no session");
+    assert!(told <= Settings::default().retry_pause.1, "{told:?}");
+    bench.now = Instant(bench.now.0 + told.as_nanos() as u64);
+    bench.is_stale_away = false;
+    bench.step(PrimaryEvent::Tick);
+    assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
+    assert_eq!(retry(&bench), None);
 }
 
 #[test]

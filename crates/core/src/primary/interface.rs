@@ -335,6 +335,8 @@ pub struct PeerStatus {
     pub outstanding: usize,
     /// Age of the oldest of them.
     pub oldest: Option<Duration>,
+    /// After how long it is connected to again, if it is stale and has no session; zero: at the next tick.
+    pub retry_in: Option<Duration>,
     /// How far its rebuild is, if it is rebuilding.
     pub rebuild: Option<RebuildProgress>,
     /// Reads that it has failed since it is a member here: its disk could not read, or a checksum was

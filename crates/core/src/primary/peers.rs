@@ -270,12 +270,15 @@ impl<P: Payload> Primary<P> {
         let unanswered =
             || self.parts.values().filter(|p| p.mirror == peer.mirror && p.waits_for(peer.bit()));
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let is_awaited = self.state_of(replica) == Some(ReplicaState::Stale)
+            && matches!((&self.phase, peer.link), (Phase::Serving, PeerLink::Down));
         Some(PeerStatus {
             replica,
             leaving: self.leaving(replica),
             connected: peer.ready_link().is_some(),
             outstanding: unanswered().count(),
             oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
+            retry_in: is_awaited.then(|| peer.retry_at.since(now)),
             rebuild: peer.progress.filter(|_| is_rebuilding),
             failed_reads: peer.failed_reads,
         })
