@@ -357,6 +357,9 @@ pub struct ReplicaStatus {
     pub outstanding: Option<usize>,
     /// Age of the oldest of them, in milliseconds.
     pub oldest_ms: Option<u64>,
+    /// In how many seconds the primary tries to reach it again, if it has left its mirror and returns by itself.
+    #[serde(default)]
+    pub retry_seconds: Option<u64>,
     /// How far its rebuild is.
     pub rebuild: Option<Rebuild>,
     /// Reads that it has failed since it joined the attached volume: its disk could not read, or the data

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use evenkeel_api::types::{
     Export, FailedRequests, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild,
-    RebuildRate, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus, StatusSource, Suspended,
-    VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+    RebuildRate, ReplicaCause, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus,
+    StatusSource, Suspended, VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus,
+    VolumesAnswer, WaitsFor,
 };
 
 use super::table::{Align, Table};
@@ -438,6 +439,14 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
     }
     if let Some(reason) = &replica.reason {
         table.note(format!("why: {reason}"));
+    }
+    // One that was written apart is reached, and does not return for that.
+    let is_apart = replica.cause == Some(ReplicaCause::OtherLineage);
+    if let Some(seconds) = replica.retry_seconds.filter(|_| !is_apart) {
+        table.note(match seconds {
+            0 => "it is being tried again".to_owned(),
+            some => format!("tries again in {}", span(Duration::from_secs(some))),
+        });
     }
     if replica.node_alive == Some(false) {
         table.note(format!("node {} does not answer", replica.node.name));

@@ -78,6 +78,24 @@ fn a_replica_that_does_not_answer_is_not_shown_as_in_sync() {
 }
 
 #[test]
+fn a_stale_replica_says_when_it_is_tried_again() {
+    let mut volume = volume();
+    volume.mirrors[0].replicas.truncate(2);
+    let stale = &mut volume.mirrors[0].replicas[1];
+    (stale.state, stale.reach) = (ReplicaState::Stale, ReplicaReach::NotNeeded);
+    stale.reason = Some("it lacks writes".into());
+    stale.retry_seconds = Some(7);
+    let text = status(&volume);
+    let expected =
+        "  77aa0011  n2    fast  stale\n    why: it lacks writes\n    tries again in 7 s\n";
+    assert!(text.ends_with(expected), "{text}");
+    // The line is the same until something changes.
+    assert!(!line(&volume).contains("again in"), "{}", line(&volume));
+    volume.mirrors[0].replicas[1].cause = Some(ReplicaCause::OtherLineage);
+    assert!(!status(&volume).contains("tries again"), "{}", status(&volume));
+}
+
+#[test]
 fn a_stripe_shows_its_mirrors() {
     let mut volume = volume();
     let mut second = volume.mirrors[0].clone();
