@@ -165,7 +165,7 @@ impl LongerReplica {
         if self.identity.is_some_and(|identity| Identity::of_open(&file) != Some(identity)) {
             let path = self.path.display();
             let why = format!("another file is at {path}: the replica's was deleted or moved");
-            let advice = "Put it back, or take another disk: `evenkeel replica replace`";
+            let advice = "Move that very file back, never a copy of it; else take another disk: `evenkeel replica replace`";
             return Err(ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice));
         }
         if file.metadata().map_err(failed)?.len() < self.wanted {

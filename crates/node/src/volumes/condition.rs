@@ -77,7 +77,7 @@ impl ReplicaFacts {
         let is_wanted = self.state.takes_writes() || self.state == ReplicaState::Spare;
         match self.session() {
             ReplicaReach::Answers | ReplicaReach::NotNeeded
-                if is_wanted && self.file_gone.is_some() =>
+                if is_wanted && self.file_gone.is_some() && !self.is_node_silent() =>
             {
                 ReplicaReach::FileGone
             }
@@ -130,9 +130,29 @@ impl ReplicaFacts {
         if let Some(unserved) = unserved {
             return Some(words::unserved(self.state, unserved, usage, has_source));
         }
-        if let Some(why) = &self.file_gone {
-            return Some(words::file_gone(self.state, why));
+        match &self.file_gone {
+            Some(why) if self.is_silent() => {
+                let was_gone = words::file_was_gone(&self.node, why);
+                let silent = self.reason_of_session(usage).into_iter();
+                Some(silent.chain([was_gone]).collect::<Vec<_>>().join("; "))
+            }
+            Some(why) => Some(words::file_gone(self.state, why)),
+            None => self.reason_of_session(usage),
         }
+    }
+
+    /// Whether its node does not answer, so that what it has said of the file may be so no more.
+    fn is_silent(&self) -> bool {
+        let session = self.session();
+        self.is_node_silent()
+            || matches!(session, ReplicaReach::Unreachable | ReplicaReach::Unknown)
+    }
+
+    fn is_node_silent(&self) -> bool {
+        self.connected != Some(true) && self.answered.or(self.node_alive) == Some(false)
+    }
+
+    fn reason_of_session(&self, usage: Usage) -> Option<String> {
         if self.leaves {
             return Some(words::leaving(self.cause));
         }
@@ -155,8 +175,8 @@ impl ReplicaFacts {
         status.connected = self.connected;
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         status.unserved = unserved.map(ToString::to_string);
-        status.lost =
-            self.file_gone.is_some() || unserved.is_some_and(|unserved| !unserved.passes());
+        status.lost = (self.file_gone.is_some() && !self.is_silent())
+            || unserved.is_some_and(|unserved| !unserved.passes());
         status.state = words::state(self.state);
         status.cause = words::cause(self.cause());
         status.reach = self.reach();

@@ -299,9 +299,14 @@ pub(super) fn unserved(
 /// The same of one that is served, and gone when its node's daemon ends.
 pub(super) fn file_gone(state: ReplicaState, why: &str) -> String {
     format!(
-        "it is {}, and gone when its node's daemon ends: {why}; put back what was there, or take another disk by `evenkeel replica replace`",
+        "it is {}, and gone when its node's daemon ends: {why}; move the same file or directory back, never a copy, which lacks what was written since; else take another disk by `evenkeel replica replace` before the daemon ends",
         word(state)
     )
+}
+
+/// Of a silent one: what its node had said of it before that.
+pub(super) fn file_was_gone(node: &str, why: &str) -> String {
+    format!("when node {node} last answered, its file was gone: {why}")
 }
 
 /// Why a replica is about to leave its mirror, as a sentence.

@@ -131,6 +131,7 @@ fn a_replica_that_is_gone_when_its_daemon_ends_is_degraded_though_it_answers() {
         assert_eq!((summary.as_str(), health), ("[U!]", VolumeHealth::Degraded));
         assert!(reason.contains("gone when its node's daemon ends: disk fast of node n3"));
         assert!(reason.contains("take another disk by `evenkeel replica replace`"), "{reason}");
+        assert!(reason.contains("never a copy"), "a stale one would be put there: {reason}");
     }
     // Worse is known.
     let away = ReplicaFacts { file_gone: why.clone(), ..in_sync(NO, YES) };
@@ -142,6 +143,31 @@ fn a_replica_that_is_gone_when_its_daemon_ends_is_degraded_though_it_answers() {
     let (summary, _, reason) = detached(&[in_sync(YES, YES), faulty]);
     assert_eq!(summary, "[UF]");
     assert!(!reason.contains("re-add"), "that would end with an error: {reason}");
+}
+
+#[test]
+fn of_a_silent_node_it_is_not_said_that_its_replica_is_served_still() {
+    let why = Some("disk fast of node n3: there is no file at /fast/x any more".to_owned());
+    let then = "; when node n3 last answered, its file was gone: disk fast of node n3: there is no";
+    for (state, connected, alive, letters) in [
+        (ReplicaState::InSync, NO, YES, "[?]"),
+        (ReplicaState::InSync, None, NO, "[?]"),
+        (ReplicaState::InSync, None, None, "[?]"),
+        (ReplicaState::Stale, NO, NO, "[_]"),
+        (ReplicaState::Faulty, NO, NO, "[F]"),
+    ] {
+        let gone = ReplicaFacts { file_gone: why.clone(), ..replica(state, connected, alive) };
+        let status = concluded(&Account::Detached, &[gone]);
+        assert_eq!(status.mirrors[0].summary, letters);
+        let reason = status.reason.unwrap();
+        assert!(reason.contains(then) && !reason.contains("move the same file"), "{reason}");
+        assert!(!status.mirrors[0].replicas[0].lost, "{reason}");
+    }
+    // Nothing is wrong with a spare but that.
+    let spare = ReplicaFacts { file_gone: why, ..replica(ReplicaState::Spare, None, NO) };
+    let (letters, _, reason) = detached(&[spare]);
+    assert_eq!(letters, "[S]");
+    assert!(reason.contains(&then[2..]), "{reason}");
 }
 
 #[test]
