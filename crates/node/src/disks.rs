@@ -114,6 +114,8 @@ struct Known {
     reserved: u64,
     /// Which file is open, if one is and the system has told.
     identity: Option<Identity>,
+    /// That file has other names.
+    has_other_names: bool,
 }
 
 #[derive(Debug)]
@@ -610,6 +612,7 @@ impl Known {
             next_try: None,
             reserved: 0,
             identity: None,
+            has_other_names: false,
         }
     }
 
@@ -625,6 +628,7 @@ impl Known {
             path: self.path.display().to_string(),
             problem: self.state.problem(),
             file_gone: matches!(self.state, KnownState::FileGone(_)),
+            warning: self.other_names(),
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Files of the node in directories that others may have written to.
 //!
 //! A disk's directory is what an administrator names, and may have been anybody's before. What lies
-//! there is opened only if it is a plain file with one name: of a link, symbolic or hard, the node would
-//! read, truncate or overwrite another file in its place. What is made is for the node's user alone.
+//! there is opened only if it is a plain file: of a symbolic link the node would read, truncate or overwrite another
+//! file in its place. A hard link may be one to a file of somebody else, or the other name that a backup (`cp -al`) has
+//! given to a file of the node: [`has_other_names`] tells, and before it writes whoever opens looks whether the content is
+//! the node's. What is made is for the node's user alone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 /// The mode of a file that is made.
@@ -24,11 +26,16 @@ const MAX_SMALL: u64 = 4096;
 /// Why a file is not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It is there, and no plain file of its own.
+    /// It is there, and no plain file.
     #[error(
         "it is {0}, which is not followed in a directory of the node: remove it, or put the file itself there"
     )]
     NotPlain(&'static str),
+    /// It has other names, and does not hold what the node's file of this name does.
+    #[error(
+        "it has other names (hard links), and is not what the node calls by this one: remove this name; the file keeps the others"
+    )]
+    Linked,
     /// The system refuses.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -38,7 +45,7 @@ impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::System(error) => error,
-            OpenError::NotPlain(_) => Self::other(error.to_string()),
+            OpenError::NotPlain(_) | OpenError::Linked => Self::other(error.to_string()),
         }
     }
 }
@@ -47,7 +54,7 @@ impl From<OpenError> for io::Error {
 /// there, with mode 0600.
 ///
 /// # Errors
-/// If it is a link or anything else than a plain file, or the system refuses.
+/// If it is a symbolic link or anything else than a plain file, or the system refuses.
 pub fn open(path: &Path, flags: OFlags) -> Result<File, OpenError> {
     opened(OpenOptions::new().read(true).write(true), path, flags)
 }
@@ -76,20 +83,30 @@ pub fn read_small(path: &Path) -> io::Result<String> {
 }
 
 fn opened(options: &mut OpenOptions, path: &Path, flags: OFlags) -> Result<File, OpenError> {
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Nobody may ever open the other end of a pipe.
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = options.mode(FILE_MODE).custom_flags(flags.bits().cast_signed()).open(path);
     let file = file.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => OpenError::NotPlain("a symbolic link"),
+        // A device without a driver, or a socket.
+        Some(Errno::NXIO | Errno::NODEV) => OpenError::NotPlain("no plain file"),
         _ => OpenError::System(error),
     })?;
-    let found = file.metadata()?;
-    if !found.is_file() {
+    if !file.metadata()?.is_file() {
         return Err(OpenError::NotPlain("no plain file"));
     }
-    match found.nlink() {
-        0 | 1 => Ok(file),
-        _ => Err(OpenError::NotPlain("a file with several names (hard links)")),
-    }
+    // Else io_uring would tell the engine to try again in place of waiting.
+    let set = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
+    set.map_err(io::Error::from)?;
+    Ok(file)
+}
+
+/// Whether a file that is open has other names: hard links, as a backup by `cp -al` makes them.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn has_other_names(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() > 1)
 }
 
 /// Takes all permissions of others from a file that was made with them. What the file system does not

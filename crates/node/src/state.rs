@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::own_file;
+use crate::own_file::{self, OpenError};
 
 /// The directory, held by this process.
 #[derive(Debug)]
@@ -155,13 +155,16 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// Takes a lock file, which is no link, and writes this process's number into it. The inner error is the number of
-/// the process that holds it.
+/// Takes a lock file and writes this process's number into it. The inner error is the number of the process that
+/// holds it. The file may have other names, as after a backup by hard links, if it holds no more than such a number.
 ///
 /// # Errors
-/// If the system refuses.
+/// If it is a link, or the system refuses.
 pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
     let mut file = own_file::open(path, OFlags::CREATE)?;
+    if own_file::has_other_names(&file)? && !holds_number(path)? {
+        return Err(OpenError::Linked.into());
+    }
     if let Err(e) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
         if e != rustix::io::Errno::WOULDBLOCK {
             return Err(e.into());
@@ -175,6 +178,12 @@ pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
     file.seek(SeekFrom::Start(0))?;
     writeln!(file, "{}", std::process::id())?;
     Ok(Ok(file))
+}
+
+/// Whether a file holds nothing, or one number.
+fn holds_number(path: &Path) -> io::Result<bool> {
+    let text = own_file::read_small(path)?;
+    Ok(text.trim().bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

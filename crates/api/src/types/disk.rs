@@ -86,6 +86,9 @@ pub struct DiskReplica {
     /// Whether it is served, and gone when the daemon ends.
     #[serde(default)]
     pub file_gone: bool,
+    /// What may become a problem, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// Which disks to list.

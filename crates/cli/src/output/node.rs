@@ -142,6 +142,9 @@ pub fn disks(answer: &DisksAnswer) -> String {
                 let what = if replica.file_gone { "file gone:" } else { "not served:" };
                 table.note(format!("{} {problem}", what.bad()));
             }
+            if let Some(warning) = &replica.warning {
+                table.note(format!("{} {warning}", "warning:".warning()));
+            }
         }
     }
     table.render(0) + &warnings(&answer.warnings)

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use evenkeel_core::ReplicaId;
 use evenkeel_format::Superblock;
 use rustix::fs::OFlags;
 
@@ -68,8 +69,10 @@ fn block_size(path: &Path) -> io::Result<u32> {
         file.set_len(PROBED)?;
         probe::direct_block_size(&file)
     });
-    fs::remove_file(&path)?;
-    result
+    // Why it could not be made tells more than that it is not there.
+    let removed = fs::remove_file(&path);
+    let size = result?;
+    removed.map(|()| size)
 }
 
 /// Takes the directory's lock and opens all replicas in it. `marker` is what its marker file has to say;
@@ -156,7 +159,7 @@ fn read_or_make_marker(path: &Path) -> io::Result<String> {
 /// Opens the replica in a file. What the system reports may pass, so it is tried again; what the file says does
 /// not.
 pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
-    let locked = own_file::open(path, OFlags::DIRECT).and_then(|file| Ok((lock(&file)?, file)));
+    let locked = open_own(path).and_then(|file| Ok((lock(&file)?, file)));
     let file = match locked {
         Ok((true, file)) => file,
         // A killed daemon has it until its last write has ended.
@@ -165,7 +168,7 @@ pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenRe
         }
         Err(OpenError::System(e)) => return waiting(path, e.into()),
         // What it leads to is not read.
-        Err(e @ OpenError::NotPlain(_)) => {
+        Err(e @ (OpenError::NotPlain(_) | OpenError::Linked)) => {
             return unread(path, None, Trouble::Failing(e.to_string()));
         }
     };
@@ -184,6 +187,25 @@ pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenRe
             Known::new(path, None, KnownState::Refused(problem))
         }
     }
+}
+
+/// Opens the file of a replica. One that has other names, too, is opened by the name that the node has given it: the
+/// others are of a backup, or lead to what is no replica.
+fn open_own(path: &Path) -> Result<File, OpenError> {
+    let file = own_file::open(path, OFlags::DIRECT)?;
+    if !own_file::has_other_names(&file)? {
+        return Ok(file);
+    }
+    let name = read_newest(path).map(|superblock| file_name(superblock.replica));
+    match name.is_some_and(|name| path.ends_with(name)) {
+        true => Ok(file),
+        false => Err(OpenError::Linked),
+    }
+}
+
+/// The name of a replica's file.
+fn file_name(replica: ReplicaId) -> String {
+    format!("{replica}.{ENDING}")
 }
 
 fn waiting(path: &Path, trouble: Trouble) -> Known {
@@ -238,7 +260,7 @@ pub(super) fn create(
     block_size: u32,
     new: &NewReplica,
 ) -> io::Result<OpenReplica> {
-    let path = directory.join(format!("{}.{ENDING}", new.superblock.replica));
+    let path = directory.join(file_name(new.superblock.replica));
     let file = write_file(&path, length_of(&new.superblock), new)?;
     Ok(OpenReplica::new(file, path, false, block_size, &new.superblock))
 }

@@ -18,6 +18,7 @@ use evenkeel_core::ReplicaId;
 
 use super::states::{EntryState, Hold, KnownState, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
+use crate::own_file;
 
 /// A path that has not answered for so long is said to hang.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,7 +51,9 @@ impl Identity {
 
     fn place(self, path: &Path) -> Option<Place> {
         match fs::metadata(path) {
-            Ok(found) if Self::of(&found) == self => Some(Place::Here),
+            Ok(found) if Self::of(&found) == self => {
+                Some(Place::Here { has_other_names: found.nlink() > 1 })
+            }
             Ok(_) => Some(Place::Another),
             Err(e) if is_nothing(&e) => Some(Place::Gone),
             // Its disk fails, or may not be looked at: nothing is known of the path.
@@ -67,8 +70,8 @@ fn is_nothing(error: &io::Error) -> bool {
 /// What lies at the path of something that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// That.
-    Here,
+    /// That, and whether there are hard links to it elsewhere.
+    Here { has_other_names: bool },
     /// Nothing.
     Gone,
     /// Something else.
@@ -191,6 +194,9 @@ impl Disks {
             if known.identity != Some(*identity) {
                 continue;
             }
+            if let Some(Place::Here { has_other_names }) = place {
+                known.note_names(has_other_names);
+            }
             match (&gone, place.map(|place| why_gone("file", path, place))) {
                 (Some(why), _) => known.note_gone(Some(why.clone())),
                 (None, Some(why)) => known.note_gone(why),
@@ -204,7 +210,7 @@ impl Disks {
 fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
     let path = path.display();
     match place {
-        Place::Here => None,
+        Place::Here { .. } => None,
         Place::Gone => Some(format!(
             "there is no {what} at {path} any more: it was deleted, moved or unmounted while it was in use"
         )),
@@ -275,7 +281,25 @@ impl Known {
         let superblock = Some(replica.newest.superblock.clone());
         let mut known = Self::new(&replica.path, superblock, KnownState::Served);
         known.identity = Identity::of_open(&replica.file);
+        if !replica.device {
+            known.note_names(own_file::has_other_names(&replica.file).unwrap_or(false));
+        }
         known
+    }
+
+    fn note_names(&mut self, has_others: bool) {
+        let had_others = std::mem::replace(&mut self.has_other_names, has_others);
+        if let (Some(warning), false) = (self.other_names(), had_others) {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    /// That its file has other names, and what that means.
+    pub(super) fn other_names(&self) -> Option<String> {
+        let path = self.path.display();
+        self.has_other_names.then(|| format!(
+            "{path} has another name, too (a hard link, as `cp -l` makes): that is no backup, for it changes with the replica, and what writes to it damages the replica. Remove the other name"
+        ))
     }
 
     /// Why its file is gone, or that it is there.

@@ -126,6 +126,56 @@ fn no_link_in_a_disks_directory_is_followed() {
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of somebody else");
 }
 
+/// A backup by `cp -al` gives each file of the directory another name.
+#[test]
+fn a_replica_with_another_name_is_served_and_that_is_told() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    assert_eq!(disks.list()[0].replicas[0].warning, None);
+    let (path, backup) = (made.path.clone(), place.disk.with_file_name("backup"));
+    drop((made, disks));
+    std::fs::create_dir(&backup).unwrap();
+    for file in std::fs::read_dir(&place.disk).unwrap().map(|file| file.unwrap()) {
+        std::fs::hard_link(file.path(), backup.join(file.file_name())).unwrap();
+    }
+    // In the directory itself such a name is not mistaken for the replica.
+    for name in ["a.replica", "z.replica"] {
+        std::fs::hard_link(&path, place.disk.join(name)).unwrap();
+    }
+    let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert_eq!(opened.len(), 1, "{:?}", disks.list());
+    assert_eq!(opened[0].path, path);
+    let listed = disks.list().remove(0);
+    assert_eq!((listed.state, listed.replicas.len()), (crate::api::types::DiskState::Serving, 3));
+    for replica in listed.replicas {
+        let is_it = Path::new(&replica.path) == path;
+        assert_eq!((replica.warning.is_some(), replica.problem.is_none()), (is_it, is_it));
+        let problem = replica.problem.unwrap_or_default();
+        assert!(is_it || problem.contains("remove this name"), "{problem}");
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_marker_is_refused_without_a_wait() {
+    let place = place();
+    let (cwd, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+    let path = place.disk.join(".evenkeel.disk");
+    rustix::fs::mknodat(cwd, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    let error = disks.add(&place.disk, None, false).unwrap_err();
+    assert!(error.why.contains("no plain file"), "{error}");
+}
+
+#[test]
+fn why_nothing_can_be_written_to_a_directory_is_told() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    let error = disks.add(Path::new("/sys"), None, false).unwrap_err();
+    assert!(!error.why.contains("No such file"), "that is not so: {error}");
+}
+
 #[test]
 fn replicas_and_their_directory_are_for_the_node_alone() {
     use std::fs::Permissions;

@@ -24,10 +24,16 @@ fn no_link_is_opened() {
     assert!(refused(OFlags::empty()).contains("symbolic link"));
     assert!(refused(OFlags::CREATE).contains("symbolic link"));
     assert!(read_small(&path).unwrap_err().to_string().contains("symbolic link"));
-    fs::remove_file(&path).unwrap();
-    fs::hard_link(&target, &path).unwrap();
-    assert!(refused(OFlags::CREATE).contains("hard links"));
     assert_eq!(fs::read(&target).unwrap(), SECRET);
+}
+
+#[test]
+fn of_a_hard_link_it_is_told_that_there_are_other_names() {
+    let (_dir, target, path) = place();
+    let has_other_names = |path| has_other_names(&open(path, OFlags::empty()).unwrap()).unwrap();
+    assert!(!has_other_names(&target));
+    fs::hard_link(&target, &path).unwrap();
+    assert!(has_other_names(&path));
 }
 
 #[test]
@@ -52,7 +58,18 @@ fn a_pipe_or_a_directory_is_no_plain_file() {
     )
     .unwrap();
     assert!(open(&pipe, OFlags::empty()).unwrap_err().to_string().contains("no plain file"));
+    // To open it for reading alone waits for who writes.
+    assert!(read_small(&pipe).unwrap_err().to_string().contains("no plain file"));
+    let device = read_small(Path::new("/dev/tty")).unwrap_err();
+    assert!(device.to_string().contains("no plain file"), "{device}");
     assert!(read_small(dir.path()).is_err());
+}
+
+#[test]
+fn whoever_reads_a_plain_file_waits_for_its_disk() {
+    let (_dir, target, _) = place();
+    let flags = fcntl_getfl(open(&target, OFlags::empty()).unwrap()).unwrap();
+    assert!(!flags.contains(OFlags::NONBLOCK), "the engine would be told to try again");
 }
 
 #[test]

@@ -10,6 +10,24 @@ fn a_second_daemon_is_refused_and_told_who_holds_the_directory() {
     StateDirectory::open(dir.path()).unwrap();
 }
 
+/// As after a backup by `cp -al`.
+#[test]
+fn a_lock_with_other_names_is_taken_and_another_file_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    drop(StateDirectory::open(&state).unwrap());
+    std::fs::hard_link(state.join("lock"), dir.path().join("backup")).unwrap();
+    drop(StateDirectory::open(&state).unwrap());
+
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "7 of somebody else").unwrap();
+    std::fs::remove_file(state.join("lock")).unwrap();
+    std::fs::hard_link(&secret, state.join("lock")).unwrap();
+    let error = StateDirectory::open(&state).unwrap_err().to_string();
+    assert!(error.contains("remove this name"), "{error}");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "7 of somebody else");
+}
+
 #[test]
 fn what_was_saved_is_loaded() {
     let dir = tempfile::tempdir().unwrap();

@@ -54,6 +54,20 @@ fn a_file_that_was_deleted_in_use_is_gone_and_one_that_is_put_back_is_not() {
 }
 
 #[test]
+fn another_name_of_a_file_is_told_while_it_is_there() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let warning = || disks.list().remove(0).replicas.remove(0).warning;
+    let backup = place.disk.with_file_name("backup");
+    fs::hard_link(&made.path, &backup).unwrap();
+    look(&disks);
+    assert!(warning().unwrap().contains("has another name"));
+    fs::remove_file(&backup).unwrap();
+    look(&disks);
+    assert_eq!(warning(), None);
+}
+
+#[test]
 fn a_disk_that_is_not_at_its_path_is_absent_and_nothing_is_made_there() {
     let place = place();
     let (disks, made) = with_replica(&place);
