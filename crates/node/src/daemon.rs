@@ -122,6 +122,7 @@ impl Daemon {
         node.open_replicas(opened).await;
         evenkeel_engine::heap::give_back();
         warn_of_open_nbd(&node);
+        again::load(&node);
         serve(&node, listeners, events);
         let name = &node.identity.name;
         systemd::ready(&format!("node {name} serves"));

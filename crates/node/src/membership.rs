@@ -399,6 +399,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         disk.problem.as_ref().map(of)
     }));
     warnings.extend(node.disks.files_gone());
+    warnings.extend(node.volumes.unsaved());
     warnings.extend(leftovers::warnings(node).await);
     warned_at.resize(warnings.len(), None);
     NodeStatus {

@@ -48,6 +48,7 @@ pub mod rename;
 pub mod replica;
 pub mod reservation;
 pub mod retire;
+mod saving;
 pub mod status;
 pub mod stop;
 pub mod sweep;
@@ -145,8 +146,8 @@ pub struct Volumes {
     frontends: AtomicU64,
     /// Replicas of this node that are being made, given to the engine, made larger, closed or deleted.
     replicas: KeyedLock<ReplicaId>,
-    /// What the state directory has of them; held while that is saved.
-    written: Mutex<actor::Written>,
+    /// What the state directory has of them.
+    saves: saving::Saves,
     /// Replicas of other nodes that are gone when their daemons end.
     pub(super) gone: gone::Gone,
     /// Devices from which volumes were taken away.

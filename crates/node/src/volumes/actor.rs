@@ -17,11 +17,10 @@ use tokio::sync::oneshot;
 use super::again::until_attached;
 use super::detach::take_away;
 use super::lifecycle::{Awaited, Kept, Lifecycle, NotOpened, Output, TurnId};
-use super::wanted::{UNTOLD, until_told};
-use super::{ATTACHED, Attached, Device, Volumes, Wanted, lock};
+use super::wanted::until_told;
+use super::{Attached, Device, Volumes, Wanted, lock};
 use crate::coordinator::{Shown, WantedNbd, Wish};
 use crate::node::Node;
-use crate::state::StateError;
 
 /// The actors of all volumes that are more than names here.
 #[derive(Debug, Default)]
@@ -37,13 +36,6 @@ struct Actor {
     /// What is attached, as long as the machine has it.
     attached: Option<Arc<Attached>>,
     waiting: BTreeMap<TurnId, oneshot::Sender<()>>,
-}
-
-/// What the state directory's files have.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    remembered: Option<Vec<Wanted>>,
-    untold: Option<Vec<VolumeId>>,
 }
 
 /// The right to change a volume. Letting go of it, and of all its clones, ends what is half done.
@@ -143,7 +135,7 @@ fn begin(node: &Arc<Node>, volume: VolumeId, output: Output) {
         }
         Output::Retry => drop(runtime.spawn(until_attached(at, volume))),
         Output::Tell => drop(runtime.spawn(until_told(at, volume))),
-        Output::Save => drop(runtime.spawn(async move { at.volumes.save(&at).await })),
+        Output::Save => node.volumes.save_soon(node, &runtime),
         Output::Granted(_) | Output::End => {}
     }
 }
@@ -377,23 +369,9 @@ impl Volumes {
         FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Saves which volumes the next daemon attaches, and which the coordinator does not know to be wanted
-    /// here no more.
-    pub async fn save(&self, node: &Arc<Node>) {
-        let saved = node.blocking(|node| {
-            if let Err(error) = node.volumes.write(node) {
-                node.warn(format!("cannot remember which volumes are attached: {error}"));
-            }
-            Ok(())
-        });
-        if let Err(error) = saved.await {
-            node.warn(error.to_string());
-        }
-    }
-
-    fn write(&self, node: &Node) -> Result<(), StateError> {
-        // No older list takes the place of a newer one.
-        let mut written = lock(&self.written);
+    /// What the state directory is to have: how the next daemon attaches volumes, and which ones the coordinator does
+    /// not know to be wanted here no more. Whoever asks saves it.
+    pub(super) fn take_kept(&self) -> (Vec<Wanted>, Vec<VolumeId>) {
         let (mut remembered, mut untold) = (Vec::new(), Vec::new());
         lock(&self.actors).of.retain(|volume, actor| {
             let kept: Kept = actor.machine.take_kept();
@@ -401,15 +379,6 @@ impl Volumes {
             untold.extend(kept.untold.then_some(*volume));
             !actor.machine.is_idle()
         });
-        if written.remembered.as_ref() != Some(&remembered) {
-            node.state.save(ATTACHED, &remembered)?;
-            written.remembered = Some(remembered);
-        }
-        if written.untold.as_ref() != Some(&untold) {
-            let ids: Vec<String> = untold.iter().map(VolumeId::to_string).collect();
-            node.state.save(UNTOLD, &ids)?;
-            written.untold = Some(untold);
-        }
-        Ok(())
+        (remembered, untold)
     }
 }

@@ -22,11 +22,17 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Why nothing is attached at the daemon's start.
 const RESTARTED: &str = "the daemon was restarted";
 
-/// Attaches again what was attached when the last daemon ended, and what the coordinator says is wanted
-/// here though this node has forgotten it.
+/// Loads what was attached when the last daemon ended, before anything can be attached or detached. It is attached
+/// again as soon as the coordinator has admitted this start.
+pub fn load(node: &Arc<Node>) {
+    // What was saved meanwhile would lack what is not loaded yet.
+    let _held = node.volumes.hold_saves();
+    wanted::load_untold(node);
+    await_remembered(node);
+}
+
+/// Attaches what the coordinator says is wanted here though this node has forgotten it.
 pub async fn resume(node: Arc<Node>) {
-    wanted::load_untold(&node);
-    await_remembered(&node);
     if admission::admitted(&node).await {
         await_what_is_wanted(&node).await;
     }
