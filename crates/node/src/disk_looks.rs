@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::disks::Look;
 use crate::node::Node;
+use crate::volumes::local;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -27,7 +28,13 @@ pub async fn looks(node: Arc<Node>) {
 /// for it.
 fn carry_out(node: Arc<Node>, look: Look) {
     let thread = std::thread::Builder::new().name("disk-look".into()).stack_size(STACK);
-    if let Err(error) = thread.spawn(move || node.disks.note_seen(look.carry_out())) {
+    let runtime = tokio::runtime::Handle::current();
+    let look = move || {
+        if let Some((volume, replica)) = node.disks.note_seen(look.carry_out()) {
+            runtime.spawn(async move { local::reopen_replica(&node, volume, replica).await });
+        }
+    };
+    if let Err(error) = thread.spawn(look) {
         tracing::warn!(%error, "no thread to look at a disk's path; it is looked at next time");
     }
 }

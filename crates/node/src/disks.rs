@@ -23,6 +23,7 @@ mod again;
 mod deletion;
 mod device;
 mod directory;
+mod making;
 mod plan;
 mod presence;
 mod probe;
@@ -34,6 +35,7 @@ mod stopped;
 mod unserved;
 
 pub use again::Probe;
+pub use making::NewReplica;
 pub use presence::{Look, Seen};
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_slot};
@@ -130,22 +132,6 @@ struct Entry {
     is_new: bool,
     sampler: Arc<Sampler>,
     last_look: LastLook,
-}
-
-/// What a new replica is made of.
-#[derive(Debug, Clone)]
-pub struct NewReplica {
-    /// The first superblock; its sequence is 1.
-    pub superblock: Superblock,
-    /// Make it even if the disk has not the space for all of its data (directories only).
-    pub thin: bool,
-}
-
-/// Where a new replica is made.
-struct Site {
-    path: PathBuf,
-    block_size: u32,
-    device: Option<File>,
 }
 
 /// The paths of the disks that a state directory remembers, whether its node runs or not.
@@ -409,131 +395,6 @@ impl Disks {
     fn state_of(&self, replica: ReplicaId) -> Option<KnownState> {
         let entries = self.lock();
         entries.iter().find_map(|e| Some(e.replicas[e.position(replica)?].state.clone()))
-    }
-
-    /// Makes a replica on a disk: it reads as zeroes everywhere, and is durable, when this
-    /// returns.
-    ///
-    /// # Errors
-    /// If there is no such disk, or no room on it, or it fails.
-    pub fn create_replica(&self, disk: &str, new: &NewReplica) -> Result<OpenReplica, ApiError> {
-        let what = format!("cannot make a replica of {} on disk {disk}", new.superblock.name);
-        let site = self.reserve(disk, new, &what)?;
-        let directory = site.device.is_none().then(|| site.path.clone());
-        // Without the lock: zeroing a device takes long, and others want to know of the disks.
-        let made = match site.device {
-            Some(file) => device::create(file, site.path, site.block_size, new),
-            None => directory::create(&site.path, site.block_size, new),
-        };
-        let made = made.map_err(|e| match (e.kind(), directory) {
-            (std::io::ErrorKind::StorageFull, Some(path)) => {
-                let needed = replica_file::length_of(&new.superblock);
-                let room = directory::room(needed, directory::available(&path).ok());
-                let (why, advice) = (
-                    format!("the disk is full: {room}"),
-                    "Make room on it, or choose another disk",
-                );
-                ApiError::new(ErrorCode::NoSpace, &what, why, advice)
-            }
-            _ => system(&what, &e),
-        });
-        self.finish(new.superblock.replica, made, &what)
-    }
-
-    /// A replica was made, or could not be.
-    fn finish(
-        &self,
-        replica: ReplicaId,
-        made: Result<OpenReplica, ApiError>,
-        what: &str,
-    ) -> Result<OpenReplica, ApiError> {
-        let identity = made.as_ref().ok().and_then(|made| Identity::of_open(&made.file));
-        let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
-        let found = found.filter(|(e, p)| e.replicas[*p].state == KnownState::Making);
-        match (found, &made) {
-            (Some((entry, position)), Ok(opened)) => {
-                let known = &mut entry.replicas[position];
-                known.path.clone_from(&opened.path);
-                (known.state, known.identity) = (KnownState::Served, identity);
-            }
-            (Some((entry, position)), Err(_)) => drop(entry.replicas.remove(position)),
-            (None, Ok(opened)) => {
-                // Else it would be served, and be in no list.
-                drop(entries);
-                let erased = opened.erase();
-                let gone = "its disk was taken away while it was made";
-                let why = match erased {
-                    Ok(()) => gone.to_owned(),
-                    Err(e) => format!("{gone}; what was made of it stays there: {e}"),
-                };
-                let advice = "See `evenkeel disk list`; choose another disk";
-                return Err(ApiError::new(ErrorCode::System, what, why, advice));
-            }
-            (None, Err(_)) => {}
-        }
-        made
-    }
-
-    /// Takes the room for a new replica, so that nobody else takes it while it is made.
-    fn reserve(&self, disk: &str, new: &NewReplica, what: &str) -> Result<Site, ApiError> {
-        // What lies there may be another directory by now.
-        self.look_at(disk);
-        let (site, question) = self.begin_making(disk, new, what)?;
-        // Without the lock: it blocks on the disk.
-        let space = question.answer();
-        let checked = match site.device {
-            Some(_) => device::check_room(&space, new, what),
-            None => directory::check_room(&space, new, what),
-        };
-        if let Err(error) = checked {
-            let is_it = |known: &Known| {
-                let superblock = known.superblock.as_ref();
-                superblock.is_some_and(|s| s.replica == new.superblock.replica)
-            };
-            for entry in self.lock().iter_mut() {
-                entry.replicas.retain(|known| !is_it(known));
-            }
-            return Err(error);
-        }
-        Ok(site)
-    }
-
-    /// Notes a new replica. Whoever asks after this for the room there is does not get this one's.
-    fn begin_making(
-        &self,
-        disk: &str,
-        new: &NewReplica,
-        what: &str,
-    ) -> Result<(Site, Question), ApiError> {
-        let mut entries = self.lock();
-        if entries.iter().any(|entry| entry.position(new.superblock.replica).is_some()) {
-            let why = "the replica is on this node already";
-            let advice = "See `evenkeel volume status`: it was asked for twice";
-            return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
-        }
-        let index = find(&entries, disk, what)?;
-        let entry = &mut entries[index];
-        let device = match entry.state.hold() {
-            None => {
-                let problem = entry.state.described().1.unwrap_or_default();
-                let advice = "See `evenkeel disk list`: repair the disk, or choose another one";
-                return Err(ApiError::new(ErrorCode::System, what, problem, advice));
-            }
-            Some(Hold::Device { file, .. }) => {
-                device::refuse_second(entry, what)?;
-                Some(file.try_clone().map_err(|e| system(what, &e))?)
-            }
-            Some(Hold::Directory { .. }) => None,
-        };
-        let question = Question::of(entry).ok_or_else(|| {
-            let advice = "Raise the limit of open files of the daemon";
-            ApiError::new(ErrorCode::System, what, "too many files are open", advice)
-        })?;
-        let site = Site { path: entry.record.path.clone(), block_size: entry.block_size, device };
-        let superblock = Some(new.superblock.clone());
-        entry.replicas.push(Known::new(&entry.record.path, superblock, KnownState::Making));
-        Ok((site, question))
     }
 
     /// The generation of a replica's newest superblock, read from the disk: what is remembered here

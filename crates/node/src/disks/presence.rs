@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::ReplicaId;
+use evenkeel_core::{ReplicaId, VolumeId};
 
+use super::replica_file::read_newest;
 use super::states::{EntryState, Hold, KnownState, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
 use crate::own_file;
@@ -78,13 +79,39 @@ enum Place {
     Another,
 }
 
-/// What is to be looked at of one disk.
+/// What is to be looked at of one disk: itself.
 #[derive(Debug)]
-pub struct Look {
+pub(super) struct DiskLook {
     serial: u64,
     path: PathBuf,
     identity: Identity,
-    /// The files of its replicas, unless it is a device.
+    /// The replica of a device.
+    on_device: Option<ReplicaId>,
+}
+
+/// What was found of a disk itself.
+#[derive(Debug)]
+pub(super) struct DiskSeen {
+    look: DiskLook,
+    place: Option<Place>,
+    /// Another device is there, and holds the replica of the one that is open.
+    is_put_back: bool,
+}
+
+impl DiskLook {
+    fn carry_out(self) -> DiskSeen {
+        let place = self.identity.place(&self.path);
+        let replica = self.on_device.filter(|_| place == Some(Place::Another));
+        let found = replica.and_then(|_| read_newest(&self.path)).map(|s| s.replica);
+        DiskSeen { is_put_back: replica.is_some() && found == replica, look: self, place }
+    }
+}
+
+/// The same with the files of its replicas.
+#[derive(Debug)]
+pub struct Look {
+    disk: DiskLook,
+    /// None if it is a device.
     files: Vec<(ReplicaId, PathBuf, Identity)>,
     /// While this is there the look is under way.
     under_way: Arc<()>,
@@ -93,19 +120,21 @@ pub struct Look {
 /// What was found.
 #[derive(Debug)]
 pub struct Seen {
-    look: Look,
-    disk: Option<Place>,
-    /// In the order of the look's.
-    files: Vec<Option<Place>>,
+    disk: DiskSeen,
+    files: Vec<(ReplicaId, PathBuf, Identity, Option<Place>)>,
+    _under_way: Arc<()>,
 }
 
 impl Look {
     /// Looks. It blocks on the disk.
     #[must_use]
     pub fn carry_out(self) -> Seen {
-        let disk = self.identity.place(&self.path);
-        let files = self.files.iter().map(|(_, path, identity)| identity.place(path)).collect();
-        Seen { look: self, disk, files }
+        let disk = self.disk.carry_out();
+        let files = self.files.into_iter().map(|(replica, path, identity)| {
+            let place = identity.place(&path);
+            (replica, path, identity, place)
+        });
+        Seen { disk, files: files.collect(), _under_way: self.under_way }
     }
 }
 
@@ -126,11 +155,11 @@ impl LastLook {
 }
 
 impl Disks {
-    /// Looks at one disk now. It blocks on the disk.
+    /// Looks whether one disk is at its path now. It blocks on the disk.
     pub(super) fn look_at(&self, disk: &str) {
-        let look = self.lock().iter().find(|e| e.record.name == disk).and_then(Entry::look);
+        let look = self.lock().iter().find(|e| e.record.name == disk).and_then(Entry::disk_look);
         if let Some(look) = look {
-            self.note_seen(look.carry_out());
+            self.note_disk_seen(&mut self.lock(), &look.carry_out());
         }
     }
 
@@ -171,46 +200,67 @@ impl Disks {
         idle.filter_map(begin).collect()
     }
 
-    /// Takes note of what was found.
-    pub fn note_seen(&self, seen: Seen) {
+    /// Takes note of what was found. Returns a replica, with its volume, whose device was pulled and put back: what is
+    /// open of it is the one that was pulled, so it is to be closed and opened anew.
+    pub fn note_seen(&self, seen: Seen) -> Option<(VolumeId, ReplicaId)> {
         let mut entries = self.lock();
-        // It may have been removed meanwhile.
-        let Some(entry) = entries.iter_mut().find(|entry| entry.serial == seen.look.serial) else {
-            return;
-        };
-        entry.note_place(seen.look.identity, seen.disk);
-        let gone = match &entry.state {
-            EntryState::Missing(_, trouble) => Some(trouble.why().to_owned()),
-            _ => None,
-        };
+        let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
+        let gone = entry.gone();
         if entry.is_device() {
             entry.replicas.iter_mut().for_each(|known| known.note_gone(gone.clone()));
-            return;
+            let replica = seen.disk.look.on_device.filter(|_| seen.disk.is_put_back)?;
+            let superblock = entry.replicas[entry.position(replica)?].superblock.as_ref()?;
+            return Some((superblock.volume, replica));
         }
-        for ((replica, path, identity), place) in seen.look.files.iter().zip(seen.files) {
-            let Some(position) = entry.position(*replica) else { continue };
+        for (replica, path, identity, place) in seen.files {
+            let Some(position) = entry.position(replica) else { continue };
             let known = &mut entry.replicas[position];
             // Another file may have been opened meanwhile.
-            if known.identity != Some(*identity) {
-                continue;
-            }
-            if let Some(Place::Here { has_other_names }) = place {
-                known.note_names(has_other_names);
-            }
-            match (&gone, place.map(|place| why_gone("file", path, place))) {
-                (Some(why), _) => known.note_gone(Some(why.clone())),
-                (None, Some(why)) => known.note_gone(why),
-                (None, None) => {}
+            if known.identity == Some(identity) {
+                known.note_place(&path, place, gone.as_ref());
             }
         }
+        None
+    }
+
+    /// Takes note of what was found of a disk itself. `None`: it was removed meanwhile.
+    fn note_disk_seen<'a>(
+        &self,
+        entries: &'a mut [Entry],
+        seen: &DiskSeen,
+    ) -> Option<&'a mut Entry> {
+        let entry = entries.iter_mut().find(|entry| entry.serial == seen.look.serial)?;
+        let was_missing = entry.gone().is_some();
+        entry.note_place(seen.look.identity, seen.place);
+        if was_missing && entry.gone().is_none() {
+            // What could not be opened meanwhile is tried again.
+            self.changed.notify_one();
+        }
+        Some(entry)
+    }
+
+    /// Whether the disk of a replica is open, and not at its path.
+    #[must_use]
+    pub fn is_missing(&self, replica: ReplicaId) -> bool {
+        let entries = self.lock();
+        let entry = entries.iter().find(|entry| entry.position(replica).is_some());
+        entry.is_some_and(|entry| entry.gone().is_some())
     }
 }
+
+const DEVICE: &str = "device";
 
 /// Why what was open at this path is not there any more.
 fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
     let path = path.display();
     match place {
         Place::Here { .. } => None,
+        Place::Gone if what == DEVICE => Some(format!(
+            "there is no {what} at {path} any more: it was pulled out, or given another path; it is opened anew when it is back"
+        )),
+        Place::Another if what == DEVICE => Some(format!(
+            "another {what} is at {path}: the one in use was pulled out, or given another path; it is opened anew when it is back"
+        )),
         Place::Gone => Some(format!(
             "there is no {what} at {path} any more: it was deleted, moved or unmounted while it was in use"
         )),
@@ -221,20 +271,35 @@ fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
 }
 
 impl Entry {
-    fn look(&self) -> Option<Look> {
+    fn disk_look(&self) -> Option<DiskLook> {
         let (EntryState::Serving(hold) | EntryState::Missing(hold, _)) = &self.state else {
             return None;
         };
+        let superblock = self.replicas.first().and_then(|known| known.superblock.as_ref());
+        let on_device = superblock.filter(|_| self.is_device()).map(|s| s.replica);
+        let (path, identity) = (self.record.path.clone(), hold.identity()?);
+        Some(DiskLook { serial: self.serial, path, identity, on_device })
+    }
+
+    fn look(&self) -> Option<Look> {
+        let disk = self.disk_look()?;
         let of = |known: &Known| {
             let replica = known.superblock.as_ref()?.replica;
             Some((replica, known.path.clone(), known.identity.filter(|_| known.state.is_open())?))
         };
-        let files = match hold {
-            Hold::Device { .. } => Vec::new(),
-            Hold::Directory { .. } => self.replicas.iter().filter_map(of).collect(),
+        let files = match self.is_device() {
+            true => Vec::new(),
+            false => self.replicas.iter().filter_map(of).collect(),
         };
-        let (serial, path, identity) = (self.serial, self.record.path.clone(), hold.identity()?);
-        Some(Look { serial, path, identity, files, under_way: Arc::new(()) })
+        Some(Look { disk, files, under_way: Arc::new(()) })
+    }
+
+    /// Why it is not at its path, if it is open and not there.
+    fn gone(&self) -> Option<String> {
+        match &self.state {
+            EntryState::Missing(_, trouble) => Some(trouble.why().to_owned()),
+            _ => None,
+        }
     }
 
     /// Why its path does not answer, if it hangs.
@@ -253,7 +318,7 @@ impl Entry {
     fn note_place(&mut self, identity: Identity, place: Option<Place>) {
         let name = &self.record.name;
         let Some(place) = place else { return };
-        let what = if self.is_device() { "device" } else { "directory" };
+        let what = if self.is_device() { DEVICE } else { "directory" };
         let why = why_gone(what, &self.record.path, place);
         // What is between is replaced at once.
         self.state = match (std::mem::replace(&mut self.state, EntryState::Stopped), why) {
@@ -300,6 +365,18 @@ impl Known {
         self.has_other_names.then(|| format!(
             "{path} has another name, too (a hard link, as `cp -l` makes): that is no backup, for it changes with the replica, and what writes to it damages the replica. Remove the other name"
         ))
+    }
+
+    /// What lies at the path of its file; `disk_gone`: why its disk is not there, if so.
+    fn note_place(&mut self, path: &Path, place: Option<Place>, disk_gone: Option<&String>) {
+        if let Some(Place::Here { has_other_names }) = place {
+            self.note_names(has_other_names);
+        }
+        match (disk_gone, place.map(|place| why_gone("file", path, place))) {
+            (Some(why), _) => self.note_gone(Some(why.clone())),
+            (None, Some(why)) => self.note_gone(why),
+            (None, None) => {}
+        }
     }
 
     /// Why its file is gone, or that it is there.

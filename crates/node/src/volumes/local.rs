@@ -101,6 +101,29 @@ pub async fn close_replica(
     .await
 }
 
+/// Opens the replica of a device anew that was pulled out and put back: what is open of it is the one that was pulled,
+/// of which every operation fails. The primary takes it for one whose machine has restarted.
+pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: ReplicaId) {
+    let what = format!("cannot open replica {replica} anew, whose device was put back");
+    let (at, what_fails) = (node.clone(), what.clone());
+    let reopened = alone(node, replica, &what, async move {
+        // An earlier look may have seen to it.
+        if !at.disks.is_missing(replica) {
+            return Ok(());
+        }
+        tracing::warn!(%volume, %replica, "its device was pulled out and put back: it is opened anew");
+        close_in_engine(&at, volume, replica, &what_fails, "Restart this node's daemon").await?;
+        let close = move |node: &Node| {
+            node.disks.close_replica(replica);
+            Ok(())
+        };
+        at.blocking(close).await
+    });
+    if let Err(error) = reopened.await {
+        tracing::warn!("{error}");
+    }
+}
+
 /// Has the engine close a replica; it need not be open.
 async fn close_in_engine(
     node: &Node,

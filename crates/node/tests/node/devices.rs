@@ -215,3 +215,41 @@ async fn a_device_whose_name_is_taken_is_refused_before_anything_changes() {
     assert_eq!(after["volume"]["generation"], before, "it was attached for that: {after:#}");
     node.attach(&name).await;
 }
+
+/// Another device of the same content, as a disk that was pulled out and put back is to the kernel.
+fn again(file: &Path) -> Option<Loop> {
+    let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+    output.status.success().then(|| Loop(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_was_pulled_and_put_back_is_opened_anew() {
+    let place = Place::new();
+    let image = place.path().join("image");
+    let Some(first) = Loop::new(&image, 64 << 20) else { return };
+    let path = place.path().join("device");
+    let name = |of: &Loop| {
+        let number = std::os::unix::fs::MetadataExt::rdev(&std::fs::metadata(&of.0).unwrap());
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        run("mknod", &[path.to_str().unwrap(), "b", &major.to_string(), &minor.to_string()])
+    };
+    assert!(name(&first));
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+
+    std::fs::remove_file(&path).unwrap();
+    let gone = node.until("/v1/disks", |d| d["disks"][0]["state"] == "absent").await;
+    assert!(gone["disks"][0]["problem"].to_string().contains("pulled out"), "{gone:#}");
+    let second = again(&image).unwrap();
+    assert!(name(&second));
+    node.until("/v1/disks", |d| d["disks"][0]["state"] == "serving").await;
+    let is_served = |v: &Value| v["volume"]["mirrors"][0]["summary"] == "[U]";
+    node.until("/v1/volumes/web", is_served).await;
+    // What is open is this one: nobody else gets it exclusively.
+    assert!(!run("mkfs.ext4", &["-q", &second.0]));
+    node.detach("web").await;
+    node.stop().await;
+}

@@ -5,6 +5,7 @@ use super::*;
 use crate::api::ErrorCode;
 use crate::api::types::DiskState;
 use crate::disks::OpenReplica;
+use crate::disks::states::Retry;
 use crate::keyed_lock::Recall;
 
 fn with_replica(place: &Directories) -> (Disks, OpenReplica) {
@@ -15,7 +16,9 @@ fn with_replica(place: &Directories) -> (Disks, OpenReplica) {
 }
 
 fn look(disks: &Disks) {
-    disks.begin_looks().into_iter().for_each(|look| disks.note_seen(look.carry_out()));
+    disks.begin_looks().into_iter().for_each(|look| {
+        disks.note_seen(look.carry_out());
+    });
 }
 
 #[test]
@@ -107,6 +110,38 @@ fn nothing_is_made_in_what_was_put_in_a_disks_place_just_now() {
     let error = disks.create_replica("disk1", &new(1 << 20)).unwrap_err();
     assert!(error.why.contains("another directory is at"), "{error}");
     assert_eq!(fs::read_dir(&place.disk).unwrap().count(), 0);
+}
+
+/// A thousand replicas on a disk would cost half a million looks in the making.
+#[test]
+fn whoever_makes_a_replica_looks_at_its_disk_alone() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let replica = made.newest.superblock.replica;
+    fs::remove_file(&made.path).unwrap();
+    disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    assert_eq!(disks.file_gone(replica), None, "its file was looked at");
+    look(&disks);
+    assert!(disks.file_gone(replica).is_some());
+}
+
+#[tokio::test]
+async fn what_waits_on_a_disk_is_tried_as_soon_as_the_disk_is_back() {
+    let place = place();
+    let (disks, _made) = with_replica(&place);
+    let aside = place.disk.with_file_name("aside");
+    fs::rename(&place.disk, &aside).unwrap();
+    look(&disks);
+    let retry = Retry::at_once(Instant::now());
+    disks.lock()[0].replicas[0].state = KnownState::Waiting(Trouble::no_answer(), retry);
+    let due = disks.until_due();
+    tokio::pin!(due);
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut due).await;
+    assert!(early.is_err(), "its disk is away");
+    fs::rename(&aside, &place.disk).unwrap();
+    look(&disks);
+    tokio::time::timeout(Duration::from_secs(30), due).await.expect("nobody is told");
+    assert_eq!(disks.due(Instant::now()).len(), 1);
 }
 
 #[test]
