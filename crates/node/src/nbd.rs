@@ -126,7 +126,7 @@ impl NbdServer {
     }
 
     /// Serves an export on its unix socket, and on TCP if asked for. An export of the same name is
-    /// replaced.
+    /// replaced; if that fails it is served as before.
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -138,10 +138,20 @@ impl NbdServer {
                 socket.display()
             ));
         }
-        self.unexport(&export.name);
-        let listener = http::bind_unix(&socket, 0o600).await?;
+        let is_served = self.lock().contains_key(&export.name);
+        // What is served is served until this is.
+        let place = if is_served { socket.with_extension("new") } else { socket.clone() };
+        let listener = http::bind_unix(&place, 0o600).await?;
+        if is_served {
+            let failed = |e| format!("cannot listen on {}: {e}", socket.display());
+            std::fs::rename(&place, &socket).map_err(failed)?;
+        }
         let accepting = tokio::spawn(accept_unix(listener, node.clone(), export.clone()));
-        self.lock().insert(export.name.clone(), Served { export, tcp, socket, accepting });
+        let served = Served { tcp, socket, accepting, export };
+        let name = served.export.name.clone();
+        if let Some(before) = self.lock().insert(name, served) {
+            before.accepting.abort();
+        }
         Ok(())
     }
 

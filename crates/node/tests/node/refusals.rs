@@ -149,3 +149,28 @@ async fn a_refusal_shows_no_identity_that_nobody_asked_by() {
     let path = format!("/v1/volumes/web/replicas/{at_a}/fail");
     refused(&alone, "POST", &path, Value::Null).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_cannot_be_changed_is_served_as_it_was() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a"]).await;
+    let node = &nodes[0];
+    create(node, "web", &["a:d"]).await;
+    let export = node.attach("web").await["export"].clone();
+    let socket = std::path::PathBuf::from(export["socket"].as_str().unwrap());
+    // Nothing can be made where the new one is.
+    let blocked = socket.with_extension("new");
+    std::fs::create_dir(&blocked).unwrap();
+    let (path, read_only) =
+        ("/v1/volumes/web/exports/nbd", json!({"tcp": false, "read_only": true}));
+    node.refused("POST", path, read_only.clone(), "system").await;
+    let status = node.get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["exports"][0]["read_only"], false, "{status:#}");
+    tokio::net::UnixStream::connect(&socket).await.unwrap();
+    std::fs::remove_dir(&blocked).unwrap();
+    let changed = node.ok("POST", path, read_only).await;
+    assert_eq!(changed["export"]["read_only"], true, "{changed:#}");
+    tokio::net::UnixStream::connect(&socket).await.unwrap();
+    node.detach("web").await;
+    assert!(!socket.exists());
+}
