@@ -176,5 +176,8 @@ async fn the_documents_are_whole() {
     for name in ["evenkeel_volume_serving{volume=\"web\"} 1", "evenkeel_coordinator_reachable 1"] {
         assert!(metrics.contains(name), "{name} is missing:\n{metrics}");
     }
+    let longest = metrics.lines().find_map(|l| l.strip_prefix("evenkeel_worker_turn_seconds_max{"));
+    let seconds = longest.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds > 0.0), "no turn took any time:\n{metrics}");
     node.detach("web").await;
 }

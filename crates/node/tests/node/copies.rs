@@ -105,3 +105,29 @@ async fn a_killed_daemon_restarts_on_its_machine_without_a_wait() {
     }
     nodes[1].detach("web").await;
 }
+
+/// Each start names those before it back to the last that was admitted, and the lock proves that they have ended: so
+/// none is taken for a copy, and the silence of the admitted one is not waited out.
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_that_nobody_admitted_are_followed_without_a_wait() {
+    let place = Place::new();
+    let mut first = TestNode::new(&place, "a");
+    // Longer than the test waits for anything.
+    first.config.coordinator.expiry_seconds = 300;
+    first.start().await.unwrap();
+    first.add_disk("d").await;
+    let mut second = TestNode::new(&place, "b");
+    second.start().await.unwrap();
+    second.until("/v1/node", |n| n["node"]["coordinator"]["reachable"] == true).await;
+    first.create("web", 1).await;
+    second.attach("web").await;
+    first.crash().await;
+    for _ in 0..3 {
+        second.crash().await;
+        second.restart().await;
+    }
+    first.restart().await;
+    second.until("/v1/node", |n| n["node"]["attached"] == json!(["web"])).await;
+    assert!(is_registered(&first, &second).await);
+    second.detach("web").await;
+}
