@@ -344,6 +344,24 @@ fn after_a_failed_flush_none_succeeds() {
     assert_eq!(said(&bench.say(1, flush(2))), [failed]);
 }
 
+/// If the process ends before the next flush, the primary must not believe its next life.
+#[test]
+fn a_failed_flush_that_nobody_here_asked_for_is_told_at_once() {
+    let mut bench = Bench::new();
+    bench.open(1, 1, Opener::Primary(OLD));
+    let flush = |n| Message::Flush { id: id(1, n), covers: Sequence(0) };
+    let running = ticket(&bench.say(1, flush(1)));
+    let (generation, failure) = (Generation(1), Failure::Medium);
+    let told = Message::DiskFailed { generation, failure };
+    let at_once = said(&bench.step(ReplicaEvent::FlushFailed));
+    assert_eq!(at_once, std::slice::from_ref(&told));
+    let failed = |n| Message::Done { id: id(1, n), result: Err(failure) };
+    let outcome = Ok(DiskOutcome::Done);
+    let effects = bench.step(ReplicaEvent::Disk { ticket: running, outcome });
+    assert_eq!(said(&effects), [told, failed(1)], "it is not believed");
+    assert_eq!(said(&bench.say(1, flush(2))), [failed(2)]);
+}
+
 #[test]
 fn a_new_session_opens_when_the_old_ones_work_has_ended() {
     let mut bench = Bench::new();

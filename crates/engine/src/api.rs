@@ -17,7 +17,8 @@ use evenkeel_format::{AllocationMap, Newest};
 use crate::counters::Failure;
 
 use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
-use crate::disk::{self, Carry, Layout, Recovered, Tables};
+use crate::disk::drive::Drive;
+use crate::disk::{self, Carry, Flushes, Layout, Recovered, Tables};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -76,6 +77,8 @@ pub struct OpenReplica {
     pub allocation: Option<AllocationMap>,
     /// Where the journal of its block checksums goes on, if it has any.
     pub checksums: Option<Recovered>,
+    /// Which flushes of its drive have failed since what is there was made durable.
+    pub(crate) flushes: Flushes,
     /// What the core needs to know; its view must be that of the superblock.
     pub config: ReplicaConfig,
 }
@@ -94,6 +97,7 @@ impl OpenReplica {
     ) -> std::io::Result<Self> {
         let superblock = &newest.superblock;
         let layout = Layout::of(&file, superblock)?;
+        let flushes = Flushes::new(Drive::of(&file)?);
         let (metadata, checksums) = disk::prepare(&file, superblock)?;
         let config = ReplicaConfig {
             id: superblock.replica,
@@ -106,7 +110,7 @@ impl OpenReplica {
             settings,
         };
         let (tables, allocation) = (metadata.tables, metadata.allocation);
-        Ok(Self { file, newest, layout, tables, allocation, checksums, config })
+        Ok(Self { file, newest, layout, tables, allocation, checksums, flushes, config })
     }
 }
 

@@ -6,6 +6,7 @@
 mod allocation;
 mod checked;
 mod checksums;
+pub(crate) mod drive;
 mod extend;
 mod flushes;
 mod helper;
@@ -33,10 +34,11 @@ use self::checksums::recover::recover;
 use self::checksums::{Area, Checksums};
 use self::extend::Room;
 pub(crate) use self::extend::{RoomFailure, RoomRequest};
-use self::flushes::Flushes;
+pub(crate) use self::flushes::Flushes;
 pub(crate) use self::helper::{Closer, Helper};
 pub(crate) use self::io::Access;
 use self::io::Io;
+pub use self::io::flush;
 pub(crate) use self::layout::Layout;
 pub use self::layout::smallest_block;
 use self::metadata::Writes;
@@ -69,6 +71,7 @@ pub(crate) struct Found<F> {
     pub(crate) tables: Tables,
     pub(crate) allocation: Option<AllocationMap>,
     pub(crate) recovered: Option<Recovered>,
+    pub(crate) flushes: Flushes,
 }
 
 /// An action that has ended.
@@ -158,7 +161,7 @@ pub(crate) fn prepare(
 impl<I: Io> Disk<I> {
     /// A disk with what was found on it.
     pub(crate) fn open(found: Found<I::File>, helper: Helper) -> Self {
-        let Found { file, layout, newest, tables, allocation, recovered } = found;
+        let Found { file, layout, newest, tables, allocation, recovered, flushes } = found;
         let checksums =
             recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
         Self {
@@ -166,7 +169,7 @@ impl<I: Io> Disk<I> {
             layout,
             jobs: Slab::new(),
             saves: Saves::new(newest),
-            flushes: Flushes::default(),
+            flushes,
             helper,
             room: Room::default(),
             tables,
@@ -218,6 +221,7 @@ impl<I: Io> Disk<I> {
         ticket: DiskTicket,
         action: DiskAction<Slot>,
     ) -> Option<Ended> {
+        self.notice_failures();
         let (kind, offset, length, step) = describe(&action);
         let (ticket, checked) = (Some(ticket), Checked::No);
         let failures_before = self.flushes.before(kind);
@@ -359,7 +363,7 @@ impl<I: Io> Disk<I> {
             Err(error) if is_transient(&error) => None,
             Err(error) if matches!(job.step, Step::Save) => {
                 if self.saves.is_flushing() {
-                    self.flush_failed();
+                    self.flush_failed(&error);
                 }
                 return Some(self.save_failed(means, error));
             }
@@ -367,8 +371,14 @@ impl<I: Io> Disk<I> {
                 return Some(self.zero_failed(means, key, error));
             }
             Err(error) => {
-                if matches!(job.step, Step::Flush) {
-                    self.flush_failed();
+                let is_of_space = matches!(disk_error(&error), DiskError::NoSpace);
+                match &job.step {
+                    Step::Flush => self.flush_failed(&error),
+                    // A write for which there is no space is refused, before anything is flushed.
+                    step if flushes::counts_on_flushes(step) && !is_of_space => {
+                        self.flush_failed(&error);
+                    }
+                    _ => {}
                 }
                 return Some(Progress::Failed(error));
             }

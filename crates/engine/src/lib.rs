@@ -37,7 +37,7 @@ mod volume;
 mod worker;
 
 pub use api::*;
-pub use disk::{Carry, Metadata, Recovered, Tables, read_metadata, smallest_block};
+pub use disk::{Carry, Metadata, Recovered, Tables, flush, read_metadata, smallest_block};
 pub use engine::{Answer, Engine};
 pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Part};
 pub use slot::{Slot, SlotMut};

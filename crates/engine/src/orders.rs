@@ -84,10 +84,12 @@ impl Worker {
             // Closing it may wait for its disk.
             return self.helper().close(replica.file, Err(refused), answer);
         }
-        let OpenReplica { file, newest, layout, tables, allocation, checksums, config } = replica;
+        let OpenReplica { file, newest, layout, tables, allocation, checksums, flushes, config } =
+            replica;
         let (id, replica_id) = (newest.superblock.volume, config.id);
         let file = SharedFile::with_blocking_submission(file, layout.submission_blocks());
-        let found = Found { file, layout, newest, tables, allocation, recovered: checksums };
+        let recovered = checksums;
+        let found = Found { file, layout, newest, tables, allocation, recovered, flushes };
         let disk = Disk::open(found, self.helper());
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
@@ -97,6 +99,8 @@ impl Worker {
             volume.replicas.push((replica_id, key));
         }
         self.arm(Timer::Replica(key));
+        // Since what it holds was made durable.
+        self.tell_failed_flush(key);
         answer(Ok(()));
     }
 

@@ -76,6 +76,26 @@ impl Worker {
         }
     }
 
+    /// Flushes have failed, by whoever: the replicas are told whose drives these are.
+    pub(crate) fn tell_failed_flushes(&mut self) {
+        for key in self.replicas.keys() {
+            self.tell_failed_flush(key);
+        }
+    }
+
+    /// The core learns of a flush that has failed, unless it was its own.
+    pub(crate) fn tell_failed_flush(&mut self, key: Key) {
+        let Some(host) = self.replicas.get_mut(key) else { return };
+        if !host.disk.take_failed_flush() {
+            return;
+        }
+        let (volume, replica) = (host.disk.volume(), host.disk.replica());
+        let reason =
+            "a flush of its drive has failed, which may have lost what was written".to_owned();
+        self.tell(EngineEvent::DiskError { volume, replica, reason });
+        self.work.push_back(Work::Replica(key, ReplicaEvent::FlushFailed));
+    }
+
     pub(crate) fn disk_completed(&mut self, key: Key, job: Key, completion: Completion) {
         let Some(host) = self.replicas.get_mut(key) else { return };
         let mut means =
@@ -88,6 +108,7 @@ impl Worker {
 
     /// Something has ended on a disk: what waited for that begins. It may be one that nobody waits for.
     fn disk_advanced(&mut self, key: Key) {
+        self.tell_failed_flush(key);
         self.with_disk(key, Disk::advance_room);
         self.close_if_idle(key);
     }

@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{EngineConfig, EngineEvent};
 use crate::counters::WorkerCounters;
-use crate::disk::{Closer, Helper};
+use crate::disk::{Closer, Helper, drive};
 use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
@@ -98,6 +98,8 @@ pub(crate) struct Worker {
     mailbox: MailboxReceiver,
     closer: Closer,
     bell: SharedFile,
+    /// Flushes of all drives that had failed when replicas were last told.
+    failed_flushes: u64,
     stopping: bool,
 }
 
@@ -140,6 +142,7 @@ pub(crate) fn start(
 impl Worker {
     fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
         let bell = SharedFile::new(mailbox.bell.try_clone()?);
+        drive::ring(&mailbox.bell);
         Ok(Self {
             index,
             pool: Pool::new(config.memory_per_worker),
@@ -166,6 +169,7 @@ impl Worker {
             closer: Closer::start(mailbox.own.clone())?,
             mailbox,
             bell,
+            failed_flushes: drive::failures(),
             stopping: false,
         })
     }
@@ -260,6 +264,10 @@ impl Worker {
 
     fn bell_rang(&mut self) {
         self.ring.read_bell(self.bell.clone());
+        let failed = drive::failures();
+        if std::mem::replace(&mut self.failed_flushes, failed) != failed {
+            self.tell_failed_flushes();
+        }
         while let Ok(order) = self.mailbox.orders.try_recv() {
             if matches!(order, Order::Stop) {
                 self.stopping = true;

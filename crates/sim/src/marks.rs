@@ -42,6 +42,7 @@ marks! {
     LostWrites => "a primary ended because its last replica lost writes",
     UnflushedLost => "a machine crash took back writes of an in-sync replica",
     FlushLost => "what a failed flush had covered was gone when the process ended",
+    FlushToldApart => "a failed flush was told apart from the save that it belonged to",
     TableFlushLost => "the device flush before a table's save failed, and lost what it covered",
     SectorTorn => "a power cut tore a sector, which can't be read",
     OldCopyRefused => "an attach ended because only an old copy of a disk was there",

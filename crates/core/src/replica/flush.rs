@@ -149,6 +149,14 @@ impl<P: Payload> Replica<P> {
         self.start_flush(cx);
     }
 
+    /// A device flush has failed that was not begun here. Primaries learn of it at once: if the process ends
+    /// before the next flush, nobody else would know.
+    pub(super) fn flush_failed(&mut self, cx: &mut Context<'_, P>) {
+        self.disk_errors += 1;
+        self.flushes.fail(DiskError::Lost);
+        self.tell_disk_failed(cx, DiskError::Lost.into());
+    }
+
     fn answer_flush(
         &mut self,
         cx: &mut Context<'_, P>,

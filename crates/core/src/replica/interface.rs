@@ -46,6 +46,9 @@ pub enum ReplicaEvent<P> {
         /// How.
         outcome: Result<DiskOutcome<P>, DiskError>,
     },
+    /// A device flush has failed that no action of the replica asked for, or that one did which was to do
+    /// more: what was written may be lost.
+    FlushFailed,
     /// The moment named by [`super::Replica::next_wakeup`] has come.
     Tick,
 }

@@ -162,6 +162,7 @@ impl<P: Payload> Replica<P> {
                 self.message(cx, link, message, payload);
             }
             ReplicaEvent::Disk { ticket, outcome } => self.disk_done(cx, ticket.0, outcome),
+            ReplicaEvent::FlushFailed => self.flush_failed(cx),
             ReplicaEvent::Tick => {}
         }
         self.advance_adoption(cx);

@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 use evenkeel_format::SuperblockBytes;
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
+use rustix::fs::{SeekFrom, fdatasync, seek};
+use rustix::io::{Errno, retry_on_intr};
 
+use super::drive::Drive;
 use crate::frontend::SharedFile;
 use crate::ring::{Owner, Ring};
 use crate::slot::{Slot, SlotMut};
@@ -118,7 +119,7 @@ pub(crate) trait Access {
     /// Writes at this byte.
     fn write_some(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes durable what was written before.
+    /// Makes durable what was written before. A failure counts for all replicas on the same drive.
     fn flush(&self) -> io::Result<()>;
 
     /// Where data may begin, at this byte or later; `None`: there are none up to the end.
@@ -126,6 +127,19 @@ pub(crate) trait Access {
 
     /// Where the next hole begins, at this byte or later; `None`: the file ends before.
     fn next_hole(&self, from: u64) -> io::Result<Option<u64>>;
+}
+
+/// Makes durable what was written to a file or device on a drive of replicas. If that fails, all of them are
+/// told: the drive may have lost what they have written.
+///
+/// # Errors
+/// As `fdatasync`.
+pub fn flush(file: impl AsFd) -> io::Result<()> {
+    let result = retry_on_intr(|| fdatasync(&file));
+    if result.is_err() {
+        Drive::of(&file)?.flush_failed();
+    }
+    Ok(result?)
 }
 
 impl<F: AsFd> Access for F {
@@ -138,7 +152,7 @@ impl<F: AsFd> Access for F {
     }
 
     fn flush(&self) -> io::Result<()> {
-        Ok(rustix::fs::fdatasync(self)?)
+        flush(self)
     }
 
     fn next_data(&self, from: u64) -> io::Result<Option<u64>> {

@@ -29,6 +29,10 @@ enum Sabotage {
     ForgetUnsaved,
     /// A flush counts although another one has failed that it overlaps.
     BelieveFlushes,
+    /// What flushes of others on the same drive have lost is no matter of this disk.
+    ShareNoDrive,
+    /// The core is told of failed flushes by its own alone.
+    TellNoFailures,
     /// A table that could not be saved counts as the newest one.
     CountFailedTables,
     /// Each save of a view begins with the same superblock.

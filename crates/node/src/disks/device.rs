@@ -236,7 +236,7 @@ pub(super) fn zero_range(file: &File, start: u64, length: u64) -> io::Result<()>
         zero_step(file, &step)?;
         tracing::info!(done = step.end - start, total = length, "zeroing a disk");
     }
-    file.sync_all()
+    evenkeel_engine::flush(file)
 }
 
 /// A range in pieces that are zeroed in one go each.

@@ -114,7 +114,7 @@ pub(super) fn write_superblocks(file: &File, superblock: &Superblock) -> io::Res
     let bytes = superblock.encode().map_err(|e| io::Error::other(e.to_string()))?;
     for offset in [SLOT_A_OFFSET, SLOT_B_OFFSET] {
         file.write_all_at(&bytes.0, offset)?;
-        file.sync_all()?;
+        evenkeel_engine::flush(file)?;
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ pub(super) fn write_allocation(file: &File, superblock: &Superblock) -> io::Resu
         piece.0[..bytes.len()].copy_from_slice(bytes);
         file.write_all_at(&piece.0[..bytes.len()], offset)?;
     }
-    file.sync_all()
+    evenkeel_engine::flush(file)
 }
 
 /// Makes both superblocks unreadable, durably: the replica is gone.
@@ -138,7 +138,7 @@ pub(super) fn erase(file: &File) -> io::Result<()> {
     for offset in [SLOT_A_OFFSET, SLOT_B_OFFSET] {
         file.write_all_at(&zeroes.0, offset)?;
     }
-    file.sync_all()
+    evenkeel_engine::flush(file)
 }
 
 /// Bytes that a replica takes on its disk.

@@ -54,7 +54,7 @@ impl Room {
             zeroed.map_err(|e| system(&self.what, &e))?;
             tracing::info!(done = step.end - range.start, "zeroing new room");
         }
-        self.file.sync_all().map_err(|e| system(&self.what, &e))
+        evenkeel_engine::flush(&self.file).map_err(|e| system(&self.what, &e))
     }
 
     /// Whoever makes room lets go of the replica as soon as somebody else is to have it.
@@ -169,7 +169,8 @@ impl LongerReplica {
             return Err(ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice));
         }
         if file.metadata().map_err(failed)?.len() < self.wanted {
-            file.set_len(self.wanted).and_then(|()| file.sync_all()).map_err(failed)?;
+            file.set_len(self.wanted).map_err(failed)?;
+            evenkeel_engine::flush(&file).map_err(failed)?;
         }
         Ok(file)
     }

@@ -331,8 +331,14 @@ impl Cluster {
             _ => {}
         }
         let Some(mut outcome) = pending.result.take() else { return };
-        if self.sabotage == Some(Sabotage::HideLost) && matches!(outcome, Err(DiskError::Lost)) {
-            outcome = Err(DiskError::Medium);
+        let mut is_told_apart = false;
+        if matches!(outcome, Err(DiskError::Lost)) {
+            // Either the table's save tells that it was a flush, or that is told apart from it.
+            let hides = self.sabotage == Some(Sabotage::HideLost);
+            is_told_apart = !hides && self.aim.chance(500);
+            if hides || is_told_apart {
+                outcome = Err(DiskError::Medium);
+            }
         }
         let (ticket, changes) = (pending.ticket, pending.work.changes().is_some());
         if was_late {
@@ -348,6 +354,10 @@ impl Cluster {
             self.log(|| format!("the disk of replica {replica} fails an action: {error:?}"));
         }
         self.step_replica(replica, ReplicaEvent::Disk { ticket, outcome });
+        if is_told_apart {
+            self.marks.reach(Mark::FlushToldApart);
+            self.step_replica(replica, ReplicaEvent::FlushFailed);
+        }
     }
 
     fn note_failed_change(&mut self, replica: usize) {

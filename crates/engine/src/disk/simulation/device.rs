@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::random::Random;
+use crate::disk::drive::Drive;
 use crate::disk::io::Access;
 
 /// Bytes of a sector, which a write changes as a whole or not, but for torn ones.
@@ -37,6 +38,8 @@ pub(super) struct Faults {
     pub(super) tables: u64,
     /// Calls that block.
     pub(super) blocking: u64,
+    /// In ten thousand steps, how many flushes of others on this drive fail.
+    pub(super) elsewhere: u64,
 }
 
 /// What the device does wrong on purpose, for an oracle to find.
@@ -84,6 +87,10 @@ pub(super) struct State {
     pub(super) places: Places,
     /// Operations that have failed since the process began, but for those that were only interrupted.
     pub(super) failures: u64,
+    /// Flushes that have failed since the process began, whoever asked for them.
+    pub(super) failed_flushes: u64,
+    /// Where whoever has a flush fail says so.
+    pub(super) drive: Arc<Drive>,
     /// What could not be read of the checksums since it was last asked for.
     pub(super) unread: Vec<Range<u64>>,
     /// Calls that may still be made before the power is cut.
@@ -98,7 +105,8 @@ impl Device {
     pub(super) fn new(random: Random, places: Places) -> Self {
         let (pages, unsettled, bad) = Default::default();
         let (faults, unread) = Default::default();
-        let (clock, failures, calls_left, lie) = (1, 0, None, Lie::None);
+        let (clock, failures, failed_flushes, calls_left, lie) = (1, 0, 0, None, Lie::None);
+        let drive = Arc::default();
         Self(Arc::new(Mutex::new(State {
             pages,
             unsettled,
@@ -109,6 +117,8 @@ impl Device {
             lie,
             places,
             failures,
+            failed_flushes,
+            drive,
             unread,
             calls_left,
         })))
@@ -232,8 +242,10 @@ impl State {
         }
     }
 
-    /// A flush has failed: some of what it covered is dropped.
-    pub(super) fn drop_covered(&mut self) {
+    /// A flush fails: some of what it covered is dropped.
+    pub(super) fn flush_fails(&mut self) {
+        self.failures += 1;
+        self.failed_flushes += 1;
         let (clock, drop) = (self.clock, self.faults.drop);
         for unsettled in self.unsettled.values_mut() {
             if self.random.chance(drop) {
@@ -255,7 +267,7 @@ impl State {
             self.unsettled.remove(&sector);
             self.set(sector, &content);
         }
-        (self.failures, self.calls_left) = (0, None);
+        (self.failures, self.failed_flushes, self.calls_left) = (0, 0, None);
     }
 
     /// The power is cut. Returns the sectors of the data that were torn.
@@ -278,7 +290,7 @@ impl State {
             }
             self.set(sector, &content);
         }
-        (self.failures, self.calls_left) = (0, None);
+        (self.failures, self.failed_flushes, self.calls_left) = (0, 0, None);
         torn
     }
 
@@ -357,7 +369,8 @@ impl Access for Device {
     fn flush(&self) -> io::Result<()> {
         let mut state = self.state();
         if let Err(error) = state.call(false) {
-            state.drop_covered();
+            state.flush_fails();
+            state.drive.flush_failed();
             return Err(error);
         }
         let now = state.now();

@@ -85,7 +85,7 @@ impl Plan {
 
     /// Each kind of fault is there or not: without some of them others come that are rare beside them.
     fn draw_faults(&mut self, random: &mut Random) {
-        let mut some = |most: u64| if random.chance(500) { 1 + random.below(most) } else { 0 };
+        let mut some = |most| random.fault(most);
         (self.kills, self.cuts, self.rot) = (some(40), some(40), some(10));
         self.faults = Faults {
             read: some(8),
@@ -99,7 +99,10 @@ impl Plan {
             tables: 0,
             without_punch: some(1) != 0,
             without_zero_range: some(1) != 0,
+            elsewhere: 0,
         };
+        // Drawn apart: older seeds tell what they told.
+        self.faults.elsewhere = random.aside().fault(10);
         if random.chance(150) {
             self.cuts_saves = true;
             (self.cuts, self.faults.tables, self.faults.torn) = (self.cuts.max(1), 300, 500);

@@ -112,7 +112,7 @@ impl Queue {
             .as_ref()
             .is_some_and(|e| [Some(libc::EINTR), Some(libc::EAGAIN)].contains(&e.raw_os_error()));
         if error.is_some() && !is_transient && matches!(operation.what, What::Flush) {
-            self.device.state().drop_covered();
+            self.device.state().flush_fails();
         }
         match error {
             None => self.end(operation, &mut Random::new(0)),
@@ -148,8 +148,7 @@ impl Queue {
                 let mut state = self.device.state();
                 let often = state.faults.flush;
                 if state.random.chance(often) {
-                    state.failures += 1;
-                    state.drop_covered();
+                    state.flush_fails();
                     return Err(io::Error::from_raw_os_error(libc::EIO));
                 }
                 state.settle(since, None);
@@ -181,13 +180,19 @@ impl Queue {
         let often = if is_table { state.faults.tables } else { 0 };
         if !is_done && state.random.chance(often) {
             state.failures += 1;
-            return Err(io::Error::from_raw_os_error(libc::EIO));
+            // Mostly one after which the core goes on to believe flushes.
+            let error = state.random.pick(&[libc::ENOSPC, libc::ENOSPC, libc::ENOSPC, libc::EIO]);
+            return Err(io::Error::from_raw_os_error(error));
         }
         let often = state.faults.write;
         if !is_done && state.random.chance(often) {
             state.failures += 1;
             state.write(offset, bytes, false);
             let error = state.random.pick(&[libc::EIO, libc::EIO, libc::ENOSPC]);
+            if is_durable && error == libc::EIO && state.random.chance(500) {
+                // It was written, and the flush of the drive failed that was to make it durable.
+                state.flush_fails();
+            }
             return Err(io::Error::from_raw_os_error(error));
         }
         let length = if is_done { bytes.len() } else { state.part(bytes.len()) };

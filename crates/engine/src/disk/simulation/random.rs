@@ -17,6 +17,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// Another source of numbers, which takes none of these.
+    pub(super) const fn aside(&self) -> Self {
+        Self(self.0 ^ 0x5bd1_e995_9ac4_31d7)
+    }
+
+    /// How often a fault comes: in half of all cases never.
+    pub(super) const fn fault(&mut self, most: u64) -> u64 {
+        if self.chance(500) { 1 + self.below(most) } else { 0 }
+    }
+
     /// Below `limit`; 0 if that is 0.
     pub(super) const fn below(&mut self, limit: u64) -> u64 {
         let bits = self.bits();

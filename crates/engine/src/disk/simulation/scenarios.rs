@@ -2,18 +2,20 @@
 
 use std::io;
 
+use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
     DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Instant, Lives, View,
 };
 use evenkeel_format::{Slot as Copy, newest};
 
 use super::device::{Device, Places};
-use super::plan::{superblock_of, view};
+use super::plan::{REGION, superblock_of, view};
 use super::queue::Queue;
 use super::random::Random;
 use super::world::format;
 use crate::disk::helper::Helper;
-use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
+use crate::disk::io::Access;
+use crate::disk::{Disk, Ended, Flushes, Found, Layout, Means, metadata, prepare};
 use crate::mailbox::mailbox;
 use crate::pool::Pool;
 use crate::ring::{Completion, Owner};
@@ -43,11 +45,12 @@ impl Bench {
         format(&device, &superblock, false);
         let read = |copy: Copy| metadata::read_at(&device, copy.offset(), 16 << 10).expect("read");
         let newest = newest(&read(Copy::A), &read(Copy::B)).expect("whole");
+        let flushes = Flushes::new(device.state().drive.clone());
         let (found, recovered) = prepare(&device, &superblock).expect("opens");
         let (tables, allocation) = (found.tables, found.allocation);
         let layout = Layout::simulated(&superblock, true);
         let file = device.clone();
-        let found = Found { file, layout, newest, tables, allocation, recovered };
+        let found = Found { file, layout, newest, tables, allocation, recovered, flushes };
         let (mailbox, _) = mailbox().expect("the system has an eventfd");
         let (sender, _) = std::sync::mpsc::channel();
         let disk = Disk::open(found, Helper::with_tasks(mailbox, sender));
@@ -155,6 +158,36 @@ fn the_core_learns_of_a_flush_that_failed_in_a_save() {
         assert_eq!(bench.end(0, None), None);
     }
     assert_eq!(bench.end(0, None), Some((5, Ok(()))));
+}
+
+/// Somebody else has a flush fail on the same drive: whoever makes room for this replica, or another replica.
+/// What it dropped may be what this one's next flush is to cover.
+#[test]
+fn the_failed_flush_of_another_one_on_the_drive_counts() {
+    let mut bench = Bench::new();
+    bench.flush(2);
+    bench.device.state().faults.blocking = 1000;
+    Access::flush(&bench.device).expect_err("it fails");
+    assert_eq!(bench.end(0, None), Some((2, Err(DiskError::Medium))));
+    assert!(!bench.disk.take_failed_flush(), "its flush has told the core");
+    Access::flush(&bench.device).expect_err("it fails");
+    assert!(bench.disk.take_failed_flush());
+    assert!(!bench.disk.take_failed_flush(), "it is told once");
+}
+
+/// A durable write is a write and a flush of the drive: its error doesn't say which has failed, but if there is
+/// no space to write to.
+#[test]
+fn a_durable_write_that_fails_counts_as_a_flush() {
+    let table = || OpenRegions { slot: 0, region: REGION, open: vec![3] };
+    for (error, counts) in [(libc::EIO, true), (libc::ENOSPC, false)] {
+        let mut bench = Bench::new();
+        bench.flush(2);
+        bench.begin(3, DiskAction::SaveIntents(table()));
+        assert!(bench.end(1, Some(error)).is_some_and(|(ticket, end)| ticket == 3 && end.is_err()));
+        assert_eq!(bench.disk.take_failed_flush(), counts);
+        assert_eq!(bench.end(0, None).map(|(_, end)| end.is_err()), Some(counts));
+    }
 }
 
 /// What a failed flush drops of pages of checksums that were written for others to have room must still be in

@@ -16,11 +16,13 @@ const SAMPLE: u64 = 60;
 const KEPT: [u64; 5] = [1, 2, 9, 100_841, 100_945];
 
 /// What each fault and each oracle needs to be worth something.
-const MARKS: [&str; 17] = [
+const MARKS: [&str; 19] = [
     "bitmaps",
     "damage",
+    "failed flushes of others",
     "failures",
     "flushes",
+    "flushes that failed unasked",
     "kills",
     "maps",
     "power cuts",
@@ -125,6 +127,8 @@ fn every_canary_is_found() {
         Sabotage::CompareNothing,
         Sabotage::ForgetUnsaved,
         Sabotage::BelieveFlushes,
+        Sabotage::ShareNoDrive,
+        Sabotage::TellNoFailures,
         Sabotage::CountFailedTables,
         Sabotage::WriteOneSlotFirst,
     ];

@@ -5,6 +5,7 @@ mod outcomes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use evenkeel_core::replica::OpenRegions;
@@ -25,6 +26,7 @@ use super::queue::Queue;
 use super::random::Random;
 use crate::disk::checksums::Area;
 use crate::disk::checksums::recover::recover;
+use crate::disk::drive::Drive;
 use crate::disk::flushes::Flushes;
 use crate::disk::helper::{Helper, Task};
 use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
@@ -61,6 +63,8 @@ pub(super) struct World {
     plan: Plan,
     sabotage: Sabotage,
     random: Random,
+    /// For faults that came later: older seeds tell what they told.
+    aside: Random,
     device: Device,
     queue: Queue,
     disk: Option<Disk<Queue>>,
@@ -109,6 +113,7 @@ impl World {
         let (_, mailbox) = mailbox().expect("the system has an eventfd");
         Self {
             sabotage,
+            aside: random.aside(),
             queue: Queue::new(device.clone()),
             device,
             disk: None,
@@ -154,6 +159,9 @@ impl World {
         self.now += 1000;
         if self.random.chance(self.plan.rot) {
             self.rot();
+        }
+        if self.aside.below(10_000) < self.device.state().faults.elsewhere {
+            return self.fail_elsewhere();
         }
         if self.random.below(10_000) < self.plan.kills {
             return self.crash(false);
@@ -226,6 +234,7 @@ impl World {
         };
         let newest = newest(&copies[0], &copies[1]).map_err(|error| ("V2", error.to_string()))?;
         self.note_torn_pages(&newest.superblock);
+        let flushes = Flushes::new(self.drive());
         let prepared = match self.sabotage {
             Sabotage::KeepChecksums => metadata::read_all(&self.device, &newest.superblock)
                 .and_then(|found| {
@@ -251,11 +260,19 @@ impl World {
         let (sender, tasks) = std::sync::mpsc::channel();
         let file = self.device.clone();
         let (tables, allocation) = (found.tables, found.allocation);
-        let found = Found { file, layout, newest, tables, allocation, recovered };
+        let found = Found { file, layout, newest, tables, allocation, recovered, flushes };
         let helper = Helper::with_tasks(self.own.clone(), sender);
         (self.disk, self.tasks) = (Some(Disk::open(found, helper)), Some(tasks));
         self.note("starts");
         Ok(Ok(()))
+    }
+
+    /// What the disk is told to be its drive.
+    fn drive(&self) -> Arc<Drive> {
+        match self.sabotage {
+            Sabotage::ShareNoDrive => Arc::default(),
+            _ => self.device.state().drive.clone(),
+        }
     }
 
     fn read_superblock(&self, copy: Copy) -> Option<Vec<u8>> {

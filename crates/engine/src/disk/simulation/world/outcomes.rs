@@ -5,6 +5,38 @@ use super::*;
 impl World {
     /// One thing that is under way goes on.
     pub(super) fn advance(&mut self) -> Result<(), Violation> {
+        self.advance_one()?;
+        self.hear_of_failed_flushes()
+    }
+
+    /// The flush of somebody else on the same drive fails, and drops what this disk has written.
+    pub(super) fn fail_elsewhere(&mut self) -> Result<(), Violation> {
+        self.note("failed flushes of others");
+        self.tell(|| "-- a flush of another one fails".to_owned());
+        self.device.state().flush_fails();
+        self.device.state().drive.flush_failed();
+        self.hear_of_failed_flushes()
+    }
+
+    /// A process that is killed takes with it what only it knew: so the core, which tells others, knows of each
+    /// flush that has failed (W5).
+    fn hear_of_failed_flushes(&mut self) -> Result<(), Violation> {
+        let is_told = self.with_disk(|disk, _| disk.take_failed_flush().then_some(())).is_some();
+        if is_told && self.sabotage != Sabotage::TellNoFailures {
+            self.note("flushes that failed unasked");
+            self.distrusts = true;
+        }
+        let failed = self.device.state().failed_flushes;
+        if failed > 0 && !self.distrusts && self.disk.is_some() {
+            return Err((
+                "W5",
+                format!("{failed} flushes have failed, and the core knows of none"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn advance_one(&mut self) -> Result<(), Violation> {
         let task = self.tasks.as_ref().and_then(|tasks| tasks.try_recv().ok());
         if let Some(Order::Mapped { job, extents, .. }) = task.map(|task| task()) {
             let now = Instant(self.now);
@@ -166,7 +198,7 @@ impl World {
                     checksums.forget_unsaved();
                 }
             }
-            Sabotage::BelieveFlushes => disk.flushes = Flushes::default(),
+            Sabotage::BelieveFlushes => disk.believe_flushes(),
             Sabotage::WriteOneSlotFirst if !disk.saves.is_busy() => disk.saves.write_slot_a_first(),
             _ => {}
         }
