@@ -44,7 +44,17 @@ pub(crate) fn recover(
     for table in open {
         changes.forget(table, area.length);
     }
+    // What the journal names is forgotten in the pages alone. Were one of them torn later, the journal would
+    // say it again.
+    let raises_floor = !changes.named.is_empty() && !changes.unknown.is_empty();
     changes.carry_out(file, area, sequence)?;
+    if !raises_floor {
+        return Ok(Recovered { sequence });
+    }
+    let sequence = sequence + 1;
+    let block = JournalBlock { sequence, floor: sequence, entries: Vec::new() };
+    write_at(file, &block.encode(area.replica), area.journal(sequence))?;
+    file.flush()?;
     Ok(Recovered { sequence })
 }
 

@@ -192,6 +192,27 @@ fn a_page_that_is_torn_later_is_unknown_as_well() {
     assert_eq!([0, 1, 1008].map(|block| on_disk(&file, block)), [0, 0, 1010]);
 }
 
+/// A start forgets the checksums of open regions in the pages. If one of them is torn later, when those regions
+/// are closed, older blocks of the journal must not say again what it forgot.
+#[test]
+fn what_a_start_forgets_the_journal_does_not_say_again() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(0, [1, 2].into_iter());
+    commit(&mut checksums, &file);
+    let open = OpenRegions { slot: 0, region: B, open: vec![0] };
+    let recovered = recover(&file, AREA, &[open]).unwrap();
+    assert_eq!([0, 1].map(|block| on_disk(&file, block)), [0, 2]);
+    let mut checksums = Checksums::new(AREA, recovered);
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(2000 * B, [3].into_iter());
+    commit(&mut checksums, &file);
+    write_at(&file, &[0xff; PAGE_LENGTH], AREA.page(0)).unwrap();
+    recover(&file, AREA, &[]).unwrap();
+    assert_eq!([0, 1, 2000].map(|block| on_disk(&file, block)), [0, 0, 3]);
+}
+
 #[test]
 fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
     let file = tempfile::tempfile().unwrap();
