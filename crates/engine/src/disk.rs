@@ -194,6 +194,11 @@ impl<I: Io> Disk<I> {
         self.helper.close(self.file, Ok(()), answer);
     }
 
+    /// Closes the file because the worker ends, whatever is under way.
+    pub(crate) fn close_at_end(self) {
+        self.helper.close_at_end(self.file);
+    }
+
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.jobs.len() == 0 && self.room.is_idle()

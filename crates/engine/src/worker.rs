@@ -375,7 +375,8 @@ impl Worker {
         (self.config.on_event)(event);
     }
 
-    /// Ends as a killed process would, but waits for what the kernel is doing.
+    /// Ends as a killed process would, but waits for what the kernel is doing, and for files to be closed: for a
+    /// disk that hangs no longer than [`LONGEST_STOP`].
     fn wind_up(&mut self) {
         for key in self.frontends.keys() {
             self.retire_frontend(key);
@@ -390,6 +391,26 @@ impl Worker {
                 break;
             }
             while self.ring.next_completion().is_some() {}
+        }
+        self.close_disks(until);
+    }
+
+    /// Closes all disks' files, elsewhere, and waits for that until this moment.
+    fn close_disks(&mut self, until: Instant) {
+        let mut open = 0;
+        for key in self.replicas.keys() {
+            if let Some(host) = self.replicas.remove(key) {
+                host.disk.close_at_end();
+                open += 1;
+            }
+        }
+        while open > 0 {
+            match self.mailbox.orders.recv_timeout(until.since(now())) {
+                Ok(Order::Closed { .. }) => open -= 1,
+                // Given after the engine was stopped.
+                Ok(_) => {}
+                Err(_) => break,
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! held up by one disk.
 //!
 //! A file can't stay open because the system has no thread left, and closing it may wait for its disk, so each
-//! worker begins with one thread for that case alone: the [`Closer`].
+//! worker begins with one thread for that case, and for its own end: the [`Closer`].
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -18,7 +18,7 @@ use crate::mailbox::{Mailbox, Order};
 /// What is done, and what the worker is told then.
 pub(super) type Task = Box<dyn FnOnce() -> Order + Send>;
 
-/// Closes files of disks whose helpers could not be started, one after the other. One that hangs keeps the
+/// Closes files of disks that have no helper and get none, one after the other. One that hangs keeps the
 /// files waiting that are to be closed in the same way, and nothing else.
 #[derive(Debug, Clone)]
 pub(crate) struct Closer(Sender<Task>);
@@ -39,6 +39,20 @@ fn thread(name: &str, mailbox: Mailbox) -> io::Result<Sender<Task>> {
     let run = move || tasks.into_iter().for_each(|task| mailbox.send(task()));
     std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
     Ok(sender)
+}
+
+fn close_on(
+    thread: &Sender<Task>,
+    file: impl Send + 'static,
+    result: Result<(), EngineError>,
+    answer: Answer<Result<(), EngineError>>,
+) {
+    let task: Task = Box::new(move || {
+        drop(file);
+        Order::Closed { result, answer }
+    });
+    // A thread lives as long as this end of its channel.
+    let _ = thread.send(task);
 }
 
 /// See the module's documentation.
@@ -93,11 +107,12 @@ impl Helper {
             Ok(()) => self.tasks.as_ref().unwrap_or(&self.closer.0),
             Err(_) => &self.closer.0,
         };
-        let task: Task = Box::new(move || {
-            drop(file);
-            Order::Closed { result, answer }
-        });
-        // A thread lives as long as this end of its channel.
-        let _ = thread.send(task);
+        close_on(thread, file, result, answer);
+    }
+
+    /// Closes a file because the worker ends: many are closed then, and no thread is begun for that.
+    pub(super) fn close_at_end(self, file: impl Send + 'static) {
+        let thread = self.tasks.as_ref().unwrap_or(&self.closer.0);
+        close_on(thread, file, Ok(()), Box::new(drop));
     }
 }
