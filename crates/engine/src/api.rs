@@ -91,14 +91,14 @@ impl OpenReplica {
     /// If the disk can't be flushed or read.
     pub fn read(
         file: OwnedFd,
-        newest: Newest,
+        mut newest: Newest,
         life: (Incarnation, BootId),
         settings: Settings,
     ) -> std::io::Result<Self> {
-        let superblock = &newest.superblock;
-        let layout = Layout::of(&file, superblock)?;
+        let layout = Layout::of(&file, &newest.superblock)?;
         let flushes = Flushes::new(Drive::of(&file)?);
-        let (metadata, checksums) = disk::prepare(&file, superblock)?;
+        let (metadata, checksums) = disk::prepare(&file, &mut newest)?;
+        let superblock = &newest.superblock;
         let config = ReplicaConfig {
             id: superblock.replica,
             incarnation: life.0,

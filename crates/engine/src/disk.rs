@@ -14,6 +14,7 @@ mod io;
 mod layout;
 mod map;
 mod metadata;
+mod parts;
 mod save;
 #[cfg(test)]
 mod simulation;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use evenkeel_core::{
     DiskAction, DiskError, DiskOutcome, DiskTicket, Instant, Payload, ReplicaId, VolumeId,
 };
-use evenkeel_format::{AllocationMap, Newest, Superblock};
+use evenkeel_format::{AllocationMap, Newest};
 
 use self::allocation::Allocation;
 use self::checked::Checked;
@@ -77,7 +78,8 @@ pub(crate) struct Found<F> {
 /// An action that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) ticket: DiskTicket,
+    /// `None`: the disk itself asked for it.
+    pub(crate) ticket: Option<DiskTicket>,
     pub(crate) outcome: Result<DiskOutcome<Slot>, DiskError>,
     /// For the log, if it failed.
     pub(crate) reason: Option<String>,
@@ -142,15 +144,18 @@ enum Progress {
 /// relies on it. Blocks on the disk.
 ///
 /// # Errors
-/// If the disk can't be flushed, read or written.
+/// If the disk can't be flushed or written, or it can't be read but for single sectors.
 pub(crate) fn prepare(
     file: &impl Access,
-    superblock: &Superblock,
+    newest: &mut Newest,
 ) -> std::io::Result<(Metadata, Option<Recovered>)> {
     // What was found may be what a killed process had not made durable. It counts from now on, and the
     // other copy is the one that is written next.
     file.flush()?;
-    let metadata = metadata::read_all(file, superblock)?;
+    save::equalise(file, newest)?;
+    let superblock = &newest.superblock;
+    let mut metadata = metadata::read_all(file, superblock)?;
+    metadata.replace_lost(file)?;
     let recovered = match superblock.has_checksums {
         true => Some(recover(file, Area::of(superblock), &metadata.open_regions)?),
         false => None,
@@ -438,7 +443,7 @@ impl<I: Io> Disk<I> {
 
     fn succeed(&mut self, job: &Job, took: Duration, outcome: DiskOutcome<Slot>) -> Option<Ended> {
         self.counters.kinds[job.kind as usize].note(took, true, job.length);
-        Some(Ended { ticket: job.ticket?, outcome: Ok(outcome), reason: None })
+        Some(Ended { ticket: Some(job.ticket?), outcome: Ok(outcome), reason: None })
     }
 
     fn fail(&mut self, job: &Job, took: Duration, error: std::io::Error) -> Option<Ended> {
@@ -447,7 +452,7 @@ impl<I: Io> Disk<I> {
             "{:?} of {} bytes at byte {} of the replica: {error}",
             job.kind, job.length, job.offset
         );
-        Some(Ended { ticket: job.ticket?, outcome: Err(disk_error(&error)), reason: Some(reason) })
+        Some(Ended { ticket: job.ticket, outcome: Err(disk_error(&error)), reason: Some(reason) })
     }
 }
 

@@ -146,8 +146,9 @@ impl Worker {
             let (volume, replica) = (host.disk.volume(), host.disk.replica());
             self.tell(EngineEvent::DiskError { volume, replica, reason });
         }
+        let Some(ticket) = ended.ticket else { return };
         // Not heard any more by a replica that is being closed.
-        let event = ReplicaEvent::Disk { ticket: ended.ticket, outcome: ended.outcome };
+        let event = ReplicaEvent::Disk { ticket, outcome: ended.outcome };
         self.work.push_back(Work::Replica(key, event));
     }
 

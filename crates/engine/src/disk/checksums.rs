@@ -221,7 +221,7 @@ impl Checksums {
         self.area.page(page)
     }
 
-    /// Pages were read; `None`: they can't be, and their checksums are not known.
+    /// Pages were read; `None`: they can't be, and their checksums are not known. The next commit writes them.
     pub(super) fn loaded(&mut self, run: Range<u32>, bytes: Option<&[u8]>) {
         for (n, page) in run.enumerate() {
             self.loading.remove(&page);
@@ -231,7 +231,10 @@ impl Checksums {
             let sums =
                 found.map_or_else(|| Box::new([0; CHECKSUMS_PER_PAGE]), |page| page.checksums);
             let (users, used) = (0, self.clock);
-            self.pages.entry(page).or_insert(Page { sums, is_dirty: false, users, used });
+            // Should it be readable again, it is older.
+            let is_dirty = bytes.is_none();
+            self.journal.is_overfull |= is_dirty;
+            self.pages.entry(page).or_insert(Page { sums, is_dirty, users, used });
         }
     }
 

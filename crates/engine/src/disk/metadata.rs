@@ -14,6 +14,7 @@ use evenkeel_format::{
 
 use super::io::{Access, Io};
 use super::map::next_data;
+use super::parts::{Parts, spoil};
 use super::{Disk, Means, Progress, Step};
 use crate::pool::Pool;
 use crate::ring::{Kept, Owner};
@@ -34,6 +35,8 @@ pub struct Metadata {
     pub tables: Tables,
     /// Which parts hold anything; `None`: the filesystem knows.
     pub allocation: Option<AllocationMap>,
+    /// Where pages lie that can't be read.
+    lost: Vec<(u64, usize)>,
 }
 
 /// Where tables of open regions go, slot by slot.
@@ -47,6 +50,8 @@ struct NextTable {
     last: IntentTable,
     /// Never the one that holds the newest table known to be durable.
     copy: TableCopy,
+    /// Those that can't be read, and may be newer.
+    lost: Vec<TableCopy>,
 }
 
 /// What is being written, piece after piece.
@@ -69,47 +74,106 @@ pub fn read_metadata(file: impl AsFd, superblock: &Superblock) -> io::Result<Met
     read_all(&file, superblock)
 }
 
-/// The same.
+/// The same. What can't be read counts as damaged.
 pub(super) fn read_all(file: &impl Access, superblock: &Superblock) -> io::Result<Metadata> {
-    let mut tables = Vec::new();
-    let mut open_regions = Vec::new();
     let length = usize::from(INTENT_SLOTS) * TABLE_LENGTH;
-    let [a, b] = [TableCopy::A, TableCopy::B].map(|copy| read_at(file, copy.offset(0), length));
-    let (a, b) = (a?, b?);
-    let copies = a.chunks(TABLE_LENGTH).zip(b.chunks(TABLE_LENGTH));
-    for (slot, (a, b)) in (0..INTENT_SLOTS).zip(copies) {
-        let found = newest_table(a, b, superblock.replica, slot);
-        let regions = OpenRegions::none(superblock.view.intents, slot);
-        let is_new = a.iter().chain(b).all(|byte| *byte == 0);
-        // What can't be read may have named anything: the next table closes it.
-        let regions =
-            if is_new { regions } else { OpenRegions::all(superblock.view.intents, slot) };
-        let first = IntentTable { sequence: 0, cleared: 0, replica: superblock.replica, regions };
-        let last = found.table.clone().unwrap_or(first);
-        tables.push(NextTable { last, copy: found.write_next });
-        match found.table {
-            Some(table) if table.regions.open.is_empty() => {}
-            Some(table) => open_regions.push(table.regions),
-            None if is_new => {}
-            None => open_regions.push(OpenRegions::all(superblock.view.intents, slot)),
-        }
+    let read = |copy: TableCopy| Parts::read(file, copy.offset(0), length, TABLE_LENGTH);
+    let (a, b) = (read(TableCopy::A)?, read(TableCopy::B)?);
+    let mut found = FoundTables::default();
+    for (slot, (a, b)) in (0..INTENT_SLOTS).zip(a.iter().zip(b.iter())) {
+        found.add(superblock, slot, (a, b));
     }
-    let missing = read_pages(file, superblock)?;
-    let allocation = read_allocation(file, superblock.replica)?;
-    Ok(Metadata { open_regions, missing, tables: Tables(tables), allocation })
+    let FoundTables { tables, open_regions } = found;
+    let mut lost = Vec::new();
+    let missing = read_pages(file, superblock, &mut lost)?;
+    let allocation = read_allocation(file, superblock.replica, &mut lost)?;
+    Ok(Metadata { open_regions, missing, tables: Tables(tables), allocation, lost })
 }
 
-fn read_allocation(file: &impl Access, replica: ReplicaId) -> io::Result<Option<AllocationMap>> {
+impl Metadata {
+    /// Writes anew what can't be read, as what it counts as, durably: should it be readable again, it is older.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// If the disk can't be written.
+    pub(super) fn replace_lost(&mut self, file: &impl Access) -> io::Result<()> {
+        let is_whole =
+            self.lost.is_empty() && self.tables.0.iter().all(|next| next.lost.is_empty());
+        if is_whole {
+            return Ok(());
+        }
+        tracing::warn!(
+            pages = self.lost.len(),
+            "metadata of a replica can't be read, and are written anew"
+        );
+        for (slot, next) in (0..).zip(&mut self.tables.0) {
+            for copy in std::mem::take(&mut next.lost) {
+                next.last = next.last.followed_by(next.last.regions.clone());
+                write_at(file, &next.last.encode(), copy.offset(slot))?;
+                next.copy = copy.other();
+            }
+        }
+        spoil(file, &std::mem::take(&mut self.lost))?;
+        file.flush()
+    }
+}
+
+/// What the tables say, slot by slot.
+#[derive(Default)]
+struct FoundTables {
+    tables: Vec<NextTable>,
+    open_regions: Vec<OpenRegions>,
+}
+
+impl FoundTables {
+    /// Takes note of both copies of a slot's table; `None`: it can't be read.
+    fn add(&mut self, superblock: &Superblock, slot: u8, (a, b): (Option<&[u8]>, Option<&[u8]>)) {
+        let (replica, layout) = (superblock.replica, superblock.view.intents);
+        let found = newest_table(a.unwrap_or_default(), b.unwrap_or_default(), replica, slot);
+        let is_zero = |copy: Option<&[u8]>| copy.is_some_and(|copy| copy.iter().all(|b| *b == 0));
+        let is_new = is_zero(a) && is_zero(b);
+        let lost = [(TableCopy::A, a), (TableCopy::B, b)]
+            .into_iter()
+            .filter_map(|(copy, bytes)| bytes.is_none().then_some(copy))
+            .collect::<Vec<_>>();
+        // A torn copy is one whose save has not ended. One that can't be read may be the newest.
+        let table = found.table.clone().filter(|_| lost.is_empty());
+        let sequence = found.table.map_or(0, |table| table.sequence);
+        // What is not known may have named anything: the next table closes it.
+        let regions = match is_new {
+            true => OpenRegions::none(layout, slot),
+            false => OpenRegions::all(layout, slot),
+        };
+        let unknown = IntentTable { sequence, cleared: 0, replica, regions };
+        let last = table.unwrap_or(unknown);
+        if !last.regions.open.is_empty() {
+            self.open_regions.push(last.regions.clone());
+        }
+        self.tables.push(NextTable { last, copy: found.write_next, lost });
+    }
+}
+
+fn read_allocation(
+    file: &impl Access,
+    replica: ReplicaId,
+    lost: &mut Vec<(u64, usize)>,
+) -> io::Result<Option<AllocationMap>> {
     let length = ALLOCATION_PAGES as usize * PAGE_LENGTH;
     // Files tell where they hold nothing.
     if next_data(file, ALLOCATION_OFFSET) >= ALLOCATION_OFFSET + length as u64 {
         return Ok(None);
     }
-    Ok(AllocationMap::decode(&read_at(file, ALLOCATION_OFFSET, length)?, replica))
+    let parts = Parts::read(file, ALLOCATION_OFFSET, length, PAGE_LENGTH)?;
+    lost.extend(parts.lost());
+    Ok(AllocationMap::decode(parts.bytes(), replica))
 }
 
 /// Reads all pages of bitmaps that were ever written.
-fn read_pages(file: &impl Access, superblock: &Superblock) -> io::Result<Vec<FoundPage>> {
+fn read_pages(
+    file: &impl Access,
+    superblock: &Superblock,
+    lost: &mut Vec<(u64, usize)>,
+) -> io::Result<Vec<FoundPage>> {
     let length = superblock.data_length;
     let per_bitmap = pages_per_bitmap(length);
     let total = page_offset(length, MOST_REPLICAS as u8, 0);
@@ -125,8 +189,9 @@ fn read_pages(file: &impl Access, superblock: &Superblock) -> io::Result<Vec<Fou
         at = (data.max(start) - superblock.metadata_offset) / PAGE_LENGTH as u64
             * PAGE_LENGTH as u64;
         let piece = (total - at).min(PIECE as u64) as usize;
-        let bytes = read_at(file, superblock.metadata_offset + at, piece)?;
-        for (n, bytes) in bytes.chunks(PAGE_LENGTH).enumerate() {
+        let parts = Parts::read(file, superblock.metadata_offset + at, piece, PAGE_LENGTH)?;
+        lost.extend(parts.lost());
+        for (n, bytes) in parts.bytes().chunks(PAGE_LENGTH).enumerate() {
             let page = at / PAGE_LENGTH as u64 + n as u64;
             let (slot, page) = ((page / per_bitmap) as u8, (page % per_bitmap) as u32);
             pages.extend(decode_page(bytes, slot, page));

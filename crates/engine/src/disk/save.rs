@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use evenkeel_core::{DiskOutcome, Lives, View};
 use evenkeel_format::{Newest, SUPERBLOCK_LENGTH, Slot, Superblock, SuperblockBytes};
 
-use super::io::Io;
+use super::io::{Access, Io};
+use super::metadata::write_at;
 use super::{Disk, Means, Progress};
 use crate::ring::Owner;
 use crate::slab::Key;
@@ -70,6 +71,22 @@ impl Saves {
     pub(super) const fn write_first(&self) -> Slot {
         self.write_first
     }
+}
+
+/// Brings the older or damaged slot up to the other one, before anybody is told what that says: should the disk
+/// lose that one later, a view that this replica has adopted would be forgotten. Blocks on the disk.
+///
+/// # Errors
+/// If the disk can't be written.
+pub(super) fn equalise(file: &impl Access, newest: &mut Newest) -> io::Result<()> {
+    if newest.slot == newest.write_first {
+        return Ok(());
+    }
+    let bytes = newest.superblock.encode().map_err(io::Error::other)?;
+    write_at(file, &bytes.0, newest.write_first.offset())?;
+    file.flush()?;
+    (newest.slot, newest.write_first, newest.damaged) = (Slot::A, Slot::A, None);
+    Ok(())
 }
 
 impl<I: Io> Disk<I> {

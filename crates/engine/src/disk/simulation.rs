@@ -4,6 +4,7 @@
 //! `EVENKEEL_DISK_SEED=S` runs one, and tells every event.
 
 mod device;
+mod lost_sectors;
 mod metadata;
 mod model;
 mod plan;

@@ -61,16 +61,22 @@ pub(super) enum Unreadable {
 
 /// Reads the superblocks of an opened and locked file or device.
 ///
-/// Both must be readable: the one that is not may be the newer one.
+/// One of them is enough: whatever this replica has told of was in both, and the engine brings them together again
+/// before the replica is used.
 pub(super) fn inspect(
     file: File,
     path: &Path,
     device: bool,
     block_size: u32,
 ) -> Result<Result<OpenReplica, Known>, Unreadable> {
-    let read = |offset| try_read_slot(&file, offset).map_err(Unreadable::System);
-    let (a, b) = (read(SLOT_A_OFFSET)?, read(SLOT_B_OFFSET)?);
-    let newest = newest(&a, &b).map_err(Unreadable::Content)?;
+    let (a, b) = (try_read_slot(&file, SLOT_A_OFFSET), try_read_slot(&file, SLOT_B_OFFSET));
+    let bytes = [&a, &b].map(|slot| slot.as_deref().unwrap_or_default());
+    let newest = match (newest(bytes[0], bytes[1]), a, b) {
+        (Ok(newest), ..) => newest,
+        // What is there is not known.
+        (Err(_), Err(error), _) | (Err(_), _, Err(error)) => return Err(Unreadable::System(error)),
+        (Err(error), ..) => return Err(Unreadable::Content(error)),
+    };
     let superblock = &newest.superblock;
     if let Some((slot, error)) = &newest.damaged {
         tracing::warn!(path = %path.display(), %slot, %error, "one superblock is damaged; the other is used, and the next save repairs it");

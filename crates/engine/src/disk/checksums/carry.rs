@@ -15,7 +15,8 @@ use evenkeel_format::{CHECKSUMS_PER_PAGE, ChecksumPage, JournalBlock, PAGE_LENGT
 use super::{Area, Checksums, PIECE, Sums, append};
 use crate::disk::io::Access;
 use crate::disk::map::next_data;
-use crate::disk::metadata::{read_at, write_at};
+use crate::disk::metadata::write_at;
+use crate::disk::parts::{Parts, read_part};
 
 /// So few pages are left to the moment at which the superblock changes: 1 MiB.
 const FEW: u64 = 256;
@@ -72,7 +73,9 @@ impl Carry {
     }
 
     fn copy(&self, file: &impl Access, run: Range<u32>) -> io::Result<()> {
-        let mut bytes = read_at(file, self.from.page(run.start), run.len() * PAGE_LENGTH)?;
+        let place = self.from.page(run.start);
+        let parts = Parts::read(file, place, run.len() * PAGE_LENGTH, PAGE_LENGTH)?;
+        let mut bytes = parts.bytes().to_vec();
         let mut is_empty = true;
         for (page, bytes) in run.clone().zip(bytes.chunks_mut(PAGE_LENGTH)) {
             if ChecksumPage::decode(bytes, self.from.replica, page).is_some() {
@@ -106,7 +109,7 @@ impl Rest {
     /// If the disk can't be read or written.
     pub(in crate::disk) fn carry_out(mut self, file: &impl Access) -> io::Result<()> {
         for number in core::mem::take(&mut self.unread) {
-            let bytes = read_at(file, self.from.page(number), PAGE_LENGTH)?;
+            let bytes = read_part(file, self.from.page(number), PAGE_LENGTH)?.unwrap_or_default();
             let found = ChecksumPage::decode(&bytes, self.from.replica, number);
             let nothing = || Box::new([0; CHECKSUMS_PER_PAGE]);
             self.add(number, found.map_or_else(nothing, |page| page.checksums));

@@ -38,6 +38,8 @@ pub(super) struct Faults {
     pub(super) tables: u64,
     /// Calls that block.
     pub(super) blocking: u64,
+    /// Of a thousand starts, before how many sectors of metadata were lost.
+    pub(super) lost: u64,
     /// In ten thousand steps, how many flushes of others on this drive fail.
     pub(super) elsewhere: u64,
 }
@@ -91,7 +93,7 @@ pub(super) struct State {
     pub(super) failed_flushes: u64,
     /// Where whoever has a flush fail says so.
     pub(super) drive: Arc<Drive>,
-    /// What could not be read of the checksums since it was last asked for.
+    /// What could not be read since it was last asked for: of the checksums, and by calls that block of anything.
     pub(super) unread: Vec<Range<u64>>,
     /// Calls that may still be made before the power is cut.
     pub(super) calls_left: Option<u64>,
@@ -305,6 +307,19 @@ impl State {
         true
     }
 
+    /// Whether a power cut changes nothing of a range.
+    pub(super) fn is_durable(&self, range: Range<u64>) -> bool {
+        let sectors = range.start / SECTOR..range.end.div_ceil(SECTOR);
+        self.unsettled.range(sectors).next().is_none()
+    }
+
+    /// Loses a sector that is durable: it can't be read until it is written.
+    pub(super) fn lose(&mut self, sector: u64) {
+        if !self.unsettled.contains_key(&sector) {
+            self.bad.insert(sector);
+        }
+    }
+
     /// Whether a sector of this range can't be read.
     pub(super) fn has_bad(&self, range: &Range<u64>) -> bool {
         self.bad.range(range.start / SECTOR..range.end.div_ceil(SECTOR)).next().is_some()
@@ -345,11 +360,19 @@ impl State {
 impl Access for Device {
     fn read_some(&self, memory: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state();
-        state.call(true)?;
+        if let Err(error) = state.call(true) {
+            if error.kind() != io::ErrorKind::Interrupted {
+                state.unread.push(offset..offset + memory.len() as u64);
+            }
+            return Err(error);
+        }
         let length = state.length(memory.len());
         match state.read(offset, &mut memory[..length]) {
             Some(()) => Ok(length),
-            None => Err(io::Error::from_raw_os_error(libc::EIO)),
+            None => {
+                state.unread.push(offset..offset + memory.len() as u64);
+                Err(io::Error::from_raw_os_error(libc::EIO))
+            }
         }
     }
 

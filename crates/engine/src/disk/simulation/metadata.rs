@@ -103,7 +103,11 @@ impl Expected {
     }
 
     /// A start has found these tables (I5).
-    pub(super) fn tables_found(&mut self, found: &[OpenRegions]) -> Result<(), Violation> {
+    pub(super) fn tables_found(
+        &mut self,
+        found: &[OpenRegions],
+        is_lost: impl Fn(u8) -> bool,
+    ) -> Result<(), Violation> {
         for slot in 0..SLOTS as u8 {
             let table = found.iter().find(|table| table.slot == slot);
             let open: BTreeSet<u64> =
@@ -112,7 +116,8 @@ impl Expected {
             // The first table of all was being written: then nothing is whole, and all counts as open.
             let is_all = table.is_some_and(OpenRegions::is_all);
             let is_first = is_all && !expected.was_saved && !expected.tried.is_empty();
-            if !expected.may_be(&open) && !is_first {
+            let is_excused = is_first || (is_all && is_lost(slot));
+            if !expected.may_be(&open) && !is_excused {
                 let Saved { last, tried, .. } = expected;
                 let why = format!("slot {slot}: {open:?} found, {last:?} saved, then {tried:?}");
                 return Err(("I5", why));
@@ -135,7 +140,11 @@ impl Expected {
     }
 
     /// A start has found these pages of bitmaps (W6).
-    pub(super) fn pages_found(&mut self, found: &[FoundPage]) -> Result<(), Violation> {
+    pub(super) fn pages_found(
+        &mut self,
+        found: &[FoundPage],
+        is_lost: impl Fn(u8, u32) -> bool,
+    ) -> Result<(), Violation> {
         let mut all = BTreeMap::new();
         for page in found {
             match page {
@@ -148,6 +157,7 @@ impl Expected {
                 Some(stamp) if expected.may_be(&stamp) => expected.found(stamp),
                 // It stays damaged until it is saved.
                 None if !expected.tried.is_empty() => {}
+                None if is_lost(place.0, place.1) => expected.begun(expected.last),
                 stamp => {
                     let Saved { last, tried, .. } = expected;
                     let why = format!("{place:?}: {stamp:?} found, {last} saved, then {tried:?}");

@@ -100,9 +100,12 @@ impl Plan {
             without_punch: some(1) != 0,
             without_zero_range: some(1) != 0,
             elsewhere: 0,
+            lost: 0,
         };
         // Drawn apart: older seeds tell what they told.
-        self.faults.elsewhere = random.aside().fault(10);
+        let mut aside = random.aside();
+        self.faults.elsewhere = aside.fault(10);
+        self.faults.lost = aside.fault(400);
         if random.chance(150) {
             self.cuts_saves = true;
             (self.cuts, self.faults.tables, self.faults.torn) = (self.cuts.max(1), 300, 500);

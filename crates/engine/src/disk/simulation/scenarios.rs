@@ -44,9 +44,9 @@ impl Bench {
         let superblock = superblock_of(length, true);
         format(&device, &superblock, false);
         let read = |copy: Copy| metadata::read_at(&device, copy.offset(), 16 << 10).expect("read");
-        let newest = newest(&read(Copy::A), &read(Copy::B)).expect("whole");
         let flushes = Flushes::new(device.state().drive.clone());
-        let (found, recovered) = prepare(&device, &superblock).expect("opens");
+        let mut newest = newest(&read(Copy::A), &read(Copy::B)).expect("whole");
+        let (found, recovered) = prepare(&device, &mut newest).expect("opens");
         let (tables, allocation) = (found.tables, found.allocation);
         let layout = Layout::simulated(&superblock, true);
         let file = device.clone();
@@ -83,7 +83,7 @@ impl Bench {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(2) };
         let Ended { ticket, outcome, .. } = disk.completed(&mut means, job, completion)?;
-        Some((ticket.0, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
+        Some((ticket?.0, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
     }
 
     /// A write whose checksum is not in memory. All ends but flushes.

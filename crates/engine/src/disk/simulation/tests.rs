@@ -16,7 +16,7 @@ const SAMPLE: u64 = 60;
 const KEPT: [u64; 5] = [1, 2, 9, 100_841, 100_945];
 
 /// What each fault and each oracle needs to be worth something.
-const MARKS: [&str; 19] = [
+const MARKS: [&str; 21] = [
     "bitmaps",
     "damage",
     "failed flushes of others",
@@ -29,7 +29,9 @@ const MARKS: [&str; 19] = [
     "power cuts while a table is saved again",
     "reads",
     "rot",
+    "starts from one superblock, as the other is lost",
     "starts that failed",
+    "starts with lost sectors",
     "steps while pages go",
     "tables",
     "tables that close",

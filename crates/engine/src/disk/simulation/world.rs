@@ -1,6 +1,7 @@
 //! The shipped disk over a simulated device, used as the core uses it, killed and opened again.
 
 mod actions;
+mod lost;
 mod outcomes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use evenkeel_format::{
     DATA_OFFSET, PAGE_LENGTH, SUPERBLOCK_LENGTH, Slot as Copy, Superblock, checksum_pages, newest,
 };
 
+use self::lost::Lost;
 use super::Sabotage;
 use super::device::{Device, Lie, Places, SECTOR};
 use super::metadata::{Expected, SLOTS, missing_page};
@@ -86,6 +88,7 @@ pub(super) struct World {
     /// The core knows of a flush that has failed: it believes none, and closes no region.
     distrusts: bool,
     is_rebuilding: bool,
+    lost: Lost,
     /// Units of the allocation map that were ever written to; `None`: a crash may have damaged its pages.
     written: Option<BTreeSet<u64>>,
     pub(super) counts: Counts,
@@ -133,6 +136,7 @@ impl World {
             now: 1,
             distrusts: false,
             is_rebuilding: false,
+            lost: Lost::default(),
             written: Some(BTreeSet::new()),
             counts: Counts::new(),
             log: false,
@@ -225,14 +229,18 @@ impl World {
     }
 
     fn open(&mut self) -> Result<std::io::Result<()>, Violation> {
-        let Some(copies) = [Copy::A, Copy::B]
-            .map(|copy| self.read_superblock(copy))
-            .into_iter()
-            .collect::<Option<Vec<_>>>()
-        else {
-            return Ok(Err(std::io::Error::other("a superblock could not be read")));
+        self.lose_sectors();
+        let copies = [Copy::A, Copy::B].map(|copy| self.read_superblock(copy));
+        let is_lost = copies.iter().any(Option::is_none);
+        let [a, b] = copies.map(Option::unwrap_or_default);
+        let mut newest = match newest(&a, &b) {
+            Ok(newest) => newest,
+            Err(error) if is_lost => return Ok(Err(std::io::Error::other(error))),
+            Err(error) => return Err(("V2", error.to_string())),
         };
-        let newest = newest(&copies[0], &copies[1]).map_err(|error| ("V2", error.to_string()))?;
+        if is_lost {
+            self.note("starts from one superblock, as the other is lost");
+        }
         self.note_torn_pages(&newest.superblock);
         let flushes = Flushes::new(self.drive());
         let prepared = match self.sabotage {
@@ -241,8 +249,9 @@ impl World {
                     let area = Area::of(&newest.superblock);
                     Ok((found, Some(recover(&self.device, area, &[])?)))
                 }),
-            _ => prepare(&self.device, &newest.superblock),
+            _ => prepare(&self.device, &mut newest),
         };
+        self.note_lost(&newest.superblock);
         let (found, mut recovered) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),
@@ -253,8 +262,10 @@ impl World {
         let generation = newest.superblock.view.generation.0;
         self.tell(|| format!("== open at generation {generation}: {:?}", found.open_regions));
         self.expected.view_found(generation)?;
-        self.expected.tables_found(&found.open_regions)?;
-        self.expected.pages_found(&found.missing)?;
+        let lost = core::mem::take(&mut self.lost);
+        self.expected.tables_found(&found.open_regions, |slot| lost.tables.contains(&slot))?;
+        self.expected
+            .pages_found(&found.missing, |slot, page| lost.pages.contains(&(slot, page)))?;
         self.opened(&found.open_regions);
         let layout = Layout::simulated(&newest.superblock, self.plan.is_device);
         let (sender, tasks) = std::sync::mpsc::channel();
@@ -286,10 +297,8 @@ impl World {
         let pages: BTreeSet<u64> = self.model.touched().into_iter().map(|b| b / per_page).collect();
         for page in pages {
             let mut bytes = vec![0; PAGE_LENGTH];
-            let state = self.device.state();
-            let _ = state.read(area.page(page as u32), &mut bytes);
-            drop(state);
-            let is_new = bytes.iter().all(|byte| *byte == 0);
+            let is_read = self.device.state().read(area.page(page as u32), &mut bytes).is_some();
+            let is_new = is_read && bytes.iter().all(|byte| *byte == 0);
             if !is_new && ChecksumPage::decode(&bytes, superblock.replica, page as u32).is_none() {
                 self.model.forget(page * per_page..(page + 1) * per_page);
             }

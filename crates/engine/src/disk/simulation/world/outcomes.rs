@@ -62,10 +62,14 @@ impl World {
     }
 
     pub(super) fn ended(&mut self, ended: Ended) -> Result<(), Violation> {
-        let Some(pending) = self.pending.remove(&ended.ticket.0) else {
-            return Err(("I11", format!("action {} has ended twice", ended.ticket.0)));
+        let Some(DiskTicket(ticket)) = ended.ticket else {
+            self.tell(|| format!("of its own: {:?} {:?}", ended.outcome, ended.reason));
+            return Ok(());
         };
-        self.tell(|| format!("{}: {:?} {:?}", ended.ticket.0, ended.outcome, ended.reason));
+        let Some(pending) = self.pending.remove(&ticket) else {
+            return Err(("I11", format!("action {ticket} has ended twice")));
+        };
+        self.tell(|| format!("{ticket}: {:?} {:?}", ended.outcome, ended.reason));
         match ended.outcome {
             Ok(outcome) => self.succeeded(pending, outcome),
             Err(error) => self.failed(pending, error, &ended.reason.unwrap_or_default()),
