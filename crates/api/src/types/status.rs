@@ -153,7 +153,8 @@ pub struct VolumeStatus {
     pub as_of: Option<u64>,
     /// Where it is attached.
     pub primaries: Vec<PrimaryStatus>,
-    /// Where it is meant to be attached and is not, also if the node is dead and its primary is in the view still.
+    /// Where it is meant to be attached and is not, also if the node is dead and its primary is in the view still;
+    /// or where it is attached, and has not the device or export yet that it is meant to have.
     #[serde(default)]
     pub wanted_on: Vec<WantedStatus>,
     /// The mirrors, in stripe order.
@@ -242,18 +243,19 @@ pub struct PrimaryStatus {
     pub unflushed: Option<bool>,
 }
 
-/// A node on which a volume is meant to be attached and is not: it attaches it by itself as soon as it may.
+/// A node on which a volume is meant to be attached and is not: it attaches it by itself as soon as it may. If it
+/// is attached there, it lacks its device or its export, and the node tries to make that until it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WantedStatus {
     /// The node.
     pub node: NodeRef,
     /// Whether that node is alive; `null`: not known.
     pub alive: Option<bool>,
-    /// Whether it is to have a block device there.
+    /// Whether it is to have a block device there, and has none.
     pub device: bool,
-    /// Whether it is to be exported by NBD there.
+    /// Whether it is to be exported by NBD there, and is not.
     pub nbd: bool,
-    /// Why it is not attached there yet, if that node has said so.
+    /// Why it is not attached or shown there yet, if that node has said so.
     pub why: Option<String>,
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::again::until_attached;
 use super::detach::take_away;
-use super::lifecycle::{Awaited, Kept, Lifecycle, NotOpened, Output, TurnId};
+use super::lifecycle::{Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
 use super::wanted::until_told;
 use super::{Attached, Device, Volumes, Wanted, lock};
 use crate::coordinator::{Shown, WantedNbd, Wish};
@@ -186,6 +186,12 @@ impl Turn {
         self.step(|machine| machine.settle(attached.primary.incarnation))
     }
 
+    /// See [`Lifecycle::settle_lacking`].
+    #[must_use]
+    pub(super) fn settle_lacking(&self, attached: &Attached, why: &str) -> bool {
+        self.step(|machine| machine.settle_lacking(attached.primary.incarnation, why))
+    }
+
     /// See [`Lifecycle::device`].
     pub(super) fn device(&self, attached: &Attached, device: Option<Device>) {
         self.step(|machine| machine.device(attached.primary.incarnation, device));
@@ -255,7 +261,7 @@ pub(super) fn ended(node: &Arc<Node>, attached: &Attached, reason: EndReason, wh
 }
 
 /// See [`Lifecycle::next_try`].
-pub(super) fn next_try(node: &Arc<Node>, volume: VolumeId) -> Option<Awaited> {
+pub(super) fn next_try(node: &Arc<Node>, volume: VolumeId) -> bool {
     step(node, volume, |actor| actor.machine.next_try())
 }
 
@@ -323,6 +329,11 @@ impl Volumes {
     /// How a volume is to be attached here again, and why it is not yet.
     pub(super) fn awaited(&self, volume: VolumeId) -> Option<Awaited> {
         self.ask(volume, |machine| machine.awaited().cloned()).flatten()
+    }
+
+    /// What a volume is not shown by that is attached here, and why.
+    pub(super) fn lacking(&self, volume: VolumeId) -> Option<Lacking> {
+        self.ask(volume, Lifecycle::lacking).flatten()
     }
 
     /// The volume of this name or identity that is to be attached here again.

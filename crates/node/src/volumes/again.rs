@@ -1,5 +1,6 @@
 //! Attaching again what is meant to be attached here: after a restart of the daemon, and after this
-//! node's primary was evicted because nobody had heard of it for too long.
+//! node's primary was evicted because nobody had heard of it for too long. What cannot be shown then by its
+//! device or export serves without, and that is tried until it succeeds.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,12 +9,12 @@ use std::time::Duration;
 use evenkeel_attach::AttachError;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use super::actor::{self, turn};
+use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
-use super::{ATTACHED, Wanted, attach, export, lookup, wanted};
+use super::{ATTACHED, Attached, Wanted, attach, export, lookup, wanted};
 use crate::admission;
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, CallError, Request, StoredVolume};
+use crate::coordinator::{Answer, CallError, Request, Shown, StoredVolume};
 use crate::node::Node;
 
 /// The pause between attempts: the first, doubled each time up to the second.
@@ -107,7 +108,7 @@ async fn all_volumes(node: &Node) -> Vec<StoredVolume> {
     }
 }
 
-/// Tries until the volume is attached, nobody wants it any more, or the daemon ends.
+/// Tries until the volume is attached and shown, nobody wants it any more, or the daemon ends.
 pub(super) async fn until_attached(node: Arc<Node>, volume: VolumeId) {
     let mut stopping = node.stopping.subscribe();
     let tries = async {
@@ -123,10 +124,11 @@ pub(super) async fn until_attached(node: Arc<Node>, volume: VolumeId) {
 
 async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
     let mut pause = PAUSE.0;
+    let mut last = None;
     // It may be attached or detached by hand at any time.
-    while actor::next_try(node, volume).is_some() {
-        let Err(error) = try_once(node, volume).await else { continue };
-        if !passes(error.code) {
+    while actor::next_try(node, volume) {
+        let Err(error) = try_once(node, volume, &mut last).await else { continue };
+        if !passes(error.code) && node.volumes.awaited(volume).is_some() {
             node.warn(error.to_string());
             let turn = turn(node, volume).await;
             turn.unwant();
@@ -135,7 +137,7 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
             continue;
         }
         if actor::waits_for(node, volume, &error.why) {
-            tracing::warn!(%volume, %error, "cannot attach it again yet");
+            tracing::warn!(%volume, %error, "it is tried again");
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
@@ -156,8 +158,16 @@ const fn passes(code: ErrorCode) -> bool {
     )
 }
 
-async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
+/// `last`: the primary of the last daemon here, as soon as it is known.
+async fn try_once(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    last: &mut Option<PrimaryId>,
+) -> Result<(), ApiError> {
     let turn = turn(node, volume).await;
+    if let Some(lacking) = node.volumes.lacking(volume) {
+        return show_rest(node, &turn, lacking.missing, *last).await;
+    }
     let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
     // What is left of the last one.
@@ -165,25 +175,57 @@ async fn try_once(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiError> {
     refuse_dead(node, how.dead.clone(), &what).await?;
     refuse_unwanted(node, &how.volume, &what).await?;
     let attached = attach::start(node, &turn, &what, how.shown()).await?;
-    if let Some(nbd) = how.nbd
-        && let Err(error) = export::start(node, &turn, &attached, nbd, &what).await
-    {
-        node.warn(error.to_string());
+    let (id, incarnation) = (node.identity.node, Incarnation(how.incarnation));
+    *last = Some(PrimaryId { node: id, incarnation });
+    let shown = show(node, &turn, &attached, how.shown(), *last).await;
+    let is_settled = match &shown {
+        Ok(()) => turn.settle(&attached),
+        Err(error) => turn.settle_lacking(&attached, &error.why),
+    };
+    if !is_settled {
+        return Err(attach::not_settled(node, &turn, &attached, &what).await);
     }
-    // A device that outlived the last daemon is taken up only if nobody wrote in between.
-    let last = PrimaryId { node: node.identity.node, incarnation: Incarnation(how.incarnation) };
-    let alone = attached.follows() == Some(last);
-    if how.device
-        && let Err(error) = attach::make_device(node, &turn, &attached, alone, &what).await
-    {
-        node.warn(error.to_string());
-    }
-    attach::settle(node, &turn, &attached, &what).await?;
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());
     turn.save().await;
     wanted::changed(node, &turn).await;
+    shown.inspect_err(|error| node.warn(format!("{error}; it is tried again until it succeeds")))
+}
+
+/// Makes what an attached volume is still to be shown by.
+async fn show_rest(
+    node: &Arc<Node>,
+    turn: &Turn,
+    missing: Shown,
+    last: Option<PrimaryId>,
+) -> Result<(), ApiError> {
+    let Some(attached) = node.volumes.get(turn.volume()) else { return Ok(()) };
+    show(node, turn, &attached, missing, last).await?;
+    tracing::info!(volume = attached.name(), "shown again");
+    attached.event("its device and exports are there again".into());
     Ok(())
+}
+
+/// Makes the device and the export, each whether the other one can be made or not.
+async fn show(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    missing: Shown,
+    last: Option<PrimaryId>,
+) -> Result<(), ApiError> {
+    let what = format!("cannot show volume {} again", attached.name());
+    // A device that outlived the last daemon is taken up only if nobody wrote in between.
+    let alone = last.is_some() && attached.follows() == last && attached.nbd().is_none();
+    let made = match missing.device {
+        true => attach::make_device(node, turn, attached, alone, &what).await,
+        false => Ok(()),
+    };
+    let exported = match missing.nbd {
+        Some(nbd) => export::start(node, turn, attached, nbd, &what).await,
+        None => Ok(()),
+    };
+    made.and(exported)
 }
 
 /// The coordinator knows whether it is wanted here still, whatever this node remembers. Where it says

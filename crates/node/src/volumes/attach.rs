@@ -108,13 +108,23 @@ pub(super) async fn settle(
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<(), ApiError> {
-    if turn.settle(attached) {
-        return Ok(());
+    match turn.settle(attached) {
+        true => Ok(()),
+        false => Err(not_settled(node, turn, attached, what).await),
     }
-    let Phase::Closed(Over::Ended(reason)) = attached.phase() else { return Err(moved(what)) };
+}
+
+/// Why a volume that was shown does not stay attached: its primary has ended. What served it is taken away.
+pub(super) async fn not_settled(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> ApiError {
+    let Phase::Closed(Over::Ended(reason)) = attached.phase() else { return moved(what) };
     dismantle(node, turn, attached).await;
     let (code, advice) = words::attach_failed(reason);
-    Err(ApiError::new(code, what, why_ended(node, attached, reason), advice))
+    ApiError::new(code, what, why_ended(node, attached, reason), advice)
 }
 
 fn refuse_read_only_device(request: &AttachRequest, what: &str) -> Result<(), ApiError> {

@@ -10,8 +10,8 @@ use evenkeel_core::view::Cause;
 
 use super::words::{self, Usage};
 use crate::api::types::{
-    self, FailedRequests, MirrorStatus, ReplicaReach, ReplicaStatus, VolumeHealth, VolumeStatus,
-    WantedStatus,
+    self, FailedRequests, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth,
+    VolumeState, VolumeStatus, WantedStatus,
 };
 use crate::disks::Unserved;
 
@@ -302,15 +302,26 @@ fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
     let is_elsewhere = |on: &&WantedStatus| {
         on.why.is_some() || status.primaries.iter().all(|primary| primary.node.id != on.node.id)
     };
-    let wanted = status.wanted_on.iter().filter(is_elsewhere).map(wanted);
+    let wanted = status.wanted_on.iter().filter(is_elsewhere).map(|on| wanted(on, status));
     let reasons: Vec<String> = own.into_iter().chain(wanted).chain(of_replica).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// That a volume is not attached where it is meant to be, and why.
-fn wanted(on: &WantedStatus) -> String {
+/// That a volume is not attached where it is meant to be, or not shown there, and why.
+fn wanted(on: &WantedStatus, status: &VolumeStatus) -> String {
     let node = &on.node.name;
+    let serves = matches!(status.state, VolumeState::Serving | VolumeState::Suspended)
+        && status.source == StatusSource::Primary
+        && status.primaries.iter().any(|primary| primary.node.id == on.node.id);
     match (&on.why, on.alive) {
+        (Some(why), _) if serves => {
+            let lacks = match (on.device, on.nbd) {
+                (true, true) => "block device and its NBD export",
+                (true, false) => "block device",
+                (false, _) => "NBD export",
+            };
+            format!("on node {node} its {lacks} could not be made yet: {why}")
+        }
         (Some(why), _) => format!("it is wanted on node {node}, which has not attached it: {why}"),
         (None, Some(true)) => format!("it is wanted on node {node}, which has not attached it yet"),
         (None, Some(false)) => format!("it is wanted on node {node}, which does not answer"),

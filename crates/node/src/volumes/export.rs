@@ -116,7 +116,9 @@ pub(super) async fn start(
 /// Ends the export: no new clients, and those that are connected are closed.
 pub(super) async fn stop(node: &Node, turn: &Turn, attached: &Attached) -> bool {
     node.nbd.unexport(attached.name());
-    let was = attached.nbd().is_some();
+    // Nor is one made any more that could not be made yet.
+    let is_missing = node.volumes.lacking(attached.id).is_some_and(|it| it.missing.nbd.is_some());
+    let was = attached.nbd().is_some() || is_missing;
     turn.export(attached, None);
     let status = node.data.volume_status(attached.id).await;
     for (frontend, name) in status.map(|status| status.frontends).unwrap_or_default() {

@@ -29,6 +29,14 @@ pub(super) struct Awaited {
     pub(super) why: String,
 }
 
+/// What an attached volume is not shown by, though it is meant to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lacking {
+    pub(super) missing: Shown,
+    /// Why, as a sentence.
+    pub(super) why: String,
+}
+
 /// What the state directory keeps of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Kept {
@@ -47,7 +55,7 @@ pub(super) enum Output {
     End,
     /// What served a primary that is over is to be taken away, in this turn.
     Clear(TurnId),
-    /// Somebody is to attach it again: [`Lifecycle::next_try`].
+    /// Somebody is to attach it again, or to show it as it is meant to be: [`Lifecycle::next_try`].
     Retry,
     /// Somebody is to tell the coordinator: [`Lifecycle::next_telling`].
     Tell,
@@ -77,7 +85,7 @@ pub(super) struct Lifecycle {
     turns: Turns,
     /// The coordinator does not know how it is wanted here, or that it is not.
     untold: bool,
-    /// Somebody tries to attach it again.
+    /// Somebody tries to attach it again, or to show it.
     is_tried: bool,
     /// Somebody tells the coordinator.
     is_telling: bool,
@@ -150,8 +158,9 @@ impl Lifecycle {
             return Err(NotOpened::Listed);
         }
         let (name, seen) = (name.to_owned(), Seen::NEW);
-        let (settled, clearing) = (None, None);
-        self.attachment = Some(Attachment { primary, name, purpose, seen, settled, clearing });
+        let (settled, lacks, clearing) = (None, String::new(), None);
+        self.attachment =
+            Some(Attachment { primary, name, purpose, seen, settled, lacks, clearing });
         Ok(())
     }
 
@@ -193,39 +202,59 @@ impl Lifecycle {
 
     /// A block device is made, or gone.
     pub(super) fn device(&mut self, primary: Incarnation, device: Option<Device>) {
-        self.show(primary, |seen| seen.device = device);
+        self.show(primary, |seen, meant| {
+            meant.device = device.is_some();
+            seen.device = device;
+        });
     }
 
     /// It is exported by NBD, or not any more.
     pub(super) fn export(&mut self, primary: Incarnation, nbd: Option<WantedNbd>) {
-        self.show(primary, |seen| seen.nbd = nbd);
+        self.show(primary, |seen, meant| {
+            seen.nbd = nbd;
+            meant.nbd = nbd;
+        });
     }
 
-    fn show(&mut self, primary: Incarnation, change: impl FnOnce(&mut Seen)) {
+    fn show(&mut self, primary: Incarnation, change: impl FnOnce(&mut Seen, &mut Shown)) {
         let Some(attachment) = self.of(primary) else { return };
-        change(&mut attachment.seen);
-        let shown = attachment.seen.shown();
-        if attachment.seen.phase == Phase::Attached && attachment.settled != Some(shown) {
-            attachment.settled = Some(shown);
+        // What else it lacks it is still to be shown by.
+        let mut meant = attachment.settled.unwrap_or_default();
+        change(&mut attachment.seen, &mut meant);
+        if attachment.seen.phase == Phase::Attached && attachment.settled != Some(meant) {
+            attachment.settled = Some(meant);
             self.untold = true;
         }
     }
 
-    /// It is shown as far as that is possible, and stays attached. Returns false if its primary does not
-    /// serve any more.
+    /// It is shown as it is meant to be from now on, and stays attached. Returns false if its primary does
+    /// not serve any more.
     #[must_use]
     pub(super) fn settle(&mut self, primary: Incarnation) -> bool {
+        let shown = self.seen().map(Seen::shown).unwrap_or_default();
+        self.settle_as(primary, shown)
+    }
+
+    /// The same, though it is not shown by all that was asked for, and why: the rest is tried until it is.
+    #[must_use]
+    pub(super) fn settle_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
         let Purpose::Use(asked) = attachment.purpose else { return false };
-        let shown = attachment.seen.shown();
+        why.clone_into(&mut attachment.lacks);
+        self.settle_as(primary, asked)
+    }
+
+    fn settle_as(&mut self, primary: Incarnation, meant: Shown) -> bool {
+        let Some(attachment) = self.of(primary) else { return false };
+        let Purpose::Use(asked) = attachment.purpose else { return false };
         match attachment.seen.phase {
             Phase::Attached => return true,
             Phase::Serving => attachment.seen.phase = Phase::Attached,
             _ => return false,
         }
-        attachment.settled = Some(shown);
+        attachment.settled = Some(meant);
         self.awaited = None;
-        self.untold |= asked != shown;
+        self.untold |= asked != meant;
         true
     }
 
@@ -303,20 +332,26 @@ impl Lifecycle {
         }
     }
 
-    /// Why it is not attached again yet. Returns true if this is news.
+    /// Why it is not attached again, or not shown as it is meant to be, yet. Returns true if this is news.
     pub(super) fn waits_for(&mut self, why: &str) -> bool {
-        self.awaited.as_mut().is_some_and(|awaited| {
-            let is_new = awaited.why != why;
-            why.clone_into(&mut awaited.why);
+        let lacks = self.attachment.as_mut().filter(|it| it.lacking().is_some());
+        let lacks = lacks.map(|it| &mut it.lacks);
+        let told = self.awaited.as_mut().map(|awaited| &mut awaited.why).or(lacks);
+        told.is_some_and(|told| {
+            let is_new = told != why;
+            why.clone_into(told);
             is_new
         })
     }
 
-    /// For whoever tries to attach it again. `None`: that is over.
-    pub(super) fn next_try(&mut self) -> Option<Awaited> {
-        let next = self.awaited.clone().filter(|_| self.closing.is_none());
-        self.is_tried = next.is_some();
-        next
+    /// For whoever tries to attach it again, or to show it. `false`: that is over.
+    pub(super) fn next_try(&mut self) -> bool {
+        self.is_tried = self.is_to_be_tried();
+        self.is_tried
+    }
+
+    fn is_to_be_tried(&self) -> bool {
+        self.closing.is_none() && (self.awaited.is_some() || self.lacking().is_some())
     }
 
     /// It is not wanted here any more, and the coordinator does not know. Returns true if it was to be
@@ -384,6 +419,12 @@ impl Lifecycle {
         self.awaited.as_ref()
     }
 
+    pub(super) fn lacking(&self) -> Option<Lacking> {
+        let attachment = self.attachment.as_ref()?;
+        let why = || attachment.lacks.clone();
+        attachment.lacking().map(|missing| Lacking { missing, why: why() })
+    }
+
     pub(super) const fn earlier(&self) -> Earlier {
         self.earlier
     }
@@ -444,7 +485,7 @@ impl Lifecycle {
             outputs.push(Output::Clear(turn));
         }
         outputs.extend(self.turns.grant().map(Output::Granted));
-        if self.awaited.is_some() && self.closing.is_none() && !self.is_tried {
+        if self.is_to_be_tried() && !self.is_tried {
             self.is_tried = true;
             outputs.push(Output::Retry);
         }
@@ -479,10 +520,7 @@ impl Lifecycle {
             debug_assert!(!self.untold || self.is_telling, "nobody tells: {self:?}");
             debug_assert!(!self.is_unsaved, "nobody saves: {self:?}");
         }
-        debug_assert!(
-            self.awaited.is_none() || self.closing.is_some() || self.is_tried,
-            "nobody tries: {self:?}"
-        );
+        debug_assert!(!self.is_to_be_tried() || self.is_tried, "nobody tries: {self:?}");
         debug_assert!(
             attached.is_none_or(|it| it.is_settled() || phase != Some(Phase::Attached)),
             "it is attached, and not known how: {self:?}"

@@ -131,10 +131,16 @@ pub(super) fn on(node: &Node, record: &VolumeRecord, view: &View) -> Vec<WantedS
     here(node, record).into_iter().chain(waiting.map(of)).collect()
 }
 
-/// This node waits to attach it.
+/// This node waits to attach it, or to show it as it is meant to be.
 fn here(node: &Node, record: &VolumeRecord) -> Option<WantedStatus> {
-    let awaited = node.volumes.awaited(record.id.parse().ok()?)?;
-    Some(told(node, node.identity.node, awaited.how.shown(), Some(true), Some(awaited.why)))
+    let volume = record.id.parse().ok()?;
+    let awaited = node.volumes.awaited(volume).map(|awaited| (awaited.how.shown(), awaited.why));
+    let (shown, why) = awaited.or_else(|| missing(node, volume))?;
+    Some(told(node, node.identity.node, shown, Some(true), Some(why)))
+}
+
+fn missing(node: &Node, volume: VolumeId) -> Option<(Shown, String)> {
+    node.volumes.lacking(volume).map(|lacking| (lacking.missing, lacking.why))
 }
 
 fn told(
@@ -148,15 +154,20 @@ fn told(
     WantedStatus { node: node.coordinator.node_ref(id), alive, device, nbd, why }
 }
 
-/// Where else a volume is meant to be attached that is attached here. One that is not shared is meant to
-/// be nowhere else. Of a shared one the coordinator knows; while it does not answer, nothing is said.
+/// Where else a volume is meant to be attached that is attached here, and by what it is not shown here yet.
+/// One that is not shared is meant to be nowhere else. Of a shared one the coordinator knows; while it does
+/// not answer, nothing is said of others.
 pub(super) async fn beside(node: &Node, attached: &Attached, view: &View) -> Vec<WantedStatus> {
+    let here = || {
+        let (shown, why) = missing(node, attached.id)?;
+        Some(told(node, node.identity.node, shown, Some(true), Some(why)))
+    };
     if !view.is_shared() || !node.coordinator.status().reachable {
-        return Vec::new();
+        return here().into_iter().collect();
     }
     let volume = attached.id.to_string();
     match tokio::time::timeout(PATIENCE, find(node, "", &volume)).await {
         Ok(Ok(found)) => on(node, &found.stored.record, &found.view),
-        _ => Vec::new(),
+        _ => here().into_iter().collect(),
     }
 }

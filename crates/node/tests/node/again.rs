@@ -50,6 +50,34 @@ async fn a_volume_that_was_changed_elsewhere_meanwhile_is_attached_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a"]).await;
+    nodes[0].create("web", 1).await;
+    let attached = nodes[0].attach("web").await;
+    let socket = attached["volume"]["exports"][0]["socket"].as_str().unwrap().to_owned();
+    nodes[0].crash().await;
+    let _ = std::fs::remove_file(&socket);
+    std::fs::create_dir_all(std::path::Path::new(&socket).join("in the way")).unwrap();
+    let lacks = |v: &Value| wanted_on(v).0.contains("its NBD export could not be made yet: ");
+    for _ in 0..2 {
+        nodes[0].restart().await;
+        let status = nodes[0].until("/v1/volumes/web", lacks).await;
+        assert_eq!(status["volume"]["state"], "serving", "{status:#}");
+        assert_eq!(status["volume"]["wanted_on"][0]["nbd"], true, "{status:#}");
+        // Nor does the end of the daemon forget it.
+        nodes[0].stop().await;
+    }
+    nodes[0].restart().await;
+    nodes[0].until("/v1/volumes/web", lacks).await;
+    std::fs::remove_dir_all(&socket).unwrap();
+    let is_shown = |v: &Value| !v["volume"]["exports"][0].is_null();
+    let status = nodes[0].until("/v1/volumes/web", is_shown).await;
+    assert_eq!(wanted_on(&status), (String::new(), json!([])));
+    nodes[0].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_is_followed_without_a_wait_for_its_lease() {
     let place = Place::new();
     let mut nodes = place.cluster(&["a", "b"]).await;

@@ -1,7 +1,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::types::VolumeState;
 
 const YES: Option<bool> = Some(true);
 const NO: Option<bool> = Some(false);
@@ -349,6 +348,19 @@ fn nobody_is_sent_to_attach_what_a_node_attaches_by_itself() {
     let why = "it is wanted on node n2, which has not attached it: the daemon was restarted";
     assert_eq!(status.reason.as_deref(), Some(why));
     assert_eq!(status.state, VolumeState::Unreachable);
+}
+
+#[test]
+fn what_an_attached_volume_is_not_shown_by_is_told() {
+    let facts = [in_sync(YES, YES)];
+    let mut status = concluded(&Account::Serving, &facts);
+    status.wanted_on = wanted_on_n2();
+    status.source = StatusSource::Primary;
+    let attached = json!([{"node": {"id": "2", "name": "n2"}, "alive": true, "here": true}]);
+    status.primaries = serde_json::from_value(attached).unwrap();
+    conclude(&mut status, &Account::Serving, &[facts.to_vec()]);
+    let why = "on node n2 its block device could not be made yet: the daemon was restarted";
+    assert_eq!(status.reason.as_deref(), Some(why));
 }
 
 #[test]

@@ -88,6 +88,8 @@ pub(super) struct Attachment {
     pub(super) seen: Seen,
     /// How it is meant to be shown, once it is attached.
     pub(super) settled: Option<Shown>,
+    /// Why it is not shown so, as a sentence.
+    pub(super) lacks: String,
     /// Who takes away what served it.
     pub(super) clearing: Option<TurnId>,
 }
@@ -99,6 +101,16 @@ impl Attachment {
 
     pub(super) const fn is_settled(&self) -> bool {
         self.settled.is_some()
+    }
+
+    /// What it is not shown by, though it is meant to be. `None`: it is attached, and shown as it is meant
+    /// to be; or it is not attached.
+    pub(super) fn lacking(&self) -> Option<Shown> {
+        let settled = self.settled.filter(|_| self.seen.phase == Phase::Attached)?;
+        let shown = self.seen.shown();
+        let device = settled.device && !shown.device;
+        let nbd = settled.nbd.filter(|_| shown.nbd.is_none());
+        (device || nbd.is_some()).then_some(Shown { device, nbd })
     }
 
     /// How it is attached again, if it stays attached.

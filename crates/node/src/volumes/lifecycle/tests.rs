@@ -214,7 +214,8 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     machine.note_dead(["/dev/dead".into()].into_iter());
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Save], "how it is kept");
-    let awaited = machine.next_try().unwrap();
+    assert!(machine.next_try());
+    let awaited = machine.awaited().unwrap();
     assert_eq!(awaited.why, "nobody heard it");
     assert_eq!(awaited.how.dead, [PathBuf::from("/dev/dead")]);
     assert_eq!(machine.news(), None);
@@ -229,7 +230,7 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     machine.serves(Incarnation(2), None);
     machine.export(Incarnation(2), Some(NBD));
     assert!(machine.settle(Incarnation(2)) && machine.settle(Incarnation(2)));
-    assert_eq!(machine.next_try(), None);
+    assert!(!machine.next_try());
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Save]);
     for (end, tells) in [(EndReason::Fenced, true), (EndReason::Detached, false)] {
@@ -255,7 +256,7 @@ fn who_is_evicted_while_somebody_detaches_it_does_not_come_back() {
     machine.cleared();
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
-    assert_eq!((machine.next_try(), machine.news()), (None, Some(None)));
+    assert_eq!((machine.next_try(), machine.news()), (false, Some(None)));
     // Nor if what served it was taken away before.
     let mut machine = attached();
     machine.ended(ONE, EndReason::Evicted, "nobody heard it");
@@ -289,6 +290,70 @@ fn what_cannot_be_shown_is_not_remembered() {
     machine.told();
     assert!(!machine.next_telling());
     assert_eq!(machine.wish(true), Wish::Here(NOT_SHOWN));
+}
+
+/// One that serves again after a restart, with neither its device nor its export.
+fn lacking() -> (Lifecycle, TurnId) {
+    const BOTH: Shown = Shown { device: true, nbd: Some(NBD) };
+    let mut machine = Lifecycle::new(VOLUME);
+    machine.await_again(wanted(0, BOTH), "restarted");
+    assert_eq!(machine.advance(), [Output::Retry, Output::Save]);
+    machine.take_kept();
+    let turn = granted(&mut machine);
+    machine.open(ONE, "web", Purpose::Use(BOTH)).unwrap();
+    machine.made(ONE, true);
+    machine.serves(ONE, None);
+    assert!(machine.settle_lacking(ONE, "the path is taken"));
+    assert!(!machine.is_untold(), "the view's swap has said so");
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, BOTH)), "nothing is forgotten");
+    (machine, turn)
+}
+
+#[test]
+fn what_cannot_be_shown_again_is_tried_until_it_is() {
+    let (mut machine, turn) = lacking();
+    let why = "the path is taken".to_owned();
+    let missing = Shown { device: true, nbd: Some(NBD) };
+    assert_eq!(machine.lacking(), Some(Lacking { missing, why }));
+    assert!(machine.next_try() && machine.awaited().is_none());
+    assert!(!machine.waits_for("the path is taken") && machine.waits_for("a mount"));
+    let device = Device { path: "/dev/it".into(), kind: "loop".into() };
+    machine.device(ONE, Some(device));
+    assert_eq!(machine.lacking().unwrap().missing, BY_NBD, "it is still to be exported");
+    assert_eq!(machine.lacking().unwrap().why, "a mount");
+    assert!(machine.next_try());
+    machine.export(ONE, Some(NBD));
+    assert!(machine.lacking().is_none() && !machine.next_try());
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [], "all is as it was saved and told");
+}
+
+#[test]
+fn what_is_missing_is_given_up_by_whoever_ends_it() {
+    let (mut machine, turn) = lacking();
+    machine.export(ONE, None);
+    assert_eq!(machine.lacking().unwrap().missing, Shown { device: true, nbd: None });
+    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: None })));
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    let turn = granted(&mut machine);
+    machine.withdraw(ONE);
+    assert!(!machine.next_try(), "it is detached");
+    machine.end();
+    machine.ended(ONE, EndReason::Detached, "why");
+    machine.cleared();
+    machine.let_go(turn);
+    assert_eq!(machine.take_kept().remembered, None);
+    // The daemon's end gives nothing up; nor does an eviction.
+    let (mut machine, turn) = lacking();
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [], "the task that attached it goes on");
+    assert!(machine.ended(ONE, EndReason::Evicted, "nobody heard it"));
+    assert_eq!(machine.awaited().unwrap().how.nbd, Some(NBD));
+    let (mut machine, _turn) = lacking();
+    machine.close();
+    assert!(!machine.next_try());
+    assert_eq!(machine.take_kept().remembered.unwrap().nbd, Some(NBD));
 }
 
 #[test]
@@ -347,7 +412,7 @@ fn what_is_given_up_is_told_also_by_the_next_daemon() {
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
     assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
-    assert_eq!(machine.next_try(), None);
+    assert!(!machine.next_try());
     assert!(!machine.is_idle());
 }
 
@@ -370,7 +435,7 @@ fn what_somebody_does_keeps_it_from_being_forgotten() {
     machine.told();
     machine.take_kept();
     assert!(!machine.is_idle(), "somebody tries");
-    assert_eq!(machine.next_try(), None);
+    assert!(!machine.next_try());
     assert!(machine.is_idle());
 }
 
@@ -393,7 +458,7 @@ fn at_the_daemons_end_the_next_one_is_meant() {
     let again = machine.open(Incarnation(2), "web", Purpose::Passing);
     assert_eq!(again, Err(NotOpened::Closing));
     machine.await_again(wanted(3, BY_NBD), "why");
-    assert_eq!(machine.next_try(), None);
+    assert!(!machine.next_try());
     let mut other = Lifecycle::new(VOLUME);
     other.close();
     other.unwant();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// What at least a twentieth of all runs has to reach.
-pub(super) const REACHED: [&str; 15] = [
+pub(super) const REACHED: [&str; 16] = [
     "attached",
     "attached again",
     "attached in passing",
@@ -17,6 +17,7 @@ pub(super) const REACHED: [&str; 15] = [
     "evicted",
     "given up",
     "not made",
+    "shown late",
     "shown otherwise",
     "told later",
 ];
@@ -426,9 +427,13 @@ impl World {
                 _ if !self.is_quiet && self.random.once_in(40) => Next::Done(false),
                 _ => next,
             }),
-            Next::Show(id) => Some(self.show(id, how)),
+            Next::Show(id) => Some(self.show(id, aim, how)),
             Next::Device(id) => {
-                if !self.random.once_in(8) && self.engine.as_ref().is_some_and(|p| p.id == id) {
+                let fails = match aim {
+                    Aim::Retry => !self.random.once_in(3),
+                    _ => self.random.once_in(8),
+                };
+                if !fails && self.engine.as_ref().is_some_and(|p| p.id == id) {
                     self.device = Some(id);
                     self.machine.device(id, Some(Device { path: "/d".into(), kind: "k".into() }));
                     return Some(Next::Settle(id));
@@ -440,7 +445,7 @@ impl World {
                     _ => Next::End,
                 })
             }
-            Next::Settle(id) => Some(match self.machine.settle(id) {
+            Next::Settle(id) => Some(match self.settle(id, aim, how) {
                 true => Next::Save(true),
                 false => self.dismantle(),
             }),
@@ -497,7 +502,7 @@ impl World {
                 self.file = self.machine.take_kept();
                 false
             }
-            Aim::Retry => self.machine.next_try().is_some(),
+            Aim::Retry => self.machine.next_try(),
             Aim::Tell => self.machine.next_telling(),
             _ => true,
         };
@@ -535,6 +540,11 @@ impl World {
                 return Some(Next::Withdraw(id));
             }
             Aim::Retry => {
+                if let Some(lacking) = self.machine.lacking() {
+                    self.reach("shown late");
+                    self.tasks[index].how = lacking.missing;
+                    return Some(Next::Show(self.present()));
+                }
                 let Some(awaited) = self.machine.awaited() else { return Some(Next::Done(true)) };
                 let how = awaited.how.shown();
                 if !self.is_quiet && self.random.once_in(20) {
@@ -581,15 +591,25 @@ impl World {
         Next::Serving(id)
     }
 
-    fn show(&mut self, id: Incarnation, how: Shown) -> Next {
+    fn show(&mut self, id: Incarnation, aim: Aim, how: Shown) -> Next {
         let has_device = self.machine.seen().is_some_and(|seen| seen.device.is_some());
-        if how.nbd.is_some() {
+        let fails = aim == Aim::Retry && !self.random.once_in(3);
+        if how.nbd.is_some() && !fails {
             self.nbd = Some(id);
             self.machine.export(id, how.nbd);
         }
         match how.device && !has_device {
             true => Next::Device(id),
             false => Next::Settle(id),
+        }
+    }
+
+    /// Who attaches it again keeps to how it was shown, whatever could be made of that by now.
+    fn settle(&mut self, id: Incarnation, aim: Aim, how: Shown) -> bool {
+        let shown = self.machine.seen().map(Seen::shown).unwrap_or_default();
+        match aim {
+            Aim::Retry if shown != how => self.machine.settle_lacking(id, "it could not be made"),
+            _ => self.machine.settle(id),
         }
     }
 
@@ -630,7 +650,9 @@ impl World {
                 if shown.is_some_and(|shown| shown != asked) {
                     self.reach("shown otherwise");
                 }
-                self.promise = shown.filter(|_| alone).map(Some);
+                // What it lacked before, it is shown by later.
+                let meant = self.machine.attachment.as_ref().and_then(|it| it.settled);
+                self.promise = shown.and(meant).filter(|_| alone).map(Some);
             }
             Aim::Retry if is_done && shown.is_some() => self.reach("attached again"),
             Aim::Adopt => self.reach("attached in passing"),
@@ -685,6 +707,7 @@ impl World {
         let phase = seen.as_ref().map(|seen| seen.phase);
         let shown = seen.as_ref().map(Seen::shown);
         assert!(matches!(phase, None | Some(Phase::Attached)), "half done: {self:#?}");
+        assert_eq!(self.machine.lacking(), None, "not shown as it is meant to be: {self:#?}");
         let runs = self.engine.as_ref().map(|primary| primary.id);
         let listed = self.machine.attachment.as_ref().map(|it| it.primary);
         assert_eq!(listed, runs, "what is listed is what runs: {self:#?}");
