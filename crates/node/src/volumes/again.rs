@@ -127,15 +127,14 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
     let mut last = None;
     // It may be attached or detached by hand at any time.
     while actor::next_try(node, volume) {
-        let Err(error) = try_once(node, volume, &mut last).await else { continue };
-        if !passes(error.code) && node.volumes.awaited(volume).is_some() {
-            node.warn(error.to_string());
-            let turn = turn(node, volume).await;
-            turn.unwant();
-            turn.save().await;
-            wanted::changed(node, &turn).await;
-            continue;
-        }
+        let error = match try_once(node, volume, &mut last).await {
+            Ok(()) => continue,
+            Err(Failed::Unwanted(error)) => {
+                give_up(node, volume, &error).await;
+                continue;
+            }
+            Err(Failed::Waits(error)) => error,
+        };
         if actor::waits_for(node, volume, &error.why) {
             tracing::warn!(%volume, %error, "it is tried again");
         }
@@ -144,18 +143,34 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
     }
 }
 
-/// Whether time may mend it, or somebody who need not say so.
-const fn passes(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::NoCoordinator
-            | ErrorCode::NotJoined
-            | ErrorCode::NoData
-            | ErrorCode::OldCopy
-            | ErrorCode::NodeUnreachable
-            | ErrorCode::DeviceBusy
-            | ErrorCode::TimedOut
-    )
+/// Why a volume is not attached again by an attempt.
+#[derive(Debug)]
+enum Failed {
+    /// It is gone, or not wanted here any more.
+    Unwanted(ApiError),
+    /// Time may mend it, or somebody who need not say so: all else.
+    Waits(ApiError),
+}
+
+impl From<ApiError> for Failed {
+    fn from(error: ApiError) -> Self {
+        match error.code {
+            ErrorCode::NoSuchVolume => Self::Unwanted(error),
+            _ => Self::Waits(error),
+        }
+    }
+}
+
+async fn give_up(node: &Arc<Node>, volume: VolumeId, error: &ApiError) {
+    let turn = turn(node, volume).await;
+    // It was attached by hand meanwhile, perhaps.
+    if node.volumes.awaited(volume).is_none() {
+        return;
+    }
+    node.warn(error.to_string());
+    turn.unwant();
+    turn.save().await;
+    wanted::changed(node, &turn).await;
 }
 
 /// `last`: the primary of the last daemon here, as soon as it is known.
@@ -163,10 +178,10 @@ async fn try_once(
     node: &Arc<Node>,
     volume: VolumeId,
     last: &mut Option<PrimaryId>,
-) -> Result<(), ApiError> {
+) -> Result<(), Failed> {
     let turn = turn(node, volume).await;
     if let Some(lacking) = node.volumes.lacking(volume) {
-        return show_rest(node, &turn, lacking.missing, *last).await;
+        return show_rest(node, &turn, lacking.missing, *last).await.map_err(Failed::Waits);
     }
     let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
@@ -183,13 +198,16 @@ async fn try_once(
         Err(error) => turn.settle_lacking(&attached, &error.why),
     };
     if !is_settled {
-        return Err(attach::not_settled(node, &turn, &attached, &what).await);
+        return Err(attach::not_settled(node, &turn, &attached, &what).await.into());
     }
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());
     turn.save().await;
     wanted::changed(node, &turn).await;
-    shown.inspect_err(|error| node.warn(format!("{error}; it is tried again until it succeeds")))
+    shown.map_err(|error| {
+        node.warn(format!("{error}; it is tried again until it succeeds"));
+        Failed::Waits(error)
+    })
 }
 
 /// Makes what an attached volume is still to be shown by.
@@ -232,8 +250,9 @@ async fn show(
 /// nothing of this node, because older software noted nothing, whoever attached it elsewhere meanwhile
 /// wanted it there, also if it is detached there by now; a volume that several nodes may attach is wanted
 /// by each for itself.
-async fn refuse_unwanted(node: &Node, volume: &str, what: &str) -> Result<(), ApiError> {
+async fn refuse_unwanted(node: &Node, volume: &str, what: &str) -> Result<(), Failed> {
     let found = lookup::find(node, what, volume).await?;
+    attach::refuse_stopped(&found, what).map_err(Failed::Unwanted)?;
     let record = &found.stored.record;
     let used_on = record.used_on.as_deref().and_then(|id| id.parse().ok());
     let other = used_on.filter(|id| *id != node.identity.node && !found.view.is_shared());
@@ -247,7 +266,7 @@ async fn refuse_unwanted(node: &Node, volume: &str, what: &str) -> Result<(), Ap
         (Some(None), None) => "it is not wanted here any more: it was detached or stopped since this node had it attached".into(),
     };
     let advice = "Attach it by hand, where it is wanted: `evenkeel attach`";
-    Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
+    Err(Failed::Unwanted(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice)))
 }
 
 /// A device that gave errors is not replaced while it is mounted or open.

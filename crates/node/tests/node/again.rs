@@ -78,6 +78,36 @@ async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_old_database_of_the_coordinator_does_not_make_a_node_forget_its_volumes() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let database = nodes[0].config.state.join("coordinator.redb");
+    let (old, newest) = (place.path().join("old"), place.path().join("newest"));
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[0].stop().await;
+    std::fs::copy(&database, &old).unwrap();
+    nodes[0].restart().await;
+    nodes[1].attach("web").await;
+    for lease in [2000, 3000] {
+        nodes[1].ok("PATCH", "/v1/volumes/web", json!({"lease_ms": lease})).await;
+    }
+    nodes[1].stop().await;
+    nodes[0].stop().await;
+    std::fs::copy(&database, &newest).unwrap();
+    std::fs::copy(&old, &database).unwrap();
+    nodes[0].restart().await;
+    nodes[1].restart().await;
+    let is_refused = |v: &Value| wanted_on(v).0.contains("restored from an old backup");
+    nodes[1].until("/v1/volumes/web", is_refused).await;
+    nodes[0].stop().await;
+    std::fs::copy(&newest, &database).unwrap();
+    nodes[0].restart().await;
+    nodes[1].until("/v1/volumes/web", |v| !v["volume"]["exports"][0].is_null()).await;
+    nodes[1].detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_is_followed_without_a_wait_for_its_lease() {
     let place = Place::new();
     let mut nodes = place.cluster(&["a", "b"]).await;

@@ -30,7 +30,7 @@ async fn a_device_that_gave_errors_is_not_replaced_while_somebody_uses_it() {
     for used in [used, used_still] {
         let error = used.unwrap_err();
         assert_eq!(error.code, ErrorCode::DeviceBusy, "{error}");
-        assert!(passes(error.code), "it is tried again");
+        assert!(matches!(error.into(), Failed::Waits(_)), "it is tried again");
     }
     for _ in 0..100 {
         if refuse_dead(node, vec![device.clone()], "it cannot").await.is_ok() {
@@ -39,4 +39,25 @@ async fn a_device_that_gave_errors_is_not_replaced_while_somebody_uses_it() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("nobody uses it any more, and it is refused");
+}
+
+/// What only this moment knows is no word on whether a volume is wanted here.
+#[test]
+fn only_what_is_gone_is_given_up() {
+    let all = [
+        (ErrorCode::NoSuchVolume, true),
+        // The coordinator's database is an old one, which somebody may exchange.
+        (ErrorCode::WrongState, false),
+        // A replica that counted is on a node that starts a minute later.
+        (ErrorCode::Incomplete, false),
+        // No descriptor was free; another node has it attached in passing; all slots are taken.
+        (ErrorCode::System, false),
+        (ErrorCode::AttachedElsewhere, false),
+        (ErrorCode::NoCoordinator, false),
+        (ErrorCode::TimedOut, false),
+    ];
+    for (code, is_given_up) in all {
+        let failed = ApiError::new(code, "it cannot", "why", "do").into();
+        assert_eq!(matches!(failed, Failed::Unwanted(_)), is_given_up, "{code:?}");
+    }
 }
