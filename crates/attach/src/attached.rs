@@ -11,6 +11,7 @@ use std::time::Duration;
 use evenkeel_engine::FrontendMaker;
 
 use crate::apart::apart;
+use crate::dead;
 use crate::fuse;
 use crate::in_use::{self, User};
 use crate::place::{self, Kind, Place, Record};
@@ -159,7 +160,7 @@ fn join(users: &[User]) -> String {
 ///
 /// What a killed daemon has left under the same name is taken over if it is a ublk device and
 /// [`Options::resume`] allows it, and cleaned up otherwise: a filesystem on the old device stays
-/// mounted, and gives errors, until it is unmounted.
+/// mounted, and gives errors, until it is unmounted. Until then this is refused, by [`AttachError::InUse`].
 ///
 /// The front end ends by itself when the volume is detached. If on the contrary the volume ends
 /// first (another primary took over), call [`clean_up_stale`](crate::clean_up_stale), so that the
@@ -187,6 +188,7 @@ pub fn attach(
         return Ok(attached(place, name, Kind::Ublk, device, CleanedUp::default()));
     }
     let cleaned_up = stale::clean_up_stale(place, name, Filesystems::Leave)?;
+    dead::refuse(place, name)?;
     if let Some(device) = place.linked(name) {
         return Err(AttachError::NameTaken { link: place.link(name), device });
     }
@@ -207,7 +209,8 @@ pub fn attach(
 }
 
 /// Refuses what [`attach`] would refuse whatever becomes of the volume: a name that belongs to something else,
-/// and a machine that can make no block device.
+/// a device of an earlier attachment that gives errors and is used still, and a machine that can make no
+/// block device.
 ///
 /// # Errors
 /// As of [`attach`].
@@ -221,7 +224,7 @@ pub fn refuse(place: &Place, name: &str) -> Result<(), AttachError> {
     if Control::open().is_none() && !fuse::mount::is_available() {
         return Err(AttachError::Unavailable("/dev/fuse"));
     }
-    Ok(())
+    dead::refuse(place, name)
 }
 
 fn attached(

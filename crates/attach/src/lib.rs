@@ -14,6 +14,7 @@
 
 mod apart;
 mod attached;
+mod dead;
 mod errno;
 pub mod fuse;
 pub mod in_use;

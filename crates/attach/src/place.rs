@@ -87,6 +87,27 @@ impl Place {
         remove_if_there(&self.record_file(name))
     }
 
+    /// The devices of this volume that were noted as giving errors. Their file is none of [`list`]'s.
+    pub(crate) fn dead(&self, name: &str) -> Vec<PathBuf> {
+        let read = fs::read(self.dead_file(name)).ok();
+        read.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn note_dead(&self, name: &str, devices: &[PathBuf]) -> io::Result<()> {
+        let file = self.dead_file(name);
+        if devices.is_empty() {
+            return remove_if_there(&file);
+        }
+        fs::create_dir_all(&self.runtime)?;
+        let new = file.with_extension("dead.new");
+        fs::write(&new, serde_json::to_vec(devices)?)?;
+        fs::rename(new, file)
+    }
+
+    fn dead_file(&self, name: &str) -> PathBuf {
+        self.runtime.join(format!("{name}.dead"))
+    }
+
     /// Points the stable name to the device.
     pub(crate) fn link_to(&self, name: &str, device: &Path) -> io::Result<()> {
         fs::create_dir_all(&self.devices)?;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::UnmountFlags;
 
 use crate::attached::{AttachError, check_name};
+use crate::dead;
 use crate::fuse::mount;
 use crate::in_use::{self, User};
 use crate::loop_device;
@@ -68,6 +69,7 @@ pub fn clean_up_stale(
     }
     take_loops(place, name, filesystems, &mut cleaned_up)?;
     unlink(place, name, &cleaned_up.devices)?;
+    dead::note(place, name, &cleaned_up.still_used)?;
     place
         .forget(name)
         .map_err(AttachError::system("can't remove the note of the attached volume"))?;

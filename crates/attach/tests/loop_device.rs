@@ -6,9 +6,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use evenkeel_attach::{Filesystems, Kind, Place, clean_up_stale, list};
+use evenkeel_attach::{
+    AttachError, Filesystems, Kind, Options, Place, attach, clean_up_stale, list, refuse,
+};
 
 const SIZE: u64 = 64 << 20;
 const O_DIRECT: i32 = 0o40000;
@@ -75,6 +79,11 @@ impl Drop for CleanUp {
     }
 }
 
+fn options(name: &str) -> Options {
+    let size = Arc::new(AtomicU64::new(SIZE));
+    Options { name: name.to_owned(), size, block_size: 512, kind: Some(Kind::Loop), resume: false }
+}
+
 /// Memory that is aligned for direct input and output.
 #[repr(align(4096))]
 struct Aligned([u8; 8192]);
@@ -122,7 +131,15 @@ fn a_device_is_used_detached_and_cleaned_up_after_its_daemon_was_killed() {
     assert_eq!(list(&place).unwrap(), []);
     // The old device gives errors for as long as someone has it open.
     get_errors(&open);
+    // None is made in its place, however often that is tried.
+    for _ in 0..2 {
+        let beside = attach(&place, &options(&name), |_| Err("it is served".into()));
+        assert!(matches!(beside, Err(AttachError::InUse { .. })), "{beside:?}");
+        let refused = refuse(&place, &name);
+        assert!(matches!(refused, Err(AttachError::InUse { .. })), "{refused:?}");
+    }
     drop(open);
+    refuse(&place, &name).unwrap();
 
     let daemon = Daemon::start(directory.path(), &name);
     let mut memory = Aligned([0; 8192]);

@@ -450,12 +450,6 @@ pub(super) async fn make_device(
         Ok(made)
     });
     let made = made.await?;
-    for left in &made.cleaned_up.still_used {
-        node.warn(format!(
-            "{} of an earlier daemon is still in use and gives errors: unmount or close it",
-            left.device.display()
-        ));
-    }
     tracing::info!(volume = attached.name(), device = %made.device.display(), kind = %made.kind, "a block device was made");
     Ok(())
 }
