@@ -77,6 +77,23 @@ async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
     nodes[0].detach("web").await;
 }
 
+/// Waits until the stopped daemon, which is of this process, has closed its database.
+async fn let_go_of(database: &std::path::Path) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while let Err(error) = redb::Database::open(database) {
+        assert!(std::time::Instant::now() < deadline, "{error}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// A copy of a database that nobody has open, as another file.
+async fn copy_database(from: &std::path::Path, to: &std::path::Path) {
+    let_go_of(from).await;
+    let new = to.with_extension("new");
+    std::fs::copy(from, &new).unwrap();
+    std::fs::rename(new, to).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_database_of_the_coordinator_does_not_make_a_node_forget_its_volumes() {
     let place = Place::new();
@@ -86,7 +103,7 @@ async fn an_old_database_of_the_coordinator_does_not_make_a_node_forget_its_volu
     let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
     nodes[0].ok("POST", "/v1/volumes", request).await;
     nodes[0].stop().await;
-    std::fs::copy(&database, &old).unwrap();
+    copy_database(&database, &old).await;
     nodes[0].restart().await;
     nodes[1].attach("web").await;
     for lease in [2000, 3000] {
@@ -94,14 +111,15 @@ async fn an_old_database_of_the_coordinator_does_not_make_a_node_forget_its_volu
     }
     nodes[1].stop().await;
     nodes[0].stop().await;
-    std::fs::copy(&database, &newest).unwrap();
-    std::fs::copy(&old, &database).unwrap();
+    copy_database(&database, &newest).await;
+    copy_database(&old, &database).await;
     nodes[0].restart().await;
     nodes[1].restart().await;
     let is_refused = |v: &Value| wanted_on(v).0.contains("restored from an old backup");
     nodes[1].until("/v1/volumes/web", is_refused).await;
     nodes[0].stop().await;
-    std::fs::copy(&newest, &database).unwrap();
+    let_go_of(&database).await;
+    copy_database(&newest, &database).await;
     nodes[0].restart().await;
     nodes[1].until("/v1/volumes/web", |v| !v["volume"]["exports"][0].is_null()).await;
     nodes[1].detach("web").await;
