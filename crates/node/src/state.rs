@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::own_file::{self, OpenError};
 
+/// The extension of a file that is to take another one's place.
+const UNFINISHED: &str = "new";
+
 /// The directory, held by this process.
 #[derive(Debug)]
 pub struct StateDirectory {
@@ -84,7 +87,10 @@ impl StateDirectory {
         let lock_path = path.join("lock");
         let lock = lock_file(&lock_path).map_err(failed(&lock_path))?;
         match lock {
-            Ok(lock) => Ok(Self { path: path.to_owned(), lock }),
+            Ok(lock) => {
+                remove_cut_off(path);
+                Ok(Self { path: path.to_owned(), lock })
+            }
             Err(pid) => Err(StateError::Held { path: path.to_owned(), pid }),
         }
     }
@@ -134,12 +140,24 @@ impl StateDirectory {
     }
 }
 
+/// Removes what a daemon was killed while it was writing. Nothing reads it, so one that stays does no harm.
+fn remove_cut_off(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == UNFINISHED)
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "could not remove an unfinished file");
+        }
+    }
+}
+
 /// Replaces a file durably: a crash leaves the old content or the new. No link is followed.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
+    let new = path.with_extension(UNFINISHED);
     let mut file = own_file::make_anew(&new, OFlags::empty())?;
     file.write_all(content)?;
     file.sync_all()?;

@@ -39,6 +39,17 @@ fn what_was_saved_is_loaded() {
 }
 
 #[test]
+fn what_a_killed_daemon_was_writing_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(StateDirectory::open(dir.path()).unwrap());
+    std::fs::write(dir.path().join("x.new"), b"{").unwrap();
+    std::fs::write(dir.path().join("x.json"), b"[]").unwrap();
+    drop(StateDirectory::open(dir.path()).unwrap());
+    assert!(!dir.path().join("x.new").exists());
+    assert!(dir.path().join("x.json").exists());
+}
+
+#[test]
 fn a_damaged_file_is_reported_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(dir.path()).unwrap();
