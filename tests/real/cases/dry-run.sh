@@ -58,6 +58,19 @@ dry 0 "would_be_removed_for_good n3" replica remove $vol n3
 ek 1 volume stop off$vol --quiet
 dry 0 "off$vol" volume assemble off$vol
 
+# n2 goes on serving, and n3 hears it: only the coordinator does not.
+ek 2 attach other$vol --as nbd --quiet
+ip -n "$netns-1" route add blackhole 10.77.0.2/32
+alive() { [ "$(ek 3 node status --json | jq '.nodes[] | select(.name == "n2") | .alive')" = "$1" ]; }
+await "the coordinator does not hear n2" alive false
+refused 4 "n2 answers coordinator" ek 3 volume delete other$vol --yes
+refused 4 "n2 answers coordinator" ek 3 volume delete other$vol --dry-run
+ip -n "$netns-1" route del blackhole 10.77.0.2/32
+await "the coordinator hears n2" alive true
+ek 2 detach other$vol --quiet
+is_back() { ek 1 volume status $vol --json | jq -e '.volume.mirrors[].replicas[] | select(.node.name == "n1") | .state == "in-sync" and .reach == "answers"'; }
+await "n1's replica is in-sync again" is_back
+
 # With a node away for good.
 kill_node 3
 is_dead() { ek 1 node remove n3 --dry-run; }
@@ -67,3 +80,4 @@ kill_node 2
 is_dead() { [ "$(ek 1 node status --json | jq '[.nodes[] | select(.alive)] | length')" = 1 ]; }
 await "n2 counts as dead" is_dead
 dry 4 "other$vol last" node remove n2
+dry 0 "would_be_deleted attached_on_node_n2,_which_does_not_answer" volume delete $vol

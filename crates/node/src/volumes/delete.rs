@@ -2,6 +2,7 @@
 //! reached, or that this node did not come to, is deleted when its node learns that the volume is
 //! gone (see [`super::sweep`]).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_core::{NodeId, VolumeId};
@@ -10,12 +11,15 @@ use super::actor::{Turn, turn};
 use super::attach::adopt;
 use super::lookup::{Found, find, primaries_elsewhere, primary_elsewhere, unexpected};
 use super::make::delete_one;
-use super::plan;
+use super::{hearing, plan};
 use crate::api::types::{DeleteVolumeAnswer, DeleteVolumeQuery, PlannedReplica, VERSION};
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
+
+/// How often a view may change while its volume is being deleted.
+const MAX_ATTEMPTS: u32 = 5;
 
 /// Deletes a volume with its data; with force also one that was attached on a dead node and cannot
 /// be taken over.
@@ -41,24 +45,7 @@ pub async fn delete(
         take_over(node, &turn, &found, &what).await?;
         found = find_same(node, &what, id).await?;
     }
-    let agreed = query.removes.as_deref().map(plan::split);
-    plan::refuse_other_than(&plan::whole(node, &found), agreed, &what)?;
-    let request = Request::Delete {
-        node: node.identity.node.to_string(),
-        volume: found.view.volume.to_string(),
-        generation: found.view.generation.0,
-        force,
-    };
-    match node.coordinator.ask(&what, request).await? {
-        Answer::Done => {}
-        Answer::Newest(_) => {
-            let primary =
-                found.view.primaries.first().map(|p| node.coordinator.node_ref(p.id.node));
-            return Err(attached(&what, &primary.map_or("another node".into(), |p| p.name)));
-        }
-        Answer::NoVolume => return Err(gone(&what)),
-        other => return Err(unexpected(&what, &other)),
-    }
+    strike_off(node, &mut found, query, &what).await?;
     let (mut removed, mut remembered) = (0, Vec::new());
     for (mirror, record) in found.view.replicas() {
         match delete_one(node, record.node, found.view.volume, record.id).await {
@@ -88,9 +75,42 @@ pub async fn delete(
     Ok(DeleteVolumeAnswer { version: VERSION, removed, remembered, message })
 }
 
-/// Refuses a volume that is attached on this node or another one that may live.
+/// Takes the volume out of the coordinator's records. If its view changes meanwhile, what is to be deleted is
+/// looked at again.
+async fn strike_off(
+    node: &Arc<Node>,
+    found: &mut Found,
+    query: &DeleteVolumeQuery,
+    what: &str,
+) -> Result<(), ApiError> {
+    let id = found.view.volume;
+    for _ in 0..MAX_ATTEMPTS {
+        let agreed = query.removes.as_deref().map(plan::split);
+        plan::refuse_other_than(&plan::whole(node, found), agreed, what)?;
+        let request = Request::Delete {
+            node: node.identity.node.to_string(),
+            volume: id.to_string(),
+            generation: found.view.generation.0,
+            force: query.force,
+        };
+        match node.coordinator.ask(what, request).await? {
+            Answer::Done => return Ok(()),
+            Answer::Newest(_) => {
+                *found = find_same(node, what, id).await?;
+                refuse_attached(node, found, query.force, what).await?;
+            }
+            Answer::NoVolume => return Err(gone(what)),
+            other => return Err(unexpected(what, &other)),
+        }
+    }
+    let why = format!("its view has changed {MAX_ATTEMPTS} times meanwhile");
+    Err(ApiError::new(ErrorCode::WrongState, what, why, "Give the command again"))
+}
+
+/// Refuses a volume that is attached on this node or another one that may live: the coordinator hears that, or
+/// it answers here.
 pub(super) async fn refuse_attached(
-    node: &Node,
+    node: &Arc<Node>,
     found: &Found,
     force: bool,
     what: &str,
@@ -103,8 +123,14 @@ pub(super) async fn refuse_attached(
     }
     cluster::nodes(node).await;
     let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|life| life.may_live);
-    match primaries_elsewhere(node, &found.view).find(may_live) {
-        Some(primary) => Err(attached(what, &node.coordinator.node_ref(primary).name)),
+    let primaries: Vec<NodeId> = primaries_elsewhere(node, &found.view).collect();
+    if let Some(primary) = primaries.iter().find(|id| may_live(id)) {
+        return Err(attached(what, &node.coordinator.node_ref(*primary).name));
+    }
+    let asked = primaries.iter().map(|primary| (*primary, BTreeSet::new())).collect();
+    let heard = hearing::ask_nodes(node, asked, false).await;
+    match primaries.into_iter().find(|id| heard.answered(*id) == Some(true)) {
+        Some(primary) => Err(unheard(what, &node.coordinator.node_ref(primary).name)),
         None => Ok(()),
     }
 }
@@ -143,6 +169,15 @@ async fn take_over(
 fn attached(what: &str, node: &str) -> ApiError {
     let why = format!("it is attached on node {node}");
     ApiError::new(ErrorCode::Attached, what, why, "Detach it first")
+}
+
+/// It is attached where the coordinator hears nobody, and somebody answers.
+fn unheard(what: &str, node: &str) -> ApiError {
+    let why = format!(
+        "it is attached on node {node}, which answers, though the coordinator does not hear it"
+    );
+    let action = "Detach it there, or repair the network between that node and the coordinator's";
+    ApiError::new(ErrorCode::Attached, what, why, action)
 }
 
 fn gone(what: &str) -> ApiError {

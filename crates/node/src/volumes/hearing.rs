@@ -84,6 +84,15 @@ pub(super) async fn ask_of(
     for (at, replica) in replicas.into_iter().filter(|(at, _)| *at != node.identity.node) {
         by_node.entry(at).or_default().insert(replica);
     }
+    ask_nodes(node, by_node, is_awaited).await
+}
+
+/// Asks nodes of these replicas of theirs, all at the same time. Of none: whether they answer.
+pub(super) async fn ask_nodes(
+    node: &Arc<Node>,
+    by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>>,
+    is_awaited: bool,
+) -> Heard {
     let mut asked = Vec::new();
     for (id, replicas) in by_node {
         let Some(life) = node.coordinator.node(id) else { continue };

@@ -9,7 +9,7 @@ use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 use evenkeel_format::Superblock;
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, forward};
+use super::lookup::{Found, carried_out_elsewhere, find, forward, primary_elsewhere};
 use super::{attach, delete, fewer, members, replica, status, view_change, words};
 use crate::api::types::{
     AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
@@ -43,7 +43,14 @@ pub async fn delete(
     add_reach(node, &mut plan).await;
     refuse_other_than(&plan, query.removes.as_deref().map(split), &what)?;
     let name = &found.stored.record.name;
-    Ok(answer(plan, format!("volume {name} would be deleted, with all its data")))
+    let silent = match primary_elsewhere(node, &found.view) {
+        Some(primary) => format!(
+            "; it was attached on node {}, which does not answer and may serve it still",
+            node.coordinator.node_ref(primary).name
+        ),
+        None => String::new(),
+    };
+    Ok(answer(plan, format!("volume {name} would be deleted, with all its data{silent}")))
 }
 
 /// What another number of copies would take away.
