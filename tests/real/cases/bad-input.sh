@@ -34,6 +34,8 @@ commands() {
     refused 4 "attached" ek 1 volume delete $vol --yes
     refused 3 "n9" ek 1 replica fail $vol n9
     refused 5 "socket" "$evenkeel" --socket "$work/none.sock" volume list
+    touch "$work/file"
+    refused 2 "directory $work/file" ek 1 mount $vol "$work/file" --mkfs ext4
     refused 4 "in-sync fail first n3:disk" ek 1 replica remove $vol n3
     ek 1 replica fail $vol n3 --quiet
     refused 4 "removed for good n3 --yes" ek 1 replica remove $vol n3

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use evenkeel_api::types::RebuildRate;
 
-use crate::output::{parse_size, parse_span};
+use crate::output::{parse_size, parse_span, parse_volume_size};
 
 /// How closely replicas remember where they may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,6 +77,6 @@ fn parse_limit(text: &str) -> Result<RebuildRate, String> {
     if text == "none" {
         return Ok(RebuildRate::None);
     }
-    let bytes_per_second = parse_size(text).map_err(|why| format!("{why}; or `none`"))?;
+    let bytes_per_second = parse_volume_size(text).map_err(|why| format!("{why}; or `none`"))?;
     Ok(RebuildRate::Rate { bytes_per_second })
 }

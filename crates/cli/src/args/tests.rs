@@ -22,7 +22,7 @@ fn a_rebuild_limit_is_given_as_it_is_shown() {
     };
     assert_eq!(limit("none"), Some(RebuildRate::None));
     assert_eq!(limit("50M"), Some(RebuildRate::Rate { bytes_per_second: 50 << 20 }));
-    for wrong in ["0", "fast"] {
+    for wrong in ["0", "fast", "50"] {
         assert!(parses(&format!("evenkeel volume rebuild music --limit {wrong}")).is_err());
     }
 }

@@ -26,6 +26,7 @@ pub use filesystem::make;
 /// # Errors
 /// If any of that fails. A volume that was attached for it is detached again.
 pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
+    refuse_file(args)?;
     let volume = volume(context, &args.name)?;
     points::refuse_covered(&volume.name, &args.directory, &system::mounts(), points::volume_of)?;
     let already = volume.primaries.iter().find(|primary| primary.here);
@@ -53,6 +54,19 @@ pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Refuses what is no directory before the volume is attached, and a filesystem made on it.
+fn refuse_file(args: &MountArgs) -> Result<(), Failure> {
+    match fs::metadata(&args.directory) {
+        Ok(found) if !found.is_dir() => {
+            let what = format!("cannot mount volume `{}`", args.name);
+            let why = format!("{} is not a directory", args.directory.display());
+            Err(Failure::new(what, why).exit(Exit::Usage).advise("name a directory"))
+        }
+        // One that is missing is made.
+        _ => Ok(()),
+    }
 }
 
 fn volume(context: &Context, name: &str) -> Result<evenkeel_api::types::VolumeStatus, Failure> {
@@ -99,6 +113,7 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
     };
     fs::create_dir_all(&args.directory).map_err(|error| {
         Failure::new(format!("cannot make {}", args.directory.display()), error)
+            .advise("name a directory that is there, or that can be made")
     })?;
     let mut words = vec![OsStr::new("-t"), OsStr::new(&kind)];
     if let Some(options) = &args.options {
