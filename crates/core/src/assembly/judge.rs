@@ -188,7 +188,11 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
         let best = found.filter(was_in_sync).max_by_key(|found| found.view.generation);
         let Some(best) = best else { continue };
         let (id, life) = (best.replica, best.lives.newest());
-        // What they say of a replica that is in-sync already does not matter.
+        // It may be one by a life that this disk does not list: then the view is to name one that it does.
+        if next.replica(id).is_some_and(|(_, record)| record.state.takes_writes()) {
+            next.appoint(id, ReplicaState::Stale, Cause::None, None);
+        }
+        // It is in the view, and stale.
         let _ = next.admit(id, life);
         let _ = next.complete(id, life);
         for other in mirror.replicas.iter().filter(|record| record.id != id) {

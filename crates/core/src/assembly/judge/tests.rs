@@ -84,6 +84,20 @@ fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
 }
 
 #[test]
+fn by_force_an_older_copy_is_named_by_a_life_that_it_lists() {
+    for (theirs, own) in [(InSync, InSync), (Rebuilding, InSync)] {
+        let newest = view([theirs, Stale, Stale]);
+        let own = View { generation: Generation(8), ..view([own, Stale, Stale]) };
+        let copy = Disk { lives: Lives::of([Incarnation(2)]), ..disk(1, &own) };
+        let next = next_view(&newest, &present(&[copy]), &[], start(true)).unwrap();
+        assert!(next.is_valid());
+        assert_eq!(states(&next), [InSync, Stale, Stale]);
+        let named = next.mirrors[0].replicas[0].incarnation;
+        assert_eq!(named, Incarnation(2), "else it is an old copy to whoever attaches");
+    }
+}
+
+#[test]
 fn an_unclean_end_is_remembered() {
     let mut newest = view([InSync, InSync, Stale]);
     let primary =
