@@ -181,9 +181,13 @@ async fn halt(node: &Arc<Node>) {
     node.nbd.stop();
     // The files of the sockets are of no use any more; gone already is as good.
     let _ = std::fs::remove_file(node.config.api_socket());
-    let data = node.data.clone();
+    let at = node.clone();
     // It only waits for disks.
-    let _ = tokio::task::spawn_blocking(move || data.engine().stop()).await;
+    let stop = move || {
+        at.data.engine().stop();
+        at.disks.remember_files();
+    };
+    let _ = tokio::task::spawn_blocking(stop).await;
 }
 
 /// Another start speaks for this node: this one serves nothing more.

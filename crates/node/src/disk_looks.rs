@@ -1,4 +1,5 @@
-//! Looks now and then whether what is open of each disk is still what lies at its path.
+//! Looks now and then whether what is open of each disk is still what lies at its path, and remembers which files
+//! that are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,9 @@ pub async fn looks(node: Arc<Node>) {
             () = tokio::time::sleep(PAUSE) => {}
             _ = stopping.wait_for(|stopping| *stopping) => return,
         }
+        let at = node.clone();
+        // It blocks on the state directory, and only if something has changed.
+        drop(tokio::task::spawn_blocking(move || at.disks.remember_files()));
         node.disks.begin_looks().into_iter().for_each(|look| carry_out(node.clone(), look));
     }
 }

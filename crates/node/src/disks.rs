@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{BootId, Generation, ReplicaId, VolumeId};
-use evenkeel_format::{NAME_RULE, Newest, Slot, Superblock, is_name};
+use evenkeel_format::{NAME_RULE, Newest, Superblock, is_name};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -24,6 +24,7 @@ mod deletion;
 mod device;
 mod directory;
 mod making;
+mod origins;
 mod plan;
 mod presence;
 mod probe;
@@ -42,6 +43,7 @@ pub(crate) use replica_file::{length_of, open_to_read, read_slot};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
+use origins::Origins;
 use presence::{Identity, LastLook};
 pub use room::Room;
 use space::{Asked, Question, Sampler, Space};
@@ -81,9 +83,7 @@ pub struct OpenReplica {
 impl OpenReplica {
     /// A replica that has just been made: both slots hold its first superblock.
     fn new(file: File, path: PathBuf, device: bool, block_size: u32, first: &Superblock) -> Self {
-        let (superblock, slot) = (first.clone(), Slot::A);
-        let newest = Newest { superblock, slot, damaged: None, write_first: slot };
-        Self { file, path, device, block_size, newest }
+        Self { file, path, device, block_size, newest: replica_file::both(first) }
     }
 
     /// Makes it no replica any more.
@@ -158,6 +158,8 @@ pub struct Disks {
     /// Held while what the state directory remembers is changed, so that what is newer is saved later. Only
     /// by threads that may block, and before the others.
     saving: Mutex<()>,
+    /// Which file each replica was last.
+    origins: Arc<Origins>,
     /// Disks that did not answer at the start.
     late: Mutex<Option<mpsc::Receiver<Found>>>,
     /// Something may have to be opened again sooner than was thought.
@@ -176,6 +178,7 @@ impl Disks {
     ) -> Result<(Self, Vec<OpenReplica>), StateError> {
         let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
         let stopped = Mutex::new(stopped::load(&state)?);
+        let origins = Arc::new(Origins::load(&state)?);
         let had_markers = records.iter().all(Record::has_marker);
         let entries =
             records.into_iter().map(|record| Entry::opening(record, Trouble::no_answer()));
@@ -185,6 +188,7 @@ impl Disks {
             entries: Mutex::new(entries.collect()),
             stopped,
             saving: Mutex::default(),
+            origins,
             late: Mutex::default(),
             changed: Notify::new(),
         };
@@ -192,6 +196,7 @@ impl Disks {
         if !had_markers {
             disks.save_records()?;
         }
+        disks.remember_files();
         disks.keep_closed(&mut opened);
         Ok((disks, opened))
     }
@@ -202,9 +207,10 @@ impl Disks {
         let mut count = 0;
         for entry in self.lock().iter() {
             let (serial, record, sender) = (entry.serial, entry.record.clone(), sender.clone());
+            let origins = self.origins.clone();
             count += 1;
             // Nobody listens any more if the daemon has ended.
-            std::thread::spawn(move || drop(sender.send(Found::open(serial, record))));
+            std::thread::spawn(move || drop(sender.send(Found::open(serial, record, &origins))));
         }
         drop(sender);
         let end = Instant::now() + patience;
@@ -300,7 +306,7 @@ impl Disks {
             DiskKind::Device => device::prepare(&record.path, force, what)?,
             DiskKind::Directory => directory::prepare(&record.path, what)?,
         }
-        let found = Found::open(serial, record);
+        let found = Found::open(serial, record, &self.origins);
         if let Err(trouble) = &found.opened {
             let advice = "Choose another disk, or end what uses it";
             return Err(ApiError::new(ErrorCode::DiskInUse, what, trouble.why(), advice));
@@ -421,6 +427,12 @@ impl Disks {
         })
     }
 
+    /// Saves which files the replicas are, if that has changed. It blocks on the state directory.
+    pub fn remember_files(&self) {
+        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.origins.save(&self.state);
+    }
+
     fn save_records(&self) -> Result<(), StateError> {
         let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = self.lock();
@@ -521,11 +533,13 @@ struct Found {
 
 impl Found {
     /// Opens a disk, and all replicas on it.
-    fn open(serial: u64, mut record: Record) -> Self {
+    fn open(serial: u64, mut record: Record, origins: &Origins) -> Self {
         let mut replicas = Vec::new();
         let opened = match record.kind {
             DiskKind::Device => device::open(&record.path, &mut replicas),
-            DiskKind::Directory => directory::open(&record.path, &mut record.marker, &mut replicas),
+            DiskKind::Directory => {
+                directory::open(&record.path, &mut record.marker, origins, &mut replicas)
+            }
         };
         let glimpsed = match (&opened, record.kind) {
             (Err(trouble), DiskKind::Device) => {

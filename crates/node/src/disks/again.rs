@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use evenkeel_core::ReplicaId;
 
+use super::origins::Origins;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Found, Known, OpenReplica, Record, device, directory};
 
@@ -36,9 +37,9 @@ pub(super) struct ReplicaTarget {
 
 impl ReplicaTarget {
     /// `None`: there is no replica any more.
-    fn open(&self, opened: &mut Vec<OpenReplica>) -> Option<Known> {
+    fn open(&self, origins: &Origins, opened: &mut Vec<OpenReplica>) -> Option<Known> {
         let Some(device) = &self.device else {
-            return Some(directory::open_replica(&self.path, self.block_size, opened));
+            return Some(directory::open_replica(&self.path, self.block_size, origins, opened));
         };
         let file = device.try_clone().map_err(Trouble::from);
         file.and_then(|file| device::open_replica(file, &self.path, self.block_size, opened))
@@ -76,7 +77,7 @@ impl Disks {
     /// meanwhile, by whoever sees that it does not come: then it is let go.
     pub fn open_again(&self, probe: Probe) -> Vec<OpenReplica> {
         let mut opened = match probe.target {
-            Target::Disk(record) => self.take_up(Found::open(probe.serial, record)),
+            Target::Disk(record) => self.take_up(Found::open(probe.serial, record, &self.origins)),
             Target::Replica(target) => self.open_replica_again(probe.serial, &target),
         };
         self.changed.notify_one();
@@ -119,7 +120,7 @@ impl Disks {
 
     fn open_replica_again(&self, serial: u64, target: &ReplicaTarget) -> Vec<OpenReplica> {
         let mut opened = Vec::new();
-        let now_known = target.open(&mut opened);
+        let now_known = target.open(&self.origins, &mut opened);
         let mut entries = self.lock();
         let entry = entries.iter_mut().find(|entry| entry.serial == serial);
         let found = entry.and_then(|entry| {

@@ -50,6 +50,7 @@ impl Disks {
         // Without the lock: a file of terabytes takes long, and others want to know of their disks.
         let deleted = deletion.target.delete();
         self.end_deletion(replica, deletion.before, deleted).map_err(|e| system(&what, &e))?;
+        self.origins.forget(replica);
         if let Some(volume) = deletion.volume {
             self.forget_stopped(volume);
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::ReplicaId;
-use evenkeel_format::{DATA_OFFSET, foreign_signature};
+use evenkeel_format::{DATA_OFFSET, Slot, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::replica_file::{
@@ -226,7 +226,7 @@ pub(super) fn create(
     zero_range(&file, 0, DATA_OFFSET)?;
     zero_range(&file, DATA_OFFSET, length_of(&new.superblock) - DATA_OFFSET)?;
     write_allocation(&file, &new.superblock)?;
-    write_superblocks(&file, &new.superblock)?;
+    write_superblocks(&file, &new.superblock, Slot::A)?;
     Ok(OpenReplica::new(file, path, true, block_size, &new.superblock))
 }
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use evenkeel_core::ReplicaId;
-use evenkeel_format::Superblock;
+use evenkeel_format::{Slot, Superblock};
 use rustix::fs::OFlags;
 
+use super::origins::Origins;
 use super::presence::Identity;
 use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, write_superblocks};
 use super::space::Space;
@@ -21,7 +22,7 @@ use crate::state::{lock_file, replace, sync_parent};
 
 const LOCK: &str = ".evenkeel.lock";
 /// Tells this directory from any other one that may appear at its path: an empty mount point, say.
-const MARKER: &str = ".evenkeel.disk";
+pub(super) const MARKER: &str = ".evenkeel.disk";
 const PROBE: &str = ".evenkeel.probe";
 /// Bytes of that.
 const PROBED: u64 = 8192;
@@ -80,6 +81,7 @@ fn block_size(path: &Path) -> io::Result<u32> {
 pub(super) fn open(
     path: &Path,
     marker: &mut Option<String>,
+    origins: &Origins,
     opened: &mut Vec<OpenReplica>,
 ) -> Result<Opened, Trouble> {
     // Before anything is written there.
@@ -97,7 +99,7 @@ pub(super) fn open(
     for entry in fs::read_dir(path)? {
         let path = entry?.path();
         match path.extension().and_then(|e| e.to_str()) {
-            Some(ENDING) => replicas.push(open_replica(&path, block_size, opened)),
+            Some(ENDING) => replicas.push(open_replica(&path, block_size, origins, opened)),
             Some(ENDING_NEW) => remove_unfinished(&path),
             _ => {}
         }
@@ -158,7 +160,12 @@ fn read_or_make_marker(path: &Path) -> io::Result<String> {
 
 /// Opens the replica in a file. What the system reports may pass, so it is tried again; what the file says does
 /// not.
-pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenReplica>) -> Known {
+pub(super) fn open_replica(
+    path: &Path,
+    block_size: u32,
+    origins: &Origins,
+    opened: &mut Vec<OpenReplica>,
+) -> Known {
     let locked = open_own(path).and_then(|file| Ok((lock(&file)?, file)));
     let file = match locked {
         Ok((true, file)) => file,
@@ -173,8 +180,11 @@ pub(super) fn open_replica(path: &Path, block_size: u32, opened: &mut Vec<OpenRe
         }
     };
     match inspect(file, path, false, block_size) {
-        Ok(Ok(replica)) => {
+        Ok(Ok(mut replica)) => {
             own_file::close_to_others(&replica.file, path);
+            if let Err(error) = origins.check(&mut replica) {
+                return waiting(path, error.into());
+            }
             let known = Known::served(&replica);
             opened.push(replica);
             known
@@ -273,7 +283,7 @@ fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {
             return Err(io::Error::other("another process has locked it"));
         }
         file.set_len(length)?;
-        write_superblocks(&file, &new.superblock)?;
+        write_superblocks(&file, &new.superblock, Slot::A)?;
         fs::rename(&unfinished, path)?;
         sync_parent(path)?;
         Ok(file)

@@ -41,7 +41,8 @@ impl Disks {
         // Without the lock: zeroing a device takes long, and others want to know of the disks.
         let made = match site.device {
             Some(file) => device::create(file, site.path, site.block_size, new),
-            None => directory::create(&site.path, site.block_size, new),
+            None => directory::create(&site.path, site.block_size, new)
+                .inspect(|made| self.origins.note(made)),
         };
         let made = made.map_err(|e| match (e.kind(), directory) {
             (std::io::ErrorKind::StorageFull, Some(path)) => {

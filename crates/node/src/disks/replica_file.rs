@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use evenkeel_format::{
-    ALLOCATION_OFFSET, AllocationMap, NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET, SUPERBLOCK_LENGTH,
-    Superblock, SuperblockBytes, disk_length, newest,
+    ALLOCATION_OFFSET, AllocationMap, Newest, NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET,
+    SUPERBLOCK_LENGTH, Slot, Superblock, SuperblockBytes, disk_length, newest,
 };
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -115,14 +115,24 @@ pub(super) fn try_read_slot(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Writes the first superblock into both slots, one after the other, durably.
-pub(super) fn write_superblocks(file: &File, superblock: &Superblock) -> io::Result<()> {
+/// Writes a superblock into both slots, one after the other, durably.
+pub(super) fn write_superblocks(
+    file: &File,
+    superblock: &Superblock,
+    first: Slot,
+) -> io::Result<()> {
     let bytes = superblock.encode().map_err(|e| io::Error::other(e.to_string()))?;
-    for offset in [SLOT_A_OFFSET, SLOT_B_OFFSET] {
-        file.write_all_at(&bytes.0, offset)?;
+    for slot in [first, first.other()] {
+        file.write_all_at(&bytes.0, slot.offset())?;
         evenkeel_engine::flush(file)?;
     }
     Ok(())
+}
+
+/// The newest superblock where both slots hold this one.
+pub(super) fn both(superblock: &Superblock) -> Newest {
+    let (superblock, slot) = (superblock.clone(), Slot::A);
+    Newest { superblock, slot, damaged: None, write_first: slot }
 }
 
 /// Writes the first allocation map, of a replica that holds nothing.

@@ -50,6 +50,31 @@ async fn a_disk_that_was_put_back_is_refused_as_an_old_copy() {
     assert!(error["do"].as_str().unwrap().contains("--force"), "{error:#}");
 }
 
+/// It was made while the replica was served, so it lists each incarnation that a view names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_replicas_file_in_its_place_does_not_count() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a"]).await;
+    let (attach, nbd) = ("/v1/volumes/web/attach", json!({"how": "nbd"}));
+    nodes[0].create("web", 1).await;
+    nodes[0].attach("web").await;
+    nodes[0].detach("web").await;
+    let [replica] = &nodes[0].replicas("d")[..] else { panic!("one replica") };
+    let (replica, copy) = (replica.clone(), nodes[0].directory.join("copy"));
+    std::fs::copy(&replica, &copy).unwrap();
+    nodes[0].stop().await;
+    std::fs::remove_file(&replica).unwrap();
+    std::fs::copy(&copy, &replica).unwrap();
+    nodes[0].restart().await;
+    nodes[0].refused("POST", attach, nbd.clone(), "old-copy").await;
+    // Who knows that it is as good as what was there says so.
+    let force = json!({"volume": "web", "paths": [], "force": true});
+    let answer = nodes[0].ok("POST", "/v1/assemble", force).await;
+    assert_eq!(answer["volumes"][0]["outcome"], "assembled", "{answer:#}");
+    nodes[0].ok("POST", attach, nbd).await;
+    nodes[0].detach("web").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_be_attached_again_can_be_detached_while_it_waits() {
     let place = Place::new();
