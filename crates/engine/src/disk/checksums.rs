@@ -274,12 +274,19 @@ impl Checksums {
         }
     }
 
-    /// These whole blocks read as zeroes now. Of one of which nothing was known before still nothing is, so
-    /// that empty space takes no pages.
+    /// These whole blocks read as zeroes now. In a page of which nothing was known before still nothing is, so that
+    /// empty space takes no pages.
     pub(super) fn zeroed(&mut self, range: &Range<u64>) {
-        for start in range.clone().step_by(BLOCK as usize) {
-            let length = u64::from(BLOCK).min(range.end - start) as usize;
-            if self.entry(start / u64::from(BLOCK)).is_some_and(|(sum, _)| *sum != 0) {
+        let (block, length) = (u64::from(BLOCK), u64::from(BLOCK) * CHECKSUMS_PER_PAGE as u64);
+        for page in pages_of(range) {
+            let found = self.pages.get(&page);
+            if !found.is_some_and(|page| page.sums.iter().any(|sum| *sum != 0)) {
+                continue;
+            }
+            let first = u64::from(page) * length;
+            let part = range.start.max(first)..range.end.min(first + length);
+            for start in part.clone().step_by(BLOCK as usize) {
+                let length = block.min(part.end - start) as usize;
                 self.record(start, [block_checksum(&ZEROES[..length])].into_iter());
             }
         }

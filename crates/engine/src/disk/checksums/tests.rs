@@ -192,6 +192,22 @@ fn a_page_that_is_torn_later_is_unknown_as_well() {
     assert_eq!([0, 1, 1008].map(|block| on_disk(&file, block)), [0, 0, 1010]);
 }
 
+/// What a block holds that was zeroed is known, whatever was known of it before: after a crash it was nothing. But
+/// empty space takes no pages.
+#[test]
+fn zeroed_blocks_are_known_but_in_empty_pages() {
+    let mut checksums = begun();
+    let file = tempfile::tempfile().unwrap();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(1010 * B, [9].into_iter());
+    checksums.zeroed(&(1000 * B..1020 * B));
+    let zeroes = block_checksum(&ZEROES);
+    let known = |block| *checksums.entry(block).unwrap().0;
+    assert_eq!([1000, 1007, 1008, 1010, 1019, 1020].map(known), [0, 0, zeroes, zeroes, zeroes, 0]);
+    assert!(checksums.check(1012 * B, &[1; 4096]).is_err(), "damage is found");
+    assert!(!checksums.pages[&0].is_dirty);
+}
+
 /// A start forgets the checksums of open regions in the pages. If one of them is torn later, when those regions
 /// are closed, older blocks of the journal must not say again what it forgot.
 #[test]
