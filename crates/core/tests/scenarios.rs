@@ -327,6 +327,42 @@ fn requests_fail_without_the_coordinator_if_the_volume_says_so() {
     assert!(matches!(cluster.replies[&second], Err(RequestError::NoCoordinator)));
 }
 
+/// A replica that may not return holds nobody up, however slow a disk is: what has waited for as long as requests
+/// may wait for the coordinator has not waited for it.
+#[test]
+fn requests_that_need_no_coordinator_do_not_fail_for_want_of_it() {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let primary = cluster.attach(0);
+    let policy = NoCoordinatorPolicy::from_milliseconds(1_000);
+    cluster.command(primary, Command::Change(Change::NoCoordinator(policy)));
+    cluster.kill(replica(0, 2));
+    cluster.pass(5 * SECOND);
+    cluster.coordinator_answers = false;
+    cluster.restart(replica(0, 2), false);
+    cluster.pass(A_WHILE);
+    assert!(matches!(cluster.waiting(primary), Some((Waiting::Coordinator, _))), "it can't return");
+    for value in 1..=4 {
+        cluster.frozen_data.insert(replica(0, 1));
+        let slow = cluster.write(primary, 0, value, 4096);
+        let behind = cluster.write(primary, 0, value + 10, 4096);
+        cluster.pass(Duration::from_millis(1_300 + 150 * u64::from(value)));
+        cluster.frozen_data.clear();
+        cluster.thaw(replica(0, 1));
+        for write in [slow, behind] {
+            assert!(cluster.is_acknowledged(write), "{:?}", cluster.replies.get(&write));
+        }
+    }
+    cluster.kill(replica(0, 1));
+    let old = cluster.write(primary, 0, 1, 4096);
+    cluster.pass(Duration::from_millis(900));
+    let young = cluster.write(primary, 4096, 2, 4096);
+    cluster.pass(Duration::from_millis(500));
+    assert!(matches!(cluster.replies[&old], Err(RequestError::NoCoordinator)));
+    assert!(!cluster.replies.contains_key(&young), "each has its time");
+    cluster.pass(SECOND);
+    assert!(matches!(cluster.replies[&young], Err(RequestError::NoCoordinator)));
+}
+
 /// A change of it counts for what waits already.
 #[test]
 fn how_long_requests_wait_for_data_is_changed_while_they_wait() {

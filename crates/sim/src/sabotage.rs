@@ -52,11 +52,13 @@ pub enum Sabotage {
     CountFailedTables,
     /// A device flush that lost what it covered is told as a table that could not be saved.
     HideLost,
+    /// Primaries let requests wait for the coordinator for a quarter of the time that the volume says.
+    GiveUpEarly,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -81,5 +83,6 @@ impl Sabotage {
         Self::AssembleWithout,
         Self::CountFailedTables,
         Self::HideLost,
+        Self::GiveUpEarly,
     ];
 }

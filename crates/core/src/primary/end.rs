@@ -37,7 +37,7 @@ impl<P: Payload> Primary<P> {
             Phase::Serving => {
                 self.stop_verify(cx.now);
                 self.bad_ranges.clear();
-                self.fail_early(cx, RequestError::Detached);
+                self.fail_early(cx, RequestError::Detached, |_| true);
                 self.phase =
                     Phase::Detaching(Detaching { command, since: cx.now, step: Step::Draining });
             }

@@ -44,7 +44,7 @@ use self::claims::Claims;
 use self::parts::Part;
 use self::peers::{MirrorPeers, Peer};
 use self::rebuilds::DrainWait;
-use self::requests::{Asked, Request, RequestNumber};
+use self::requests::{Asked, Client, Request, RequestNumber};
 use self::reservations::Clearing;
 use self::start::Gathering;
 use self::suspension::{Suspension, Wait};
@@ -236,7 +236,8 @@ impl<P: Payload> Primary<P> {
         match event {
             PrimaryEvent::Start => self.start(cx),
             PrimaryEvent::Request { request, host, operation } => {
-                self.request(cx, Asked { request, host, operation });
+                let client = Client { request, since: cx.now };
+                self.request(cx, Asked { client, host, operation });
             }
             PrimaryEvent::LinkUp { replica, link } => self.link_up(cx, replica, link),
             PrimaryEvent::LinkDown { replica, link } => self.link_down(cx, replica, link),

@@ -181,6 +181,11 @@ impl<P: Payload> Part<P> {
         self.sent & self.missing()
     }
 
+    /// Whether its request was told what became of it.
+    pub fn is_answered(&self) -> bool {
+        self.answered
+    }
+
     /// Whether its request was told that it failed.
     fn has_failed(&self) -> bool {
         self.answered && !self.is_acknowledged

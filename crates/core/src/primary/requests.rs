@@ -11,15 +11,24 @@ use crate::operation::{Extent, Operation, Reply, RequestError};
 use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber};
 use crate::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
+use crate::time::Instant;
 use crate::view::Geometry;
 
 /// Numbers requests inside the primary; also the number of a request's lock.
 pub(super) type RequestNumber = u64;
 
+/// Whom to answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Client {
+    pub request: RequestId,
+    /// Since when it waits.
+    pub since: Instant,
+}
+
 /// What a client asks.
 #[derive(Debug)]
 pub(super) struct Asked<P> {
-    pub request: RequestId,
+    pub client: Client,
     pub host: HostId,
     pub operation: Operation<P>,
 }
@@ -38,7 +47,7 @@ enum RequestLock {
 #[derive(Debug)]
 pub(super) struct Request<P> {
     /// Whom to answer; `None` once answered, and for the flush of a detach.
-    pub client: Option<RequestId>,
+    pub client: Option<Client>,
     /// Who asks.
     pub host: HostId,
     /// What is asked; taken when it is sent.
@@ -67,12 +76,12 @@ impl<P: Payload> Primary<P> {
             // It is checked, and its range locked, when it may be served.
             return self.early.push(asked);
         }
-        let Asked { request, host, operation } = asked;
+        let Asked { client, host, operation } = asked;
         if let Some(error) = self.refusal(&operation) {
-            return cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
+            return client.refuse(cx, error);
         }
         self.requested_at = Some(cx.now);
-        self.accept(Some(request), host, operation);
+        self.accept(Some(client), host, operation);
     }
 
     /// Why a request can't even be accepted.
@@ -104,12 +113,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Takes a request in and asks for its lock.
-    pub(super) fn accept(
-        &mut self,
-        client: Option<RequestId>,
-        host: HostId,
-        operation: Operation<P>,
-    ) {
+    pub(super) fn accept(&mut self, client: Option<Client>, host: HostId, operation: Operation<P>) {
         let number = self.next_number();
         let claims = matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
         let range = operation.range();
@@ -248,7 +252,7 @@ impl<P: Payload> Primary<P> {
         if let Some(client) = request.client.take() {
             self.unanswered = None;
             let result = request.outcome();
-            cx.effects.push(PrimaryEffect::Reply { request: client, result });
+            cx.effects.push(PrimaryEffect::Reply { request: client.request, result });
         }
         if succeeded && !self.is_check(number) {
             self.let_readers_pass(number);
@@ -293,23 +297,28 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Fails every request of a client. Parts that were sent stay until every member has them or
-    /// has left (W2).
+    /// Fails every request of a client.
     pub(super) fn fail_requests(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
-        self.fail_early(cx, error);
-        let waiting: Vec<_> = self
-            .requests
-            .iter()
-            .filter(|(_, request)| request.client.is_some())
-            .map(|(number, _)| *number)
-            .collect();
+        self.fail_early(cx, error, |_| true);
+        let waiting = self.requests.keys().copied().collect();
+        self.fail_accepted(cx, error, waiting);
+    }
+
+    /// Fails those of these requests that a client waits for. Parts that were sent stay until every member has
+    /// them or has left (W2).
+    pub(super) fn fail_accepted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        error: RequestError,
+        waiting: Vec<RequestNumber>,
+    ) {
         for number in waiting {
             let Some(request) = self.requests.get_mut(&number) else { continue };
             let Some(client) = request.client.take() else { continue };
             let never_sent = request.operation.take().is_some();
             request.comparison = None;
             request.error = Some(error);
-            cx.effects.push(PrimaryEffect::Reply { request: client, result: Err(error) });
+            client.refuse(cx, error);
             if !never_sent {
                 self.forget_reads_of(number);
             }
@@ -322,11 +331,22 @@ impl<P: Payload> Primary<P> {
         self.ready.retain(is_wanted);
     }
 
-    /// Fails the requests that came before any may be served.
-    pub(super) fn fail_early(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
-        for Asked { request, .. } in core::mem::take(&mut self.early) {
-            cx.effects.push(PrimaryEffect::Reply { request, result: Err(error) });
+    /// Fails those requests that came before any may be served.
+    pub(super) fn fail_early(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        error: RequestError,
+        fails: impl Fn(&Client) -> bool,
+    ) {
+        for asked in self.early.extract_if(.., |asked| fails(&asked.client)) {
+            asked.client.refuse(cx, error);
         }
+    }
+}
+
+impl Client {
+    fn refuse<P>(self, cx: &mut Context<'_, P>, error: RequestError) {
+        cx.effects.push(PrimaryEffect::Reply { request: self.request, result: Err(error) });
     }
 }
 

@@ -1,6 +1,11 @@
 //! Waits have a reason, and the bound that the volume gives them (invariant I11): while requests can't be served,
 //! this tells why, and fails them when they have waited for long enough.
 
+use std::collections::BTreeSet;
+
+use super::change::{Edit, PendingEdit};
+use super::peers::{MirrorPeers, Peer};
+use super::requests::{Client, Request, RequestNumber};
 use super::{Context, Note, Phase, Primary, Waiting};
 use crate::operation::RequestError;
 use crate::payload::Payload;
@@ -27,7 +32,7 @@ pub(super) struct Suspension {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
     pub since: Instant,
-    /// Since when it counts towards its limit: not while there was none, and anew when requests have failed.
+    /// Since when it counts towards its limit: not while there was none, and anew when all requests have failed.
     counted_from: Instant,
 }
 
@@ -67,14 +72,55 @@ impl<P: Payload> Primary<P> {
             suspension.asked_at = cx.now;
             self.must_read = true;
         }
-        let is_over =
-            patience.is_some_and(|limit| cx.now.since(suspension.wait.counted_from) >= limit);
-        if suspension.failing.is_none() && is_over {
-            // I/O that does not need the coordinator goes on without it (V6).
-            suspension.failing = (why != Waiting::Coordinator).then_some(error);
+        let waited = cx.now.since(suspension.wait.counted_from);
+        let Some(limit) = patience.filter(|limit| waited >= *limit) else { return };
+        if why == Waiting::Coordinator {
+            return self.fail_held_up(cx, limit, error);
+        }
+        if suspension.failing.is_none() {
+            suspension.failing = Some(error);
             suspension.wait.counted_from = cx.now;
             self.fail_requests(cx, error);
         }
+    }
+
+    /// Fails the requests that have waited for so long and can't go on before the view changes. However long the
+    /// coordinator is silent, I/O that does not need it goes on (V6).
+    fn fail_held_up(&mut self, cx: &mut Context<'_, P>, limit: Duration, error: RequestError) {
+        let now = cx.now;
+        let is_long = |client: &Client| now.since(client.since) >= limit;
+        self.fail_early(cx, error, is_long);
+        let clients = self.requests.iter().filter(|(_, r)| r.client.as_ref().is_some_and(is_long));
+        let long: Vec<_> = clients.map(|(number, _)| *number).collect();
+        if !long.is_empty() {
+            let held_up = self.held_up();
+            self.fail_accepted(cx, error, long.into_iter().filter(held_up).collect());
+        }
+    }
+
+    /// Tells of a request whether it can't be answered before the view changes. One that waits for its range
+    /// counts as soon as any other does: that may be the one it waits for.
+    fn held_up(&self) -> impl Fn(&RequestNumber) -> bool {
+        let mirrors: Vec<_> = self.mirrors.iter().map(|m| self.is_mirror_held_up(m)).collect();
+        let parts = self.parts.values().filter(|part| mirrors[part.mirror] && !part.is_answered());
+        let begun: BTreeSet<_> = parts.map(|part| part.request).collect();
+        let is_eviction = |pending: &PendingEdit| matches!(pending.edit, Edit::Evict(_));
+        let is_any = mirrors.contains(&true)
+            || self.asked_edits().iter().chain(&self.edits).any(is_eviction);
+        let is_waiting = |(_, request): &(&RequestNumber, &Request<P>)| request.operation.is_some();
+        let waiting = self.requests.iter().filter(|_| is_any).filter(is_waiting);
+        let waiting: BTreeSet<_> = waiting.map(|(number, _)| *number).collect();
+        let is_all = !self.can_send();
+        move |number| is_all || begun.contains(number) || waiting.contains(number)
+    }
+
+    /// Whether some member of a mirror has to leave before it goes on: every write waits for each of them, and
+    /// reads wait for their confirmation.
+    fn is_mirror_held_up(&self, mirror: &MirrorPeers) -> bool {
+        let is_blocked = |peer: &Peer| peer.failing.is_some() || peer.has_refused;
+        mirror
+            .ids(mirror.members)
+            .any(|id| !self.is_sound(id) || self.peers.get(&id).is_none_or(is_blocked))
     }
 
     /// There is an obstacle, or another one than before.

@@ -94,7 +94,7 @@ impl Cluster {
     ) {
         // Only the first answer counts: the driver had given up, or the answer was there before.
         if self.primaries[primary].calls.remove(&call) {
-            let answer = self.with_longer_lease(answer);
+            let answer = self.with_other_promises(answer);
             self.log(|| format!("primary {primary} ← coordinator: {}", describe::answer(&answer)));
             self.step_primary(primary, PrimaryEvent::Coordinator { call, answer });
         }

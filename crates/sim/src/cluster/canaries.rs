@@ -45,33 +45,39 @@ impl Cluster {
                 let slots = SlotBits { heard: 0, ..slots };
                 (Message::Pong { generation, number, slots }, None)
             }
-            Message::Adopt { view } => (Message::Adopt { view: self.with_honoured(view) }, payload),
+            Message::Adopt { view } => {
+                (Message::Adopt { view: self.with_known_promises(view) }, payload)
+            }
             message => (message, payload),
         }
     }
 
-    /// What a primary reads of the view: a lease that is far longer than the one that replicas honour.
-    pub(super) fn with_longer_lease(&self, answer: CoordinatorAnswer) -> CoordinatorAnswer {
-        match answer {
-            CoordinatorAnswer::Newest(mut view) if self.counts_on_longer() => {
+    /// What a primary reads of the view: a lease that is far longer than the one that replicas honour, or a
+    /// shorter wait for the coordinator.
+    pub(super) fn with_other_promises(&self, answer: CoordinatorAnswer) -> CoordinatorAnswer {
+        let CoordinatorAnswer::Newest(mut view) = answer else { return answer };
+        match self.sabotage {
+            Some(Sabotage::CountOnLonger) => {
                 let longer = Lease::new(view.lease.time() * 8, view.lease.margin());
                 view.lease = longer.unwrap_or(view.lease);
-                CoordinatorAnswer::Newest(view)
             }
-            answer => answer,
+            Some(Sabotage::GiveUpEarly) => {
+                let limit = view.no_coordinator.milliseconds();
+                view.no_coordinator = NoCoordinatorPolicy::from_milliseconds(limit.div_ceil(4));
+            }
+            _ => {}
         }
+        CoordinatorAnswer::Newest(view)
     }
 
-    /// What that primary says of the view to others: the lease that they know.
-    pub(super) fn with_honoured(&self, mut view: Box<View>) -> Box<View> {
-        if self.counts_on_longer() {
-            view.lease = self.profile.lease;
+    /// What that primary says of the view to others: what they know.
+    pub(super) fn with_known_promises(&self, mut view: Box<View>) -> Box<View> {
+        match self.sabotage {
+            Some(Sabotage::CountOnLonger) => view.lease = self.profile.lease,
+            Some(Sabotage::GiveUpEarly) => view.no_coordinator = self.profile.no_coordinator,
+            _ => {}
         }
         view
-    }
-
-    fn counts_on_longer(&self) -> bool {
-        self.sabotage == Some(Sabotage::CountOnLonger)
     }
 
     /// Some saves of views do nothing.

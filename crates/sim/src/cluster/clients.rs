@@ -255,6 +255,7 @@ impl Cluster {
             Err(error) => {
                 self.log(|| format!("client of primary {primary} is told r{request}: {error:?}"));
                 self.marks.reach(Mark::FailedRequest);
+                self.judge_patience(primary, asked.at, error);
                 // One that was replaced does not know how large the volume has become.
                 let newest = self.coordinator.newest();
                 let is_newest = self.serving_primary() == Some(primary)
@@ -274,6 +275,23 @@ impl Cluster {
                     self.refused(primary, write, error);
                 }
             }
+        }
+    }
+
+    /// A request fails for want of the coordinator only after the time for which the volume lets it wait.
+    fn judge_patience(&mut self, primary: usize, asked_at: Time, error: RequestError) {
+        let slot = &self.primaries[primary];
+        // An attach has its own patience.
+        if error != RequestError::NoCoordinator || !slot.served {
+            return;
+        }
+        let node = &self.nodes[slot.node];
+        let waited = node.clock(self.now).since(node.clock(asked_at));
+        if self.profile.no_coordinator.limit().is_none_or(|limit| waited < limit) {
+            let text = format!(
+                "primary {primary} fails a request after {waited:?} for want of the coordinator"
+            );
+            self.fail("V6", text);
         }
     }
 

@@ -203,7 +203,7 @@ impl Cluster {
             PrimaryEffect::ReadView { call } => self.call(primary, call, Question::Read),
             PrimaryEffect::SwapView { call, view } => {
                 self.judge_evictions(primary, &view);
-                let view = self.with_honoured(self.without_one_voice(view));
+                let view = self.with_known_promises(self.without_one_voice(view));
                 self.call(primary, call, Question::Swap(view));
             }
             PrimaryEffect::CommandDone { id, result } => self.command_done(primary, id, result),

@@ -83,6 +83,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I11", Sabotage::DropReplies),
         ("I12", Sabotage::ClaimElsewhere),
         ("I13", Sabotage::MistakeHosts),
+        ("V6", Sabotage::GiveUpEarly),
         ("W7", Sabotage::ForgetBits),
     ];
     for (oracle, sabotage) in canaries {

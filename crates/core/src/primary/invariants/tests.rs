@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::super::requests::Client;
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
 use crate::*;
@@ -74,6 +75,7 @@ fn nothing_waits_after_the_stated_time() {
     let now = cluster.now;
     let primary = cluster.primary(0);
     primary.check_invariants(now);
-    primary.accept(Some(RequestId(1)), HostId(1), Operation::Flush);
+    let client = Client { request: RequestId(1), since: now };
+    primary.accept(Some(client), HostId(1), Operation::Flush);
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
 }
