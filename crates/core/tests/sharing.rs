@@ -139,6 +139,45 @@ fn changes_of_the_view_do_not_keep_a_dead_one_in_it() {
     assert_eq!(cluster.newest.primaries.len(), 1, "each change begins the wait anew");
 }
 
+/// A replica does not answer while it waits for the lease of a primary that has died with another replica.
+#[test]
+fn who_waits_for_a_dead_ones_lease_is_not_late() {
+    let mut cluster = shared(2);
+    cluster.write(1, 0, 1, BLOCK);
+    cluster.frozen.insert(replica(0, 1));
+    let flushes = [(); 2].map(|()| cluster.request(0, Operation::Flush));
+    cluster.cut_off.insert(1);
+    cluster.command(0, Command::Fail(replica(0, 2)));
+    cluster.pass(Duration::from_millis(100));
+    cluster.thaw(replica(0, 1));
+    cluster.pass(Duration::from_millis(6_000));
+    assert!(flushes.iter().any(|flush| !cluster.is_acknowledged(*flush)), "it waits no more");
+    cluster.pass(Duration::from_millis(1_000));
+    for flush in flushes {
+        assert!(cluster.is_acknowledged(flush), "{:?}", cluster.replies.get(&flush));
+    }
+    let left = |note: &&Note| matches!(note, Note::Left(..));
+    let left: Vec<_> = cluster.notes.iter().filter(left).collect();
+    assert_eq!(left, [&Note::Left(replica(0, 2), Cause::Operator)]);
+}
+
+/// While a view is adopted nobody is heard. That is no sign of death.
+#[test]
+fn silence_does_not_count_while_nobody_listens() {
+    let mut cluster = shared(2);
+    cluster.cut_off.insert(1);
+    cluster.pass(Duration::from_millis(9_000));
+    assert_eq!(cluster.newest.primaries.len(), 2);
+    cluster.frozen.insert(replica(0, 2));
+    cluster.command(0, Command::Change(Change::NoData(60_000)));
+    cluster.pass(Duration::from_millis(9_000));
+    cluster.thaw(replica(0, 2));
+    cluster.pass(Duration::from_millis(5_000));
+    assert_eq!(cluster.newest.primaries.len(), 2, "it was evicted for the time of the adoption");
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.newest.primaries.len(), 1);
+}
+
 #[test]
 fn who_detaches_leaves_nothing_to_be_copied() {
     let mut cluster = shared(3);

@@ -11,7 +11,7 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{Cause, Lease, ReplicaRecord, ReplicaState, Role, View};
+use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 
 /// So often a replica may refuse the newest view: it may have been asked for another one just then.
 const MOST_REFUSED_VIEWS: u32 = 3;
@@ -19,7 +19,7 @@ const MOST_REFUSED_VIEWS: u32 = 3;
 impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
     pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
-        self.follow_lease(view.lease);
+        self.follow_leases(&view);
         let old = self.view.replace(view);
         self.end_doubt_of_lives();
         let Some(view) = self.view.clone() else { return };
@@ -75,12 +75,15 @@ impl<P: Payload> Primary<P> {
         self.make_ready(cx, &view);
     }
 
-    /// A view with this lease is the next one. Nobody counts on more than it grants from now on, and on no
-    /// more than before until a replica has adopted it.
-    fn follow_lease(&mut self, lease: Lease) {
+    /// This view is the next one. Nobody counts on more than its lease grants from now on, and on no more than
+    /// before until a replica has adopted it.
+    fn follow_leases(&mut self, next: &View) {
+        let lease = next.lease;
         // Members may not even have adopted the view before.
         let older = if self.unadopted.is_empty() { Duration::ZERO } else { self.fencing };
-        self.fencing = older.max(self.lease().honoured()).max(lease.honoured());
+        let are_others = self.is_takeover || self.has_others() || next.has_several_primaries();
+        let granted = self.lease().honoured().max(lease.honoured());
+        self.fencing = if are_others { older.max(granted) } else { older };
         self.peers.values_mut().for_each(|peer| peer.lease = peer.lease.min(lease.time()));
     }
 
@@ -216,6 +219,7 @@ impl<P: Payload> Primary<P> {
         let (asked, lease) = (self.adopting_since, self.lease().time());
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.lease = lease;
+            peer.answers_since = cx.now;
             peer.confirm(asked);
             peer.refused_views = 0;
         }

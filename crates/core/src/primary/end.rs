@@ -150,7 +150,7 @@ impl<P: Payload> Primary<P> {
         self.edits.clear();
         self.unadopted.clear();
         self.peers.clear();
-        self.silent_since.clear();
+        self.silent_for.clear();
         self.bad_ranges.clear();
         self.claims = Claims::default();
         self.joining = None;

@@ -71,11 +71,12 @@ pub struct Primary<P> {
     unadopted: BTreeSet<ReplicaId>,
     /// When the adoption of the view began.
     adopting_since: Instant,
-    /// Whether replicas may have to wait for another primary's lease before they adopt the view.
+    /// Whether the first view of this primary is not adopted by all yet.
     is_takeover: bool,
     /// The only primary of the view that its first one replaced.
     follows: Option<PrimaryId>,
-    /// How long they may: by the longest lease of the views that members may still have adopted.
+    /// How long replicas may have to wait for another primary's lease before they adopt the view: by the
+    /// longest lease of the views that they may still have adopted.
     fencing: Duration,
     mirrors: Vec<MirrorPeers>,
     peers: BTreeMap<ReplicaId, Peer>,
@@ -94,8 +95,11 @@ pub struct Primary<P> {
     glanced_at: Instant,
     /// Since when the coordinator has not answered.
     coordinator_silent_since: Option<Instant>,
-    /// Other primaries that no member has answered for longer than their lease, and since when that is known.
-    silent_since: BTreeMap<PrimaryId, Instant>,
+    /// Other primaries that no member has answered for longer than their lease, and for how long all members
+    /// have told so since.
+    silent_for: BTreeMap<PrimaryId, Duration>,
+    /// When all members had last told whom they hear; `None` if not all have told by the present view.
+    listened_at: Option<Instant>,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
     /// Requests that came before any may be served.
@@ -191,7 +195,8 @@ impl<P: Payload> Primary<P> {
             retry_call_at: now,
             glanced_at: now,
             coordinator_silent_since: None,
-            silent_since: BTreeMap::new(),
+            silent_for: BTreeMap::new(),
+            listened_at: None,
             fence_notices: Vec::new(),
             early: Vec::new(),
             requests: RisingMap::default(),

@@ -64,8 +64,10 @@ pub(super) struct Peer {
     pub lacks_writes: bool,
     /// The session is with the life that the view knows, so operations may be sent.
     pub ready: bool,
-    /// When the session was opened, and how many were since it last answered anything.
-    pub opened_at: Instant,
+    /// Since when what it does not answer counts: its session was opened, it adopted the view, or this process
+    /// went on after a pause.
+    pub answers_since: Instant,
+    /// How many sessions were since it last answered anything.
     pub unanswered_sessions: u32,
     /// Since when there is no session.
     pub down_since: Instant,
@@ -222,7 +224,7 @@ impl<P: Payload> Primary<P> {
                     failing: None,
                     lacks_writes: false,
                     ready: false,
-                    opened_at: now,
+                    answers_since: now,
                     unanswered_sessions: 0,
                     down_since: now,
                     absent_since: None,

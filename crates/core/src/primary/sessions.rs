@@ -1,6 +1,8 @@
 //! Sessions with replicas: made, watched, lost and made again; and the lease that the replicas'
 //! answers grant (rules W2, W5, V3).
 
+use core::time::Duration;
+
 use super::change::Edit;
 use super::peers::{Peer, PeerLink};
 use super::{Context, Note, Phase, Primary, PrimaryEffect};
@@ -116,7 +118,7 @@ impl<P: Payload> Primary<P> {
         peer.is_old_copy = report.is_old_copy;
         peer.slots = report.slots;
         peer.link = PeerLink::Open(link);
-        peer.opened_at = cx.now;
+        peer.answers_since = cx.now;
         peer.late = false;
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.reported(replica, report);
@@ -371,31 +373,21 @@ impl<P: Payload> Primary<P> {
     /// Whether a replica has left anything unanswered for longer than so many deadlines.
     fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
         let Some(peer) = self.peers.get(&replica) else { return false };
-        let deadline = self.config.settings.deadline * deadlines;
-        let (bit, opened_at) = (peer.bit(), peer.opened_at);
-        let overdue = |since: Instant| now.since(since.max(opened_at)) >= deadline;
-        let part_overdue = self
-            .parts
-            .values()
-            .any(|part| part.mirror == peer.mirror && part.waits_for(bit) && overdue(part.sent_at));
-        let ping_overdue = peer.ping.is_some_and(|(_, since)| overdue(since));
-        let adoption_overdue = self.unadopted.contains(&replica)
-            && now.since(self.adopting_since.max(opened_at))
-                >= self.adoption_deadline() * deadlines;
-        part_overdue || ping_overdue || adoption_overdue
+        let bit = peer.bit();
+        let waited = |since: Instant| now.since(since.max(peer.answers_since));
+        if self.unadopted.contains(&replica) {
+            // Until it has adopted the view it carries out nothing, and refuses what it had not begun.
+            return waited(self.adopting_since) >= self.adoption_deadline() * deadlines;
+        }
+        let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
+        let mut parts = self.parts.values().filter(|part| part.mirror == peer.mirror);
+        peer.ping.is_some_and(|(_, since)| overdue(since))
+            || parts.any(|part| part.waits_for(bit) && overdue(part.sent_at))
     }
 
-    /// How long a replica may take to adopt a view: after a takeover it may have to wait for the
-    /// lease of the primary before.
-    pub(super) fn adoption_deadline(&self) -> core::time::Duration {
-        let settings = &self.config.settings;
-        // With several primaries, for that of one of the others.
-        let patience = if self.is_takeover || self.has_others() {
-            self.fencing
-        } else {
-            core::time::Duration::ZERO
-        };
-        settings.deadline + patience
+    /// How long a replica may take to adopt the view: it may have to wait for the lease of another primary.
+    pub(super) fn adoption_deadline(&self) -> Duration {
+        self.config.settings.deadline + self.fencing
     }
 
     pub(super) fn pong(

@@ -140,12 +140,17 @@ impl<P: Payload> Primary<P> {
     /// Notices primaries that no replica has heard of for longer than their lease, and evicts those of which that
     /// stays so.
     pub(super) fn watch_primaries(&mut self, now: Instant) {
+        let listened_at = self.listened_at.take();
         if self.has_old_words_only(now) {
-            return self.silent_since.clear();
+            return self.silent_for.clear();
         }
         let Some(silent) = self.silent_primaries() else { return };
+        // While a view is adopted the members answer nobody, so nobody is silent then.
+        let listened = listened_at.map_or(Duration::ZERO, |at| now.since(at));
+        self.listened_at = Some(now);
         let (me, patience) = (self.config.id, self.lease().time() * EVICTION_LEASES);
-        self.silent_since.retain(|id, _| silent.contains(id));
+        self.silent_for.retain(|id, _| silent.contains(id));
+        self.silent_for.values_mut().for_each(|silent_for| *silent_for += listened);
         // A swap that was not answered comes back as an edit, perhaps long after.
         let is_heard = |edit: Edit| match edit {
             Edit::Evict(id) => id.node != me.node && !silent.contains(&id),
@@ -153,9 +158,9 @@ impl<P: Payload> Primary<P> {
         };
         self.edits.retain(|pending| !is_heard(pending.edit));
         for id in silent {
-            let since = *self.silent_since.entry(id).or_insert(now);
+            let silent_for = *self.silent_for.entry(id).or_default();
             // An older one there has ended, or had been silent when this one joined.
-            if id.node == me.node || now.since(since) >= patience {
+            if id.node == me.node || silent_for >= patience {
                 self.edit(Edit::Evict(id));
             }
         }
@@ -195,9 +200,10 @@ impl<P: Payload> Primary<P> {
         if now.since(self.tick_at) < self.config.settings.deadline / 2 {
             return;
         }
-        self.silent_since.clear();
+        self.silent_for.clear();
+        self.listened_at = None;
         for peer in self.peers.values_mut() {
-            peer.opened_at = peer.opened_at.max(now);
+            peer.answers_since = peer.answers_since.max(now);
             peer.down_since = peer.down_since.max(now);
         }
     }
