@@ -5,8 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use evenkeel_core::message::ReplicaReport;
-use evenkeel_core::message::SlotBits;
+use evenkeel_core::message::{Failure, OperationId, ReplicaReport, SlotBits};
 use evenkeel_core::primary::{
     Command, CommandError, CoordinatorAnswer, Earlier, Note, PrimaryConfig,
 };
@@ -77,6 +76,15 @@ fn view() -> View {
         mirrors: vec![MirrorView { replicas }],
         primaries: Vec::new(),
     }
+}
+
+/// What was asked of a replica and not answered with more than a word.
+fn asked(messages: &[Message]) -> OperationId {
+    let mut ids = messages.iter().filter_map(|message| match message {
+        Message::Write { id, .. } => Some(*id),
+        _ => None,
+    });
+    ids.next().expect("a write")
 }
 
 /// A primary with a coordinator and replicas that answer at once whatever is not about data.
@@ -508,4 +516,18 @@ fn who_was_overtaken_while_it_started_follows_the_one_that_came_in_between() {
     let other = PrimaryId { node: NodeId(1), incarnation: Incarnation(7) };
     assert_eq!(followed(Some(next(vec![primary(other)]))), Some(other));
     assert_eq!(followed(Some(next(Vec::new()))), None, "it was detached in between");
+}
+
+#[test]
+fn the_second_word_of_a_replica_on_a_write_does_not_count() {
+    let mut bench = Bench::serving();
+    let operation = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+    let id = asked(&bench.request(operation));
+    for result in [Ok(()), Err(Failure::Medium), Ok(())] {
+        bench.say(SOURCE, Message::Done { id, result });
+    }
+    assert_eq!(bench.newest.replica(SOURCE).unwrap().1.state, ReplicaState::InSync);
+    let effects = bench.say(STALE, Message::Done { id, result: Ok(()) });
+    let is_success = |e: &PrimaryEffect<Data>| matches!(e, PrimaryEffect::Reply { result: Ok(_), .. });
+    assert!(effects.iter().any(is_success), "{effects:?}");
 }

@@ -17,7 +17,8 @@ use crate::view::{Cause, Protocol};
 const MOST_FAILED_READS: u32 = 32;
 
 impl<P: Payload> Primary<P> {
-    /// Finds the part that a replica's answer is for, and takes the answer as its confirmation.
+    /// Finds the part that a replica's answer is for, and takes the answer as its confirmation. `None` if nothing
+    /// is asked of it there: the part is over or goes to others now, or this is its second word on it.
     fn answer_for(
         &mut self,
         replica: ReplicaId,
@@ -35,8 +36,9 @@ impl<P: Payload> Primary<P> {
         let peer = self.peers.get_mut(&replica)?;
         let part = self.parts.get_mut(&sequence)?;
         let bit = peer.bit();
-        let expected = part.mirror == peer.mirror && part.sent & part.targets & bit != 0;
-        if !expected {
+        let is_asked = part.mirror == peer.mirror && part.sent & part.targets & bit != 0;
+        let has_answered = (part.written | part.failed) & bit != 0;
+        if !is_asked || has_answered {
             return None;
         }
         peer.confirm(part.sent_at);
@@ -165,8 +167,9 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
         let PartAction::Map { length, .. } = part.action else { return };
-        let covered: u64 = extents.iter().map(|extent| extent.length).sum();
-        if part.written != 0 || covered == 0 || covered > u64::from(length) {
+        let mut lengths = extents.iter().map(|extent| extent.length);
+        let covered = lengths.try_fold(0u64, u64::checked_add);
+        if part.written != 0 || !covered.is_some_and(|c| (1..=u64::from(length)).contains(&c)) {
             return;
         }
         part.written |= bit;

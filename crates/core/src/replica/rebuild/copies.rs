@@ -20,7 +20,7 @@ use crate::message::{CopyContent, Message, RebuildWait};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
 use crate::replica::flush::FlushWaiter;
-use crate::settings::{BLOCK, LONGEST_ZERO, REGION};
+use crate::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO, REGION};
 use crate::time::Instant;
 use crate::view::RebuildLimit;
 
@@ -287,7 +287,8 @@ impl<P: Payload> Replica<P> {
                 DiskAction::Write { offset, payload }
             }
             (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
-            (CopyContent::Begins { zeroes, data }, None) => {
+            // Only of a long run it was asked how it begins.
+            (CopyContent::Begins { zeroes, data }, None) if length > LONGEST_PAYLOAD => {
                 match self.surveyed(cx, token, zeroes.min(length) / BLOCK, data.div_ceil(BLOCK)) {
                     Some(length) => DiskAction::Zero { offset, length, unmap: true },
                     None => return,

@@ -1,9 +1,10 @@
 //! Each invariant of a rebuild is broken by hand, and found by its label.
 
 use crate::cluster::Cluster;
+use crate::message::CopyContent;
 use crate::replica::invariants::tests::{REBUILDING, breaks, cluster};
 use crate::replica::rebuild::copies::{Copy, Step};
-use crate::replica::rebuild::{Phase, Rebuild};
+use crate::replica::rebuild::{Phase, Rebuild, Source};
 use crate::*;
 
 fn rebuilding() -> (Cluster, ReplicaId) {
@@ -43,4 +44,20 @@ fn it_is_complete_when_nothing_is_lacking() {
         rebuild.runs.clear();
         rebuild.unflushed.insert(0..1);
     });
+}
+
+/// A source tells of a run that it was to send how it begins, as if it were a long one.
+#[test]
+fn a_source_that_answers_another_question_is_given_up() {
+    let (mut cluster, id) = rebuilding();
+    let now = cluster.now;
+    let replica = cluster.replica(id);
+    let rebuild = replica.rebuild.as_ref().expect("it rebuilds");
+    let token = *rebuild.runs.keys().next().expect("a run is copied");
+    let link = rebuild.source_link().expect("a source");
+    let content = CopyContent::Begins { zeroes: 4096, data: 0 };
+    let message = Message::Copied { token, content };
+    let mut effects = Vec::new();
+    replica.step(now, ReplicaEvent::Message { link, message, payload: None }, &mut effects);
+    assert_eq!(replica.rebuild.as_ref().map(|rebuild| rebuild.source), Some(Source::None));
 }
