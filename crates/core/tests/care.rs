@@ -295,6 +295,36 @@ fn a_replica_that_failed_too_many_reads_is_copied_whole_when_it_is_brought_back(
 }
 
 /// One that an operator took out for a while has what it had.
+/// Nobody heard that its disk had failed: the link was lost just then.
+#[test]
+fn a_rebuild_whose_failure_was_not_heard_tells_it_again() {
+    let (mut cluster, primary) = full(1, 2);
+    let id = replica(0, 1);
+    cluster.kill(id);
+    let missed = cluster.write(primary, 0, 7, 4096);
+    cluster.pass(A_WHILE);
+    assert!(cluster.is_acknowledged(missed));
+    cluster.failing.insert(id);
+    cluster.frozen_data.insert(id);
+    cluster.restart(id, false);
+    cluster.pass(Duration::from_millis(500));
+    while cluster.progress(id).is_none() {
+        cluster.pass(Duration::from_millis(100));
+    }
+    cluster.pass(Duration::from_millis(200));
+    cluster.cut_off.insert(primary);
+    cluster.failing.clear();
+    cluster.frozen_data.clear();
+    cluster.thaw(id);
+    cluster.cut_off.clear();
+    cluster.cut_links(primary, id);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(id), ReplicaState::Faulty, "it does not go on, and says nothing");
+    cluster.command(primary, Command::ReAdd(id));
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(id), ReplicaState::InSync, "what it copies anew has not failed");
+}
+
 #[test]
 fn a_replica_that_an_operator_failed_gets_only_what_has_changed() {
     let (mut cluster, primary) = full(1, 2);

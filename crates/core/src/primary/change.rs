@@ -111,6 +111,26 @@ impl<P: Payload> Primary<P> {
         None
     }
 
+    /// A replica says by this generation that its disk failed. What it failed before it was admitted it is to
+    /// copy anew.
+    pub(super) fn told_of_failure(
+        &mut self,
+        replica: ReplicaId,
+        generation: Generation,
+        failure: Failure,
+    ) {
+        let record = self.view.as_ref().and_then(|view| view.replica(replica));
+        let counts = record.is_some_and(|(_, record)| match record.state {
+            ReplicaState::InSync => true,
+            ReplicaState::Rebuilding => record.since <= generation,
+            ReplicaState::Stale | ReplicaState::Faulty | ReplicaState::Spare => false,
+        });
+        if counts {
+            self.failed_flush(replica);
+            self.disk_failed(replica, failure);
+        }
+    }
+
     /// A replica's disk failed.
     pub(super) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
         let cause = match failure {

@@ -354,9 +354,8 @@ impl<P: Payload> Primary<P> {
             Message::Refused { adopted, sequence } => {
                 self.refused(cx, replica, adopted, sequence);
             }
-            Message::DiskFailed { failure, .. } => {
-                self.failed_flush(replica);
-                self.disk_failed(replica, failure);
+            Message::DiskFailed { generation, failure } => {
+                self.told_of_failure(replica, generation, failure);
             }
             Message::Received { id } => self.received(cx, replica, id.sequence),
             Message::Done { id, result } => self.done(cx, replica, id.sequence, result),

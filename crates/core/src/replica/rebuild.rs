@@ -88,8 +88,8 @@ enum Phase {
     Flushing,
     /// Nothing is left, all is durable; the primaries have been told.
     Complete,
-    /// This replica's disk failed; the primaries have been told.
-    Broken,
+    /// This replica's disk failed so; each primary is told, also who comes later.
+    Broken(DiskError),
 }
 
 /// Whether somebody in the mirror of this replica lacks writes by the new view who did not by the old one.
@@ -135,6 +135,14 @@ impl Rebuild {
         RebuildProgress { done, total, ..self.progress }
     }
 
+    /// How this replica's disk has failed it, if it has.
+    fn failure(&self) -> Option<DiskError> {
+        match self.phase {
+            Phase::Broken(error) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether nothing is left to be copied.
     fn has_copied(&self) -> bool {
         matches!(
@@ -145,7 +153,7 @@ impl Rebuild {
 
     pub fn next_wakeup(&self) -> Option<Instant> {
         let copy = self.pace.next_wakeup().filter(|_| self.phase == Phase::Copying);
-        let report = (self.phase != Phase::Broken).then_some(self.report_at);
+        let report = self.failure().is_none().then_some(self.report_at);
         [copy, report].into_iter().flatten().min()
     }
 
@@ -176,6 +184,11 @@ impl<P: Payload> Replica<P> {
     /// Whether this life of the replica has completed a rebuild, and has told so.
     pub(super) fn has_rebuilt(&self) -> bool {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.phase == Phase::Complete)
+    }
+
+    /// How the disk has failed for good, as far as primaries have to know: they have this replica leave.
+    pub(super) fn disk_failure(&self) -> Option<DiskError> {
+        self.flushes.failure().or(self.rebuild.as_ref().and_then(Rebuild::failure))
     }
 
     /// Takes the rebuild as far as it goes now. Nothing of it begins elsewhere: while a view is being adopted
@@ -320,7 +333,7 @@ impl<P: Payload> Replica<P> {
 
     pub(super) fn rebuild_broke(&mut self, cx: &mut Context<'_, P>, error: DiskError) {
         if let Some(rebuild) = &mut self.rebuild {
-            rebuild.phase = Phase::Broken;
+            rebuild.phase = Phase::Broken(error);
         }
         self.tell_disk_failed(cx, error.into());
     }
@@ -432,7 +445,7 @@ impl<P: Payload> Replica<P> {
     fn report_progress(&mut self, cx: &mut Context<'_, P>) {
         let generation = self.view.generation;
         let Some(rebuild) = &mut self.rebuild else { return };
-        if cx.now < rebuild.report_at || rebuild.phase == Phase::Broken {
+        if cx.now < rebuild.report_at || rebuild.failure().is_some() {
             return;
         }
         rebuild.report_at = cx.now + REPORT_PERIOD;

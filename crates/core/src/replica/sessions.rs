@@ -117,7 +117,8 @@ impl<P: Payload> Replica<P> {
         self.note_successor(opener);
         let report = self.report(&named, cx.now);
         cx.send(link, Message::SessionOpened { session, report }, None);
-        if let (Some(error), Opener::Primary(_)) = (self.flushes.failure(), opener) {
+        // Who was told before may not have heard it.
+        if let (Some(error), Opener::Primary(_)) = (self.disk_failure(), opener) {
             let (generation, failure) = (self.view.generation, error.into());
             cx.send(link, Message::DiskFailed { generation, failure }, None);
         }
