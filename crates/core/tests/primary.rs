@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::message::{Failure, OperationId, ReplicaReport, SlotBits};
 use evenkeel_core::primary::{
-    Command, CommandError, CoordinatorAnswer, Earlier, Note, PrimaryConfig,
+    Command, CommandError, CoordinatorAnswer, Earlier, Mismatch, Note, PrimaryConfig,
 };
 use evenkeel_core::view::{Change, PrimaryRecord, ViewError};
 use evenkeel_core::*;
@@ -528,6 +528,38 @@ fn the_second_word_of_a_replica_on_a_write_does_not_count() {
     }
     assert_eq!(bench.newest.replica(SOURCE).unwrap().1.state, ReplicaState::InSync);
     let effects = bench.say(STALE, Message::Done { id, result: Ok(()) });
-    let is_success = |e: &PrimaryEffect<Data>| matches!(e, PrimaryEffect::Reply { result: Ok(_), .. });
+    let is_success =
+        |e: &PrimaryEffect<Data>| matches!(e, PrimaryEffect::Reply { result: Ok(_), .. });
     assert!(effects.iter().any(is_success), "{effects:?}");
+}
+
+/// What a damaged store can hold: it is told once, and the volume goes on as if the coordinator were away.
+#[test]
+fn a_view_that_cannot_be_of_the_volume_is_not_believed() {
+    let mut striped = view();
+    let other = ReplicaRecord { id: OTHER, node: NodeId(3), ..striped.mirrors[0].replicas[0] };
+    striped.mirrors.push(MirrorView { replicas: vec![other] });
+    let mut bench = Bench::serving_in(striped);
+    let good = bench.newest.clone();
+    type Damage = fn(&mut View);
+    let damages: [(Mismatch, Damage); 6] = [
+        (Mismatch::OtherLayout, |view| view.mirrors.truncate(1)),
+        (Mismatch::OtherLayout, |view| view.mirrors.reverse()),
+        (Mismatch::OtherLayout, |view| view.geometry.block_size = 4096),
+        (Mismatch::OtherLayout, |view| view.geometry.size /= 2),
+        (Mismatch::Invalid, |view| view.mirrors.clear()),
+        (Mismatch::OtherVolume, |view| view.volume = VolumeId(9)),
+    ];
+    for (why, damage) in damages {
+        bench.newest.generation = good.generation.next();
+        damage(&mut bench.newest);
+        let adopted = bench.newest.generation;
+        let mut effects = bench.say(SOURCE, Message::Refused { adopted, sequence: None });
+        (0..20).for_each(|_| effects.extend(bench.tick()));
+        let is_told = |effect: &&PrimaryEffect<Data>| matches!(effect, PrimaryEffect::Note(Note::ViewRefused(generation, told)) if (*generation, *told) == (adopted, why));
+        assert_eq!(effects.iter().filter(is_told).count(), 1, "{why:?}: {effects:?}");
+        bench.newest = good.clone();
+        (0..20).for_each(|_| drop(bench.tick()));
+    }
+    asked(&bench.request(Operation::Write { offset: 0, payload: Data(4096), durable: false }));
 }

@@ -319,6 +319,7 @@ impl Volumes {
             | Note::StandsIn(..)
             | Note::Suspended(_)
             | Note::OtherLineage(_)
+            | Note::ViewRefused(..)
             | Note::Evicted(_) => {
                 tracing::warn!(volume = attached.name(), "{message}");
             }

@@ -3,7 +3,10 @@
 use core::time::Duration;
 
 use super::change::{Edit, PendingEdit, finish_command};
-use super::{CommandError, Context, CoordinatorAnswer, EndReason, Phase, Primary, PrimaryEffect};
+use super::{
+    CommandError, Context, CoordinatorAnswer, EndReason, Mismatch, Note, Phase, Primary,
+    PrimaryEffect,
+};
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -113,6 +116,7 @@ impl<P: Payload> Primary<P> {
         answer: CoordinatorAnswer,
     ) {
         let Some(call) = self.call.take_if(|call| call.number == number) else { return };
+        let answer = self.believable(cx, answer);
         let is_glance = matches!(call.kind, CallKind::Glance);
         if is_glance && !self.tells_news(&answer) {
             return;
@@ -159,6 +163,42 @@ impl<P: Payload> Primary<P> {
                 self.is_in_doubt |= proposed.is_some();
             }
         }
+    }
+
+    /// What the coordinator has answered. A view that can't be one of this volume counts as no answer: its store
+    /// is damaged, and this primary goes on by the view that it knows.
+    fn believable(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        answer: CoordinatorAnswer,
+    ) -> CoordinatorAnswer {
+        let CoordinatorAnswer::Newest(newest) = &answer else { return answer };
+        let mismatch = self.mismatch(newest);
+        let told = core::mem::replace(&mut self.disbelieves, mismatch);
+        let Some(mismatch) = mismatch else { return answer };
+        if told != Some(mismatch) {
+            cx.note(Note::ViewRefused(newest.generation, mismatch));
+        }
+        CoordinatorAnswer::Unknown
+    }
+
+    /// Why a view can't be one of this volume.
+    fn mismatch(&self, newest: &View) -> Option<Mismatch> {
+        if newest.volume != self.config.volume {
+            return Some(Mismatch::OtherVolume);
+        }
+        if !newest.is_valid() {
+            return Some(Mismatch::Invalid);
+        }
+        let known = self.view.as_ref()?;
+        let (old, new) = (known.geometry, newest.geometry);
+        let has_shrunk =
+            newest.is_of_era(known) && newest.generation > known.generation && new.size < old.size;
+        let is_cut_alike = (new.block_size, new.chunk, newest.mirrors.len())
+            == (old.block_size, old.chunk, known.mirrors.len());
+        let stays = |(mirror, id)| known.replica(id).is_none_or(|(before, _)| before == mirror);
+        let stay = newest.replicas().all(|(mirror, record)| stays((mirror, record.id)));
+        (has_shrunk || !is_cut_alike || !stay).then_some(Mismatch::OtherLayout)
     }
 
     /// Whether an answer tells of another view.

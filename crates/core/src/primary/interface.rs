@@ -256,6 +256,9 @@ pub enum Note {
     Evicted(NodeId),
     /// The volume has become larger: so many bytes.
     Grown(u64),
+    /// The coordinator told of a view of this generation that can't be one of the volume. It counts as silent
+    /// until it tells of another one.
+    ViewRefused(Generation, Mismatch),
     /// Requests wait: see [`Waiting`].
     Suspended(Waiting),
     /// Requests go on.
@@ -287,6 +290,18 @@ pub enum Note {
         /// Other bytes that some replica's disk could not read.
         unreadable: u64,
     },
+}
+
+/// Why a view can't be one of the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// It is of another volume.
+    OtherVolume,
+    /// It contradicts itself.
+    Invalid,
+    /// Its mirrors, blocks or stripes are not those of the volume, it is smaller, or a replica has another
+    /// mirror.
+    OtherLayout,
 }
 
 /// What requests wait for.

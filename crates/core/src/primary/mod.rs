@@ -93,6 +93,8 @@ pub struct Primary<P> {
     retry_call_at: Instant,
     /// When the coordinator was last asked whether others have changed the view.
     glanced_at: Instant,
+    /// What is wrong with the view that the coordinator has last told.
+    disbelieves: Option<Mismatch>,
     /// Since when the coordinator has not answered.
     coordinator_silent_since: Option<Instant>,
     /// Other primaries that no member has answered for longer than their lease, and for how long all members
@@ -194,6 +196,7 @@ impl<P: Payload> Primary<P> {
             is_in_doubt: false,
             retry_call_at: now,
             glanced_at: now,
+            disbelieves: None,
             coordinator_silent_since: None,
             silent_for: BTreeMap::new(),
             listened_at: None,

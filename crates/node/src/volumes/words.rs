@@ -1,6 +1,6 @@
 //! What the core tells, in sentences for people.
 
-use evenkeel_core::primary::{EndReason, Note, Waiting};
+use evenkeel_core::primary::{EndReason, Mismatch, Note, Waiting};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaState, Role};
 
@@ -61,10 +61,22 @@ pub(super) fn note(
         ),
         Note::Grown(size) => format!("it has {} now", evenkeel_api::sizes::size(*size)),
         Note::Resumed => "requests go on".into(),
+        Note::ViewRefused(generation, why) => format!(
+            "the coordinator tells of a view {generation} {}: the volume goes on by the one before, as if the coordinator were away. Its database is damaged: restore that, or put the volume together from its disks (evenkeel volume assemble)",
+            mismatch(*why)
+        ),
         Note::OtherLineage(replica) => format!(
             "the replica on {} holds data of another lineage and is left alone",
             place(*replica)
         ),
+    }
+}
+
+const fn mismatch(why: Mismatch) -> &'static str {
+    match why {
+        Mismatch::OtherVolume => "that is of another volume",
+        Mismatch::Invalid => "that contradicts itself",
+        Mismatch::OtherLayout => "with another layout than the volume has",
     }
 }
 
@@ -81,6 +93,7 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
         | Note::Removed(..)
         | Note::Evicted(_)
         | Note::Grown(_)
+        | Note::ViewRefused(..)
         | Note::Suspended(_)
         | Note::Resumed
         | Note::Rewritten { .. }

@@ -345,6 +345,9 @@ impl Cluster {
                 }
                 self.judge_verdict(primary);
             }
+            Note::ViewRefused(generation, why) => {
+                self.fail("internal", format!("the view {generation} is refused: {why:?}"));
+            }
             Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
             Note::Lagging { .. }
             | Note::Left(..)
