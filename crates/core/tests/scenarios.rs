@@ -363,6 +363,26 @@ fn requests_that_need_no_coordinator_do_not_fail_for_want_of_it() {
     assert!(matches!(cluster.replies[&young], Err(RequestError::NoCoordinator)));
 }
 
+/// However long a replica could not return for want of the coordinator: nobody has waited for data meanwhile.
+#[test]
+fn requests_have_their_time_for_data_after_a_long_silence_of_the_coordinator() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    let policy = NoCoordinatorPolicy::from_milliseconds(1_000);
+    cluster.command(primary, Command::Change(Change::NoCoordinator(policy)));
+    cluster.kill(replica(0, 1));
+    cluster.pass(5 * SECOND);
+    cluster.coordinator_answers = false;
+    cluster.restart(replica(0, 1), false);
+    cluster.pass(1_000 * SECOND);
+    cluster.kill(replica(0, 0));
+    let write = cluster.write(primary, 0, 1, 4096);
+    cluster.pass(100 * SECOND);
+    assert!(!cluster.replies.contains_key(&write), "{:?}", cluster.replies.get(&write));
+    cluster.pass(30 * SECOND);
+    assert!(matches!(cluster.replies[&write], Err(RequestError::NoData)));
+}
+
 /// A change of it counts for what waits already.
 #[test]
 fn how_long_requests_wait_for_data_is_changed_while_they_wait() {

@@ -144,12 +144,17 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// What of a wait is carried on when its reason ends. What had no limit does not count towards the next one.
+    /// What of a wait is carried on when its reason ends. What had no limit does not count towards the next one,
+    /// nor what was waited for the coordinator by nobody who waits still.
     fn wait_of(&self, ended: &Suspension, now: Instant) -> Wait {
-        match self.patience(ended.why).0 {
-            Some(_) => ended.wait,
-            None => Wait { counted_from: now, ..ended.wait },
-        }
+        let clients = self.requests.values().filter_map(|request| request.client);
+        let oldest = clients.map(|client| client.since).min().unwrap_or(now);
+        let counted_from = match (ended.why, self.patience(ended.why).0) {
+            (_, None) => now,
+            (Waiting::Coordinator, Some(_)) => ended.wait.counted_from.max(oldest),
+            (Waiting::Start | Waiting::Replica(_), Some(_)) => ended.wait.counted_from,
+        };
+        Wait { counted_from, ..ended.wait }
     }
 
     /// How long requests wait for that, `None`: as long as it takes, and with what they fail then.
