@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::lookup::unexpected;
 use super::make::tell_in_the_end;
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, FoundReplica, Maker, Request};
+use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request};
 use crate::disks::NewReplica;
 use crate::late_disks;
 use crate::node::Node;
@@ -74,7 +74,7 @@ async fn alone<T: Send + 'static>(
     }
 }
 
-/// Closes a replica of a stopped volume on this node, and keeps it closed.
+/// Closes a replica on this node, if its volume is stopped, and keeps it closed.
 ///
 /// # Errors
 /// If the engine does not let go of it, or not in time, or it cannot be remembered.
@@ -86,17 +86,37 @@ pub async fn close_replica(
     let what = format!("cannot close replica {replica} of volume {volume}");
     let (at, what_fails) = (node.clone(), what.clone());
     alone(node, replica, &what, async move {
-        close_in_engine(&at, volume, replica, &what_fails, "Try again; see the node's log").await?;
-        at.blocking(move |node| {
-            let stopped = node.disks.stop(volume);
-            // The engine has let go of it in any case.
-            node.disks.close_replica(replica);
-            stopped.map_err(|e| {
-                let advice = "Repair the state directory's file system, then stop the volume again";
-                ApiError::new(ErrorCode::System, what_fails, e.to_string(), advice)
-            })
+        // Whoever asked may have an old answer of the coordinator's. The next sweep asks anew.
+        if !is_stopped(&at, volume, replica).await {
+            return Ok(());
+        }
+        close(&at, volume, replica, what_fails).await
+    })
+    .await
+}
+
+/// Whether the coordinator says now that a replica is one of a stopped volume.
+async fn is_stopped(node: &Node, volume: VolumeId, replica: ReplicaId) -> bool {
+    let found = FoundReplica { volume: volume.to_string(), replica: replica.to_string() };
+    let answer = node.coordinator.call_once(Request::Fates(vec![found])).await;
+    matches!(answer, Ok(Answer::Fates(fates)) if fates == [Fate::Stopped])
+}
+
+async fn close(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    replica: ReplicaId,
+    what: String,
+) -> Result<(), ApiError> {
+    close_in_engine(node, volume, replica, &what, "Try again; see the node's log").await?;
+    node.blocking(move |node| {
+        let stopped = node.disks.stop(volume);
+        // The engine has let go of it in any case.
+        node.disks.close_replica(replica);
+        stopped.map_err(|e| {
+            let advice = "Repair the state directory's file system, then stop the volume again";
+            ApiError::new(ErrorCode::System, what, e.to_string(), advice)
         })
-        .await
     })
     .await
 }

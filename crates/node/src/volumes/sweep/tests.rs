@@ -46,6 +46,12 @@ pub(in super::super) async fn delete_record(node: &Node, volume: VolumeId) {
     assert!(matches!(node.coordinator.call_once(delete).await, Ok(Answer::Done)));
 }
 
+/// The coordinator notes that a volume is stopped, or is not.
+pub(in super::super) async fn set_stopped(node: &Node, volume: VolumeId, stopped: bool) {
+    let stop = Request::Stop { volume: volume.to_string(), stopped };
+    assert!(matches!(node.coordinator.call_once(stop).await, Ok(Answer::Done)));
+}
+
 /// The question was asked, and before its answer was acted on the volume came to be what it is now.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_answer_deletes_nothing() {
@@ -60,6 +66,21 @@ async fn an_old_answer_deletes_nothing() {
     delete_record(node, volume).await;
     assert!(now(node).await);
     assert_eq!(node.disks.finished_replicas(), [], "by the present answer");
+    daemon.stop().await;
+}
+
+/// A volume that was assembled meanwhile loses no replica.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_answer_closes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_volume(directory.path(), &["web"]).await;
+    let node = daemon.node();
+    let (replica, volume) = node.disks.finished_replicas()[0];
+    carry_out(node, replica, volume, Fate::Stopped).await;
+    assert!(!node.disks.is_closed(replica));
+    set_stopped(node, volume, true).await;
+    assert!(now(node).await);
+    assert!(node.disks.is_closed(replica), "by the present answer");
     daemon.stop().await;
 }
 
