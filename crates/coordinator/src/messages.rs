@@ -174,12 +174,15 @@ pub enum Request {
     Fates(Vec<FoundReplica>),
     /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none takes it
     /// up until that is `Discarded` or this life of the node's daemon has ended; else `Fates` with what
-    /// is to become of it.
+    /// is to become of it: also `Unknown`, if its disk knows more of it than the coordinator.
     Discard {
         /// Who deletes it.
         by: Maker,
         /// The replica.
         replica: FoundReplica,
+        /// The newest view on its disk. `None`: older software asks, which does not say. It deletes nothing.
+        #[serde(default)]
+        view: Option<ViewText>,
     },
     /// A replica was deleted, or could not be. Answer: `Done`.
     Discarded(FoundReplica),
@@ -204,10 +207,10 @@ pub enum Fate {
     Stopped,
     /// Its volume was deleted, or it was taken out: its space may be given back.
     Deleted,
-    /// Its volume was given up before it was made: its space may be given back if it has never
+    /// It was given up before it or its volume was made: its space may be given back if it has never
     /// been used. One that was used shows that this coordinator was restored from a backup.
     NeverMade,
-    /// Nothing is known of it: it is left alone.
+    /// Nothing is known of it, or less than its disk says: it is left alone.
     Unknown,
 }
 

@@ -93,7 +93,9 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
         }
         Request::RenameVolume { volume, name } => rename::rename_volume(transaction, volume, name),
         Request::Fates(found) => fates::fates(transaction, found),
-        Request::Discard { by, replica } => fates::discard(transaction, by, replica),
+        Request::Discard { by, replica, view } => {
+            fates::discard(transaction, by, replica, view.as_ref())
+        }
         Request::Discarded(found) => Ok(fates::discarded(transaction, found)),
         // Those that need more than what the store holds: `plan`.
         Request::Register(_) | Request::Heartbeat { .. } | Request::RemoveNode { .. } => {

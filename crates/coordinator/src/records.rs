@@ -119,12 +119,20 @@ pub struct PlacedReplica {
     pub node: String,
     /// Name of its disk.
     pub disk: String,
-    /// Whether it was taken out of the volume: its space may be given back.
+    /// Whether it was taken out of the volume, or given up before a view held it: its space may be given back.
     #[serde(default)]
     pub removed: bool,
-    /// Who makes it, until a view holds it. When that life of a daemon ends before, it is given up.
+    /// Who makes it, until a view holds it. When that life of a daemon ends before, it is given up, and this
+    /// stays: such a replica has never been in use, as far as this coordinator knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maker: Option<Maker>,
+}
+
+impl PlacedReplica {
+    /// Whether it was given up before a view held it.
+    pub(crate) const fn was_given_up(&self) -> bool {
+        self.removed && self.maker.is_some()
+    }
 }
 
 /// A life of a node's daemon.

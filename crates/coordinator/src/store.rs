@@ -36,7 +36,7 @@ pub enum Space {
     Drafts,
     /// When a draft was given up, in seconds since 1970, by the volume's identity: decimal numbers.
     GivenUp,
-    /// When a volume was deleted, likewise.
+    /// The last view of a volume that was deleted, by its identity: bytes as of `Views`.
     Deleted,
     /// Who is deleting a replica, by its identity.
     Discarded,
@@ -73,7 +73,7 @@ impl Space {
             Self::Views => "views",
             Self::Drafts => "drafts",
             Self::GivenUp => "given-up",
-            Self::Deleted => "deleted",
+            Self::Deleted => "deleted-volumes",
             Self::Discarded => "discarded",
         }
     }

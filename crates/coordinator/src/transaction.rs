@@ -120,6 +120,12 @@ impl<'a> Transaction<'a> {
             .transpose()
     }
 
+    /// The last view of a volume that was deleted, if it is known.
+    pub(crate) fn last_view(&mut self, volume: &str) -> Planned<Option<View>> {
+        let value = self.value(Space::Deleted, volume)?;
+        Ok(value.and_then(|bytes| decode_view(&bytes).ok()))
+    }
+
     /// The names of a space, as they were read. Nothing follows from it for the commit: for who decides
     /// about each by itself, and reads it.
     pub(crate) fn names(&self, space: Space) -> Planned<Vec<String>> {
@@ -154,6 +160,13 @@ impl<'a> Transaction<'a> {
     pub(crate) fn put_view(&mut self, view: &View) -> Planned<()> {
         let bytes = encode_view(view).map_err(content)?;
         self.put_bytes(Space::Views, &view.volume.to_string(), bytes);
+        Ok(())
+    }
+
+    /// A volume is deleted, and this was its last view; none if the store was damaged.
+    pub(crate) fn put_last_view(&mut self, volume: &str, view: Option<&View>) -> Planned<()> {
+        let bytes = view.map(encode_view).transpose().map_err(content)?;
+        self.put_bytes(Space::Deleted, volume, bytes.unwrap_or_default());
         Ok(())
     }
 

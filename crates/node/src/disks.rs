@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{BootId, Generation, ReplicaId, VolumeId};
+use evenkeel_core::{BootId, ReplicaId, View, VolumeId};
 use evenkeel_format::{NAME_RULE, Newest, Superblock, is_name};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -403,17 +403,18 @@ impl Disks {
         entries.iter().find_map(|e| Some(e.replicas[e.position(replica)?].state.clone()))
     }
 
-    /// The generation of a replica's newest superblock, read from the disk: what is remembered here
+    /// The view of a replica's newest superblock, read from the disk: what is remembered here
     /// is older once the replica is served. `None`: it is not here, or cannot be read.
     #[must_use]
-    pub fn newest_generation(&self, replica: ReplicaId) -> Option<Generation> {
+    pub fn newest_view(&self, replica: ReplicaId) -> Option<View> {
         let path = {
             let entries = self.lock();
             let (entry, position) =
                 entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)))?;
             entry.replicas[position].path.clone()
         };
-        replica_file::read_newest(&path).map(|superblock| superblock.view.generation)
+        let found = replica_file::read_newest(&path).filter(|found| found.replica == replica);
+        found.map(|superblock| superblock.view)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {

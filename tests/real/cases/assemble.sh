@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|grown|lost|behind|lost_attached|killed|forced|split|split_stripe|split_nodes
+# Volumes from the disks alone: cases/assemble.sh stop|stop_device|moved|grown|lost|behind|behind_made|behind_deleted|lost_attached|killed|forced|split|split_stripe|split_nodes
 # stop: stopped, closed over a restart, assembled. moved: old disks in a new machine, whole and not.
-# lost: the coordinator's database is gone. behind: it was restored from an old backup. forced: only a stale replica is left.
+# lost: the coordinator's database is gone. behind: it was restored from an old backup,
+# behind_made: made while the replica was made that is now the only one; behind_deleted: while the volume was deleted. forced: only a stale replica is left.
 # killed: the node that assembles is killed in the midst of it, at several moments.
 # split: two halves written apart, shown and resolved;
 # split_nodes: the same on two nodes, whose coordinator knows neither side.
@@ -219,6 +220,70 @@ behind() {
     io 1 -c 'read -P 2 0 8M'
     ek 1 detach $vol --quiet
     compare_replicas $vol
+}
+
+# put_back: the coordinator's database is the backup again, and each replica that is left is kept.
+put_back() {
+    for n in 3 2 1; do stop_node $n; done
+    say "the coordinator's database is restored from an old backup"
+    cp "$work/backup" "$work/n1/state/coordinator.redb"
+    for n in 1 2 3; do start_node $n; done
+    await "a replica is kept, and that is said" grep -h "replica.*is kept: the coordinator does not know it" "$work"/n?/node.log
+}
+
+behind_made() {
+    [ "$(id -u)" = 0 ] || skip "a filesystem of its own is mounted by root"
+    truncate -s 300M "$work/image"
+    mkfs.ext4 -q -m 0 "$work/image"
+    mkdir "$work/mnt"
+    mount -o loop "$work/image" "$work/mnt"
+    start_nodes 3
+    mkdir "$work/mnt/slow"
+    ek 3 disk add "$work/mnt/slow" --name slow
+    ek 1 volume create $vol --size 64M --replicas 1 --on n2:disk --quiet
+    # Nothing is made on it meanwhile.
+    fsfreeze --freeze "$work/mnt" || skip "no file system can be frozen"
+    local adding
+    ek 2 replica add $vol n3:slow --quiet & adding=$!
+    await "the coordinator notes that it is made" grep -qa '"maker":{' "$work/n1/state/coordinator.redb"
+    kill -STOP "${pids[1]}"
+    cp "$work/n1/state/coordinator.redb" "$work/backup"
+    kill -CONT "${pids[1]}"
+    fsfreeze --unfreeze "$work/mnt"
+    wait $adding || die "no replica was added"
+    ek 2 attach $vol --as nbd --quiet
+    in_sync_on 2
+    ek 2 replica fail $vol n2:disk --quiet
+    ek 2 replica remove $vol n2:disk --yes --quiet
+    io 2 -c 'write -P 9 0 8M'
+    ek 2 detach $vol --quiet
+    put_back
+    ek 1 volume assemble $vol
+    ek 3 attach $vol --as nbd --quiet
+    io 3 -c 'read -P 9 0 8M'
+    ek 3 detach $vol --quiet
+}
+
+behind_deleted() {
+    start_nodes 3
+    ek 1 volume create $vol --size 64M --replicas 2 --on n2:disk --on n3:disk --quiet
+    stop_node 3
+    ek 1 volume delete $vol --yes
+    mkdir "$work/back"
+    mv "$work"/n3/disk/*.replica "$work/back/"
+    start_node 3
+    kill -STOP "${pids[1]}"
+    cp "$work/n1/state/coordinator.redb" "$work/backup"
+    kill -CONT "${pids[1]}"
+    ek 2 volume assemble $vol "$work/back" --force
+    ek 2 attach $vol --as nbd --quiet
+    io 2 -c 'write -P 9 0 8M'
+    ek 2 detach $vol --quiet
+    put_back
+    ek 2 volume assemble $vol
+    ek 2 attach $vol --as nbd --quiet
+    io 2 -c 'read -P 9 0 8M'
+    ek 2 detach $vol --quiet
 }
 
 lost_attached() {

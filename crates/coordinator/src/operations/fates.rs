@@ -3,19 +3,25 @@
 //! An answer may be old when it is acted on: the volume may have been put together from its disks
 //! meanwhile. So whoever deletes a replica has it discarded first. That decides: it is refused if the
 //! replica has a volume by now, and no volume takes the replica up until it is deleted.
+//!
+//! What is stored may be old, too: a backup that was put back. Then a replica that was in the making is a volume's by
+//! now, maybe its only one, and a volume that was deleted has come back from its disks. The disk tells: whoever
+//! has a replica discarded says which view it has adopted last, and it is refused if that is none that this
+//! coordinator knows of.
 
-use evenkeel_core::View;
+use evenkeel_core::{Generation, View};
 
 use super::Done;
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
-use crate::{Answer, Fate, FoundReplica, Maker};
+use crate::{Answer, Fate, FoundReplica, Maker, ViewText};
 
 fn fate(transaction: &mut Transaction<'_>, found: &FoundReplica) -> Planned<Fate> {
     let volume = found.volume.as_str();
     if let Some(record) = transaction.volume(volume)? {
         let placed = record.replicas.iter().find(|placed| placed.id == found.replica);
         return Ok(match placed {
+            Some(placed) if placed.was_given_up() => Fate::NeverMade,
             Some(placed) if placed.removed => Fate::Deleted,
             Some(_) if record.stopped => Fate::Stopped,
             Some(_) => Fate::Belongs,
@@ -38,10 +44,49 @@ pub fn fates(transaction: &mut Transaction<'_>, found: &[FoundReplica]) -> Done 
     fates.map(Answer::Fates)
 }
 
-pub fn discard(transaction: &mut Transaction<'_>, by: &Maker, found: &FoundReplica) -> Done {
-    match fate(transaction, found)? {
-        Fate::Deleted | Fate::NeverMade => {}
-        fate => return Ok(Answer::Fates(vec![fate])),
+/// Whether a replica that is not to be kept has gone no further than is known here, by the newest view on its disk.
+fn is_known(
+    transaction: &mut Transaction<'_>,
+    found: &FoundReplica,
+    (fate, adopted): (Fate, &View),
+) -> Planned<bool> {
+    if adopted.volume.to_string() != found.volume {
+        return Ok(false);
+    }
+    if fate == Fate::NeverMade {
+        let is_member =
+            adopted.replicas().any(|(_, record)| record.id.to_string() == found.replica);
+        // Its volume's first view is written when it is made.
+        return Ok(!is_member || adopted.generation == Generation(1));
+    }
+    let known = match transaction.view(&found.volume)? {
+        Some(newest) => Some(newest),
+        None => transaction.last_view(&found.volume)?,
+    };
+    Ok(known.is_some_and(|known| {
+        let is_later = known.is_of_era(adopted) && adopted.generation > known.generation;
+        known.continues(adopted) && !is_later
+    }))
+}
+
+pub fn discard(
+    transaction: &mut Transaction<'_>,
+    by: &Maker,
+    found: &FoundReplica,
+    adopted: Option<&ViewText>,
+) -> Done {
+    let fate = fate(transaction, found)?;
+    if !matches!(fate, Fate::Deleted | Fate::NeverMade) {
+        return Ok(Answer::Fates(vec![fate]));
+    }
+    // One that this software does not read is no older than it.
+    let adopted = adopted.and_then(|view| view.decode().ok());
+    let is_known = match &adopted {
+        Some(adopted) => is_known(transaction, found, (fate, adopted))?,
+        None => false,
+    };
+    if !is_known {
+        return Ok(Answer::Fates(vec![Fate::Unknown]));
     }
     transaction.put(Space::Discarded, &found.replica, by)?;
     Ok(Answer::Done)

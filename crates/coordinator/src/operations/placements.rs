@@ -47,8 +47,10 @@ pub fn forget(transaction: &mut Transaction<'_>, volume: &str, replica: &str) ->
     let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
     let held = held_by_newest(transaction, volume)?;
     for placed in record.replicas.iter_mut().filter(|placed| placed.id == replica) {
-        placed.maker = None;
         placed.removed = !held.contains(&placed.id);
+        if !placed.removed {
+            placed.maker = None;
+        }
     }
     store(transaction, record)?;
     Ok(Answer::Done)
@@ -88,7 +90,7 @@ pub fn verified(
 /// The replicas of a volume that nobody makes any more, and no view holds.
 fn unmade(transaction: &mut Transaction<'_>, record: &VolumeRecord) -> Planned<Vec<String>> {
     let mut unmade = Vec::new();
-    for placed in &record.replicas {
+    for placed in record.replicas.iter().filter(|placed| !placed.removed) {
         if let Some(maker) = &placed.maker
             && drafts::is_over(transaction, &maker.node, maker.incarnation)?
         {

@@ -113,21 +113,21 @@ pub fn delete(
         return Ok(if known { Answer::Done } else { Answer::NoVolume });
     };
     volume_id(volume)?;
-    if let Some(view) = transaction.view(volume)? {
+    let last = transaction.view(volume)?;
+    if let Some(view) = &last {
         if view.generation.0 != generation {
-            return newest(&view);
+            return newest(view);
         }
         for primary in &view.primaries {
             let primary = primary.id.node.to_string();
             // A silent node may serve it still: it does not need the coordinator for that.
             if primary != node && (!force || transaction.may_live(&primary)?) {
-                return newest(&view);
+                return newest(view);
             }
         }
     }
     transaction.delete(Space::Volumes, volume);
     transaction.delete(Space::Names, &record.name);
     transaction.delete(Space::Views, volume);
-    transaction.put_now(Space::Deleted, volume);
-    Ok(Answer::Done)
+    transaction.put_last_view(volume, last.as_ref()).map(|()| Answer::Done)
 }

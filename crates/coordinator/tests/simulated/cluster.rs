@@ -12,7 +12,7 @@ use evenkeel_core::{CoordinatorId, NodeId};
 
 use crate::oracles::{Oracles, Violation};
 use crate::random::Random;
-use crate::store::{Faults, Sabotage, SimulatedStore, Tag};
+use crate::store::{Faults, Sabotage, SimulatedStore, Tag, Values};
 
 /// For how long a node is silent before it is dead.
 pub const EXPIRY: Duration = Duration::from_secs(5);
@@ -52,6 +52,8 @@ pub struct Cluster {
     pub now: u64,
     servers: Vec<Server>,
     running: Vec<Running>,
+    /// A copy of the store, made earlier.
+    backup: Option<Values>,
     pub counts: BTreeMap<&'static str, u64>,
     /// Chosen by the seed: how bad it is.
     pub faults: Faults,
@@ -78,6 +80,7 @@ impl Cluster {
             now: 1_000_000,
             servers: Vec::new(),
             running: Vec::new(),
+            backup: None,
             counts: BTreeMap::new(),
             faults,
             is_told: std::env::var_os("EVENKEEL_COORDINATOR_SEED").is_some(),
@@ -117,6 +120,28 @@ impl Cluster {
         self.count("takeovers by another coordinator");
         self.running.retain(|running| running.server != which);
         self.servers[which] = self.start(which);
+    }
+
+    /// The store is copied.
+    pub fn back_up(&mut self) {
+        self.backup = Some(self.store.values());
+        self.oracles.back_up();
+    }
+
+    /// The copy takes the place of the store, and all coordinators start anew: what was committed since is
+    /// forgotten.
+    pub fn put_back(&mut self) {
+        let Some(values) = self.backup.clone() else { return };
+        self.count("older stores put back");
+        if self.is_told {
+            println!("{} an older store is put back", self.now);
+        }
+        self.oracles.put_back(&values);
+        self.store.put_back(values);
+        self.running.clear();
+        for number in 0..self.servers.len() {
+            self.servers[number] = self.start(number);
+        }
     }
 
     /// One of them stands still for a while.

@@ -45,7 +45,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What each fault and each rule needs to be worth something.
-const MARKS: [&str; 32] = [
+const MARKS: [&str; 35] = [
     "conflicts",
     "lost answers",
     "lost requests",
@@ -63,6 +63,9 @@ const MARKS: [&str; 32] = [
     "primaries of dead nodes dropped",
     "drafts of dead nodes given up",
     "swaps",
+    "older stores put back",
+    "replicas deleted",
+    "kept: its disk knows more",
     "answer: done",
     "answer: waits",
     "answer: copy",

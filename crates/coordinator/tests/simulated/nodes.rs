@@ -90,6 +90,8 @@ pub struct World {
     volumes: Vec<VolumeId>,
     /// What was ever seen of each: old knowledge to act on.
     seen: BTreeMap<VolumeId, Vec<StoredVolume>>,
+    /// The newest view on the disk of each replica, by its identity.
+    disks: BTreeMap<String, View>,
     /// The node that was to be removed last: what is placed there meanwhile?
     leaving: Option<NodeId>,
     pub answered: u64,
@@ -104,6 +106,7 @@ impl World {
             next_asker: 0,
             volumes: Vec::new(),
             seen: BTreeMap::new(),
+            disks: BTreeMap::new(),
             leaving: None,
             answered: 0,
         };
@@ -143,13 +146,15 @@ impl World {
                 for _ in 0..1 + self.cluster.random.below(8) {
                     if let Some(answered) = self.cluster.step()? {
                         self.answered += 1;
-                        self.take(answered);
+                        self.take(answered)?;
                     }
                 }
             }
             700..=819 => self.pass(),
             820..=839 => self.cluster.deliver()?,
-            840..=989 => self.act(),
+            840..=988 => self.act(),
+            989 if self.cluster.random.chance(500) => self.cluster.back_up(),
+            989 => self.cluster.put_back(),
             990 => self.cluster.restart_one(),
             991 => self.cluster.freeze_one(),
             992..=996 => self.end_one(),
@@ -239,16 +244,50 @@ impl World {
         self.processes[which].jobs.insert(asker, job);
     }
 
-    fn take(&mut self, answered: Answered) {
+    fn take(&mut self, answered: Answered) -> Result<(), Violation> {
         let Answered { asker, request, answer } = answered;
         let has = |process: &Process| process.jobs.contains_key(&asker);
-        let Some(which) = self.processes.iter().position(has) else { return };
+        let Some(which) = self.processes.iter().position(has) else { return Ok(()) };
         match answer {
             Ok(answer) => {
                 self.processes[which].jobs.remove(&asker);
+                self.follow_on_disks(&request, &answer)?;
                 self.go_on(which, request, answer);
             }
             Err(_) => self.again(which, asker),
+        }
+        Ok(())
+    }
+
+    /// What becomes of the disks: replicas adopt what is committed, and are deleted.
+    fn follow_on_disks(&mut self, request: &Request, answer: &Answer) -> Result<(), Violation> {
+        match (request, answer) {
+            (Request::Swap { view, .. }, Answer::Done) => {
+                self.adopt(&view.decode().expect("sent"));
+            }
+            (Request::Assemble { volume, .. }, Answer::Done) => {
+                self.adopt(&volume.view.decode().expect("sent"));
+            }
+            (Request::Discard { replica, .. }, Answer::Done) => {
+                if let Some(view) = self.disks.remove(&replica.replica) {
+                    self.cluster.oracles.discarded(&replica.replica, &view)?;
+                }
+            }
+            (Request::Discard { .. }, Answer::Fates(fates)) if fates == &[Fate::Unknown] => {
+                self.cluster.count("kept: its disk knows more");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, next: &View) {
+        for (_, replica) in next.replicas() {
+            let Some(view) = self.disks.get_mut(&replica.id.to_string()) else { continue };
+            let is_newer = !next.is_of_era(view) || next.generation > view.generation;
+            if is_newer && next.continues(view) {
+                view.clone_from(next);
+            }
         }
     }
 
@@ -272,7 +311,10 @@ impl World {
             (Request::Register(_), _) => self.processes[which].next_beat = now + 500,
             (Request::Draft { volume, .. }, Answer::Done) => {
                 let request = if self.cluster.random.chance(850) {
-                    Request::Create(Box::new(self.new_volume(which, &volume)))
+                    let volume = self.new_volume(which, &volume);
+                    let made = volume.record.replicas[0].id.clone();
+                    self.disks.insert(made, volume.view.decode().expect("ours"));
+                    Request::Create(Box::new(volume))
                 } else {
                     Request::GiveUp { volume }
                 };
@@ -286,9 +328,11 @@ impl World {
             }
             (Request::Fates(found), Answer::Fates(fates)) => {
                 for (replica, fate) in found.into_iter().zip(fates) {
+                    let Some(view) = self.disks.get(&replica.replica) else { continue };
                     if matches!(fate, Fate::Deleted | Fate::NeverMade) {
+                        let view = Some(ViewText::encode(view).expect("it was stored"));
                         let by = self.processes[which].maker();
-                        self.ask(which, Request::Discard { by, replica });
+                        self.ask(which, Request::Discard { by, replica, view });
                     }
                 }
             }
@@ -302,7 +346,9 @@ impl World {
 
     fn after_placing(&mut self, which: usize, volume: String, replica: &PlacedReplica) {
         let Some(stored) = self.look(volume.parse().expect("ours")) else { return };
-        let mut next = stored.view.decode().expect("stored").successor();
+        let view = stored.view.decode().expect("stored");
+        let mut next = view.successor();
+        self.disks.insert(replica.id.clone(), view);
         let new = Newcomer {
             id: replica.id.parse().expect("ours"),
             node: replica.node.parse().expect("ours"),

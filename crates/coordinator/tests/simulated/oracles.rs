@@ -29,6 +29,12 @@ pub struct Oracles {
     started: BTreeSet<(String, u64)>,
     /// Volumes that were assembled with something on a removed node.
     came_back: BTreeSet<(String, String)>,
+    /// Views that were committed since the store was copied.
+    since_backup: BTreeSet<Vec<u8>>,
+    /// Views that were committed, and then an older store was put back.
+    forgotten: BTreeSet<Vec<u8>>,
+    /// Replicas that were taken out, and volumes that were deleted, since an older store was put back.
+    ordered: BTreeSet<String>,
     pub counts: BTreeMap<&'static str, u64>,
 }
 
@@ -59,6 +65,35 @@ impl Oracles {
         *self.counts.entry(what).or_default() += 1;
     }
 
+    /// The store is copied.
+    pub fn back_up(&mut self) {
+        self.since_backup.clear();
+    }
+
+    /// That copy takes the place of the store: numbers of views go on from there, and nobody was heard.
+    pub fn put_back(&mut self, values: &Values) {
+        self.forgotten.extend(self.since_backup.iter().cloned());
+        self.ordered.clear();
+        self.heard.clear();
+        let stored: BTreeSet<_> =
+            all(values, Space::Views).map(|(_, entry)| &entry.value).collect();
+        self.views.retain(|_, view| stored.contains(&*view));
+    }
+
+    /// Judges that a replica is deleted whose disk has this view: not if it has been in use by views that only an older
+    /// store does not know, and nobody has given it up since.
+    pub fn discarded(&mut self, replica: &str, view: &View) -> Result<(), Violation> {
+        let bytes = evenkeel_format::encode_view(view).expect("it was stored");
+        let is_ordered = [replica, &view.volume.to_string()].map(|id| self.ordered.contains(id));
+        if self.forgotten.contains(&bytes) && is_ordered == [false, false] {
+            let (volume, generation) = (view.volume, view.generation);
+            let why = format!("{replica} of {volume} had {generation:?}, and is deleted");
+            return Err(("forgotten", why));
+        }
+        self.count("replicas deleted");
+        Ok(())
+    }
+
     /// Judges a commit.
     pub fn applied(&mut self, applied: &Applied, now: u64) -> Result<(), Violation> {
         let Applied { tag, before, after } = applied;
@@ -77,6 +112,7 @@ impl Oracles {
                 self.started.insert((node.id, node.incarnation));
             }
         }
+        self.note_orders(applied);
         check_names(after)?;
         self.check_members(applied)?;
         check_replicas(after)?;
@@ -101,6 +137,24 @@ impl Oracles {
             }
         }
         Ok(())
+    }
+
+    /// Notes what somebody has asked to be deleted.
+    fn note_orders(&mut self, applied: &Applied) {
+        let Applied { tag, before, after } = applied;
+        match &tag.request {
+            Some(Request::Delete { volume, .. }) => drop(self.ordered.insert(volume.clone())),
+            Some(Request::Swap { view: next, .. }) => {
+                let volume = next.decode().expect("sent").volume.to_string();
+                let ids = |values: &Values| -> BTreeSet<String> {
+                    let view = view(values, &volume);
+                    let replicas = view.iter().flat_map(View::replicas);
+                    replicas.map(|(_, replica)| replica.id.to_string()).collect()
+                };
+                self.ordered.extend(ids(before).difference(&ids(after)).cloned());
+            }
+            _ => {}
+        }
     }
 
     /// Names of nodes are unique, and a removed one has nothing; but a volume may come back from its disks with a
@@ -145,6 +199,8 @@ impl Oracles {
                 continue;
             }
             let next = view(after, volume).expect("it is there");
+            self.since_backup.insert(entry.value.clone());
+            self.forgotten.remove(&entry.value);
             let number = (volume.to_owned(), next.lineage.0, next.generation.0);
             let known = self.views.entry(number).or_insert_with(|| entry.value.clone());
             if *known != entry.value {

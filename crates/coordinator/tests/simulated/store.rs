@@ -129,6 +129,15 @@ impl SimulatedStore {
         self.0.borrow().counts.clone()
     }
 
+    /// What was stored once takes the place of what is. What is on its way does not arrive.
+    pub fn put_back(&self, values: Values) {
+        let state = &mut *self.0.borrow_mut();
+        state.revision += 1;
+        state.history = BTreeMap::from([(state.revision, values.clone())]);
+        state.values = values;
+        state.delayed.clear();
+    }
+
     /// One of the commits that are on their way arrives.
     pub fn deliver(&self) {
         let state = &mut *self.0.borrow_mut();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::lookup::unexpected;
 use super::make::tell_in_the_end;
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request};
+use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, ViewText};
 use crate::disks::NewReplica;
 use crate::late_disks;
 use crate::node::Node;
@@ -182,48 +182,93 @@ pub async fn open_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Has the coordinator note that a replica is being deleted: no volume takes it up meanwhile.
-async fn discard(node: &Node, replica: &FoundReplica) -> Result<(), ApiError> {
-    let what = format!("cannot delete replica {}", replica.replica);
+/// Has the coordinator note that a replica is being deleted: no volume takes it up meanwhile. If it refuses, returns
+/// what is to become of the replica.
+async fn discard(
+    node: &Arc<Node>,
+    id: ReplicaId,
+    found: &FoundReplica,
+) -> Result<Option<Fate>, ApiError> {
+    let what = format!("cannot delete replica {id}");
+    let adopted = node.blocking(move |node| Ok(node.disks.newest_view(id))).await?;
+    let adopted = adopted.and_then(|view| ViewText::encode(&view).ok());
+    let adopted = adopted.ok_or_else(|| {
+        let why = "its superblocks cannot be read, so nobody knows whether it is needed";
+        let advice = "Repair its disk; or delete what is there by hand";
+        ApiError::new(ErrorCode::WrongState, &what, why, advice)
+    })?;
     let by = Maker {
         node: node.identity.node.to_string(),
         incarnation: node.identity.start.incarnation().0,
     };
-    let request = Request::Discard { by, replica: replica.clone() };
+    let request = Request::Discard { by, replica: found.clone(), view: Some(adopted) };
     match node.coordinator.ask(&what, request).await? {
-        Answer::Done => Ok(()),
-        Answer::Fates(_) => {
-            let why = "a volume has it, or the coordinator does not know it";
-            let advice = "See `evenkeel volume list`";
-            Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
-        }
+        Answer::Done => Ok(None),
+        Answer::Fates(fates) => Ok(Some(fates.first().copied().unwrap_or(Fate::Unknown))),
         other => Err(unexpected(&what, &other)),
     }
 }
 
-/// Closes a replica of this node and gives its space back. `false`: it is not here. The coordinator
-/// decides: whoever asked may have an old answer of its.
+/// What has come of deleting a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// It is deleted.
+    Done,
+    /// It is not here.
+    NotHere,
+    /// The coordinator says something else of it.
+    Refused(Fate),
+}
+
+/// As [`try_to_delete`]. `false`: it is not here.
 ///
 /// # Errors
-/// If a volume has the replica, it is being made, the coordinator does not answer, or the disk fails or is
-/// slow. In the last case it is deleted as soon as the disk answers.
+/// The same, and if the coordinator refuses.
 pub async fn delete_replica(
     node: &Arc<Node>,
     volume: VolumeId,
     replica: ReplicaId,
 ) -> Result<bool, ApiError> {
+    match try_to_delete(node, volume, replica).await? {
+        Deletion::Done => Ok(true),
+        Deletion::NotHere => Ok(false),
+        Deletion::Refused(_) => {
+            let what = format!("cannot delete replica {replica}");
+            let why = "a volume has it, or the coordinator does not know it";
+            let advice = "See `evenkeel volume list`";
+            Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
+        }
+    }
+}
+
+/// Closes a replica of this node and gives its space back. The coordinator decides: whoever asked may have an old
+/// answer of its.
+///
+/// # Errors
+/// If the replica is being made, the coordinator does not answer, or the disk fails or is slow. In the last
+/// case it is deleted as soon as the disk answers.
+pub async fn try_to_delete(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    replica: ReplicaId,
+) -> Result<Deletion, ApiError> {
+    if node.disks.place_of(replica).is_none() {
+        return Ok(Deletion::NotHere);
+    }
     // Else whoever asks would wait for that.
     node.disks.refuse_unfinished(replica)?;
     let at = node.clone();
     alone(node, replica, &format!("cannot delete replica {replica}"), async move {
         let found = FoundReplica { volume: volume.to_string(), replica: replica.to_string() };
-        discard(&at, &found).await?;
+        if let Some(fate) = discard(&at, replica, &found).await? {
+            return Ok(Deletion::Refused(fate));
+        }
         let deleted = delete_discarded(&at, volume, replica).await;
         tell_in_the_end(&at, Request::Discarded(found)).await;
         if matches!(deleted, Ok(true)) {
             tracing::info!(%volume, %replica, "a replica that no volume has is deleted");
         }
-        deleted
+        Ok(if deleted? { Deletion::Done } else { Deletion::NotHere })
     })
     .await
 }

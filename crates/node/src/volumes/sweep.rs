@@ -4,16 +4,16 @@
 //! A volume may have been deleted, or a creation cut off, while this node was away, or by a node
 //! that died in the midst of it. So the coordinator is asked again and again what is to become of
 //! the replicas here; only what it says was deleted is, and it says so once more when that is done
-//! ([`delete_replica`]).
+//! ([`try_to_delete`]).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_core::{Generation, ReplicaId, VolumeId};
+use evenkeel_core::{ReplicaId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
-use super::local::{close_replica, delete_replica, open_volume};
+use super::local::{Deletion, close_replica, open_volume, try_to_delete};
 use super::lock;
 use crate::api::ApiError;
 use crate::coordinator::{Answer, Fate, FoundReplica, Request};
@@ -130,22 +130,35 @@ fn begin(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId, fate: Fate, swe
 }
 
 async fn carry_out(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId, fate: Fate) {
-    let deletable = match fate {
-        Fate::Belongs => return told_if_failed(node, open_volume(node, volume).await),
-        Fate::Stopped => return told_if_failed(node, close_replica(node, volume, replica).await),
-        Fate::Deleted => true,
-        Fate::NeverMade => was_never_used(node, replica).await,
-        Fate::Unknown => false,
+    let done = match fate {
+        Fate::Belongs => open_volume(node, volume).await,
+        Fate::Stopped => close_replica(node, volume, replica).await,
+        Fate::Deleted | Fate::NeverMade => delete(node, replica, volume).await,
+        Fate::Unknown => {
+            tell_kept(node, replica, volume);
+            Ok(())
+        }
     };
-    if deletable && node.volumes.get(volume).is_some() {
+    told_if_failed(node, done);
+}
+
+async fn delete(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId) -> Result<(), ApiError> {
+    if node.volumes.get(volume).is_some() {
         // Deleted by force. Its primary learns that, and ends first.
-        return;
+        return Ok(());
     }
-    if deletable {
-        told_if_failed(node, delete_replica(node, volume, replica).await.map(drop));
-    } else if lock(&node.volumes.sweeping.told).insert(replica) {
+    let deleted = try_to_delete(node, volume, replica).await?;
+    // What it is if it is something else the next sweep is told.
+    if deleted == Deletion::Refused(Fate::Unknown) {
+        tell_kept(node, replica, volume);
+    }
+    Ok(())
+}
+
+fn tell_kept(node: &Node, replica: ReplicaId, volume: VolumeId) {
+    if lock(&node.volumes.sweeping.told).insert(replica) {
         node.warn(format!(
-            "replica {replica} belongs to volume {volume}, of which the coordinator knows nothing; it is kept. It may come from another cluster, or the coordinator was restored from a backup or made anew: `evenkeel volume assemble --scan` tells what can be made of it"
+            "replica {replica} of volume {volume} is kept: the coordinator does not know it, or knows less of it than its disk. It may come from another cluster, or the coordinator's database was restored from a backup or made anew: `evenkeel volume assemble --scan` tells what can be made of it"
         ));
     }
 }
@@ -154,12 +167,6 @@ fn told_if_failed(node: &Node, done: Result<(), ApiError>) {
     if let Err(error) = done {
         node.warn(error.to_string());
     }
-}
-
-/// Whether a replica is as it was made. Not so if its disk does not tell.
-async fn was_never_used(node: &Arc<Node>, replica: ReplicaId) -> bool {
-    let read = node.blocking(move |node| Ok(node.disks.newest_generation(replica))).await;
-    matches!(read, Ok(Some(Generation(1))))
 }
 
 #[cfg(test)]

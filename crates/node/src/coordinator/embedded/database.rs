@@ -1,7 +1,8 @@
 //! A crash-safe local database as the store of a coordinator.
 //!
 //! Each [`Space`] is a table of the same name. Values of some are kept as texts or as numbers there: so they
-//! were before there was a `Store`, and databases made then are read as they are. A commit is one write transaction, in
+//! were before there was a `Store`, and databases made then are read as they are, but for the volumes that were deleted:
+//! without their last views nobody can tell what of them may go. A commit is one write transaction, in
 //! which the guards are compared by value: what a task writes follows from the values that it read, so it is right
 //! whenever they are the same.
 
@@ -39,15 +40,14 @@ const fn table(space: Space) -> Table {
     let name = space.prefix();
     match space {
         Space::Cluster | Space::Names => Table::Text(TableDefinition::new(name)),
-        Space::Silent | Space::GivenUp | Space::Deleted => {
-            Table::Number(TableDefinition::new(name))
-        }
+        Space::Silent | Space::GivenUp => Table::Number(TableDefinition::new(name)),
         Space::Nodes
         | Space::Starts
         | Space::Removed
         | Space::Volumes
         | Space::Views
         | Space::Drafts
+        | Space::Deleted
         | Space::Discarded => Table::Bytes(TableDefinition::new(name)),
     }
 }

@@ -10,6 +10,7 @@ use crate::start::Lineage;
 
 mod assembly;
 mod drafts;
+mod fates;
 mod old_file;
 mod placements;
 mod removal;

@@ -109,7 +109,9 @@ fn a_daemon_that_has_ended_deletes_nothing() {
     let delete = Request::Delete { node: by, volume, generation: view.generation.0, force: false };
     coordinator.answer(delete).unwrap();
     let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
-    coordinator.answer(Request::Discard { by, replica: found(&web) }).unwrap();
+    let view_on_disk = Some(web.view.clone());
+    let discard = Request::Discard { by, replica: found(&web), view: view_on_disk };
+    coordinator.answer(discard).unwrap();
     let again = stored(&web, &next(&view));
     assert!(matches!(assemble(&coordinator, &again, None), Answer::GivenUp));
     let restarted = NodeRecord { incarnation: 2, ..node(ALPHA, "alpha") };
@@ -122,7 +124,8 @@ fn a_daemon_that_has_ended_deletes_nothing() {
 fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
     let discard = |coordinator: &Embedded, web: &StoredVolume| {
         let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
-        coordinator.answer(Request::Discard { by, replica: found(web) }).unwrap()
+        let view = Some(web.view.clone());
+        coordinator.answer(Request::Discard { by, replica: found(web), view }).unwrap()
     };
     for discard_first in [false, true] {
         let dir = tempfile::tempdir().unwrap();

@@ -84,7 +84,7 @@ fn a_replica_whose_maker_died_before_it_joined_is_given_up_for_good() {
     let (coordinator, _, view) = with_volume(dir.path(), Duration::from_secs(10));
     place(&coordinator, &view, NEW, "d");
     reborn(&coordinator, BETA, "beta");
-    assert_eq!(fate(&coordinator, &view, NEW), Fate::Deleted);
+    assert_eq!(fate(&coordinator, &view, NEW), Fate::NeverMade);
     assert!(matches!(swap(&coordinator, ALPHA, &joined(&view, NEW)), Answer::GivenUp));
     // Its place is free again.
     assert!(matches!(place(&coordinator, &view, ReplicaId(78), "d"), Answer::Done));
