@@ -5,8 +5,9 @@
 # cases/re-add.sh deleted    its file was deleted in use: each node says so, and it is replaced
 # cases/re-add.sh unmounted  its disk was unmounted lazily, and is put back: each node says so, and nothing is copied
 # cases/re-add.sh rot    after too many bad reads; no damaged block is left, also none that nobody has read
+# cases/re-add.sh rot detached   failed once more and brought back while the volume is attached nowhere: the same
 source "$(dirname "$0")/../lib.sh"
-what=${1:-full}
+what=${1:-full} where=${2:-attached}
 [ "$(id -u)" = 0 ] || skip "a filesystem of its own is mounted by root"
 fio_here() { fio --ioengine=nbd --uri="$uri" "$@" > "$work/fio.out" 2>&1 || { cat "$work/fio.out"; die "the application saw an error"; }; }
 of_replica() { ek 1 volume status $vol --json | jq -re --arg node "$1" ".volume.mirrors[0].replicas[] | select(.node.name == \$node) | $2"; }
@@ -149,7 +150,16 @@ rot() {
     fio_here --name=read --rw=randread --bs=4k --iodepth=16 --size=64M
     is_faulty n1 medium || die "$(of_replica n1 .)"
     [ "$(grep -a -o rotten "$file" | wc -l)" -gt 0 ] || die "all blocks were read: this shows nothing"
-    ek 2 replica re-add $vol n1:disk --wait --timeout 1m --quiet
+    if [ "$where" = detached ]; then
+        ek 1 detach $vol --quiet
+        ek 2 replica fail $vol n1:disk
+        is_faulty n1 medium || die "why it failed is forgotten: $(of_replica n1 .)"
+        ek 2 replica re-add $vol n1:disk
+        uri=$(attach $vol nbd)
+        wait_in_sync $vol
+    else
+        ek 2 replica re-add $vol n1:disk --wait --timeout 1m --quiet
+    fi
     ek 1 volume verify $vol --wait --quiet || die "it is in-sync, and damaged"
     ! grep -a -q rotten "$file" || die "damage is left"
 }

@@ -52,7 +52,8 @@ impl View {
     }
 
     /// Takes a replica out of the mirror: to `stale`, from where it returns by itself, or to
-    /// `faulty`, where it waits for a command.
+    /// `faulty`, where it waits for a command. One that is faulty already stays so for the reason that it has:
+    /// that says what it may lack when it is brought back.
     ///
     /// # Errors
     /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica;
@@ -64,8 +65,11 @@ impl View {
         cause: Cause,
     ) -> Result<(), ViewError> {
         self.may_leave(id)?;
-        self.set_state(id, state)?;
-        self.record_mut(id)?.cause = cause;
+        let is_faulty = |state| state == ReplicaState::Faulty;
+        if !(is_faulty(state) && is_faulty(self.record_mut(id)?.state)) {
+            self.set_state(id, state)?;
+            self.record_mut(id)?.cause = cause;
+        }
         if matches!(cause, Cause::OtherLineage | Cause::OldCopy) {
             self.distrust(id)?;
         }

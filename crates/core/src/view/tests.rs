@@ -60,6 +60,29 @@ fn a_replica_returns_by_rebuilding_only() {
     assert_eq!(view.replica(ReplicaId(1)).unwrap().1.state, ReplicaState::InSync);
 }
 
+/// Who fails it once more does not say that its disk is in order.
+#[test]
+fn what_a_failing_disk_has_is_copied_as_a_whole_whoever_fails_it_again() {
+    let mut view = view(1, 2);
+    view.leave(ReplicaId(1), ReplicaState::Faulty, Cause::Medium).unwrap();
+    let failed = *view.replica(ReplicaId(1)).unwrap().1;
+    let mut next = view.successor();
+    next.leave(ReplicaId(1), ReplicaState::Faulty, Cause::Operator).unwrap();
+    assert_eq!(*next.replica(ReplicaId(1)).unwrap().1, failed);
+    next.readmit(ReplicaId(1)).unwrap();
+    assert_eq!(next.replica(ReplicaId(1)).unwrap().1.missing_since, None);
+}
+
+/// A disk that turns out to be an old copy, or of another branch, is not relied upon, faulty or not.
+#[test]
+fn a_faulty_replica_that_is_another_one_is_copied_as_a_whole() {
+    let mut view = view(1, 2);
+    view.leave(ReplicaId(1), ReplicaState::Faulty, Cause::Operator).unwrap();
+    assert!(view.replica(ReplicaId(1)).unwrap().1.missing_since.is_some());
+    view.leave(ReplicaId(1), ReplicaState::Faulty, Cause::OtherLineage).unwrap();
+    assert_eq!(view.replica(ReplicaId(1)).unwrap().1.missing_since, None);
+}
+
 #[test]
 fn a_member_is_not_removed() {
     let mut view = view(1, 2);
