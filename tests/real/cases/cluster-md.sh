@@ -200,6 +200,7 @@ ended() {
 }
 end_load() {
     local pid
+    [ ${#loads[@]} -gt 0 ] || return 0 # they have ended before
     for pid in "${loads[@]}"; do kill -0 "$pid" 2> /dev/null || { cat "$work"/fio.*; die "a writer has failed"; }; done
     kill -INT "${loads[@]}"
     await "the writers end" ended "${loads[@]}"
