@@ -6,7 +6,7 @@ use crate::ids::*;
 use crate::message::{RebuildProgress, SlotBits};
 use crate::policy::ReplicaSet;
 use crate::time::Instant;
-use crate::view::{Cause, MirrorView, ReplicaState};
+use crate::view::{Cause, MirrorView, ReplicaState, View};
 
 use super::lag::Speed;
 use super::{PeerStatus, Phase, Primary, PrimaryStatus};
@@ -240,6 +240,12 @@ impl<P: Payload> Primary<P> {
 
     pub(super) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
         self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
+    }
+
+    /// The view that it works by, if it has one.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_ref()
     }
 
     /// The primary's state.

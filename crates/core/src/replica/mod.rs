@@ -198,6 +198,12 @@ impl<P: Payload> Replica<P> {
         self.rebuild.as_ref().filter(|_| lacks_all)
     }
 
+    /// The view that it has adopted.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
     /// The replica's state.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {

@@ -57,8 +57,7 @@ impl Cluster {
             return;
         }
         // While a database is restored nobody gets anything from it but that it is too old.
-        let clock = self.nodes[self.primaries[primary].node].clock(self.now);
-        let view = self.primaries[primary].core.status(clock).view;
+        let view = self.primaries[primary].core.view();
         let known = self.coordinator.known().map(|known| known.generation);
         let is_outdated = view.map(|view| view.generation) > known;
         if self.coordinator.database() == Database::Restored && !is_outdated {

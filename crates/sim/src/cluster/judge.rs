@@ -65,7 +65,7 @@ impl Cluster {
     /// Whether a replica is in-sync by the view that it has adopted.
     fn is_in_sync(&self, replica: usize) -> bool {
         let slot = &self.replicas[replica];
-        let view = slot.core.as_ref().map(|core| core.status().view);
+        let view = slot.core.as_ref().map(|core| core.view().clone());
         let record = view.as_ref().and_then(|view| view.replica(slot.id)).map(|(_, r)| *r);
         record.is_some_and(|record| record.state == ReplicaState::InSync)
     }
@@ -78,7 +78,7 @@ impl Cluster {
             return;
         }
         let slot = &self.replicas[replica];
-        let view = slot.core.as_ref().map(|core| core.status().view);
+        let view = slot.core.as_ref().map(|core| core.view().clone());
         let record = view.as_ref().and_then(|view| view.replica(slot.id)).map(|(_, r)| *r);
         if record.is_none_or(|record| record.missing_since.is_none()) {
             return;
@@ -97,7 +97,7 @@ impl Cluster {
             let mut regions = offset / table.region..end.div_ceil(table.region);
             table.is_all() || regions.all(|region| table.open.binary_search(&region).is_ok())
         };
-        let view = slot.core.as_ref().map(|core| core.status().view);
+        let view = slot.core.as_ref().map(|core| core.view().clone());
         let primaries = view.map(|view| view.primaries).unwrap_or_default();
         // Only the slots of those count who may write in the adopted view.
         let mut own = primaries.iter().filter_map(|primary| slot.open_regions.get(&primary.slot));
@@ -169,7 +169,7 @@ impl Cluster {
         let volume = 0..self.sectors;
         let parts = self.parts(volume.start, volume.end);
         let slot = &self.primaries[primary];
-        let Some(view) = slot.core.status(self.nodes[slot.node].clock(self.now)).view else {
+        let Some(view) = slot.core.view().cloned() else {
             return self.fail("I4", format!("primary {primary} serves without a view"));
         };
         let era = lines::era(&view);
@@ -204,7 +204,7 @@ impl Cluster {
     /// I4: the primary acknowledges this write.
     pub(super) fn judge_acknowledgement(&mut self, primary: usize, write: u32, durable: bool) {
         let slot = &self.primaries[primary];
-        let Some(view) = slot.core.status(self.nodes[slot.node].clock(self.now)).view else {
+        let Some(view) = slot.core.view().cloned() else {
             return self.fail(
                 "I4",
                 format!("primary {primary} acknowledges write #{write} without a view"),
@@ -295,7 +295,7 @@ impl Cluster {
         let came_later = record.state == ReplicaState::Rebuilding
             && (change.invoked <= joined || (self.coordinator.newest().is_shared() && !knew));
         // It answered before it went over to another era, which need not have the write.
-        let era = slot.core.as_ref().map(|core| lines::era(&core.status().view));
+        let era = slot.core.as_ref().map(|core| lines::era(core.view()));
         let is_elsewhere = era.is_some_and(|era| Some(era) != self.era_of(primary));
         let comes_with_the_copy = |sector: u32| {
             let offset = u64::from(sector) * u64::from(SECTOR);
@@ -371,15 +371,14 @@ impl Cluster {
     /// The era of the view by which a primary works.
     pub(super) fn era_of(&self, primary: usize) -> Option<lines::EraKey> {
         let slot = &self.primaries[primary];
-        let status = slot.core.status(self.nodes[slot.node].clock(self.now));
-        status.view.as_ref().map(lines::era)
+        slot.core.view().map(lines::era)
     }
 
     /// I3: what a replica adopts goes on from what it has adopted.
     pub(super) fn judge_adoption(&mut self, replica: usize, view: &View) {
         let slot = &self.replicas[replica];
         let Some(core) = &slot.core else { return };
-        let old = View { generation: slot.adopted, ..core.status().view };
+        let old = View { generation: slot.adopted, ..core.view().clone() };
         if lines::era(&old) != lines::era(view) {
             self.marks.reach(Mark::EraAdopted);
         }

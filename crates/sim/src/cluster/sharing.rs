@@ -30,7 +30,7 @@ impl Cluster {
             return false;
         }
         let slot = &self.primaries[primary];
-        let own = slot.core.status(self.nodes[slot.node].clock(self.now)).view;
+        let own = slot.core.view().cloned();
         let views = [Some(self.coordinator.newest()), own.as_ref()];
         self.primaries.iter().enumerate().filter(|(other, _)| *other != primary).any(
             |(_, other)| {
@@ -46,7 +46,7 @@ impl Cluster {
     /// Whether a primary works by the newest view.
     pub(super) fn knows_newest(&self, primary: usize) -> bool {
         let slot = &self.primaries[primary];
-        let view = slot.core.status(self.nodes[slot.node].clock(self.now)).view;
+        let view = slot.core.view().cloned();
         view.is_some_and(|view| view.generation == self.coordinator.newest().generation)
     }
 
@@ -59,7 +59,7 @@ impl Cluster {
     /// Notes by which view a primary works when it is asked for a change.
     pub(super) fn note_view_of(&mut self, primary: usize, write: u32) {
         let slot = &self.primaries[primary];
-        let view = slot.core.status(self.nodes[slot.node].clock(self.now)).view;
+        let view = slot.core.view().cloned();
         let generation = view.map_or(Generation(0), |view| view.generation);
         self.asked_in.insert(write, generation);
     }
@@ -120,7 +120,7 @@ impl Cluster {
     /// or it came back too late for that to be known, or the evicting one did not hear all members all the time.
     pub(super) fn judge_evictions(&mut self, by: usize, next: &View) {
         let slot = &self.primaries[by];
-        let Some(view) = slot.core.status(self.nodes[slot.node].clock(self.now)).view else {
+        let Some(view) = slot.core.view().cloned() else {
             return;
         };
         if !view.has_primary(slot.id) || !next.has_primary(slot.id) {
