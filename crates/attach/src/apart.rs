@@ -15,22 +15,12 @@ const FIRST: libc::c_uint = 3;
 /// be used elsewhere.
 ///
 /// # Errors
-/// If the kernel can't make such a thread, or what this returns.
-pub(crate) fn apart<T: Send, E: Send>(
-    refused: impl Fn(io::Error) -> E + Sync,
-    run: impl FnOnce() -> Result<T, E> + Send,
-) -> Result<T, E> {
+/// If the kernel can't make such a thread: then this was not run.
+pub(crate) fn apart<T: Send>(run: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
-        let begin = || match leave_descriptors() {
-            Ok(()) => run(),
-            Err(error) => Err(refused(error)),
-        };
-        let thread =
-            std::thread::Builder::new().name("apart".to_owned()).spawn_scoped(scope, begin);
-        let ended = match thread {
-            Ok(thread) => thread.join(),
-            Err(error) => return Err(refused(error)),
-        };
+        let begin = || leave_descriptors().map(|()| run());
+        let thread = std::thread::Builder::new().name("apart".to_owned());
+        let ended = thread.spawn_scoped(scope, begin)?.join();
         ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

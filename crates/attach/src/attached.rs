@@ -23,10 +23,10 @@ mod with_ublk;
 
 /// How often a device is tried that a process has open.
 const HOLD_ATTEMPTS: u32 = 5;
-/// What could not be done if a volume's device can't be asked.
-const NO_THREAD: &str = "can't begin a thread that asks the device";
 /// The pause between two such attempts.
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
+/// What could not be done if a volume's device can't be asked.
+const NO_THREAD: &str = "can't begin a thread that asks the device";
 
 /// What is to be attached.
 #[derive(Debug, Clone)]
@@ -140,9 +140,9 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    pub(crate) fn system(action: impl Into<String>) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
-        move |error| Self::System { action: action.clone(), error }
+        move |error| Self::System { action, error }
     }
 }
 
@@ -288,7 +288,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
 /// What was written through the page cache is made durable first. A device that must go in spite
 /// of its users is taken away by [`clean_up_stale`](crate::clean_up_stale).
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
-    apart(AttachError::system(NO_THREAD), || release(place, name))
+    apart(|| release(place, name)).map_err(AttachError::system(NO_THREAD))?
 }
 
 /// Detaches a volume, on a thread that may wait for its device.
@@ -317,8 +317,8 @@ pub fn grow(place: &Place, name: &str, size: u64) -> Result<(), AttachError> {
     let (mut record, device) = own(place, name)?;
     match record.kind {
         Kind::Loop => {
-            let show = || with_loop::grow(place, name, size, &device);
-            apart(AttachError::system(NO_THREAD), show)?;
+            let shown = apart(|| with_loop::grow(place, name, size, &device));
+            shown.map_err(AttachError::system(NO_THREAD))??;
         }
         Kind::Ublk => return Err(AttachError::KeepsSize(device)),
     }
@@ -334,11 +334,18 @@ fn own(place: &Place, name: &str) -> Result<(Record, PathBuf), AttachError> {
     found.ok_or_else(|| AttachError::NotAttached(name.to_owned()))
 }
 
-/// Opens the device so that nobody else can use it, or says who does. A process that has it open
-/// for a moment only, as device managers have, is waited for.
+/// Opens the device so that nobody else can use it, or says who does.
 fn hold(device: &Path) -> Result<File, AttachError> {
+    while_opened(|| try_hold(device))
+}
+
+/// Tries again for a moment what is refused because a process has a device open, as device managers have that
+/// look at it.
+pub(crate) fn while_opened<T>(
+    attempt: impl Fn() -> Result<T, AttachError>,
+) -> Result<T, AttachError> {
     for _ in 0..HOLD_ATTEMPTS {
-        match try_hold(device) {
+        match attempt() {
             Err(AttachError::InUse { users, .. })
                 if users.iter().all(|user| matches!(user, User::Process { .. })) =>
             {
@@ -347,7 +354,7 @@ fn hold(device: &Path) -> Result<File, AttachError> {
             other => return other,
         }
     }
-    try_hold(device)
+    attempt()
 }
 
 fn try_hold(device: &Path) -> Result<File, AttachError> {

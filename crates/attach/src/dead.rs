@@ -4,16 +4,10 @@
 //! second time beside a filesystem that has lost writes and does not know which.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use crate::attached::AttachError;
+use crate::attached::{AttachError, while_opened};
 use crate::place::Place;
 use crate::stale::{StillUsed, users_of_dead};
-
-/// How often is looked whether somebody closes one, as device managers do that look at it.
-const ATTEMPTS: u32 = 5;
-/// The pause between two such looks.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Adds devices to those that are noted of a volume.
 pub fn note(place: &Place, name: &str, used: &[StillUsed]) -> Result<(), AttachError> {
@@ -32,13 +26,7 @@ pub fn note(place: &Place, name: &str, used: &[StillUsed]) -> Result<(), AttachE
 /// # Errors
 /// [`AttachError::InUse`], or if the kernel's tables can't be read.
 pub fn refuse(place: &Place, name: &str) -> Result<(), AttachError> {
-    for _ in 1..ATTEMPTS {
-        match refuse_now(place, name) {
-            Err(AttachError::InUse { .. }) => std::thread::sleep(PAUSE),
-            other => return other,
-        }
-    }
-    refuse_now(place, name)
+    while_opened(|| refuse_now(place, name))
 }
 
 fn refuse_now(place: &Place, name: &str) -> Result<(), AttachError> {

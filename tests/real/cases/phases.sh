@@ -110,7 +110,7 @@ boundaries() {
         awk '{ print $2, ++seen[$1 $2] }' | awk '!seen[$0]++'
 }
 
-# is_stopped_by_tracer: all of the daemon stands still.
+# stands: all of the daemon does, by its tracer.
 stands() { grep -q 'stopped by SIGSTOP' "$work/stop" 2> /dev/null; }
 
 # interrupt KIND SYSCALL N: the verb, stopped there; prints what its client said.

@@ -30,7 +30,7 @@ pub fn attach(
     serve(Box::new(move || Box::new(FuseFrontend::new(connection, size, block_size))))
         .map_err(AttachError::Serve)?;
     // It asks the worker through the kernel, and waits for it.
-    let number = apart(|error| error, || loop_device::configure(&place.file(&name), block_size));
+    let number = apart(|| loop_device::configure(&place.file(&name), block_size)).flatten();
     let number = number.map_err(|error| {
         let action = "can't make a loop device".to_owned();
         unless_forbidden(error, "the permission to make a loop device", action)
