@@ -1,9 +1,9 @@
 //! The detach, and every other end of a primary.
 
-use super::{
-    CommandError, Context, EndReason, Phase, Primary, PrimaryEffect, change::Edit, claims::Claims,
-    requests::RequestNumber,
-};
+use super::io::claims::Claims;
+use super::io::requests::RequestNumber;
+use super::views::change::Edit;
+use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Message;
 use crate::operation::{Operation, RequestError};

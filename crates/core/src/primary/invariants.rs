@@ -2,7 +2,7 @@
 //! not, this code is wrong. It is checked where assertions are on: in the simulator, in tests and under the
 //! fuzzers. The labels are those of `docs/rules.md`.
 
-use super::peers::{MirrorPeers, Peer};
+use super::membership::peers::{MirrorPeers, Peer};
 use super::{Phase, Primary};
 use crate::payload::Payload;
 use crate::time::Instant;

@@ -1,54 +1,44 @@
 //! A primary: runs the mirrors of one volume that is attached on its node.
 //!
-//! The life of a write: [`requests`] accepts it and takes the lock on its range; [`parts`] cuts it
+//! The life of a write, in [`io`]: [`requests`] accepts it and takes the lock on its range; [`parts`] cuts it
 //! into one part per mirror and sends each to every member; the answers come back there, and
-//! [`crate::policy`] decides when the client is answered. The life of a failure: [`sessions`]
-//! notices that a replica is gone or late; [`change`] makes a view without it, which [`calls`] has the
-//! coordinator commit and [`adoption`] the others adopt; the parts that waited for it go on. While that is not possible,
+//! [`crate::policy`] decides when the client is answered. The life of a failure: [`membership`]
+//! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator commits and the
+//! others adopt; the parts that waited for it go on. While that is not possible,
 //! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach; [`sharing`] is what
-//! several primaries of one volume have to do with each other, [`claims`] how one of them has a range for itself: to
-//! compare and rewrite it ([`check`]), to compare and write ([`compare`]), to keep hosts out ([`reservations`]).
+//! several primaries of one volume have to do with each other, [`io::claims`] how one of them has a range for itself:
+//! to compare and rewrite it ([`check`]), to compare and write, to keep hosts out.
 
-mod adoption;
-mod calls;
-mod change;
 mod check;
-mod claims;
-mod compare;
 mod end;
 mod interface;
 mod invariants;
-mod lag;
-mod members;
-mod parts;
-mod peers;
-mod rebuilds;
-mod requests;
-mod reservations;
-mod sessions;
-mod settling;
+mod io;
+mod membership;
 mod sharing;
 mod start;
 mod suspension;
 mod verify;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use interface::*;
 pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 
-use self::calls::Call;
-use self::change::PendingEdit;
 use self::check::{BadRange, Check};
-use self::claims::Claims;
-use self::parts::Part;
-use self::peers::{MirrorPeers, Peer};
-use self::rebuilds::DrainWait;
-use self::requests::{Asked, Client, Request, RequestNumber};
-use self::reservations::Clearing;
+use self::io::claims::Claims;
+use self::io::parts::{self, Part};
+use self::io::rebuilds::DrainWait;
+use self::io::requests::{self, Asked, Client, Request, RequestNumber};
+use self::io::reservations::Clearing;
+use self::io::settling::Settling;
+use self::membership::peers::{MirrorPeers, Peer};
 use self::start::Gathering;
 use self::suspension::{Suspension, Wait};
 use self::verify::Verify;
+use self::views::calls::Call;
+use self::views::change::PendingEdit;
 use crate::ids::*;
 use crate::message::Message;
 use crate::operation::RequestError;
@@ -126,7 +116,7 @@ pub struct Primary<P> {
     drains: Vec<DrainWait>,
     /// Rebuilding replicas that have copied everything: when they said so, and the last write by then.
     copied: BTreeMap<ReplicaId, (Generation, Sequence)>,
-    settling: settling::Settling,
+    settling: Settling,
     /// When the replicas' speed was compared last.
     speed_judged_at: Instant,
     /// The range that is being compared or rewritten.
@@ -214,7 +204,7 @@ impl<P: Payload> Primary<P> {
             unconfirmed: Vec::new(),
             drains: Vec::new(),
             copied: BTreeMap::new(),
-            settling: settling::Settling::new(now),
+            settling: Settling::new(now),
             speed_judged_at: now,
             check: None,
             bad_ranges: VecDeque::new(),

@@ -11,8 +11,8 @@
 
 use core::time::Duration;
 
-use super::change::Edit;
-use super::peers::{Peer, PeerLink};
+use super::membership::peers::{Peer, PeerLink};
+use super::views::change::Edit;
 use super::{Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::ReplicaReport;

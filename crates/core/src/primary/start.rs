@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::peers::PeerLink;
+use super::membership::peers::PeerLink;
 use super::{Context, EndReason, Phase, Primary};
 use crate::ids::*;
 use crate::message::{Message, ReplicaReport};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::change::{Edit, PendingEdit};
-use super::peers::{MirrorPeers, Peer};
-use super::requests::{Client, Request, RequestNumber};
+use super::io::requests::{Client, Request, RequestNumber};
+use super::membership::peers::{MirrorPeers, Peer};
+use super::views::change::{Edit, PendingEdit};
 use super::{Context, Note, Phase, Primary, Waiting};
 use crate::operation::RequestError;
 use crate::payload::Payload;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::super::requests::Client;
+use super::super::io::requests::Client;
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
 use crate::*;

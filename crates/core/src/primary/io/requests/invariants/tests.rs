@@ -3,7 +3,7 @@
 use crate::cluster::Bytes;
 use crate::primary::Primary;
 use crate::primary::invariants::tests::breaks;
-use crate::primary::requests::{Request, RequestLock};
+use crate::primary::io::requests::{Request, RequestLock};
 
 fn request(primary: &mut Primary<Bytes>) -> &mut Request<Bytes> {
     primary.requests.values_mut().next().expect("a write is under way")

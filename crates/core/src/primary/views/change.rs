@@ -2,16 +2,16 @@
 //! one permits (rule V5). The coordinator commits it ([`super::calls`]), and all members adopt it
 //! ([`super::adoption`]).
 
-use super::{Command, CommandError, Context, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Failure;
 use crate::payload::Payload;
+use crate::primary::{Command, CommandError, Context, Phase, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, Change, Newcomer, ReplicaState, View, ViewError};
 
 /// One wanted change of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edit {
+pub(in crate::primary) enum Edit {
     /// A member leaves.
     Leave { replica: ReplicaId, state: ReplicaState, cause: Cause },
     /// A stale replica rebuilds; from nothing, if what it has is not what it had when it left.
@@ -42,7 +42,7 @@ pub(super) enum Edit {
 
 /// An edit, and the operator's command that it carries out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PendingEdit {
+pub(in crate::primary) struct PendingEdit {
     pub edit: Edit,
     /// The command, and when it came.
     command: Option<(CommandId, Instant)>,
@@ -60,7 +60,7 @@ impl Edit {
     }
 
     /// Whether it is right only as long as nobody else has changed the view.
-    pub(super) fn rests_on_the_view(&self) -> bool {
+    pub(in crate::primary) fn rests_on_the_view(&self) -> bool {
         match self {
             Self::Complete { .. }
             | Self::Renew { .. }
@@ -75,14 +75,14 @@ impl Edit {
 
 impl<P: Payload> Primary<P> {
     /// Asks for a change of the view. Asking twice is asking once.
-    pub(super) fn edit(&mut self, edit: Edit) {
+    pub(in crate::primary) fn edit(&mut self, edit: Edit) {
         if !self.edits.iter().any(|pending| pending.edit == edit) {
             self.edits.push(PendingEdit { edit, command: None });
         }
     }
 
     /// A member should leave. It does if the mirror can go on without it.
-    pub(super) fn wants_to_leave(&mut self, replica: ReplicaId, cause: Cause) {
+    pub(in crate::primary) fn wants_to_leave(&mut self, replica: ReplicaId, cause: Cause) {
         let state = match cause {
             Cause::Medium | Cause::NoSpace | Cause::Operator | Cause::OtherLineage => {
                 ReplicaState::Faulty
@@ -98,7 +98,7 @@ impl<P: Payload> Primary<P> {
 
     /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already. The last
     /// one of a mirror never leaves, though its requests are late.
-    pub(super) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
+    pub(in crate::primary) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
         let mut next = self.view.as_ref()?.successor();
         for pending in self.asked_edits().iter().chain(&self.edits) {
             let is_possible = self.apply(&mut next, pending.edit).is_ok();
@@ -113,7 +113,7 @@ impl<P: Payload> Primary<P> {
 
     /// A replica says by this generation that its disk failed. What it failed before it was admitted it is to
     /// copy anew.
-    pub(super) fn told_of_failure(
+    pub(in crate::primary) fn told_of_failure(
         &mut self,
         replica: ReplicaId,
         generation: Generation,
@@ -132,7 +132,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica's disk failed.
-    pub(super) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
+    pub(in crate::primary) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
         let cause = match failure {
             Failure::Medium | Failure::Damaged | Failure::Invalid => Cause::Medium,
             Failure::NoSpace => Cause::NoSpace,
@@ -146,13 +146,18 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica could not make durable what it has, or may have.
-    pub(super) fn failed_flush(&mut self, replica: ReplicaId) {
+    pub(in crate::primary) fn failed_flush(&mut self, replica: ReplicaId) {
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.has_failed_flush = true;
         }
     }
 
-    pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
+    pub(in crate::primary) fn command(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        id: CommandId,
+        command: Command,
+    ) {
         let cause = Cause::Operator;
         let edit = match command {
             Command::Fail(replica) => Edit::Leave { replica, state: ReplicaState::Faulty, cause },
@@ -176,7 +181,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Starts the next call to the coordinator, if one is wanted.
-    pub(super) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
         let is_acting = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
         if !is_acting || self.call.is_some() || cx.now < self.retry_call_at {
             return;
@@ -287,12 +292,12 @@ impl<P: Payload> Primary<P> {
         life.is_some_and(|(incarnation, _)| incarnation != since)
     }
 
-    pub(super) fn has_failed(&self, replica: ReplicaId) -> bool {
+    pub(in crate::primary) fn has_failed(&self, replica: ReplicaId) -> bool {
         self.peers.get(&replica).is_some_and(|peer| peer.failing.is_some())
     }
 }
 
-pub(super) fn finish_command<P>(
+pub(in crate::primary) fn finish_command<P>(
     cx: &mut Context<'_, P>,
     pending: PendingEdit,
     result: Result<(), CommandError>,
@@ -304,12 +309,12 @@ pub(super) fn finish_command<P>(
 
 impl PendingEdit {
     /// The operator's command that waits for this edit.
-    pub(super) fn command(&self) -> Option<CommandId> {
+    pub(in crate::primary) fn command(&self) -> Option<CommandId> {
         self.command.map(|(id, _)| id)
     }
 
     /// Takes the command away if it came before `limit`.
-    pub(super) fn take_command(&mut self, limit: Instant) -> Option<CommandId> {
+    pub(in crate::primary) fn take_command(&mut self, limit: Instant) -> Option<CommandId> {
         self.command.take_if(|(_, came)| *came <= limit).map(|(id, _)| id)
     }
 }

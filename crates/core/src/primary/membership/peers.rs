@@ -8,13 +8,13 @@ use crate::policy::ReplicaSet;
 use crate::time::Instant;
 use crate::view::{Cause, MirrorView, ReplicaState, View};
 
-use super::lag::Speed;
-use super::{PeerStatus, Phase, Primary, PrimaryStatus};
 use crate::payload::Payload;
+use crate::primary::membership::lag::Speed;
+use crate::primary::{PeerStatus, Phase, Primary, PrimaryStatus};
 
 /// One replica, as its primary sees it.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(in crate::primary) struct Peer {
     pub id: ReplicaId,
     pub node: NodeId,
     pub mirror: usize,
@@ -84,7 +84,7 @@ pub(super) struct Peer {
 
 /// The connection to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PeerLink {
+pub(in crate::primary) enum PeerLink {
     Down,
     Connecting,
     /// A session has been asked for.
@@ -145,7 +145,7 @@ impl Peer {
 
 /// The replicas of one mirror as sets of slots.
 #[derive(Debug, Default, Clone)]
-pub(super) struct MirrorPeers {
+pub(in crate::primary) struct MirrorPeers {
     /// Which replica has which slot.
     pub slots: [Option<ReplicaId>; 16],
     pub members: ReplicaSet,
@@ -191,7 +191,7 @@ impl MirrorPeers {
 
 impl<P: Payload> Primary<P> {
     /// Takes over the replicas of a view: keeps what is known of those that stay.
-    pub(super) fn update_peers(&mut self, now: Instant) {
+    pub(in crate::primary) fn update_peers(&mut self, now: Instant) {
         let Some(view) = &self.view else { return };
         self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
         for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
@@ -238,7 +238,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    pub(super) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
+    pub(in crate::primary) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
         self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
     }
 

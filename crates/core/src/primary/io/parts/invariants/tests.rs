@@ -4,7 +4,7 @@ use crate::cluster::Bytes;
 use crate::policy::ReplicaSet;
 use crate::primary::Primary;
 use crate::primary::invariants::tests::{breaks, text_of, writing};
-use crate::primary::parts::Part;
+use crate::primary::io::parts::Part;
 
 fn part(primary: &mut Primary<Bytes>) -> &mut Part<Bytes> {
     primary.parts.values_mut().next().expect("a write is under way")
@@ -58,7 +58,7 @@ fn an_answer_keeps_what_it_promises() {
     assert!(text.starts_with("I4: "), "{text}");
     let text = acknowledged(|primary| {
         let through = crate::Sequence(1);
-        part(primary).action = crate::primary::parts::PartAction::Settle { through };
+        part(primary).action = crate::primary::io::parts::PartAction::Settle { through };
         part(primary).written = 1;
     });
     assert!(text.starts_with("W4: "), "{text}");

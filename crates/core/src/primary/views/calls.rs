@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use super::change::{Edit, PendingEdit, finish_command};
-use super::{
+use crate::ids::*;
+use crate::payload::Payload;
+use crate::primary::views::change::{Edit, PendingEdit, finish_command};
+use crate::primary::{
     CommandError, Context, CoordinatorAnswer, EndReason, Mismatch, Note, Phase, Primary,
     PrimaryEffect,
 };
-use crate::ids::*;
-use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::{PrimaryRecord, View};
 
@@ -17,7 +17,7 @@ const CALL_PAUSE: Duration = Duration::from_millis(250);
 
 /// A call to the coordinator that is not answered.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(in crate::primary) struct Call {
     number: CoordinatorCall,
     kind: CallKind,
     since: Instant,
@@ -34,7 +34,7 @@ enum CallKind {
 impl<P: Payload> Primary<P> {
     /// A swap that was not answered may still be carried out, however late. Once another view has been
     /// committed it can't be any more: if nothing else is wanted, one that changes nothing.
-    pub(super) fn end_doubt(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn end_doubt(&mut self, cx: &mut Context<'_, P>) {
         if self.is_in_doubt
             && matches!(self.phase, Phase::Serving)
             && let Some(view) = &self.view
@@ -44,7 +44,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// What the coordinator is asked to change.
-    pub(super) fn asked_edits(&self) -> &[PendingEdit] {
+    pub(in crate::primary) fn asked_edits(&self) -> &[PendingEdit] {
         match &self.call {
             Some(Call { kind: CallKind::Swap(_, edits), .. }) => edits,
             _ => &[],
@@ -52,12 +52,12 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica tells of a view of this generation.
-    pub(super) fn hears_of(&mut self, generation: Generation) {
+    pub(in crate::primary) fn hears_of(&mut self, generation: Generation) {
         self.told_of = self.told_of.max(generation);
     }
 
     /// Whether there is a newer view, as far as is known here, or there may be.
-    pub(super) fn wants_newest(&self) -> bool {
+    pub(in crate::primary) fn wants_newest(&self) -> bool {
         self.must_read || self.told_of > self.generation()
     }
 
@@ -67,7 +67,7 @@ impl<P: Payload> Primary<P> {
         self.tick_at = self.tick_at.min(self.retry_call_at);
     }
 
-    pub(super) fn call_read(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn call_read(&mut self, cx: &mut Context<'_, P>) {
         let number = CoordinatorCall(self.next_number());
         self.must_read = false;
         self.told_of = Generation(0);
@@ -77,7 +77,7 @@ impl<P: Payload> Primary<P> {
 
     /// Looks whether others have changed the view. A replica tells that when it has adopted theirs; of one
     /// whose primary has died before that nobody would.
-    pub(super) fn glance(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn glance(&mut self, cx: &mut Context<'_, P>) {
         let is_shared = self.view.as_ref().is_some_and(View::is_shared);
         let is_due = cx.now.since(self.glanced_at) >= self.lease().time();
         if is_shared && is_due && matches!(self.phase, Phase::Serving) {
@@ -88,11 +88,11 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    pub(super) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
+    pub(in crate::primary) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
         self.call_swap_for(cx, view, Vec::new());
     }
 
-    pub(super) fn call_swap_for(
+    pub(in crate::primary) fn call_swap_for(
         &mut self,
         cx: &mut Context<'_, P>,
         view: View,
@@ -109,7 +109,7 @@ impl<P: Payload> Primary<P> {
         self.call = Some(Call { number: call, kind: CallKind::Swap(view, edits), since: cx.now });
     }
 
-    pub(super) fn coordinator(
+    pub(in crate::primary) fn coordinator(
         &mut self,
         cx: &mut Context<'_, P>,
         number: CoordinatorCall,
@@ -220,7 +220,7 @@ impl<P: Payload> Primary<P> {
 
     /// Answers commands that have waited for the coordinator for too long. What was asked of it may
     /// have been committed.
-    pub(super) fn give_up_commands(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn give_up_commands(&mut self, cx: &mut Context<'_, P>) {
         let patience = self.config.settings.coordinator_patience;
         let is_long = |since: Instant| cx.now.since(since) >= patience;
         let silent_since = self.coordinator_silent_since.or(self.call.as_ref().map(Call::since));
@@ -306,7 +306,7 @@ impl<P: Payload> Primary<P> {
 
 impl Call {
     /// The commands that wait for this call.
-    pub(super) fn commands(&self) -> impl Iterator<Item = CommandId> {
+    pub(in crate::primary) fn commands(&self) -> impl Iterator<Item = CommandId> {
         let edits = match &self.kind {
             CallKind::Swap(_, edits) => edits.as_slice(),
             CallKind::Read | CallKind::Glance => &[],
@@ -315,7 +315,7 @@ impl Call {
     }
 
     /// Whether anything waits for it: a swap without edits only ends a doubt.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(in crate::primary) fn is_wanted(&self) -> bool {
         match &self.kind {
             CallKind::Read => true,
             CallKind::Glance => false,
@@ -324,7 +324,7 @@ impl Call {
     }
 
     /// Since when it waits.
-    pub(super) fn since(&self) -> Instant {
+    pub(in crate::primary) fn since(&self) -> Instant {
         self.since
     }
 }

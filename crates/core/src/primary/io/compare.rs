@@ -1,14 +1,14 @@
 //! Compare-and-write: reads what there is, and writes if it is what was expected. All the while the
 //! request has its range for itself: by the lock here, or, if others run the volume, by a claim.
 
-use super::requests::RequestNumber;
-use super::{Context, Primary};
 use crate::operation::Operation;
 use crate::payload::Payload;
+use crate::primary::io::requests::RequestNumber;
+use crate::primary::{Context, Primary};
 
 /// What is to be written, and over what.
 #[derive(Debug)]
-pub(super) struct Comparison<P> {
+pub(in crate::primary) struct Comparison<P> {
     pub offset: u64,
     pub expected: P,
     pub payload: P,
@@ -17,7 +17,7 @@ pub(super) struct Comparison<P> {
 
 impl<P: Payload> Primary<P> {
     /// The range is locked: reads it.
-    pub(super) fn read_to_compare(
+    pub(in crate::primary) fn read_to_compare(
         &mut self,
         cx: &mut Context<'_, P>,
         number: RequestNumber,
@@ -30,7 +30,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// It was read what there is, or could not be.
-    pub(super) fn compare(
+    pub(in crate::primary) fn compare(
         &mut self,
         cx: &mut Context<'_, P>,
         number: RequestNumber,

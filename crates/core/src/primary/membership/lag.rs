@@ -8,9 +8,9 @@
 
 use core::time::Duration;
 
-use super::{Context, Note, Primary};
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::{Context, Note, Primary};
 use crate::settings::LagSettings;
 use crate::time::Instant;
 use crate::view::Cause;
@@ -48,7 +48,7 @@ impl Latencies {
 
 /// How fast one replica is.
 #[derive(Debug, Default)]
-pub(super) struct Speed {
+pub(in crate::primary) struct Speed {
     window: Latencies,
     /// The median of its fastest window.
     best: Option<Duration>,
@@ -86,7 +86,7 @@ impl Speed {
 
 impl<P: Payload> Primary<P> {
     /// At the end of each window: lets those leave that hold the others up.
-    pub(super) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
         let settings = self.config.settings.lag;
         if settings.times == 0 || cx.now.since(self.speed_judged_at) < settings.window {
             return;

@@ -1,19 +1,19 @@
 //! The primary's part in reservations: it refuses what the view forbids, and calls a change done when
 //! nothing is under way any more, at any primary, that was permitted before.
 
-use super::change::{Edit, PendingEdit, finish_command};
-use super::requests::RequestNumber;
-use super::{CommandError, Context, Note, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
+use crate::primary::io::requests::RequestNumber;
+use crate::primary::views::change::{Edit, PendingEdit, finish_command};
+use crate::primary::{CommandError, Context, Note, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::Change;
 
 /// A change of reservations that is made. Its claim to the whole volume is granted when what was under
 /// way has ended.
 #[derive(Debug)]
-pub(super) struct Clearing {
+pub(in crate::primary) struct Clearing {
     number: RequestNumber,
     pub command: CommandId,
     since: Instant,
@@ -21,7 +21,7 @@ pub(super) struct Clearing {
 
 impl<P: Payload> Primary<P> {
     /// Sends a request, unless another host has reserved the volume by the present view.
-    pub(super) fn dispatch_permitted(
+    pub(in crate::primary) fn dispatch_permitted(
         &mut self,
         cx: &mut Context<'_, P>,
         number: RequestNumber,
@@ -38,7 +38,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// An edit is in the view.
-    pub(super) fn edit_done(&mut self, cx: &mut Context<'_, P>, pending: PendingEdit) {
+    pub(in crate::primary) fn edit_done(&mut self, cx: &mut Context<'_, P>, pending: PendingEdit) {
         match (pending.edit, pending.command()) {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
                 let number = self.keep_out(0..u64::MAX);
@@ -52,7 +52,11 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Nothing is under way any more, if this is the claim of a change.
-    pub(super) fn cleared(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) -> bool {
+    pub(in crate::primary) fn cleared(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: RequestNumber,
+    ) -> bool {
         let Some(at) = self.clearing.iter().position(|clearing| clearing.number == number) else {
             return false;
         };
@@ -61,7 +65,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Answers changes that have waited for too long.
-    pub(super) fn give_up_clearing(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn give_up_clearing(&mut self, cx: &mut Context<'_, P>) {
         let (now, patience) = (cx.now, self.config.settings.coordinator_patience);
         let is_late = |clearing: &Clearing| now.since(clearing.since) >= patience;
         while let Some(at) = self.clearing.iter().position(is_late) {

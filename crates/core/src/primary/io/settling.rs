@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use super::parts::{Part, PartAction};
-use super::peers::Peer;
-use super::{Context, Phase, Primary};
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
+use crate::primary::io::parts::{Part, PartAction};
+use crate::primary::membership::peers::Peer;
+use crate::primary::{Context, Phase, Primary};
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ const TOLD_PER_SETTLING: u32 = 5;
 
 /// How far writes have settled.
 #[derive(Debug)]
-pub(super) struct Settling {
+pub(in crate::primary) struct Settling {
     mirrors: BTreeMap<usize, MirrorSettling>,
     /// When a flush for its sake was last begun.
     flushed_at: Instant,
@@ -47,7 +47,7 @@ struct MirrorSettling {
 
 /// Writes that some members have failed and that are over.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(in crate::primary) struct Held {
     /// The first of them.
     pub first: Sequence,
     /// The members to which they were sent.
@@ -81,13 +81,18 @@ impl Settling {
 
 impl<P: Payload> Primary<P> {
     /// A part that changes data begins.
-    pub(super) fn write_begins(&mut self, mirror: usize, sequence: Sequence, now: Instant) {
+    pub(in crate::primary) fn write_begins(
+        &mut self,
+        mirror: usize,
+        sequence: Sequence,
+        now: Instant,
+    ) {
         self.settling.mirror(mirror, now).last = sequence;
     }
 
     /// A write is over that some of its targets have failed: perhaps it is on their disks, perhaps not.
     /// They leave, or the others do; what they may lack is noted then, so it does not settle before.
-    pub(super) fn hold_settling(&mut self, mirror: usize, held: Held) {
+    pub(in crate::primary) fn hold_settling(&mut self, mirror: usize, held: Held) {
         if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
             let merged = settling.held.map_or(held, |other| Held {
                 first: held.first.min(other.first),
@@ -99,7 +104,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica has left a mirror: before the other members adopt that, they note what it lacks.
-    pub(super) fn release_settling(&mut self, mirror: usize, left: ReplicaSet) {
+    pub(in crate::primary) fn release_settling(&mut self, mirror: usize, left: ReplicaSet) {
         if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
             let rest = settling.held.map(|held| Held {
                 targets: held.targets & !left,
@@ -111,7 +116,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// How far all writes to a mirror are finished: what a flush that begins now lets settle.
-    pub(super) fn finished_through(&self, mirror: usize) -> Sequence {
+    pub(in crate::primary) fn finished_through(&self, mirror: usize) -> Sequence {
         let is_unfinished = |part: &Part<P>| part.mirror == mirror && part.changes_data();
         let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
         let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
@@ -122,7 +127,12 @@ impl<P: Payload> Primary<P> {
 
     /// Every member of a mirror has answered a flush that began when all writes up to here were
     /// finished.
-    pub(super) fn settled(&mut self, cx: &mut Context<'_, P>, mirror: usize, through: Sequence) {
+    pub(in crate::primary) fn settled(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        mirror: usize,
+        through: Sequence,
+    ) {
         let is_wanted = core::mem::take(&mut self.settling.is_wanted);
         let tell_period = self.tell_period();
         let settling = self.settling.mirror(mirror, cx.now);
@@ -148,7 +158,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A session has begun: its replica may have missed what was told.
-    pub(super) fn tell_settled_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+    pub(in crate::primary) fn tell_settled_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let settling = self.settling.mirrors.get(&peer.mirror);
         if let Some(settling) = settling.filter(|settling| settling.told.0 > 0) {
@@ -157,12 +167,12 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The last write that was sent to a mirror.
-    pub(super) fn last_write(&self, mirror: usize) -> Sequence {
+    pub(in crate::primary) fn last_write(&self, mirror: usize) -> Sequence {
         self.settling.mirrors.get(&mirror).map_or(Sequence(0), |settling| settling.last)
     }
 
     /// A replica's intent log fills up.
-    pub(super) fn log_filling(
+    pub(in crate::primary) fn log_filling(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -180,7 +190,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Lets what has not settled do so after a while, though the client does not flush.
-    pub(super) fn watch_settling(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn watch_settling(&mut self, cx: &mut Context<'_, P>) {
         let (period, tell_period) = (self.config.settings.settle_after, self.tell_period());
         let untold: Vec<_> = self
             .settling

@@ -13,18 +13,18 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::peers::Peer;
-use super::requests::RequestNumber;
-use super::{Context, Note, Phase, Primary};
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::primary::io::requests::RequestNumber;
+use crate::primary::membership::peers::Peer;
+use crate::primary::{Context, Note, Phase, Primary};
 use crate::range_lock::{LockMode, LockNumber};
 use crate::view::View;
 
 /// The claims of one primary, and those that it honours.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(in crate::primary) struct Claims {
     /// Requests that wait until a claim is asked for on their behalf.
     wanted: VecDeque<(RequestNumber, Range<u64>)>,
     own: Option<OwnClaim>,
@@ -86,7 +86,7 @@ impl Claims {
 
 impl<P: Payload> Primary<P> {
     /// Asks for the next claim, and tells the keeper what it does not know.
-    pub(super) fn advance_claims(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn advance_claims(&mut self, cx: &mut Context<'_, P>) {
         let claims = &mut self.claims;
         if claims.own.is_none()
             && let Some((request, range)) = claims.wanted.pop_front()
@@ -113,14 +113,14 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A session with a replica goes on, or it has adopted the view: a keeper may have missed what was said.
-    pub(super) fn restate_claim(&mut self, replica: ReplicaId) {
+    pub(in crate::primary) fn restate_claim(&mut self, replica: ReplicaId) {
         let is_keeper = self.keeper().is_some_and(|keeper| keeper.id == replica);
         self.claims.is_untold |= is_keeper && self.claims.number > ClaimNumber(0);
     }
 
     /// The view has changed: claims of those that are no primaries any more are over. An own one that was
     /// not granted counts as another one, because the new keeper may have another order.
-    pub(super) fn claims_follow(&mut self, view: &View) {
+    pub(in crate::primary) fn claims_follow(&mut self, view: &View) {
         let gone: Vec<_> =
             self.claims.honoured.keys().filter(|id| !view.has_primary(**id)).copied().collect();
         gone.into_iter().for_each(|claimant| self.honour_no_more(claimant));
@@ -138,7 +138,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The keeper tells of a claim: locks its range, or unlocks that of one that is over.
-    pub(super) fn claim_heard(
+    pub(in crate::primary) fn claim_heard(
         &mut self,
         generation: Generation,
         claimant: PrimaryId,
@@ -173,7 +173,11 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Tells the keeper that nothing is under way in a claimed range, if this is the lock on one.
-    pub(super) fn stands_aside(&mut self, cx: &mut Context<'_, P>, lock: LockNumber) -> bool {
+    pub(in crate::primary) fn stands_aside(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lock: LockNumber,
+    ) -> bool {
         let mut honoured = self.claims.honoured.iter_mut();
         let Some((claimant, claim)) = honoured.find(|(_, claim)| claim.lock == lock) else {
             return false;
@@ -188,7 +192,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// All primaries stand aside for a claim of this one: the request for which it is may go on.
-    pub(super) fn claim_granted(
+    pub(in crate::primary) fn claim_granted(
         &mut self,
         generation: Generation,
         claimant: PrimaryId,
@@ -203,7 +207,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Nobody has anything under way that this primary, which has just joined, does not know of.
-    pub(super) fn joined(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn joined(&mut self, cx: &mut Context<'_, P>) {
         let Some(number) = self.joining.take() else { return };
         self.end_kept(number);
         if matches!(self.phase, Phase::Serving) {

@@ -3,13 +3,13 @@
 
 use core::time::Duration;
 
-use super::change::Edit;
-use super::peers::PeerLink;
-use super::verify::Verify;
-use super::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::primary::membership::peers::PeerLink;
+use crate::primary::verify::Verify;
+use crate::primary::views::change::Edit;
+use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 
@@ -18,7 +18,7 @@ const MOST_REFUSED_VIEWS: u32 = 3;
 
 impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
-    pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
+    pub(in crate::primary) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
         self.follow_leases(&view);
         let old = self.view.replace(view);
         self.end_doubt_of_lives();
@@ -144,7 +144,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    pub(super) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+    pub(in crate::primary) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let link = self.peers.get(&replica).and_then(|peer| peer.ready_link());
         if let (Some(link), Some(view)) = (link, &self.view) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
@@ -161,7 +161,7 @@ impl<P: Payload> Primary<P> {
             && !state.is_some_and(ReplicaState::takes_writes)
         {
             self.links.remove(&link);
-            peer.link = super::peers::PeerLink::Down;
+            peer.link = crate::primary::membership::peers::PeerLink::Down;
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
         peer.ready = false;
@@ -207,7 +207,7 @@ impl<P: Payload> Primary<P> {
         });
     }
 
-    pub(super) fn adopted(
+    pub(in crate::primary) fn adopted(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -236,7 +236,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica has adopted another generation than that of a message.
-    pub(super) fn refused(
+    pub(in crate::primary) fn refused(
         &mut self,
         _cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -258,7 +258,7 @@ impl<P: Payload> Primary<P> {
 
     /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it does not go on
     /// from their era, which it has forgotten if there were many since. They count as written apart.
-    pub(super) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
         let mut hopeless = Vec::new();
         for peer in self.peers.values_mut().filter(|peer| peer.has_refused) {
             peer.refused_views += u32::from(self.unadopted.contains(&peer.id));
@@ -273,7 +273,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    pub(super) fn fenced(&mut self, link: LinkId, generation: Generation) {
+    pub(in crate::primary) fn fenced(&mut self, link: LinkId, generation: Generation) {
         if generation > self.generation() {
             self.fence_notices.retain(|(other, _)| *other != link);
             self.fence_notices.push((link, generation));

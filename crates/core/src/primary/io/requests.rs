@@ -4,22 +4,22 @@ mod invariants;
 
 use core::ops::Range;
 
-use super::compare::Comparison;
-use super::{Context, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::operation::{Extent, Operation, Reply, RequestError};
 use crate::payload::Payload;
+use crate::primary::io::compare::Comparison;
+use crate::primary::{Context, Phase, Primary, PrimaryEffect};
 use crate::range_lock::{LockMode, LockNumber};
 use crate::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
 use crate::time::Instant;
 use crate::view::Geometry;
 
 /// Numbers requests inside the primary; also the number of a request's lock.
-pub(super) type RequestNumber = u64;
+pub(in crate::primary) type RequestNumber = u64;
 
 /// Whom to answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Client {
+pub(in crate::primary) struct Client {
     pub request: RequestId,
     /// Since when it waits.
     pub since: Instant,
@@ -27,7 +27,7 @@ pub(super) struct Client {
 
 /// What a client asks.
 #[derive(Debug)]
-pub(super) struct Asked<P> {
+pub(in crate::primary) struct Asked<P> {
     pub client: Client,
     pub host: HostId,
     pub operation: Operation<P>,
@@ -45,7 +45,7 @@ enum RequestLock {
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Request<P> {
+pub(in crate::primary) struct Request<P> {
     /// Whom to answer; `None` once answered, and for the flush of a detach.
     pub client: Option<Client>,
     /// Who asks.
@@ -69,7 +69,7 @@ pub(super) struct Request<P> {
 }
 
 impl<P: Payload> Primary<P> {
-    pub(super) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
+    pub(in crate::primary) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
             || self.joining.is_some() && self.failing().is_none();
         if is_early {
@@ -106,14 +106,19 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Requests may be served: takes in those that came before.
-    pub(super) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
         for asked in core::mem::take(&mut self.early) {
             self.request(cx, asked);
         }
     }
 
     /// Takes a request in and asks for its lock.
-    pub(super) fn accept(&mut self, client: Option<Client>, host: HostId, operation: Operation<P>) {
+    pub(in crate::primary) fn accept(
+        &mut self,
+        client: Option<Client>,
+        host: HostId,
+        operation: Operation<P>,
+    ) {
         let number = self.next_number();
         let claims = matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
         let range = operation.range();
@@ -138,7 +143,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A request of the primary itself, of so many parts.
-    pub(super) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
+    pub(in crate::primary) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
         let number = self.next_number();
         let request = Request { unanswered: parts, unfinished: parts, ..Request::new() };
         self.requests.insert(number, request);
@@ -147,7 +152,7 @@ impl<P: Payload> Primary<P> {
 
     /// A request of the primary itself that keeps everybody out of a range for several rounds of parts,
     /// until [`Self::end_kept`].
-    pub(super) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
+    pub(in crate::primary) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
         if self.has_others() {
             return self.claim_for_itself(range);
         }
@@ -159,7 +164,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A request of the primary itself that claims a range until [`Self::end_kept`].
-    pub(super) fn claim_for_itself(&mut self, range: Range<u64>) -> RequestNumber {
+    pub(in crate::primary) fn claim_for_itself(&mut self, range: Range<u64>) -> RequestNumber {
         let number = self.accept_kept(RequestLock::Claim);
         self.claims.want(number, range);
         number
@@ -172,7 +177,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The next round of parts of a check.
-    pub(super) fn expect_parts(&mut self, number: RequestNumber, parts: usize) {
+    pub(in crate::primary) fn expect_parts(&mut self, number: RequestNumber, parts: usize) {
         if let Some(request) = self.requests.get_mut(&number) {
             request.unanswered = parts;
             request.unfinished = parts;
@@ -180,7 +185,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// What a range was kept for is over: gives it back.
-    pub(super) fn end_kept(&mut self, number: RequestNumber) {
+    pub(in crate::primary) fn end_kept(&mut self, number: RequestNumber) {
         if let Some(request) = self.requests.get_mut(&number) {
             request.is_kept = false;
         }
@@ -188,7 +193,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Sends what has its lock, if everybody has adopted the view.
-    pub(super) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
         while self.can_send() {
             let Some(number) = self.ready.pop_front() else { return };
             if self.begin_kept(cx, number) || self.stands_aside(cx, number) {
@@ -216,7 +221,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A part permits the answer now, or has failed.
-    pub(super) fn part_answered(
+    pub(in crate::primary) fn part_answered(
         &mut self,
         cx: &mut Context<'_, P>,
         number: RequestNumber,
@@ -231,7 +236,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Every member has carried out a part.
-    pub(super) fn part_finished(&mut self, number: RequestNumber) {
+    pub(in crate::primary) fn part_finished(&mut self, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
         request.unfinished -= 1;
         if request.unfinished == 0 && request.comparison.is_some() {
@@ -243,7 +248,7 @@ impl<P: Payload> Primary<P> {
     /// Answers the client. Overlapping writes wait until every member has carried out this request or
     /// has left, so that a resend never meets a later write (W2). Overlapping reads may pass once a
     /// write has succeeded; one that failed must not be seen to come and go.
-    pub(super) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
+    pub(in crate::primary) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
         if request.comparison.is_some() {
             return; // Only what there is has been read.
@@ -279,7 +284,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Gives a lock back; who waited for it gets it.
-    pub(super) fn release(&mut self, lock: LockNumber) {
+    pub(in crate::primary) fn release(&mut self, lock: LockNumber) {
         let mut granted = Vec::new();
         self.locks.release(lock, &mut granted);
         self.ready.extend(granted);
@@ -298,7 +303,11 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Fails every request of a client.
-    pub(super) fn fail_requests(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
+    pub(in crate::primary) fn fail_requests(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        error: RequestError,
+    ) {
         self.fail_early(cx, error, |_| true);
         let waiting = self.requests.keys().copied().collect();
         self.fail_accepted(cx, error, waiting);
@@ -306,7 +315,7 @@ impl<P: Payload> Primary<P> {
 
     /// Fails those of these requests that a client waits for. Parts that were sent stay until every member has
     /// them or has left (W2).
-    pub(super) fn fail_accepted(
+    pub(in crate::primary) fn fail_accepted(
         &mut self,
         cx: &mut Context<'_, P>,
         error: RequestError,
@@ -332,7 +341,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Fails those requests that came before any may be served.
-    pub(super) fn fail_early(
+    pub(in crate::primary) fn fail_early(
         &mut self,
         cx: &mut Context<'_, P>,
         error: RequestError,

@@ -8,17 +8,17 @@ mod invariants;
 mod placing;
 mod sending;
 
-use super::peers::MirrorPeers;
-use super::requests::RequestNumber;
 use crate::ids::*;
 use crate::message::{Failure, Message, OperationId};
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
+use crate::primary::io::requests::RequestNumber;
+use crate::primary::membership::peers::MirrorPeers;
 use crate::time::Instant;
 
 /// What one request asks of one mirror.
 #[derive(Debug)]
-pub(super) struct Part<P> {
+pub(in crate::primary) struct Part<P> {
     pub request: RequestNumber,
     pub mirror: usize,
     /// Where in the request it begins.
@@ -48,7 +48,7 @@ pub(super) struct Part<P> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum PartAction<P> {
+pub(in crate::primary) enum PartAction<P> {
     Write {
         offset: u64,
         payload: P,

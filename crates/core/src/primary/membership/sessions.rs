@@ -3,13 +3,13 @@
 
 use core::time::Duration;
 
-use super::change::Edit;
-use super::peers::{Peer, PeerLink};
-use super::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
+use crate::primary::membership::peers::{Peer, PeerLink};
+use crate::primary::views::change::Edit;
+use crate::primary::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaState, View};
 
@@ -17,13 +17,18 @@ use crate::view::{Cause, ReplicaState, View};
 const MOST_UNANSWERED_SESSIONS: u32 = 3;
 
 impl<P: Payload> Primary<P> {
-    pub(super) fn connect(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+    pub(in crate::primary) fn connect(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.link = PeerLink::Connecting;
         cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node });
     }
 
-    pub(super) fn link_up(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
+    pub(in crate::primary) fn link_up(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        link: LinkId,
+    ) {
         let named_lives = self.named_lives(replica);
         let wanted = self.peers.get_mut(&replica).filter(|p| p.link == PeerLink::Connecting);
         let Some(peer) = wanted else {
@@ -38,7 +43,7 @@ impl<P: Payload> Primary<P> {
         cx.send(link, Message::OpenSession { session, opener, named_lives }, None);
     }
 
-    pub(super) fn link_down(
+    pub(in crate::primary) fn link_down(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -51,7 +56,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Closes a link that broke the protocol or serves no purpose.
-    pub(super) fn drop_link(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
+    pub(in crate::primary) fn drop_link(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
         cx.effects.push(PrimaryEffect::Disconnect { link });
         self.link_lost(cx, link);
     }
@@ -95,7 +100,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    pub(super) fn session_opened(
+    pub(in crate::primary) fn session_opened(
         &mut self,
         cx: &mut Context<'_, P>,
         link: LinkId,
@@ -134,7 +139,7 @@ impl<P: Payload> Primary<P> {
         self.receive(cx, replica);
     }
 
-    pub(super) fn other_lineage(
+    pub(in crate::primary) fn other_lineage(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -173,7 +178,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether an old copy of a replica's disk was put back, and no view has admitted that life since.
-    pub(super) fn is_old_copy(&self, replica: ReplicaId) -> bool {
+    pub(in crate::primary) fn is_old_copy(&self, replica: ReplicaId) -> bool {
         let named = self.named_lives(replica).newest();
         let said =
             |peer: &Peer| peer.is_old_copy && peer.life.is_some_and(|(life, _)| life != named);
@@ -190,7 +195,7 @@ impl<P: Payload> Primary<P> {
 
     /// Notes which lives a view would name that is about to be asked for: it may be committed, and this
     /// primary not learn of it.
-    pub(super) fn doubt_lives(&mut self, proposed: &View) {
+    pub(in crate::primary) fn doubt_lives(&mut self, proposed: &View) {
         for (_, record) in proposed.replicas() {
             let is_known = self.named_lives(record.id).0.contains(&record.incarnation);
             if let Some(peer) = self.peers.get_mut(&record.id).filter(|_| !is_known) {
@@ -201,7 +206,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A newer view is known: what was asked for in place of it can't be committed any more.
-    pub(super) fn end_doubt_of_lives(&mut self) {
+    pub(in crate::primary) fn end_doubt_of_lives(&mut self) {
         self.peers.values_mut().for_each(|peer| peer.doubted_lives.clear());
     }
 
@@ -247,12 +252,12 @@ impl<P: Payload> Primary<P> {
             peer.lost = true;
         }
         if self.has_lost_everywhere(mirror) {
-            self.end(cx, super::EndReason::LostWrites);
+            self.end(cx, crate::primary::EndReason::LostWrites);
         }
     }
 
     /// Whether each in-sync replica of a mirror lacks acknowledged writes, or may.
-    pub(super) fn has_lost_everywhere(&self, mirror: usize) -> bool {
+    pub(in crate::primary) fn has_lost_everywhere(&self, mirror: usize) -> bool {
         let lacking = self.lacking(mirror);
         let peers = &self.mirrors[mirror];
         let has_lost = |peer: &Peer| peer.lost || lacking & peer.bit() != 0;
@@ -265,18 +270,18 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
-    pub(super) fn is_sound(&self, replica: ReplicaId) -> bool {
+    pub(in crate::primary) fn is_sound(&self, replica: ReplicaId) -> bool {
         let is_sound =
             |peer: &Peer| peer.is_healthy() && self.lacking(peer.mirror) & peer.bit() == 0;
         self.peers.get(&replica).is_some_and(is_sound)
     }
 
-    pub(super) fn is_member(&self, replica: ReplicaId) -> bool {
+    pub(in crate::primary) fn is_member(&self, replica: ReplicaId) -> bool {
         self.state_of(replica).is_some_and(ReplicaState::takes_writes)
     }
 
     /// What depends on time: connects again, notices who is late, asks who was silent.
-    pub(super) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
         let is_serving = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
         let replicas: Vec<_> = self.peers.keys().copied().collect();
         for replica in replicas {
@@ -386,11 +391,11 @@ impl<P: Payload> Primary<P> {
     }
 
     /// How long a replica may take to adopt the view: it may have to wait for the lease of another primary.
-    pub(super) fn adoption_deadline(&self) -> Duration {
+    pub(in crate::primary) fn adoption_deadline(&self) -> Duration {
         self.config.settings.deadline + self.fencing
     }
 
-    pub(super) fn pong(
+    pub(in crate::primary) fn pong(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -414,13 +419,13 @@ impl<P: Payload> Primary<P> {
     /// Whether every member of a mirror has confirmed this primary less than the lease ago, counted
     /// from asking: then no other primary can have had a write acknowledged. One that rebuilds counts,
     /// too: a view that this primary has not learnt of may have made it the only one in-sync.
-    pub(super) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
+    pub(in crate::primary) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
         let peers = &self.mirrors[mirror];
         peers.ids(peers.members).all(|id| self.peers.get(&id).is_some_and(|peer| peer.grants(now)))
     }
 
     /// Holds an answer back until the lease is confirmed.
-    pub(super) fn await_lease(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+    pub(in crate::primary) fn await_lease(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         if !self.unconfirmed.contains(&sequence) {
             self.unconfirmed.push(sequence);
         }
@@ -428,7 +433,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Somebody has confirmed: gives the answers that waited for it.
-    pub(super) fn confirmations_changed(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn confirmations_changed(&mut self, cx: &mut Context<'_, P>) {
         if self.unconfirmed.is_empty() {
             return;
         }

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use super::change::Edit;
-use super::{Context, Primary};
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::views::change::Edit;
+use crate::primary::{Context, Primary};
 use crate::time::Instant;
 use crate::view::{Cause, MirrorView, ReplicaRecord, ReplicaState, Role, View, ViewError};
 
 impl<P: Payload> Primary<P> {
     /// Notes since when replicas are no members.
-    pub(super) fn note_absences(&mut self, now: Instant) {
+    pub(in crate::primary) fn note_absences(&mut self, now: Instant) {
         let Some(view) = &self.view else { return };
         for (_, record) in view.replicas() {
             let Some(peer) = self.peers.get_mut(&record.id) else { continue };
@@ -37,7 +37,7 @@ impl<P: Payload> Primary<P> {
 
     /// The copy in a spare's mirror for which it is wanted: the first that is gone and in whose place
     /// nobody is who can be relied upon.
-    pub(super) fn vacancy(&self, spare: ReplicaId, now: Instant) -> Option<ReplicaId> {
+    pub(in crate::primary) fn vacancy(&self, spare: ReplicaId, now: Instant) -> Option<ReplicaId> {
         let view = self.view.as_ref()?;
         let (mirror, record) = view.replica(spare)?;
         if record.state != ReplicaState::Spare {
@@ -52,7 +52,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A session with an idle spare is open: it stands in for somebody, or the session has no use.
-    pub(super) fn receive_spare(
+    pub(in crate::primary) fn receive_spare(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -66,7 +66,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A drop keeps an in-sync replica that answers (V2).
-    pub(super) fn apply_leave(
+    pub(in crate::primary) fn apply_leave(
         &self,
         next: &mut View,
         replica: ReplicaId,
@@ -87,7 +87,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Makes a change by which members may leave, if the mirror can go on without them (V2).
-    pub(super) fn apply_departure(
+    pub(in crate::primary) fn apply_departure(
         &self,
         next: &mut View,
         change: impl FnOnce(&mut View) -> Result<(), ViewError>,
@@ -113,7 +113,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether a replica is a spare without a task.
-    pub(super) fn is_idle_spare(&self, replica: ReplicaId) -> bool {
+    pub(in crate::primary) fn is_idle_spare(&self, replica: ReplicaId) -> bool {
         let record = self.view.as_ref().and_then(|view| view.replica(replica));
         record.is_some_and(|(_, record)| {
             record.state == ReplicaState::Spare && record.role == Role::Spare(None)

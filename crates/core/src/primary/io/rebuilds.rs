@@ -5,11 +5,11 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::change::Edit;
-use super::{Context, Primary};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
+use crate::primary::views::change::Edit;
+use crate::primary::{Context, Primary};
 use crate::settings::REGION;
 use crate::time::Instant;
 use crate::view::ReplicaState;
@@ -22,7 +22,7 @@ const MOST_DRAINS: usize = 64;
 
 /// A rebuilding replica waits until its source has these parts.
 #[derive(Debug)]
-pub(super) struct DrainWait {
+pub(in crate::primary) struct DrainWait {
     link: LinkId,
     token: CopyToken,
     parts: BTreeSet<Sequence>,
@@ -31,7 +31,7 @@ pub(super) struct DrainWait {
 
 impl<P: Payload> Primary<P> {
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn drain(
+    pub(in crate::primary) fn drain(
         &mut self,
         cx: &mut Context<'_, P>,
         link: LinkId,
@@ -74,12 +74,16 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A link has closed: nobody waits over it.
-    pub(super) fn forget_drains_of(&mut self, link: LinkId) {
+    pub(in crate::primary) fn forget_drains_of(&mut self, link: LinkId) {
         self.drains.retain(|wait| wait.link != link);
     }
 
     /// A part has been written by somebody: answers the drains that waited just for it.
-    pub(super) fn drain_progressed(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+    pub(in crate::primary) fn drain_progressed(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        sequence: Sequence,
+    ) {
         if self.drains.is_empty() {
             return;
         }
@@ -96,11 +100,15 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether clients have asked for anything lately.
-    pub(super) fn is_busy(&self, now: Instant) -> bool {
+    pub(in crate::primary) fn is_busy(&self, now: Instant) -> bool {
         self.requested_at.is_some_and(|at| now.since(at) < BUSY_FOR)
     }
 
-    pub(super) fn rebuild_progress(&mut self, replica: ReplicaId, progress: RebuildProgress) {
+    pub(in crate::primary) fn rebuild_progress(
+        &mut self,
+        replica: ReplicaId,
+        progress: RebuildProgress,
+    ) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.progress = Some(progress);
         let mirror = peer.mirror;
@@ -113,7 +121,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica has copied everything: what was sent by now is to be finished.
-    pub(super) fn rebuild_copied(
+    pub(in crate::primary) fn rebuild_copied(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -130,7 +138,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Tells those that have copied everything when what was sent by then is finished.
-    pub(super) fn tell_finished(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn tell_finished(&mut self, cx: &mut Context<'_, P>) {
         if self.copied.is_empty() {
             return;
         }
@@ -151,7 +159,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica has everything, and every primary has finished its writes.
-    pub(super) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
+    pub(in crate::primary) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         let Some(peer) = self.peers.get(&replica).filter(|peer| peer.ready) else { return };
         if let Some((incarnation, _)) = peer.life

@@ -1,0 +1,10 @@
+//! What clients ask: from the request ([`requests`]) to what each mirror does of it ([`parts`]), and what follows
+//! when every member has done it.
+
+pub(super) mod claims;
+mod compare;
+pub(super) mod parts;
+pub(super) mod rebuilds;
+pub(super) mod requests;
+pub(super) mod reservations;
+pub(super) mod settling;
