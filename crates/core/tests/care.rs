@@ -1,13 +1,9 @@
 //! Stories of a volume that is looked after: verified, repaired, rebuilt at an operator's pace, with
 //! and without intent logs.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, SIZE, replica};
+use crate::cluster::{Cluster, SIZE, replica};
 use evenkeel_core::primary::{Command, VerifyState, Wrong, WrongRange};
 use evenkeel_core::view::Change;
 use evenkeel_core::*;

@@ -1,12 +1,8 @@
 //! Ranges for one primary alone: verifies and compare-and-writes while several run the volume.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, SIZE, replica};
+use crate::cluster::{Cluster, SIZE, replica};
 use evenkeel_core::primary::{Command, VerifyState};
 use evenkeel_core::*;
 
@@ -58,7 +54,8 @@ fn lengths_that_differ_and_ranges_that_are_too_long_are_refused() {
     let too_long = settings::LONGEST_COMPARE as usize + BLOCK;
     let compare = cluster.compare_and_write(0, 0, (0, 1), too_long);
     assert!(matches!(cluster.replies[&compare], Err(RequestError::Invalid)));
-    let (expected, payload) = (cluster::Bytes::of(0, BLOCK), cluster::Bytes::of(0, 2 * BLOCK));
+    let (expected, payload) =
+        (crate::cluster::Bytes::of(0, BLOCK), crate::cluster::Bytes::of(0, 2 * BLOCK));
     let operation = Operation::CompareAndWrite { offset: 0, expected, payload, durable: false };
     let compare = cluster.request(0, operation);
     assert!(matches!(cluster.replies[&compare], Err(RequestError::Invalid)));

@@ -1,12 +1,8 @@
 //! Volumes whose coordinator changes: who goes on, who is refused, and what is copied.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, replica};
+use crate::cluster::{Cluster, replica};
 use evenkeel_core::assembly::{Present, Start, next_view};
 use evenkeel_core::primary::{Command, EndReason, Note};
 use evenkeel_core::view::Cause;

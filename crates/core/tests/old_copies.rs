@@ -1,12 +1,8 @@
 //! Disks that are not what they were: an old copy of one is put back, or a flush has failed.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, replica};
+use crate::cluster::{Cluster, replica};
 use evenkeel_core::primary::{Command, EndReason};
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
@@ -25,7 +21,7 @@ fn cause(cluster: &Cluster, id: ReplicaId) -> Cause {
 }
 
 /// A detached volume with ones, and a copy of the disk of replica 1 from before.
-fn with_a_copy() -> (Cluster, cluster::HostDisk) {
+fn with_a_copy() -> (Cluster, crate::cluster::HostDisk) {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
     let primary = cluster.attach(0);
     detach(&mut cluster, primary);

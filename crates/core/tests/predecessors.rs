@@ -1,12 +1,8 @@
 //! A node's newer primary, and an older one that may live on with a copy of the node's state.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::*;
 

@@ -1,7 +1,5 @@
 //! One primary alone: what it makes of replicas that do not say what they should.
 
-#![allow(missing_docs)]
-
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! One replica alone: what it accepts, refuses, keeps apart and answers, and in which order.
 
-#![allow(missing_docs)]
-
 use std::time::Duration;
 
 use evenkeel_core::message::{BlockDigest, CopyContent, Failure, Opener, ReplicaReport, SlotBits};

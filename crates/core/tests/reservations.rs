@@ -1,12 +1,8 @@
 //! Hosts that reserve a volume, whichever primary they ask.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, host, replica};
+use crate::cluster::{Cluster, host, replica};
 use evenkeel_core::primary::{Command, CommandError};
 use evenkeel_core::view::{Change, ReservationChange, ReservationKind, ViewError};
 use evenkeel_core::*;

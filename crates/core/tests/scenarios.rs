@@ -1,12 +1,8 @@
 //! Stories of a cluster, step by step. Each shows a rule or an invariant of docs/rules.md at work.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, SIZE, replica};
+use crate::cluster::{Cluster, SIZE, replica};
 use evenkeel_core::primary::{Command, EndReason, Waiting};
 use evenkeel_core::view::Change;
 use evenkeel_core::*;

@@ -1,12 +1,8 @@
 //! Several primaries of one volume: they join, write, leave and die.
 
-#![allow(missing_docs)]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{Cluster, replica};
+use crate::cluster::{Cluster, replica};
 use evenkeel_core::primary::{Command, CommandError, EndReason, Note};
 use evenkeel_core::view::{Cause, Change, ViewError};
 use evenkeel_core::*;

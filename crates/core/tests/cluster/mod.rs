@@ -2,7 +2,7 @@
 //! are told, time moves when a test says so. The simulator is where time and faults are hostile;
 //! here a scenario is a story that a person reads.
 
-// Each file of tests uses a part of it.
+// The crate's own unit tests use a part of it.
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,0 +1,17 @@
+//! Tests of the core through what it publishes: `Primary` and `Replica` alone, and whole clusters of them in memory.
+//!
+//! One program: each file would be linked with the harness of its own otherwise.
+
+#![allow(missing_docs)]
+
+mod care;
+mod claims;
+mod cluster;
+mod eras;
+mod old_copies;
+mod predecessors;
+mod primary;
+mod replica;
+mod reservations;
+mod scenarios;
+mod sharing;
