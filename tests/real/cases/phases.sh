@@ -106,7 +106,7 @@ boundaries() {
     run_verb > /dev/null
     sleep 0.3
     kill -INT $tracer; wait $tracer || true
-    grep -vE 'resumed>|^[0-9]+ (---|\+\+\+)' "$work/trace" | sed -E 's/^([0-9]+) +([a-z_0-9]+)\(.*/\1 \2/' |
+    grep -vE 'resumed>|^[0-9]+ +(---|\+\+\+)' "$work/trace" | sed -E 's/^([0-9]+) +([a-z_0-9]+)\(.*/\1 \2/' |
         awk '{ print $2, ++seen[$1 $2] }' | awk '!seen[$0]++'
 }
 
