@@ -65,6 +65,34 @@ fn cause(cause: Cause) -> String {
     if cause == Cause::None { String::new() } else { format!("({cause:?})") }
 }
 
+/// What a client asks for.
+#[must_use]
+pub fn wanted(operation: &Operation<Sectors>) -> String {
+    let sector = |offset: u64| offset / u64::from(SECTOR);
+    let range = |offset: u64, length: u64| format!("{}+{}", sector(offset), sector(length));
+    let written = |offset: u64, data: &Sectors| range(offset, u64::from(data.length()));
+    let durably = |durable: bool| if durable { ", durable" } else { "" };
+    match operation {
+        Operation::Read { offset, length } => {
+            format!("read sectors {}", range(*offset, u64::from(*length)))
+        }
+        Operation::Write { offset, payload: data, durable } => {
+            let sectors = written(*offset, data);
+            format!("write sectors {sectors} [{}]{}", payload(data), durably(*durable))
+        }
+        Operation::Zero { offset, length, durable, .. } => {
+            format!("zero sectors {}{}", range(*offset, *length), durably(*durable))
+        }
+        Operation::CompareAndWrite { offset, expected, payload: data, durable } => {
+            let (sectors, old) = (written(*offset, data), payload(expected));
+            let new = payload(data);
+            format!("compare sectors {sectors} [{old}] and write [{new}]{}", durably(*durable))
+        }
+        Operation::Flush => "flush".to_owned(),
+        Operation::Map { offset, length } => format!("map sectors {}", range(*offset, *length)),
+    }
+}
+
 /// A message with its payload.
 #[must_use]
 pub fn message(message: &Message, data: Option<&Sectors>) -> String {

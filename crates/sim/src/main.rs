@@ -7,14 +7,21 @@ use clap::Parser;
 use evenkeel_sim::log::Log;
 use evenkeel_sim::marks::MARKS;
 use evenkeel_sim::profile::Profile;
+use evenkeel_sim::queue::Time;
 use evenkeel_sim::random::spread;
-use evenkeel_sim::run::{Totals, note_panics, report, run_as};
+use evenkeel_sim::reduction::{Kind, Numbers, Reduction};
+use evenkeel_sim::run::{Run, Totals, note_panics, told};
+use evenkeel_sim::sabotage::Sabotage;
+use evenkeel_sim::shrink::shrink;
 
 /// Failures that are told in full; of more than these, only the first line.
 const TOLD: u64 = 3;
 
 /// Seeds that reach everything that is interesting; fewer may miss what is rare.
 const ENOUGH: u64 = 2000;
+
+/// For how long a seed is shrunk.
+const SHRINKS_FOR: u64 = 60;
 
 /// Runs the shipped core in a simulated cluster under faults, and checks the invariants.
 #[derive(Debug, Parser)]
@@ -29,9 +36,33 @@ struct Arguments {
     /// Begin with the seed that follows from this commit's hash (or any other text)
     #[arg(long, value_name = "COMMIT_HASH", conflicts_with = "seed")]
     from: Option<String>,
-    /// Stop after this many seconds, whatever --seeds says
+    /// Stop after this many seconds, whatever --seeds says; with --shrink 60 if it is not given
     #[arg(long)]
     seconds: Option<u64>,
+    /// Stop the seed at the first line of its log with this text, or at this virtual second, and print how all is
+    #[arg(long, value_name = "TEXT|SECONDS", requires = "seed", conflicts_with_all = ["log", "shrink"])]
+    until: Option<String>,
+    /// Leave out what the failing seed can do without
+    #[arg(long, requires = "seed", conflicts_with = "log")]
+    shrink: bool,
+    /// Leave out these kinds of faults; a wrong name lists all
+    #[arg(long, value_name = "FAULT", value_delimiter = ',')]
+    without: Vec<Kind>,
+    /// Leave out all faults but these, by their numbers in the log
+    #[arg(long, value_name = "3,17-20", requires = "seed")]
+    faults: Option<Numbers>,
+    /// Leave out all operations of clients but these, counted in the order of the log
+    #[arg(long, value_name = "3,17-20", requires = "seed")]
+    operations: Option<Numbers>,
+    /// Have each client have no more than so many requests under way
+    #[arg(long, value_name = "REQUESTS", requires = "seed")]
+    depth: Option<usize>,
+    /// Have the faults end at this virtual second, if they go on for longer
+    #[arg(long, value_name = "SECONDS", requires = "seed")]
+    end: Option<f64>,
+    /// Do wrong on purpose, as tests of the oracles do; a wrong name lists all
+    #[arg(long, value_name = "NAME")]
+    canary: Option<Sabotage>,
     /// Of the seeds, run only those in which several primaries run the volume
     #[arg(long)]
     shared: bool,
@@ -46,18 +77,34 @@ struct Arguments {
     marks: bool,
 }
 
+impl Arguments {
+    /// What they want of a seed.
+    fn run(&self, seed: u64) -> Run {
+        let drawn = Profile::draw(seed);
+        let counts = self.count_ahead.unwrap_or(drawn.settings.count_ahead);
+        let reduction = Reduction {
+            without: self.without.clone(),
+            faults: self.faults.clone(),
+            operations: self.operations.clone(),
+            depth: self.depth,
+            end: self.end.map(|seconds| (seconds * 1e9) as Time),
+        };
+        Run { seed, profile: drawn.counting(counts), sabotage: self.canary, reduction }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // A panic of the core is a failure like any other; it is told in the report.
     note_panics();
-    let totals = run_all(&arguments);
-    println!("{} passed, {} failed", totals.passed, totals.failed);
-    let is_large = totals.passed + totals.failed >= ENOUGH;
-    let unreached = arguments.marks && is_large && !totals.marks.missing().is_empty();
-    if totals.failed > 0 || unreached { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match (arguments.shrink, &arguments.until) {
+        (true, _) => shrink_one(&arguments),
+        (false, Some(until)) => run_until(&arguments, until),
+        (false, None) => run_all(&arguments),
+    }
 }
 
-fn run_all(arguments: &Arguments) -> Totals {
+fn run_all(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
     let first = arguments.seed.unwrap_or_else(|| first_seed(arguments.from.as_deref()));
     let seeds = if arguments.seed.is_some() { 1 } else { arguments.seeds };
@@ -70,33 +117,64 @@ fn run_all(arguments: &Arguments) -> Totals {
         if arguments.shared && Profile::draw(seed).primaries == 1 {
             continue;
         }
-        run_one(seed, arguments, &mut totals);
+        run_one(&arguments.run(seed), arguments.log, &mut totals);
     }
     print_totals(&totals, start.elapsed());
     if arguments.marks {
         print_marks(&totals);
     }
-    totals
+    println!("{} passed, {} failed", totals.passed, totals.failed);
+    let is_large = totals.passed + totals.failed >= ENOUGH;
+    let unreached = arguments.marks && is_large && !totals.marks.missing().is_empty();
+    if totals.failed > 0 || unreached { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn run_one(seed: u64, arguments: &Arguments, totals: &mut Totals) {
-    let drawn = Profile::draw(seed);
-    let counts = arguments.count_ahead.unwrap_or(drawn.settings.count_ahead);
-    let profile = drawn.counting(counts);
-    if arguments.log {
-        println!("seed {seed}: {profile:#?}");
+fn run_one(run: &Run, is_logged: bool, totals: &mut Totals) {
+    if is_logged {
+        println!("seed {}: {:#?}", run.seed, run.profile);
     }
-    let log = if arguments.log { Log::Print } else { Log::Off };
-    let outcome = run_as(seed, profile.clone(), None, log);
+    let outcome = run.go(if is_logged { Log::Print } else { Log::Off });
     totals.add(&outcome);
     let Some(failure) = &outcome.failure else { return };
-    if totals.failed > TOLD && !arguments.log {
-        println!("seed {seed}: {} is broken: {}", failure.oracle, failure.text);
-    } else if arguments.log {
-        println!("{}", report(&outcome));
+    if is_logged {
+        println!("{}", run.report(&outcome));
+    } else if totals.failed > TOLD {
+        println!("seed {}: {} is broken: {}", run.seed, failure.oracle, failure.text);
     } else {
         // The same seed gives the same events: now with their story.
-        println!("{}", report(&run_as(seed, profile, None, Log::Story(Default::default()))));
+        println!("{}", run.report(&run.go(Log::story())));
+    }
+}
+
+/// Runs one seed until something happens, and prints what led there.
+fn run_until(arguments: &Arguments, until: &str) -> ExitCode {
+    let run = arguments.run(arguments.seed.unwrap_or_default());
+    let outcome = run.go(Log::until(until));
+    print!("{}", told(&outcome));
+    if outcome.is_stopped {
+        return ExitCode::SUCCESS;
+    }
+    match &outcome.failure {
+        Some(failure) => println!("{} is broken before that: {}", failure.oracle, failure.text),
+        None => println!("the run ends before that: no line of its log has {until:?}"),
+    }
+    ExitCode::FAILURE
+}
+
+/// Makes a failing seed as small as it can be in the time, and prints what is left.
+fn shrink_one(arguments: &Arguments) -> ExitCode {
+    let start = Instant::now();
+    let time = Duration::from_secs(arguments.seconds.unwrap_or(SHRINKS_FOR));
+    let run = arguments.run(arguments.seed.unwrap_or_default());
+    match shrink(&run, |_| start.elapsed() < time) {
+        Some(shrunk) => {
+            print!("{}", shrunk.report());
+            ExitCode::FAILURE
+        }
+        None => {
+            println!("seed {} breaks nothing", run.seed);
+            ExitCode::SUCCESS
+        }
     }
 }
 

@@ -69,6 +69,25 @@ pub enum Fault {
     SlowNetwork,
 }
 
+/// Kinds that only some seeds have, each drawn apart.
+const RARE: [Fault; 8] = [
+    Fault::Damage,
+    Fault::OldCopy,
+    Fault::Members,
+    Fault::Layout,
+    Fault::Lease,
+    Fault::Assembly,
+    Fault::Reserve,
+    Fault::Verify,
+];
+
+impl Fault {
+    /// Every kind.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FAULTS.iter().map(|(fault, _)| *fault).chain(RARE)
+    }
+}
+
 /// Of 1,000 seeds, in how many W7 is judged at every step.
 const EVERY_STEP: u64 = 10;
 
@@ -285,6 +304,20 @@ impl Profile {
             drift: (0..nodes).map(|_| drift(r, drift_limit)).collect(),
             placement,
         }
+    }
+
+    /// The cluster in a line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mirrors = self.placement.iter().map(|nodes| format!("{nodes:?}"));
+        format!(
+            "{} nodes, mirrors on nodes {}, protocol {:?}, {} sectors, attached on {}\n",
+            self.nodes,
+            mirrors.collect::<Vec<_>>().join(" "),
+            self.protocol,
+            self.sectors(),
+            self.primaries,
+        )
     }
 
     /// Sectors of the volume when it is made.

@@ -1,9 +1,14 @@
 //! Numbers that look random and follow from one seed: xoshiro256**, seeded by splitmix64.
 
+use crate::queue::Time;
+use crate::tape::{Recorder, Stream, Tape};
+
 /// A source of numbers.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: [u64; 4],
+    /// Notes who draws what, or says what is drawn.
+    recorder: Option<Box<Recorder>>,
 }
 
 /// One step of splitmix64: spreads a small number over all bits.
@@ -24,11 +29,50 @@ impl Random {
             word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
             spread(word)
         });
-        Self { state }
+        Self { state, recorder: None }
+    }
+
+    /// The same, with a tape.
+    #[must_use]
+    pub fn taped(seed: u64, recorder: Recorder) -> Self {
+        Self { recorder: Some(Box::new(recorder)), ..Self::new(seed) }
+    }
+
+    /// What was noted on a tape that records, which ends.
+    pub fn take_tape(&mut self) -> Option<Tape> {
+        self.recorder.take().and_then(|recorder| recorder.into_tape())
+    }
+
+    /// The tape, if there is one.
+    pub fn recorder(&mut self) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
+
+    /// It is now this time.
+    pub fn set_time(&mut self, now: Time) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.set_time(now);
+        }
+    }
+
+    /// Who draws from now on. Returns who did until now.
+    pub fn set_stream(&mut self, stream: Stream) -> Stream {
+        match &mut self.recorder {
+            Some(recorder) => recorder.set_stream(stream),
+            None => stream,
+        }
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
+        let bits = self.next();
+        match &mut self.recorder {
+            Some(recorder) => recorder.draw(bits),
+            None => bits,
+        }
+    }
+
+    fn next(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = s[1] << 17;

@@ -2,13 +2,17 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
-use crate::cluster::{Cluster, Counters};
+use crate::cluster::{Cluster, Counters, Stop};
 use crate::log::Log;
 use crate::marks::Marks;
 use crate::oracles::Violation;
-use crate::profile::Profile;
+use crate::profile::{Fault, Profile};
+use crate::random::Random;
+use crate::reduction::Reduction;
 use crate::sabotage::Sabotage;
+use crate::tape::{Recorder, Tape};
 
 thread_local! {
     /// Where this thread panicked last, as far as [`note_panics`] has been called.
@@ -24,7 +28,20 @@ pub fn note_panics() {
     }));
 }
 
-/// What became of one seed.
+/// One run: a seed, and what is done with it.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The seed.
+    pub seed: u64,
+    /// What it simulates.
+    pub profile: Profile,
+    /// What the driver does wrong on purpose.
+    pub sabotage: Option<Sabotage>,
+    /// What is left out.
+    pub reduction: Reduction,
+}
+
+/// What became of one run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The seed.
@@ -33,48 +50,100 @@ pub struct Outcome {
     pub counters: Counters,
     /// What it reached.
     pub marks: Marks,
+    /// The faults that were carried out, with their numbers.
+    pub struck: Vec<(u64, Fault)>,
     /// The invariant that it broke, if it did.
     pub failure: Option<Violation>,
-    /// The last events before the failure, if they were asked for.
+    /// Whether it was stopped where it was to be.
+    pub is_stopped: bool,
+    /// The last events, if they were asked for.
     pub story: Vec<String>,
+    /// How the cluster was at the end, if the events were asked for.
+    pub state: String,
+}
+
+impl Run {
+    /// The whole run of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let reduction = Reduction::default();
+        Self { seed, profile: Profile::draw(seed), sabotage: None, reduction }
+    }
+
+    /// Runs it. If something is left out, the whole run goes first, unseen: it says what each part draws.
+    #[must_use]
+    pub fn go(&self, log: Log) -> Outcome {
+        if self.reduction.is_empty() {
+            return self.end(&mut self.cluster(Random::new(self.seed), log));
+        }
+        let (_, tape) = self.record();
+        self.replay(&tape, log)
+    }
+
+    /// The whole run, and what each part drew.
+    #[must_use]
+    pub fn record(&self) -> (Outcome, Rc<Tape>) {
+        let whole = Self { reduction: Reduction::default(), ..self.clone() };
+        let random = Random::taped(self.seed, Recorder::record(self.seed));
+        let mut cluster = whole.cluster(random, Log::Off);
+        let outcome = whole.end(&mut cluster);
+        (outcome, Rc::new(cluster.take_tape().unwrap_or_default()))
+    }
+
+    /// The run with what is left out, in which all others draw what they drew.
+    #[must_use]
+    pub fn replay(&self, tape: &Rc<Tape>, log: Log) -> Outcome {
+        let random = Random::taped(self.seed, Recorder::replay(tape));
+        self.end(&mut self.cluster(random, log))
+    }
+
+    fn cluster(&self, random: Random, log: Log) -> Cluster {
+        let profile = self.reduction.reduced(self.profile.clone());
+        let mut cluster = Cluster::drawing(random, self.seed, profile, (self.sabotage, log));
+        cluster.leave_out(self.reduction.clone());
+        cluster
+    }
+
+    fn end(&self, cluster: &mut Cluster) -> Outcome {
+        let result = catch_unwind(AssertUnwindSafe(|| cluster.run()));
+        let is_sound = result.is_ok();
+        let (failure, is_stopped) = match result {
+            Ok(Ok(())) => (None, false),
+            Ok(Err(Stop::Reached)) => (None, true),
+            Ok(Err(Stop::Violated(violation))) => (Some(violation), false),
+            Err(panic) => (Some(Violation::new("panic", panic_text(panic.as_ref()))), false),
+        };
+        // A machine that has panicked is in no state that could be told.
+        let is_told = is_sound && cluster.log.is_on();
+        Outcome {
+            seed: self.seed,
+            counters: cluster.counters(),
+            marks: cluster.marks.clone(),
+            struck: cluster.struck().to_vec(),
+            failure,
+            is_stopped,
+            story: cluster.log.lines().cloned().collect(),
+            state: if is_told { cluster.state() } else { String::new() },
+        }
+    }
 }
 
 /// Runs one seed.
 #[must_use]
 pub fn run(seed: u64, sabotage: Option<Sabotage>, log: Log) -> Outcome {
-    run_as(seed, Profile::draw(seed), sabotage, log)
-}
-
-/// Runs one seed with a profile that is not the drawn one.
-#[must_use]
-pub fn run_as(seed: u64, profile: Profile, sabotage: Option<Sabotage>, log: Log) -> Outcome {
-    outcome(seed, Cluster::new(seed, profile, sabotage, log))
+    Run { sabotage, ..Run::of(seed) }.go(log)
 }
 
 /// Runs one seed with one canary, judged by one oracle alone.
 #[must_use]
 pub fn run_judged_by(oracle: &'static str, seed: u64, sabotage: Sabotage) -> Outcome {
-    let mut cluster = Cluster::new(seed, Profile::draw(seed), Some(sabotage), Log::Off);
+    let run = Run { sabotage: Some(sabotage), ..Run::of(seed) };
+    let mut cluster = run.cluster(Random::new(seed), Log::Off);
     cluster.judge_only(oracle);
-    let mut outcome = outcome(seed, cluster);
+    let mut outcome = run.end(&mut cluster);
     // What ends a run is not of any oracle's choosing.
     outcome.failure.take_if(|violation| violation.oracle != oracle);
     outcome
-}
-
-fn outcome(seed: u64, mut cluster: Cluster) -> Outcome {
-    let result = catch_unwind(AssertUnwindSafe(|| cluster.run()));
-    let failure = match result {
-        Ok(result) => result.err(),
-        Err(panic) => Some(Violation::new("panic", panic_text(panic.as_ref()))),
-    };
-    Outcome {
-        seed,
-        counters: cluster.counters(),
-        marks: cluster.marks.clone(),
-        failure,
-        story: cluster.log.story().cloned().collect(),
-    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
@@ -114,12 +183,36 @@ impl Totals {
     }
 }
 
-/// What a person needs to know of a failure: the invariant, the last events, how to replay it.
+impl Run {
+    /// What a person needs to know of a failure: the invariant, the last events, how all was, how to replay it.
+    #[must_use]
+    pub fn report(&self, outcome: &Outcome) -> String {
+        let Some(failure) = &outcome.failure else { return String::new() };
+        let Violation { oracle, text } = failure;
+        format!("seed {}: {oracle} is broken\n  {text}\n", self.seed)
+            + &told(outcome)
+            + &format!("replay:  {} --log\nshorter: {} --shrink\n", self.command(), self.command())
+    }
+
+    /// The command line of this run, without what it is to show.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut text = format!("cargo run -p evenkeel-sim --profile sim -- --seed {}", self.seed);
+        let counts = self.profile.settings.count_ahead;
+        if counts != Profile::draw(self.seed).settings.count_ahead {
+            text += &format!(" --count-ahead {counts}");
+        }
+        if let Some(sabotage) = self.sabotage {
+            text += &format!(" --canary {sabotage:?}");
+        }
+        text + &self.reduction.to_string()
+    }
+}
+
+/// The events of a run that were kept, and how all was at its end.
 #[must_use]
-pub fn report(outcome: &Outcome) -> String {
-    let Some(failure) = &outcome.failure else { return String::new() };
-    let mut text =
-        format!("seed {}: {} is broken\n  {}\n", outcome.seed, failure.oracle, failure.text);
+pub fn told(outcome: &Outcome) -> String {
+    let mut text = String::new();
     if !outcome.story.is_empty() {
         text += "the last events (virtual seconds):\n";
         for line in &outcome.story {
@@ -127,10 +220,7 @@ pub fn report(outcome: &Outcome) -> String {
             text.push('\n');
         }
     }
-    text + &format!(
-        "replay: cargo run -p evenkeel-sim --profile sim -- --seed {} --log\n",
-        outcome.seed
-    )
+    text + &outcome.state
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Canaries: deliberate faults of the driver that the oracles must find. A simulator that can't
 //! fail proves nothing.
 
+use std::str::FromStr;
+
 /// What the driver does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
@@ -85,4 +87,16 @@ impl Sabotage {
         Self::HideLost,
         Self::GiveUpEarly,
     ];
+}
+
+impl FromStr for Sabotage {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = Self::ALL.map(|canary| format!("{canary:?}"));
+        let found = Self::ALL.into_iter().zip(&names).find(|(_, known)| *known == name);
+        found.map(|(canary, _)| canary).ok_or_else(|| {
+            format!("there is no canary of this name; there are {}", names.join(", "))
+        })
+    }
 }

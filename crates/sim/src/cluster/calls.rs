@@ -11,15 +11,17 @@ use crate::coordinator::{Database, Question};
 use crate::describe;
 use crate::marks::Mark;
 use crate::queue::Time;
+use crate::tape::Stream;
 
 impl Cluster {
     pub(super) fn call(&mut self, primary: usize, call: CoordinatorCall, question: Question) {
-        self.log(|| {
+        self.log_detail(|| {
             format!("primary {primary} asks the coordinator: {}", describe::question(&question))
         });
         if !self.primaries[primary].calls.insert(call) {
             self.fail("internal", format!("primary {primary} uses call {call} twice"));
         }
+        let outer = self.random.set_stream(Stream::Coordinator(primary));
         let deadline = self.profile.settings.deadline.as_nanos() as Time;
         let gives_up = self.now + self.random.between(deadline / 2, deadline);
         let answer = CoordinatorAnswer::Unknown;
@@ -28,6 +30,7 @@ impl Cluster {
             let arrives = self.now + self.random.waiting(self.profile.coordinator);
             self.queue.push(arrives, Event::CallArrives { primary, call, question });
         }
+        self.random.set_stream(outer);
     }
 
     fn call_is_lost(&mut self, primary: usize) -> bool {
@@ -94,7 +97,9 @@ impl Cluster {
         // Only the first answer counts: the driver had given up, or the answer was there before.
         if self.primaries[primary].calls.remove(&call) {
             let answer = self.with_other_promises(answer);
-            self.log(|| format!("primary {primary} ← coordinator: {}", describe::answer(&answer)));
+            self.log_detail(|| {
+                format!("primary {primary} ← coordinator: {}", describe::answer(&answer))
+            });
             self.step_primary(primary, PrimaryEvent::Coordinator { call, answer });
         }
     }

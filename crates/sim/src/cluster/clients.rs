@@ -7,12 +7,14 @@ use evenkeel_core::view::Change;
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
+use crate::describe;
 use crate::marks::Mark;
 use crate::oracles::lines;
 use crate::oracles::registers::{Moment, Read};
 use crate::payload::{SECTOR, Sectors, ZERO, stamp, stamped};
 use crate::queue::{MILLISECOND, Time};
 use crate::sabotage::Sabotage;
+use crate::tape::Stream;
 
 /// An unanswered request.
 #[derive(Debug, Clone)]
@@ -21,6 +23,15 @@ pub(super) struct Request {
     invoked: Moment,
     /// When it was made.
     pub at: Time,
+    /// Which operation of all clients it is, or follows.
+    operation: u64,
+}
+
+impl Request {
+    /// What was asked for.
+    pub const fn kind(&self) -> &Kind {
+        &self.kind
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -41,6 +52,17 @@ impl Cluster {
         }
         self.budget -= 1;
         self.counters.operations += 1;
+        let number = self.counters.operations;
+        if self.reduction.asks(number) {
+            self.drawing_for(Stream::Operation(number), |c| c.issue_drawn(primary));
+        } else {
+            let turn = self.random.recorder().and_then(|recorder| recorder.turn(number));
+            let at = self.now + turn.unwrap_or(self.profile.think).max(1);
+            self.queue.push(at, Event::Issue { primary });
+        }
+    }
+
+    fn issue_drawn(&mut self, primary: usize) {
         if self.profile.compares > 0 && self.random.chance(self.profile.compares) {
             return self.issue_compare(primary);
         }
@@ -91,8 +113,10 @@ impl Cluster {
     pub(super) fn issue_read_only(&mut self, primary: usize) {
         if self.primaries[primary].alive {
             self.counters.operations += 1;
-            let (first, count) = self.range();
-            self.issue_read(primary, first, count);
+            if self.reduction.asks(self.counters.operations) {
+                let (first, count) = self.range();
+                self.issue_read(primary, first, count);
+            }
         }
     }
 
@@ -134,6 +158,9 @@ impl Cluster {
             let slot = &self.primaries[rival];
             if rival != primary && slot.alive && slot.requests.len() < self.profile.depth {
                 self.counters.operations += 1;
+                if !self.reduction.asks(self.counters.operations) {
+                    return;
+                }
                 let block = self.profile.geometry.block_size / SECTOR;
                 let count = (1 + self.random.below(u64::from(count / block)) as u32) * block;
                 self.issue_compare_of(rival, first, count);
@@ -162,7 +189,8 @@ impl Cluster {
     pub(super) fn issue_flush(&mut self, primary: usize) {
         if self.sabotage == Some(Sabotage::AnswerFlushes) {
             let invoked = self.tick_moment();
-            let asked = Request { kind: Kind::Flush, invoked, at: self.now };
+            let operation = self.counters.operations;
+            let asked = Request { kind: Kind::Flush, invoked, at: self.now, operation };
             let answered = self.tick_moment();
             self.queue.push(self.now + MILLISECOND, Event::Issue { primary });
             return self.succeeded(primary, asked, Reply::Done, answered);
@@ -176,10 +204,14 @@ impl Cluster {
         let slot = &mut self.primaries[primary];
         slot.last_request += 1;
         let request = slot.last_request;
-        let text = format!("client of primary {primary} asks r{request}: {kind:?}");
-        slot.requests.insert(request, Request { kind, invoked, at: self.now });
+        let number = self.counters.operations;
+        let asked = Request { kind, invoked, at: self.now, operation: number };
+        slot.requests.insert(request, asked);
         self.queue.push(bound, Event::Bound { primary, request, command: false });
-        self.log(|| text);
+        self.log(|| {
+            let wanted = describe::wanted(&operation);
+            format!("client of primary {primary} asks r{request}: {wanted} (operation {number})")
+        });
         let (request, host) = (RequestId(request), self.host_told(primary));
         self.step_primary(primary, PrimaryEvent::Request { request, host, operation });
     }
@@ -245,8 +277,11 @@ impl Cluster {
         let lease = self.profile.lease.time().as_nanos() as Time;
         // A client that is refused does not ask again at once.
         let pause = if result.is_ok() { self.profile.think } else { lease / 10 };
-        let at = self.now + self.random.waiting(pause);
-        self.queue.push(at, Event::Issue { primary });
+        let pause = self.drawing_for(Stream::Client(primary), |c| c.random.waiting(pause));
+        self.queue.push(self.now + pause, Event::Issue { primary });
+        if let Some(recorder) = self.random.recorder() {
+            recorder.note_turn(asked.operation, self.now + pause - asked.at);
+        }
         match result {
             Ok(reply) => {
                 self.log(|| format!("client of primary {primary} is answered r{request}"));

@@ -11,6 +11,7 @@ use crate::payload::{Cell, HOLE, SECTOR, Sectors, ZERO, stamped};
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
 use crate::sabotage::Sabotage;
 use crate::store::{Save, TableSave, interrupt_pages, write_pages};
+use crate::tape::Stream;
 
 /// How a disk is.
 #[derive(Debug, Default)]
@@ -158,7 +159,9 @@ impl Cluster {
                 Some(Work::Save { save, generation })
             }
             DiskAction::SaveIntents(regions) => {
-                self.log(|| format!("replica {replica} saves its open regions: {regions:?}"));
+                self.log_detail(|| {
+                    format!("replica {replica} saves its open regions: {regions:?}")
+                });
                 let slot = &mut self.replicas[replica];
                 slot.tables.begins(regions);
                 let save = slot.store.begin_table(regions.clone());
@@ -193,10 +196,12 @@ impl Cluster {
 
     fn fails_in_passing(&mut self, replica: usize) -> bool {
         let (until, per_mille) = self.replicas[replica].health.errors;
-        if until > self.now && self.random.chance(per_mille) {
-            return true;
-        }
-        self.faulty && self.random.below(1_000_000) < self.profile.disk_errors
+        let is_failing = until > self.now;
+        self.drawing_for(Stream::Disk(replica), |c| {
+            let rate = c.profile.disk_errors;
+            (is_failing && c.random.chance(per_mille))
+                || (c.faulty && c.random.below(1_000_000) < rate)
+        })
     }
 
     fn disk_times(&mut self, replica: usize) -> (Time, Time) {
@@ -204,8 +209,10 @@ impl Cluster {
         let start = health.frozen_until.max(self.now);
         let (slow_until, times) = health.slow;
         let factor = if slow_until > self.now { times } else { 1 };
-        let took = 10 * MICROSECOND + self.random.waiting(self.profile.disk * factor);
-        (start + self.random.below(took), start + took)
+        self.drawing_for(Stream::Disk(replica), |c| {
+            let took = 10 * MICROSECOND + c.random.waiting(c.profile.disk * factor);
+            (start + c.random.below(took), start + took)
+        })
     }
 
     pub(super) fn disk_acts(&mut self, replica: usize, action: u64) {

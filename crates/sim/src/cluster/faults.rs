@@ -9,6 +9,7 @@ use crate::marks::Mark;
 use crate::payload::SECTOR;
 use crate::profile::Fault;
 use crate::queue::{MICROSECOND, Time};
+use crate::tape::Stream;
 
 /// How often a client reads within a lease that its primary may no longer have.
 const READS_IN_LEASE: u64 = 8;
@@ -16,7 +17,8 @@ const READS_IN_LEASE: u64 = 8;
 impl Cluster {
     pub(super) fn plan_fault(&mut self) {
         if self.faulty {
-            let pause = self.random.waiting(self.profile.fault_pause);
+            let next = Stream::Fault(self.counters.faults + 1);
+            let pause = self.drawing_for(next, |c| c.random.waiting(c.profile.fault_pause));
             self.queue.push(self.now + pause + MICROSECOND, Event::Fault);
         }
     }
@@ -32,6 +34,7 @@ impl Cluster {
             return;
         }
         self.judge_differences();
+        let outer = self.random.set_stream(Stream::Fault(self.counters.faults + 1));
         let weights = self.profile.faults.iter().map(|(_, weight)| weight).sum();
         let mut draw = self.random.below(weights);
         for index in 0..self.profile.faults.len() {
@@ -42,17 +45,24 @@ impl Cluster {
             }
             draw -= weight;
         }
+        self.random.set_stream(outer);
         self.plan_fault();
     }
 
     fn strike(&mut self, fault: Fault) {
         self.counters.faults += 1;
+        let number = self.counters.faults;
+        if !self.reduction.strikes(number, fault) {
+            return;
+        }
+        self.struck.push((number, fault));
         let node = self.random.index(self.nodes.len());
         let replica = self.random.index(self.replicas.len());
         let duration = self.duration();
         let until = self.now + duration;
         self.log(|| {
-            format!("-- {fault:?} (node {node}, replica {replica}, {} ms)", duration / 1_000_000)
+            let ms = duration / 1_000_000;
+            format!("-- {number} {fault:?} (node {node}, replica {replica}, {ms} ms)")
         });
         match fault {
             Fault::CutLink => self.cut_some_link(duration),

@@ -10,7 +10,7 @@ use evenkeel_core::primary::{Command, PeerStatus};
 use evenkeel_core::view::{Cause, Change, ReservationChange};
 use evenkeel_core::*;
 
-use super::Cluster;
+use super::{Cluster, Stop};
 use crate::marks::Mark;
 use crate::oracles::Violation;
 use crate::payload::SECTOR;
@@ -22,7 +22,7 @@ const LAST_REQUESTS: u64 = 40;
 const LOOKS: u32 = 64;
 
 impl Cluster {
-    pub(super) fn finale(&mut self) -> Result<(), Violation> {
+    pub(super) fn finale(&mut self) -> Result<(), Stop> {
         self.log(|| "== the faults end".into());
         self.judge_differences();
         self.heal();
@@ -54,13 +54,14 @@ impl Cluster {
             return self.check_answers();
         }
         let why = reached.err().unwrap_or_default();
-        Err(Violation::new("I11", format!("the cluster does not recover after all faults: {why}")))
+        let text = format!("the cluster does not recover after all faults: {why}");
+        Err(Violation::new("I11", text).into())
     }
 
     /// If the coordinator's database is lost, or the volume stopped, it is put together first: nobody can
     /// say otherwise who may die. Whether that succeeds: it may be refused that nothing in-sync is left of
     /// a mirror, which ends the run.
-    fn bring_together(&mut self) -> Result<bool, Violation> {
+    fn bring_together(&mut self) -> Result<bool, Stop> {
         if self.coordinator.is_usable() {
             return Ok(true);
         }
@@ -73,7 +74,7 @@ impl Cluster {
         if self.operators.found_nothing {
             return Ok(false);
         }
-        Err(Violation::new("I11", "the volume can't be put together with all its disks"))
+        Err(Violation::new("I11", "the volume can't be put together with all its disks").into())
     }
 
     /// Lets some nodes die whose loss the volume must survive.
@@ -225,22 +226,20 @@ impl Cluster {
     }
 
     /// The volume can't serve, but everybody must be told so.
-    fn check_answers(&mut self) -> Result<(), Violation> {
+    fn check_answers(&mut self) -> Result<(), Stop> {
         for primary in self.living_primaries() {
             let unanswered = self.primaries[primary].requests.len();
             if unanswered > 0 {
-                return Err(Violation::new(
-                    "I11",
-                    format!(
-                        "primary {primary} has {unanswered} unanswered requests, although no in-sync replica is left"
-                    ),
-                ));
+                let text = format!(
+                    "primary {primary} has {unanswered} unanswered requests, although no in-sync replica is left"
+                );
+                return Err(Violation::new("I11", text).into());
             }
         }
         Ok(())
     }
 
-    fn check_everything(&mut self) -> Result<(), Violation> {
+    fn check_everything(&mut self) -> Result<(), Stop> {
         let Some(primary) = self.serving_primary() else { return Ok(()) };
         self.log(|| "== the whole volume is read back".into());
         let sectors = self.sectors;
@@ -258,11 +257,11 @@ impl Cluster {
         self.command(primary, Command::Detach);
         self.settle(|c| !c.primaries[primary].alive, "the last detach")?;
         self.judge_convergence("after the last detach");
-        self.violation.take().map_or(Ok(()), Err)
+        self.violation.take().map_or(Ok(()), |violation| Err(violation.into()))
     }
 
     /// Lets time pass until something is so.
-    fn settle(&mut self, done: impl Fn(&Self) -> bool, what: &str) -> Result<(), Violation> {
+    fn settle(&mut self, done: impl Fn(&Self) -> bool, what: &str) -> Result<(), Stop> {
         let step = self.profile.patience() / u64::from(LOOKS);
         for _ in 0..LOOKS {
             if done(self) {
@@ -270,6 +269,6 @@ impl Cluster {
             }
             self.advance(self.now + step)?;
         }
-        Err(Violation::new("I11", format!("{what}: not answered")))
+        Err(Violation::new("I11", format!("{what}: not answered")).into())
     }
 }

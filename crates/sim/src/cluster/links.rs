@@ -10,6 +10,7 @@ use crate::marks::Mark;
 use crate::network::Party;
 use crate::payload::Sectors;
 use crate::queue::Time;
+use crate::tape::Stream;
 
 /// An attempt to connect to a replica.
 #[derive(Debug, Clone, Copy)]
@@ -27,11 +28,11 @@ impl Cluster {
     /// How long a message takes between two nodes.
     fn latency(&mut self, from: usize, to: usize) -> Time {
         let (least, mean) = self.profile.network;
-        if from == to {
-            return 1000 + self.random.below(5000);
-        }
         let slow = if self.now < self.slow_network_until { 50 } else { 1 };
-        least + self.random.waiting(mean * slow)
+        self.drawing_for(Stream::Path(from, to), |c| match from == to {
+            true => 1000 + c.random.below(5000),
+            false => least + c.random.waiting(mean * slow),
+        })
     }
 
     pub(super) fn dial(&mut self, from: Party, node: usize, replica: ReplicaId) {
@@ -75,7 +76,7 @@ impl Cluster {
             link.ends[0].open = true;
         }
         let id = self.replicas[dial.replica].id;
-        self.log(|| match link {
+        self.log_detail(|| match link {
             Some(link) => format!(
                 "{} is connected to replica {} by link {link}",
                 describe::party(dial.from),
@@ -167,7 +168,7 @@ impl Cluster {
         if !self.lives(party) {
             return;
         }
-        self.log(|| {
+        self.log_detail(|| {
             format!(
                 "{} ← {}",
                 describe::party(party),
@@ -259,7 +260,7 @@ impl Cluster {
         if !was_open || !self.lives(party) {
             return;
         }
-        self.log(|| format!("{} learns that link {link} is gone", describe::party(party)));
+        self.log_detail(|| format!("{} learns that link {link} is gone", describe::party(party)));
         match party {
             Party::Primary(primary) => {
                 let Party::Replica(replica, _) = other else { return };

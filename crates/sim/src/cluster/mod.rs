@@ -19,6 +19,7 @@ mod primaries;
 mod replicas;
 mod reservations;
 mod sharing;
+mod state;
 mod tables;
 
 use std::collections::HashMap;
@@ -28,19 +29,21 @@ use evenkeel_core::primary::CoordinatorAnswer;
 use evenkeel_core::*;
 
 use crate::coordinator::{Coordinator, Question};
-use crate::log::Log;
+use crate::log::{Level, Log};
 use crate::marks::Marks;
-use crate::network::Network;
+use crate::network::{Network, Party};
 use crate::oracles::Violation;
 use crate::oracles::lines::{self, Lines};
 use crate::oracles::minimal::Minimal;
 use crate::oracles::order::Order;
 use crate::oracles::registers::Moment;
 use crate::payload::{Cell, Sectors};
-use crate::profile::Profile;
+use crate::profile::{Fault, Profile};
 use crate::queue::{Queue, Time};
 use crate::random::Random;
+use crate::reduction::Reduction;
 use crate::sabotage::Sabotage;
+use crate::tape::{Stream, Tape};
 use assembly::{Operators, Trouble};
 use links::Dial;
 use nodes::Node;
@@ -134,10 +137,25 @@ enum Event {
     },
 }
 
+/// Why a run ends early.
+#[derive(Debug)]
+pub enum Stop {
+    /// An invariant is broken.
+    Violated(Violation),
+    /// What it was to stop at has happened.
+    Reached,
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Self {
+        Self::Violated(violation)
+    }
+}
+
 /// What a run has done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counters {
-    /// Requests of clients.
+    /// Requests of clients, those that were left out too.
     pub operations: u64,
     /// Faults, without those that are a rate (lost calls, failed connections, passing disk errors).
     pub faults: u64,
@@ -156,6 +174,10 @@ pub struct Cluster {
     /// For [`tables`], so that seeds without that keep their story.
     aim: Random,
     profile: Profile,
+    /// What is left out.
+    reduction: Reduction,
+    /// The faults that were carried out, with their numbers.
+    struck: Vec<(u64, Fault)>,
     nodes: Vec<Node>,
     replicas: Vec<ReplicaSlot>,
     primaries: Vec<PrimarySlot>,
@@ -209,7 +231,17 @@ impl Cluster {
     /// The cluster of this profile, with a new volume that is not attached yet.
     #[must_use]
     pub fn new(seed: u64, profile: Profile, sabotage: Option<Sabotage>, log: Log) -> Self {
-        let mut random = Random::new(seed);
+        Self::drawing(Random::new(seed), seed, profile, (sabotage, log))
+    }
+
+    /// The same, with another source of numbers.
+    #[must_use]
+    pub fn drawing(
+        mut random: Random,
+        seed: u64,
+        profile: Profile,
+        (sabotage, log): (Option<Sabotage>, Log),
+    ) -> Self {
         let view = replicas::first_view(&profile);
         let nodes = profile.drift.iter().map(|ppm| Node::new(&mut random, *ppm)).collect();
         let mut cluster = Self {
@@ -248,6 +280,8 @@ impl Cluster {
             primary_effects: Vec::new(),
             random,
             aim: Random::new(seed ^ 0x6169_6d00),
+            reduction: Reduction::default(),
+            struck: Vec::new(),
             profile,
         };
         if cluster.coordinator.newest().is_shared() {
@@ -266,6 +300,22 @@ impl Cluster {
         self.only = Some(oracle);
     }
 
+    /// Leaves something out of the run, which has not begun.
+    pub fn leave_out(&mut self, reduction: Reduction) {
+        self.reduction = reduction;
+    }
+
+    /// The faults that were carried out so far, with their numbers.
+    #[must_use]
+    pub fn struck(&self) -> &[(u64, Fault)] {
+        &self.struck
+    }
+
+    /// What was noted of what it drew, if that was asked for.
+    pub fn take_tape(&mut self) -> Option<Tape> {
+        self.random.take_tape()
+    }
+
     /// What the run has done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -275,12 +325,13 @@ impl Cluster {
     /// Runs both phases.
     ///
     /// # Errors
-    /// The first violation of an invariant.
-    pub fn run(&mut self) -> Result<(), Violation> {
+    /// The first violation of an invariant, or what it was to stop at.
+    pub fn run(&mut self) -> Result<(), Stop> {
         let limit = self.profile.patience() * 8 + self.profile.operations * self.profile.think * 4;
+        let limit = self.reduction.end.map_or(limit, |end| limit.min(end));
         while self.now < limit && !self.is_idle() {
             let until = self.now + self.profile.patience() / 8;
-            self.advance(until)?;
+            self.advance(self.reduction.end.map_or(until, |end| until.min(end)))?;
         }
         self.finale()
     }
@@ -291,9 +342,10 @@ impl Cluster {
     }
 
     /// Runs everything that happens until then.
-    fn advance(&mut self, until: Time) -> Result<(), Violation> {
+    fn advance(&mut self, until: Time) -> Result<(), Stop> {
         while let Some((at, event)) = self.queue.pop_until(until) {
             self.now = at;
+            self.random.set_time(at);
             self.counters.events += 1;
             if self.counters.events > MOST_EVENTS {
                 self.fail("I11", "the cluster does not come to rest: 20 million events");
@@ -302,17 +354,67 @@ impl Cluster {
             } else {
                 // Else no disk has changed, nor the newest view.
                 let is_step = matches!(event, Event::DiskActs { .. } | Event::CallArrives { .. });
+                if self.random.recorder().is_some() {
+                    let stream = self.stream(&event);
+                    self.random.set_stream(stream);
+                }
                 self.dispatch(event);
                 if is_step && self.profile.judges_every_step {
                     self.judge_step();
                 }
             }
             if let Some(violation) = self.violation.take() {
-                return Err(violation);
+                return Err(violation.into());
+            }
+            if self.log.stops(self.now) {
+                return Err(Stop::Reached);
             }
         }
         self.now = self.now.max(until);
+        self.random.set_time(self.now);
+        self.random.set_stream(Stream::Run);
         Ok(())
+    }
+
+    /// Who draws what an event needs.
+    fn stream(&self, event: &Event) -> Stream {
+        let of = |party: Party| match party {
+            Party::Primary(primary) => Stream::Primary(primary),
+            Party::Replica(replica, _) => Stream::Replica(replica),
+        };
+        match event {
+            Event::Issue { primary } | Event::Reads { primary } => Stream::Client(*primary),
+            Event::PrimaryTick { primary }
+            | Event::CallAnswered { primary, .. }
+            | Event::Bound { primary, .. } => Stream::Primary(*primary),
+            Event::CallArrives { primary, .. } => Stream::Coordinator(*primary),
+            Event::DialArrives(dial) => Stream::Replica(dial.replica),
+            Event::DialAnswered(dial, _) => of(dial.from),
+            Event::Deliver { link, end } | Event::LinkEnds { link, end } => {
+                self.network.links.get(link).map_or(Stream::Run, |link| of(link.ends[*end].party))
+            }
+            Event::DiskActs { replica, .. } | Event::TearsTable { replica, .. } => {
+                Stream::Disk(*replica)
+            }
+            Event::ReplicaTick { replica, .. }
+            | Event::DiskAnswers { replica, .. }
+            | Event::ReplicaStarts { replica, .. } => Stream::Replica(*replica),
+            Event::NodeStarts { node, .. } => Stream::Node(*node),
+            Event::Fault
+            | Event::Attach
+            | Event::Trouble(_)
+            | Event::Assemble
+            | Event::PartitionEnds { .. }
+            | Event::OperatorReturns { .. } => Stream::Operators,
+        }
+    }
+
+    /// Draws for somebody else than the event is for.
+    fn drawing_for<T>(&mut self, stream: Stream, draw: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.random.set_stream(stream);
+        let drawn = draw(self);
+        self.random.set_stream(outer);
+        drawn
     }
 
     /// Until when the event has to wait because the process that it concerns is paused.
@@ -376,14 +478,24 @@ impl Cluster {
         let counts = |violation: &Violation| self.only.is_none_or(|only| violation.oracle == only);
         if let Err(violation) = verdict
             && counts(&violation)
+            && self.violation.is_none()
         {
             self.log(|| format!("!! {}: {}", violation.oracle, violation.text));
-            self.violation.get_or_insert(violation);
+            self.violation = Some(violation);
         }
     }
 
     fn log(&mut self, text: impl FnOnce() -> String) {
-        if self.log.is_on() {
+        self.log_at(Level::Main, text);
+    }
+
+    /// By which messages it happens.
+    fn log_detail(&mut self, text: impl FnOnce() -> String) {
+        self.log_at(Level::Detail, text);
+    }
+
+    fn log_at(&mut self, level: Level, text: impl FnOnce() -> String) {
+        if self.log.wants(level) {
             let text = text();
             self.log.line(self.now, &text);
         }

@@ -240,7 +240,7 @@ impl Cluster {
                 self.acknowledge_early(primary, payload.cells()[0]);
             }
         }
-        self.log(|| {
+        self.log_detail(|| {
             format!("primary {primary} → link {link}: {}", describe::message(message, payload))
         });
     }

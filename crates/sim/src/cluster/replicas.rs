@@ -312,7 +312,7 @@ impl Cluster {
         match effect {
             ReplicaEffect::Send { link, message, payload } => {
                 self.judge_answer(replica, link, &message);
-                self.log(|| {
+                self.log_detail(|| {
                     let message = describe::message(&message, payload.as_ref());
                     format!("replica {replica} → link {link}: {message}")
                 });

@@ -1,4 +1,5 @@
 use super::*;
+use crate::reduction::Kind;
 use crate::sabotage::Sabotage;
 
 /// Seeds that every test run takes.
@@ -7,7 +8,7 @@ const SEEDS: u64 = 40;
 fn must_pass(seed: u64) -> Outcome {
     let outcome = run(seed, None, Log::Off);
     if outcome.failure.is_some() {
-        panic!("{}", report(&run(seed, None, Log::Story(Default::default()))));
+        panic!("{}", Run::of(seed).report(&run(seed, None, Log::story())));
     }
     outcome
 }
@@ -28,7 +29,7 @@ fn the_seeds_that_failed_once_pass() {
         let seed = word.parse().expect("each line begins with a seed");
         for counts in [false, true] {
             let profile = Profile::draw(seed).counting(counts);
-            let failure = run_as(seed, profile, None, Log::Off).failure;
+            let failure = Run { profile, ..Run::of(seed) }.go(Log::Off).failure;
             assert!(failure.is_none(), "seed {seed}, --count-ahead {counts}: {failure:?}");
         }
     }
@@ -104,4 +105,57 @@ fn a_batch_reaches_every_mark() {
         }
     }
     panic!("never reached: {:#?}", totals.marks.missing());
+}
+
+/// With a tape and nothing left out, a run is the one that was recorded, and that is the seed's own.
+#[test]
+fn a_replayed_run_is_the_recorded_one() {
+    for seed in 0..SEEDS / 2 {
+        let (recorded, tape) = Run::of(seed).record();
+        let replayed = Run::of(seed).replay(&tape, Log::Off);
+        let own = run(seed, None, Log::Off);
+        let told = |o: &Outcome| (o.counters.events, o.counters.time, o.struck.clone());
+        assert_eq!(told(&recorded), told(&own), "seed {seed}");
+        assert_eq!(told(&replayed), told(&own), "seed {seed}");
+    }
+}
+
+/// Without a kind of fault all others come as they did, by their numbers.
+#[test]
+fn without_a_fault_all_others_are_the_same() {
+    let mut compared = 0;
+    for seed in 0..SEEDS {
+        let whole = run(seed, None, Log::Off);
+        let Some((_, fault)) = whole.struck.first().copied() else { continue };
+        let without = vec![Kind::Fault(fault)];
+        let reduction = Reduction { without, ..Reduction::default() };
+        let reduced = Run { reduction, ..Run::of(seed) }.go(Log::Off);
+        assert!(reduced.failure.is_none(), "seed {seed} without {fault:?}: {:?}", reduced.failure);
+        let others: Vec<_> = whole.struck.iter().filter(|(_, kind)| *kind != fault).collect();
+        let both = reduced.struck.iter().zip(&others);
+        assert!(both.clone().all(|(a, b)| a == *b), "seed {seed} without {fault:?}");
+        compared += both.count();
+    }
+    assert!(compared > 500, "only {compared} faults were compared");
+}
+
+#[test]
+fn a_run_stops_at_what_is_awaited() {
+    let until = |words: &str| Run::of(3).go(Log::until(words));
+    let committed = until("commits generation 2");
+    assert!(committed.is_stopped && committed.failure.is_none());
+    let last = committed.story.last().expect("there is a log");
+    assert!(last.contains("commits generation 2"), "{last}");
+    for part in [
+        "the coordinator; committed last: generation 2",
+        "node 0 is up",
+        "primary 0 on node",
+        "replica 0 of mirror 0",
+    ] {
+        assert!(committed.state.contains(part), "{part}: {}", committed.state);
+    }
+    let timed = until("0.5");
+    assert!(timed.is_stopped && timed.counters.time >= 500_000_000);
+    assert!(timed.counters.time < run(3, None, Log::Off).counters.time);
+    assert!(!until("nothing says this").is_stopped);
 }
