@@ -214,7 +214,7 @@ impl Run {
 pub fn told(outcome: &Outcome) -> String {
     let mut text = String::new();
     if !outcome.story.is_empty() {
-        text += "the last events (virtual seconds):\n";
+        text += "events (virtual seconds):\n";
         for line in &outcome.story {
             text += line;
             text.push('\n');
