@@ -1,57 +1,59 @@
 //! A replica's disk: carries out the core's disk actions on the ring.
 //!
-//! An action that has begun is never cancelled and never forgotten; short reads and writes are
-//! continued. Memory that the disk can't take as it lies is copied to an aligned slot first.
+//! What touches data goes through the layers of [`filters`]. Beside them are the parts that know what the disk says
+//! of itself: superblocks, tables of open regions, and a growth that changes both. Each has its own state, and
+//! returns what is to be asked of the layers. An action that has begun is answered once.
 
-mod allocation;
-mod checked;
 mod checksums;
 pub(crate) mod drive;
-mod extend;
+mod filters;
 mod flushes;
+mod growth;
 mod helper;
 mod io;
 mod layout;
 mod map;
 mod metadata;
 mod parts;
-mod save;
 #[cfg(test)]
 mod simulation;
-mod zero;
+mod superblocks;
+mod tables;
 
 use std::time::Duration;
 
+use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Instant, Payload, ReplicaId, VolumeId,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Extent, Instant, Payload as _, ReplicaId,
+    VolumeId,
 };
 use evenkeel_format::{AllocationMap, Newest};
 
-use self::allocation::Allocation;
-use self::checked::Checked;
 pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
 use self::checksums::recover::recover;
-use self::checksums::{Area, Checksums};
-use self::extend::Room;
-pub(crate) use self::extend::{RoomFailure, RoomRequest};
+use self::checksums::{Area, ChecksumStore};
+use self::filters::{Checksums, End, Request};
+use self::flushes::Failures;
 pub(crate) use self::flushes::Flushes;
+use self::growth::Growth;
+pub(crate) use self::growth::{RoomFailure, RoomRequest};
 pub(crate) use self::helper::{Closer, Helper};
 pub(crate) use self::io::Access;
 use self::io::Io;
 pub use self::io::flush;
 pub(crate) use self::layout::Layout;
 pub use self::layout::smallest_block;
-use self::metadata::Writes;
-pub use self::metadata::{Metadata, Tables, read_metadata};
-use self::save::Saves;
-use self::zero::Zeroing;
+use self::map::Questions;
+pub use self::metadata::{Metadata, read_metadata};
+use self::superblocks::{Saved, Superblocks};
+pub use self::tables::Tables;
 use crate::api::EngineError;
 use crate::counters::{DiskCounters, Kind};
 use crate::engine::Answer;
 use crate::pool::Pool;
-use crate::ring::{Completion, Kept, Owner, Ring};
-use crate::slab::{Key, Slab};
+use crate::ring::{Completion, Ring};
+use crate::slab::Key;
 use crate::slot::Slot;
 
 /// What an action needs from the worker.
@@ -87,57 +89,72 @@ pub(crate) struct Ended {
 
 /// See the module's documentation.
 pub(crate) struct Disk<I: Io = Ring> {
-    file: I::File,
-    layout: Layout,
-    jobs: Slab<Job>,
-    saves: Saves,
-    flushes: Flushes,
-    helper: Helper,
-    room: Room,
+    /// All that reads and writes, beginning with the topmost layer.
+    data: Checksums<I, Then>,
+    superblocks: Superblocks,
     tables: Tables,
-    allocation: Option<Allocation>,
-    checksums: Option<Checksums>,
-    /// What the disk holds is unknown: it does nothing more.
-    is_broken: bool,
-    /// Whether the file or device has turned out not to know how to punch holes or zero ranges.
-    without: zero::Unsupported,
-    pub(crate) counters: DiskCounters,
+    questions: Questions,
+    growth: Growth,
+    helper: Helper,
+    /// Flushes that had failed when the core was last told.
+    reported: Failures,
+    counters: DiskCounters,
 }
 
+/// An action that was begun.
 #[derive(Debug)]
-struct Job {
-    /// `None`: nobody waits for it.
-    ticket: Option<DiskTicket>,
+struct Asked {
+    ticket: DiskTicket,
     kind: Kind,
     offset: u64,
     length: u64,
     began: Instant,
-    step: Step,
-    checked: Checked,
-    /// See [`Flushes::before`].
-    failures_before: u64,
+    /// Flushes that may have failed when it ends.
+    failures: Failures,
 }
 
+impl Asked {
+    const fn length(&self) -> u64 {
+        self.length
+    }
+
+    const fn failures(&self) -> Failures {
+        self.failures
+    }
+}
+
+/// What is to be done when a request to the layers has ended.
 #[derive(Debug)]
-enum Step {
-    /// So many bytes have been read.
-    Read(usize),
-    /// So many bytes have been written.
-    Write(usize),
-    Flush,
-    Zero(Zeroing),
-    Save,
-    Metadata(Writes),
-    /// The helper looks for what is allocated.
-    Map,
+enum Then {
+    Answer(Asked),
+    /// Checksums are durable: this table is saved, which closes regions.
+    Close(Asked, Box<OpenRegions>),
+    /// The table of this slot is saved.
+    Table(Asked, u8),
+    /// A save of the superblocks goes on.
+    Superblock,
 }
 
-/// What a completed operation leads to.
-enum Progress {
-    /// Another operation has been begun.
-    More,
-    Done(DiskOutcome<Slot>),
-    Failed(std::io::Error),
+/// Why something has failed.
+#[derive(Debug)]
+struct Failure {
+    error: std::io::Error,
+    /// Whether it was a flush, which may have lost what was written before.
+    is_lost: bool,
+}
+
+impl Failure {
+    const fn of(error: std::io::Error) -> Self {
+        Self { error, is_lost: false }
+    }
+
+    fn of_a_flush(self) -> Self {
+        Self { is_lost: true, ..self }
+    }
+
+    fn told(&self) -> DiskError {
+        if self.is_lost { DiskError::Lost } else { disk_error(&self.error) }
+    }
 }
 
 /// What a replica's disk holds is made durable and read, and its checksums are put in order: before anything
@@ -152,7 +169,7 @@ pub(crate) fn prepare(
     // What was found may be what a killed process had not made durable. It counts from now on, and the
     // other copy is the one that is written next.
     file.flush()?;
-    save::equalise(file, newest)?;
+    superblocks::equalise(file, newest)?;
     let superblock = &newest.superblock;
     let mut metadata = metadata::read_all(file, superblock)?;
     metadata.replace_lost(file)?;
@@ -167,46 +184,62 @@ impl<I: Io> Disk<I> {
     /// A disk with what was found on it.
     pub(crate) fn open(found: Found<I::File>, helper: Helper) -> Self {
         let Found { file, layout, newest, tables, allocation, recovered, flushes } = found;
-        let checksums =
-            recovered.map(|recovered| Checksums::new(Area::of(&newest.superblock), recovered));
+        let (area, replica) = (Area::of(&newest.superblock), newest.superblock.replica);
+        let store = recovered.map(|recovered| ChecksumStore::new(area, recovered));
+        let reported = flushes.at_first();
         Self {
-            file,
-            layout,
-            jobs: Slab::new(),
-            saves: Saves::new(newest),
-            flushes,
-            helper,
-            room: Room::default(),
+            data: Checksums::new((file, layout, flushes), (allocation, replica), store),
+            superblocks: Superblocks::new(newest),
             tables,
-            allocation: allocation.map(Allocation::new),
-            checksums,
-            is_broken: false,
-            without: zero::Unsupported::default(),
+            questions: Questions::none(),
+            growth: Growth::default(),
+            helper,
+            reported,
             counters: DiskCounters::default(),
         }
     }
 
-    pub(crate) fn volume(&self) -> VolumeId {
-        self.saves.superblock.volume
+    pub(crate) const fn volume(&self) -> VolumeId {
+        self.superblocks.newest().volume
     }
 
-    pub(crate) fn replica(&self) -> ReplicaId {
-        self.saves.superblock.replica
+    pub(crate) const fn replica(&self) -> ReplicaId {
+        self.superblocks.newest().replica
+    }
+
+    pub(crate) fn counters(&self) -> DiskCounters {
+        let filters::Counts { writes, mismatches } = self.data.counts();
+        DiskCounters {
+            checksum_writes: writes,
+            checksum_mismatches: mismatches,
+            ..self.counters.clone()
+        }
     }
 
     /// Closes the file and gives its lock up, before the answer. Nothing may be under way.
     pub(crate) fn close(self, answer: Answer<Result<(), EngineError>>) {
-        self.helper.close(self.file, Ok(()), answer);
+        self.helper.close(self.data.into_file(), Ok(()), answer);
     }
 
     /// Closes the file because the worker ends, whatever is under way.
     pub(crate) fn close_at_end(self) {
-        self.helper.close_at_end(self.file);
+        self.helper.close_at_end(self.data.into_file());
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.len() == 0 && self.room.is_idle()
+        self.has_nothing_under_way() && self.growth.is_idle()
+    }
+
+    /// The same, but for a growth.
+    fn has_nothing_under_way(&self) -> bool {
+        self.data.is_idle() && self.superblocks.is_idle() && self.questions.is_empty()
+    }
+
+    /// Whether a flush has failed of which the core has not been told: it is to be now.
+    pub(crate) fn take_failed_flush(&mut self) -> bool {
+        let failed = self.data.raw().failures();
+        core::mem::replace(&mut self.reported, failed) != failed
     }
 
     /// Begins an action. Some end at once, and some wait until there is room.
@@ -216,8 +249,8 @@ impl<I: Io> Disk<I> {
         ticket: DiskTicket,
         action: DiskAction<Slot>,
     ) -> Option<Ended> {
-        if !self.room.is_idle() {
-            self.room.hold(means.now, ticket, action);
+        if !self.growth.is_idle() {
+            self.growth.hold(means.now, ticket, action);
             return None;
         }
         self.begin_since(means, means.now, ticket, action)
@@ -231,80 +264,113 @@ impl<I: Io> Disk<I> {
         ticket: DiskTicket,
         action: DiskAction<Slot>,
     ) -> Option<Ended> {
-        self.notice_failures();
-        let (kind, offset, length, step) = describe(&action);
-        let (ticket, checked) = (Some(ticket), Checked::No);
-        let failures_before = self.flushes.before(kind);
-        let job = Job { ticket, kind, offset, length, began, step, checked, failures_before };
-        if !self.layout.holds(offset, length) {
-            return self.fail(&job, Duration::ZERO, outside());
+        let (kind, offset, length) = describe(&action);
+        // To a flush all matter of which the core has not been told, as it covers all that was written.
+        let is_flush = matches!(kind, Kind::Flush);
+        let failures = if is_flush { self.reported } else { self.data.raw().failures() };
+        let asked = Asked { ticket, kind, offset, length, began, failures };
+        if !self.data.raw().layout().holds(offset, length) {
+            return Some(self.fail_at_once(asked, outside()));
         }
-        if self.is_broken {
-            return self.fail(&job, Duration::ZERO, broken());
+        if !self.superblocks.are_known() {
+            return Some(self.fail_at_once(asked, broken()));
         }
-        match action {
-            DiskAction::Map { offset, length } => self.map(means, job, offset, length.into()),
-            DiskAction::SaveView(view, _) if !self.has_room_for(&view) => {
-                self.fail(&job, Duration::ZERO, no_room())
-            }
-            DiskAction::SaveView(view, lives) => {
-                let key = self.jobs.insert(job);
-                let refused = self.save(means, key, *view, lives)?;
-                let job = self.jobs.remove(key)?;
-                self.fail(&job, Duration::ZERO, refused)
-            }
-            DiskAction::SaveMissing(pages) => {
-                let writes = self.page_writes(pages);
-                self.begin_metadata(means, job, writes)
-            }
-            DiskAction::Zero { .. } if self.is_empty(offset, length) => {
-                self.succeed(&job, Duration::ZERO, DiskOutcome::Done)
-            }
-            action => {
-                let key = self.jobs.insert(job);
-                self.begin_checked(means, key, action);
-                None
-            }
-        }
+        self.begin_asked(means, asked, action)
     }
 
-    /// Whether a range is known to hold nothing.
-    fn is_empty(&self, offset: u64, length: u64) -> bool {
-        self.allocation.as_ref().is_some_and(|allocation| allocation.is_empty(offset, length))
-    }
-
-    fn begin_metadata(
+    fn begin_asked(
         &mut self,
         means: &mut Means<'_, I>,
-        job: Job,
-        writes: Writes,
+        asked: Asked,
+        action: DiskAction<Slot>,
     ) -> Option<Ended> {
-        let key = self.jobs.insert(Job { step: Step::Metadata(writes), ..job });
-        self.write_metadata(means, key);
+        let failures = asked.failures;
+        let request = match action {
+            DiskAction::Read { offset, length } => Request::Read { offset, length },
+            DiskAction::Write { offset, payload } => Request::Write { offset, payload },
+            DiskAction::Zero { offset, length, .. }
+                if self.data.is_empty(offset, length.into()) =>
+            {
+                return Some(self.succeed(asked, Duration::ZERO, DiskOutcome::Done));
+            }
+            DiskAction::Zero { offset, length, unmap } => Request::Zero { offset, length, unmap },
+            DiskAction::Flush { with_checksums: false } => Request::Flush(failures),
+            DiskAction::Flush { with_checksums: true } => {
+                self.data.flush_with_checksums(means, failures, Then::Answer(asked));
+                return None;
+            }
+            DiskAction::Map { .. } => return self.map(means, asked),
+            DiskAction::SaveView(view, _) if !self.superblocks.have_room_for(&view) => {
+                return Some(self.fail_at_once(asked, no_room()));
+            }
+            DiskAction::SaveView(view, lives) => {
+                let refused = self.superblocks.save(asked, *view, lives).err();
+                self.next_save(means);
+                return refused.map(|(asked, error)| self.fail_at_once(asked, error));
+            }
+            DiskAction::SaveIntents(table) => {
+                self.begin_table(means, asked, table);
+                return None;
+            }
+            DiskAction::SaveMissing(pages) => {
+                Request::WriteMetadata(Box::new(self.superblocks.bitmap_writes(pages)), failures)
+            }
+        };
+        self.data.begin(means, request, Then::Answer(asked));
         None
     }
 
-    fn submit(&mut self, means: &mut Means<'_, I>, key: Key, action: DiskAction<Slot>) {
-        let owner = Owner::Disk { replica: means.replica, job: key };
-        match action {
-            DiskAction::Read { offset, length } => {
-                let length = length as usize;
-                let memory = means.pool.take(length);
-                let offset = self.layout.on_disk(offset);
-                means.ring.read(owner, &self.file, memory, 0..length, offset);
-            }
-            DiskAction::Write { offset, payload } => {
-                let payload = self.layout.aligned(means.pool, payload);
-                means.ring.write(owner, &self.file, payload, 0, self.layout.on_disk(offset));
-            }
-            DiskAction::Zero { .. } => self.zero(means, key),
-            DiskAction::Flush { .. } => means.ring.flush(owner, &self.file),
-            // Begun elsewhere.
-            DiskAction::Map { .. }
-            | DiskAction::SaveView(..)
-            | DiskAction::SaveIntents(_)
-            | DiskAction::SaveMissing(_) => {}
+    /// Begins the save of a table. If it closes regions, their checksums become durable before.
+    fn begin_table(&mut self, means: &mut Means<'_, I>, asked: Asked, table: OpenRegions) {
+        if self.data.store().is_some() && self.tables.close_by(&table) {
+            let failures = asked.failures;
+            self.data.commit_checksums(means, failures, Then::Close(asked, Box::new(table)));
+        } else {
+            self.save_table(means, asked, table);
         }
+    }
+
+    fn save_table(&mut self, means: &mut Means<'_, I>, asked: Asked, table: OpenRegions) {
+        let slot = table.slot;
+        let request = Request::WriteMetadata(Box::new(self.tables.save(table)), asked.failures);
+        self.data.begin(means, request, Then::Table(asked, slot));
+    }
+
+    /// Begins the save of a view whose turn it is.
+    fn next_save(&mut self, means: &mut Means<'_, I>) {
+        if let Some(request) = self.superblocks.next() {
+            self.data.begin(means, request, Then::Superblock);
+        }
+    }
+
+    /// Devices have a map of ours, which answers at once; without one all of it counts as allocated. Of a file the
+    /// filesystem has a map.
+    fn map(&mut self, means: &Means<'_, I>, asked: Asked) -> Option<Ended> {
+        let Asked { offset, length, .. } = asked;
+        let raw = self.data.raw();
+        let extents = match self.data.extents(offset, length) {
+            Some(extents) => extents,
+            None if raw.layout().is_device => vec![Extent { length, allocated: true }],
+            None => {
+                let start = raw.layout().on_disk(offset);
+                let file = (means.replica, raw.file().clone());
+                let refused = self.questions.ask(&mut self.helper, file, (start, asked)).err();
+                return refused.map(|(asked, error)| self.fail_at_once(asked, error));
+            }
+        };
+        Some(self.succeed(asked, Duration::ZERO, DiskOutcome::Extents(extents)))
+    }
+
+    /// The filesystem has told which parts of a range hold data.
+    pub(crate) fn mapped(
+        &mut self,
+        now: Instant,
+        job: Key,
+        extents: std::io::Result<Vec<Extent>>,
+    ) -> Option<Ended> {
+        let asked = self.questions.answered(job)?;
+        let result = extents.map(DiskOutcome::Extents).map_err(Failure::of);
+        Some(self.answer(now, asked, result))
     }
 
     /// Takes note of an operation that has ended.
@@ -314,178 +380,111 @@ impl<I: Io> Disk<I> {
         key: Key,
         completion: Completion,
     ) -> Option<Ended> {
-        let progress = match self.advance(means, key, completion)? {
-            Progress::Done(_) if !self.is_believed(self.jobs.get(key)?) => {
-                Progress::Failed(flushes::not_believed())
+        match self.data.completed(means, key, completion)? {
+            End::Asked(then, result) => self.goes_on(means, then, result),
+            End::Unasked { error, place, length } => {
+                self.counters.kinds[Kind::Checksums as usize].note(Duration::ZERO, false, 0);
+                let reason = format!("checksums, {length} bytes at byte {place} of it: {error}");
+                let outcome = Err(disk_error(&error));
+                Some(Ended { ticket: None, outcome, reason: Some(reason) })
             }
-            Progress::Done(outcome) => self.ended_well(means, key, outcome),
-            progress => progress,
-        };
-        if matches!(progress, Progress::More) {
-            return None;
-        }
-        let mut job = self.jobs.remove(key)?;
-        let took = means.now.since(job.began);
-        match progress {
-            Progress::Failed(error) => {
-                let is_lost = matches!(&job.checked, Checked::Commit(c) if c.is_flushing());
-                if is_lost || job.kind == Kind::Flush {
-                    self.flushes.report();
-                }
-                self.failed_in_map(means, key);
-                self.failed_in_checksums(means, &mut job);
-                let outcome = Err(if is_lost { DiskError::Lost } else { disk_error(&error) });
-                let ended = self.fail(&job, took, error)?;
-                Some(Ended { outcome, ..ended })
-            }
-            Progress::Done(outcome) => self.succeed(&job, took, outcome),
-            Progress::More => None,
         }
     }
 
-    /// An operation has ended well: what follows for its job?
-    fn ended_well(
+    /// A request to the layers has ended: what follows?
+    fn goes_on(
         &mut self,
         means: &mut Means<'_, I>,
-        key: Key,
-        outcome: DiskOutcome<Slot>,
-    ) -> Progress {
-        let outcome = match self.prepared(means, key, outcome) {
-            Progress::Done(outcome) => outcome,
-            progress => return progress,
-        };
-        match self.ended_in_map(means, key, outcome) {
-            Progress::Done(outcome) => self.ended_in_checksums(means, key, outcome),
-            progress => progress,
-        }
-    }
-
-    fn advance(
-        &mut self,
-        means: &mut Means<'_, I>,
-        key: Key,
-        completion: Completion,
-    ) -> Option<Progress> {
-        let job = self.jobs.get_mut(key)?;
-        // `None`: the kernel asks for another try.
-        let count = match completion.result {
-            Ok(count) => Some(count),
-            Err(error) if is_transient(&error) => None,
-            Err(error) if matches!(job.step, Step::Save) => {
-                if self.saves.is_flushing() {
-                    self.flush_failed(&error);
+        then: Then,
+        result: Result<DiskOutcome<Slot>, Failure>,
+    ) -> Option<Ended> {
+        match (then, result) {
+            (Then::Close(asked, table), Ok(_)) => {
+                self.save_table(means, asked, *table);
+                None
+            }
+            (Then::Answer(asked) | Then::Close(asked, _), result) => {
+                Some(self.answer(means.now, asked, result))
+            }
+            (Then::Table(asked, slot), result) => {
+                if result.is_ok() {
+                    self.tables.saved(slot);
                 }
-                return Some(self.save_failed(means, error));
+                Some(self.answer(means.now, asked, result))
             }
-            Err(error) if matches!(job.step, Step::Zero(_)) => {
-                return Some(self.zero_failed(means, key, error));
-            }
-            Err(error) => {
-                let is_of_space = matches!(disk_error(&error), DiskError::NoSpace);
-                match &job.step {
-                    Step::Flush => self.flush_failed(&error),
-                    // A write for which there is no space is refused, before anything is flushed.
-                    step if flushes::counts_on_flushes(step) && !is_of_space => {
-                        self.flush_failed(&error);
-                    }
-                    _ => {}
+            (Then::Superblock, result) => match self.superblocks.completed(result.map(drop))? {
+                Saved::Goes(request) => {
+                    self.data.begin(means, request, Then::Superblock);
+                    None
                 }
-                return Some(Progress::Failed(error));
-            }
-        };
-        match (&mut job.step, completion.kept) {
-            (Step::Read(_) | Step::Write(_), kept) => {
-                Some(self.transfer_goes_on(means, key, kept, count))
-            }
-            (Step::Flush, _) if count.is_none() => {
-                means.ring.flush(completion.owner, &self.file);
-                Some(Progress::More)
-            }
-            (Step::Flush, _) => Some(Progress::Done(DiskOutcome::Done)),
-            (Step::Zero(_), kept) => Some(self.zero_goes_on(means, key, kept, count)),
-            // Not the ring's.
-            (Step::Map, _) => None,
-            (Step::Save, _) => Some(self.save_goes_on(means, count)),
-            (Step::Metadata(_), kept) => Some(self.metadata_goes_on(means, key, kept, count)),
+                Saved::Ended(asked, result) => {
+                    self.next_save(means);
+                    Some(self.answer(means.now, asked, result.map(|()| DiskOutcome::Done)))
+                }
+            },
         }
     }
 
-    /// Continues a read or write that was cut short.
-    fn transfer_goes_on(
+    fn answer(
         &mut self,
-        means: &mut Means<'_, I>,
-        key: Key,
-        kept: Kept,
-        count: Option<usize>,
-    ) -> Progress {
-        let owner = Owner::Disk { replica: means.replica, job: key };
-        let Some(job) = self.jobs.get_mut(key) else { return Progress::More };
-        let (Step::Read(done) | Step::Write(done)) = &mut job.step else { return Progress::More };
-        *done += count.unwrap_or(0);
-        let (done, offset) = (*done, self.layout.on_disk(job.offset + *done as u64));
-        match kept {
-            Kept::Fill(memory) if done == memory.len() => {
-                return Progress::Done(DiskOutcome::Data(memory.freeze()));
-            }
-            Kept::Data(payload) if done == payload.len() => {
-                return Progress::Done(DiskOutcome::Done);
-            }
-            _ if count == Some(0) => return Progress::Failed(cut_short()),
-            Kept::Fill(memory) => {
-                let range = done..memory.len();
-                means.ring.read(owner, &self.file, memory, range, offset);
-            }
-            Kept::Data(payload) => means.ring.write(owner, &self.file, payload, done, offset),
-            _ => {}
+        now: Instant,
+        asked: Asked,
+        result: Result<DiskOutcome<Slot>, Failure>,
+    ) -> Ended {
+        let took = now.since(asked.began);
+        match result {
+            Ok(outcome) => self.succeed(asked, took, outcome),
+            Err(failure) => self.fail(asked, took, &failure),
         }
-        Progress::More
     }
 
-    fn succeed(&mut self, job: &Job, took: Duration, outcome: DiskOutcome<Slot>) -> Option<Ended> {
-        self.counters.kinds[job.kind as usize].note(took, true, job.length);
-        Some(Ended { ticket: Some(job.ticket?), outcome: Ok(outcome), reason: None })
+    fn succeed(&mut self, asked: Asked, took: Duration, outcome: DiskOutcome<Slot>) -> Ended {
+        self.counters.kinds[asked.kind as usize].note(took, true, asked.length);
+        Ended { ticket: Some(asked.ticket), outcome: Ok(outcome), reason: None }
     }
 
-    fn fail(&mut self, job: &Job, took: Duration, error: std::io::Error) -> Option<Ended> {
-        self.counters.kinds[job.kind as usize].note(took, false, 0);
-        let reason = format!(
-            "{:?} of {} bytes at byte {} of the replica: {error}",
-            job.kind, job.length, job.offset
-        );
-        Some(Ended { ticket: job.ticket, outcome: Err(disk_error(&error)), reason: Some(reason) })
+    fn fail_at_once(&mut self, asked: Asked, error: std::io::Error) -> Ended {
+        self.fail(asked, Duration::ZERO, &Failure::of(error))
+    }
+
+    fn fail(&mut self, asked: Asked, took: Duration, failure: &Failure) -> Ended {
+        let Asked { ticket, kind, offset, length, .. } = asked;
+        if failure.is_lost || kind == Kind::Flush {
+            // By this the core learns of all flushes that have failed.
+            self.reported = self.data.raw().failures();
+        }
+        self.counters.kinds[kind as usize].note(took, false, 0);
+        let error = &failure.error;
+        let reason = format!("{kind:?} of {length} bytes at byte {offset} of the replica: {error}");
+        Ended { ticket: Some(ticket), outcome: Err(failure.told()), reason: Some(reason) }
     }
 }
 
-fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64, Step) {
+fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64) {
     match action {
-        DiskAction::Read { offset, length } => {
-            (Kind::Read, *offset, u64::from(*length), Step::Read(0))
-        }
+        DiskAction::Read { offset, length } => (Kind::Read, *offset, u64::from(*length)),
         DiskAction::Write { offset, payload } => {
-            (Kind::Write, *offset, u64::from(payload.length()), Step::Write(0))
+            (Kind::Write, *offset, u64::from(payload.length()))
         }
-        DiskAction::Zero { offset, length, unmap } => {
-            (Kind::Zero, *offset, u64::from(*length), Step::Zero(Zeroing::new(*unmap)))
-        }
-        DiskAction::Flush { .. } => (Kind::Flush, 0, 0, Step::Flush),
-        DiskAction::Map { offset, length } => (Kind::Map, *offset, u64::from(*length), Step::Map),
-        DiskAction::SaveView(..) => (Kind::SaveView, 0, 0, Step::Save),
-        // What is to be written is put in its place when it is known.
-        DiskAction::SaveIntents(_) => (Kind::SaveIntents, 0, 0, Step::Save),
-        DiskAction::SaveMissing(_) => (Kind::SaveMissing, 0, 0, Step::Save),
+        DiskAction::Zero { offset, length, .. } => (Kind::Zero, *offset, u64::from(*length)),
+        DiskAction::Flush { .. } => (Kind::Flush, 0, 0),
+        DiskAction::Map { offset, length } => (Kind::Map, *offset, u64::from(*length)),
+        DiskAction::SaveView(..) => (Kind::SaveView, 0, 0),
+        DiskAction::SaveIntents(_) => (Kind::SaveIntents, 0, 0),
+        DiskAction::SaveMissing(_) => (Kind::SaveMissing, 0, 0),
     }
 }
 
 fn disk_error(error: &std::io::Error) -> DiskError {
     match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => DiskError::NoSpace,
+        _ if is_of_space(error) => DiskError::NoSpace,
         None if error.kind() == std::io::ErrorKind::InvalidData => DiskError::Damaged,
         _ => DiskError::Medium,
     }
 }
 
-fn is_transient(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+fn is_of_space(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
 }
 
 fn outside() -> std::io::Error {

@@ -68,7 +68,7 @@ pub(crate) enum Kept {
     /// Data to be written to a disk.
     Data(Slot),
     /// A superblock to be written.
-    Superblock(#[expect(dead_code, reason = "the kernel reads it")] Box<SuperblockBytes>),
+    Superblock(Box<SuperblockBytes>),
     /// Parts to be sent or written at once.
     Batch(Box<Batch>),
     /// The mailbox's counter.

@@ -72,8 +72,8 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.iter().count()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {

@@ -58,7 +58,7 @@ impl Worker {
 
     fn replica(&self, key: Key) -> Option<OpenReplicaStatus> {
         let host = self.replicas.get(key)?;
-        Some(OpenReplicaStatus { core: host.core.status(), disk: host.disk.counters.clone() })
+        Some(OpenReplicaStatus { core: host.core.status(), disk: host.disk.counters() })
     }
 }
 

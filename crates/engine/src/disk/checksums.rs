@@ -7,16 +7,16 @@
 //! open region: after a crash the checksums there are taken for unknown ([`recover`]). A client's flush has
 //! nothing to do with them. A checksum that is not known becomes known by a write or a read.
 //!
-//! This module does no input or output; [`super::checked`] does.
+//! This module does no input or output; [`super::filters::Checksums`] does.
 
 pub(super) mod carry;
 pub(super) mod recover;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use evenkeel_core::ReplicaId;
 use evenkeel_core::settings::BLOCK;
-use evenkeel_core::{DiskAction, ReplicaId};
 use evenkeel_format::{
     CHECKSUMS_PER_PAGE, ChecksumPage, Checksums as Sums, JOURNAL_BLOCKS, JOURNAL_ENTRIES,
     JournalBlock, PAGE_LENGTH, Superblock, bitmaps_length, block_checksum, checksum_page_offset,
@@ -25,9 +25,7 @@ use evenkeel_format::{
 
 use self::carry::Carrying;
 use self::recover::Recovered;
-use super::metadata::Writes;
-use crate::slab::Key;
-use crate::slot::Slot;
+use super::filters::Writes;
 
 /// Pages kept in memory: 8 MiB, the checksums of 8 GiB. More only while actions under way need them.
 const MOST_PAGES: usize = 2048;
@@ -83,7 +81,7 @@ impl Area {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Checksums {
+pub(super) struct ChecksumStore {
     area: Area,
     pages: BTreeMap<u32, Page>,
     /// Pages that are being read.
@@ -91,8 +89,6 @@ pub(super) struct Checksums {
     journal: Journal,
     /// Counts uses of pages.
     clock: u64,
-    /// Actions whose pages are not in memory.
-    pub(super) waiting: VecDeque<(Key, DiskAction<Slot>)>,
     /// Whether pages are being written, or what was written of them is not durable yet: then none may go,
     /// and no other write of pages may begin. A page that goes before would be lost with a flush that fails,
     /// and a later commit would take it for durable.
@@ -129,18 +125,18 @@ struct Journal {
     is_overfull: bool,
 }
 
-/// What a commit writes. A device flush follows, which makes it durable, then what [`Checksums::flushed`]
-/// returns, then [`Checksums::committed`]; or [`Checksums::commit_failed`] after whichever fails.
+/// What a commit writes. A device flush follows, which makes it durable, then what [`ChecksumStore::flushed`]
+/// returns, then [`ChecksumStore::committed`]; or [`ChecksumStore::commit_failed`] after whichever fails.
 pub(super) enum Commit {
     /// Another commit, or a write of pages, is under way.
     Wait,
     /// To the journal, or nothing.
     Journal(Writes),
-    /// The pages; [`Checksums::pages_written`] is to be called as well, when the flush has ended.
+    /// The pages; [`ChecksumStore::pages_written`] is to be called as well, when the flush has ended.
     Pages(Writes),
 }
 
-impl Checksums {
+impl ChecksumStore {
     pub(super) fn new(area: Area, recovered: Recovered) -> Self {
         let sequence = recovered.sequence;
         let journal = Journal { sequence, floor: sequence, ..Journal::default() };
@@ -150,7 +146,6 @@ impl Checksums {
             loading: BTreeSet::new(),
             journal,
             clock: 0,
-            waiting: VecDeque::new(),
             is_writing: false,
             has_failed: false,
             carrying: None,

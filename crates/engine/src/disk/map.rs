@@ -1,60 +1,51 @@
-//! Which parts of a replica hold data.
+//! Which parts of a file hold data, as its filesystem tells.
 
 use std::io;
-use std::time::Duration;
 
+use evenkeel_core::Extent;
 use evenkeel_core::settings::MOST_EXTENTS;
-use evenkeel_core::{DiskOutcome, Extent, Instant};
 
-use super::io::{Access, Io};
-use super::{Disk, Ended, Job, Means};
+use super::Asked;
+use super::helper::Helper;
+use super::io::Access;
 use crate::mailbox::Order;
-use crate::slab::Key;
+use crate::slab::{Key, Slab};
 
-impl<I: Io> Disk<I> {
-    /// Block devices have a map of ours, which answers at once; without one all of them counts as
-    /// allocated. Of a file the filesystem has a map, which it may have to read.
-    pub(super) fn map(
-        &mut self,
-        means: &Means<'_, I>,
-        job: Job,
-        offset: u64,
-        length: u64,
-    ) -> Option<Ended> {
-        let extents = match &self.allocation {
-            Some(allocation) => allocation.extents(offset, length),
-            None if self.layout.is_device => vec![Extent { length, allocated: true }],
-            None => return self.ask_for_map(means.replica, job, offset, length),
-        };
-        self.succeed(&job, Duration::ZERO, DiskOutcome::Extents(extents))
+/// Questions that the filesystem has not answered yet.
+#[derive(Debug)]
+pub(super) struct Questions(Slab<Asked>);
+
+impl Questions {
+    pub(super) const fn none() -> Self {
+        Self(Slab::new())
     }
 
-    fn ask_for_map(&mut self, replica: Key, job: Job, offset: u64, length: u64) -> Option<Ended> {
-        if let Err(error) = self.helper.prepare() {
-            return self.fail(&job, Duration::ZERO, error);
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Asks for the extents of a range of the file, on the disk's helper: the filesystem may have to read them.
+    pub(super) fn ask<F: Access + Send + 'static>(
+        &mut self,
+        helper: &mut Helper,
+        (replica, file): (Key, F),
+        (start, asked): (u64, Asked),
+    ) -> Result<(), (Asked, io::Error)> {
+        if let Err(error) = helper.prepare() {
+            return Err((asked, error));
         }
-        let (file, start) = (self.file.clone(), self.layout.on_disk(offset));
-        let job = self.jobs.insert(job);
-        self.helper.ask(move || {
+        let length = asked.length();
+        let job = self.0.insert(asked);
+        helper.ask(move || {
             let extents = extents_of(&file, start, length);
             Order::Mapped { replica, job, extents }
         });
-        None
+        Ok(())
     }
 
-    /// The filesystem has told.
-    pub(crate) fn mapped(
-        &mut self,
-        now: Instant,
-        job: Key,
-        extents: io::Result<Vec<Extent>>,
-    ) -> Option<Ended> {
-        let job = self.jobs.remove(job)?;
-        let took = now.since(job.began);
-        match extents {
-            Ok(extents) => self.succeed(&job, took, DiskOutcome::Extents(extents)),
-            Err(error) => self.fail(&job, took, error),
-        }
+    /// The one that has been answered.
+    pub(super) fn answered(&mut self, job: Key) -> Option<Asked> {
+        self.0.remove(job)
     }
 }
 

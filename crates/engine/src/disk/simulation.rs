@@ -3,13 +3,13 @@
 //! `EVENKEEL_DISK_SEEDS=N` runs so many seeds in place of the sample, from `EVENKEEL_DISK_FROM` on;
 //! `EVENKEEL_DISK_SEED=S` runs one, and tells every event.
 
-mod device;
+pub(super) mod device;
 mod lost_sectors;
 mod metadata;
 mod model;
-mod plan;
-mod queue;
-mod random;
+pub(super) mod plan;
+pub(super) mod queue;
+pub(super) mod random;
 mod scenarios;
 mod tests;
 mod world;

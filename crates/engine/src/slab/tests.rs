@@ -11,6 +11,8 @@ fn a_key_names_one_life() {
     assert_eq!(slab.remove(first), None);
     assert_eq!(slab.get(second), Some(&"second"));
     assert_eq!(Key::from_number(second.number()), second);
-    assert_eq!(slab.len(), 1);
+    assert_eq!(slab.keys(), [second]);
+    slab.remove(second);
+    assert!(slab.is_empty());
     assert_ne!(first.number(), 0);
 }

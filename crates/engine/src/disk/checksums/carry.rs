@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 use evenkeel_format::{CHECKSUMS_PER_PAGE, ChecksumPage, JournalBlock, PAGE_LENGTH};
 
-use super::{Area, Checksums, PIECE, Sums, append};
+use super::{Area, ChecksumStore, PIECE, Sums, append};
 use crate::disk::io::Access;
 use crate::disk::map::next_data;
 use crate::disk::metadata::write_at;
@@ -129,7 +129,7 @@ impl Rest {
     }
 }
 
-impl Checksums {
+impl ChecksumStore {
     /// The pages that are to be copied to this area next: all of them, or those that were written since
     /// the last time. `None`: pages are being written, ask again.
     pub(in crate::disk) fn carry(&mut self, to: Area, anew: bool) -> Option<Carry> {

@@ -10,12 +10,12 @@ pub const B: u64 = BLOCK as u64;
 /// 32,768 blocks in 33 pages.
 pub const AREA: Area = Area { replica: ReplicaId(7), start: 1 << 20, length: 128 << 20 };
 
-fn begun() -> Checksums {
-    Checksums::new(AREA, Recovered::default())
+fn begun() -> ChecksumStore {
+    ChecksumStore::new(AREA, Recovered::default())
 }
 
 /// Has the pages of these bytes read from a disk, and pinned.
-pub fn pin(checksums: &mut Checksums, file: &File, range: &Range<u64>) {
+pub fn pin(checksums: &mut ChecksumStore, file: &File, range: &Range<u64>) {
     for run in checksums.take_unloaded(range) {
         let bytes = read_at(file, checksums.place(run.start), run.len() * PAGE_LENGTH).unwrap();
         checksums.loaded(run, Some(&bytes));
@@ -29,7 +29,7 @@ fn carry_out(file: &File, writes: &Writes) {
     }
 }
 
-pub fn commit(checksums: &mut Checksums, file: &File) {
+pub fn commit(checksums: &mut ChecksumStore, file: &File) {
     match checksums.commit() {
         Commit::Journal(writes) => carry_out(file, &writes),
         Commit::Pages(writes) => {
@@ -52,7 +52,7 @@ fn on_disk(file: &File, block: u64) -> u32 {
 }
 
 /// A commit that fails, in its writes or in its flush.
-fn fail_to_commit(checksums: &mut Checksums, file: &File, is_written: bool) {
+fn fail_to_commit(checksums: &mut ChecksumStore, file: &File, is_written: bool) {
     let writes = match checksums.commit() {
         Commit::Journal(writes) => writes,
         Commit::Pages(writes) => {
@@ -220,7 +220,7 @@ fn what_a_start_forgets_the_journal_does_not_say_again() {
     let open = OpenRegions { slot: 0, region: B, open: vec![0] };
     let recovered = recover(&file, AREA, &[open]).unwrap();
     assert_eq!([0, 1].map(|block| on_disk(&file, block)), [0, 2]);
-    let mut checksums = Checksums::new(AREA, recovered);
+    let mut checksums = ChecksumStore::new(AREA, recovered);
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(2000 * B, [3].into_iter());
     commit(&mut checksums, &file);
@@ -233,7 +233,7 @@ fn what_a_start_forgets_the_journal_does_not_say_again() {
 fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
     let file = tempfile::tempfile().unwrap();
     let area = Area { length: 64 << 30, ..AREA };
-    let mut checksums = Checksums::new(area, Recovered::default());
+    let mut checksums = ChecksumStore::new(area, Recovered::default());
     let page = CHECKSUMS_PER_PAGE as u64 * B;
     let mut written = 0;
     for n in 0..MOST_PAGES as u64 * 2 {
@@ -260,9 +260,9 @@ fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
 }
 
 /// Touches pages until there is no room for more, none of which is written; returns what is to be.
-fn full() -> (Checksums, Option<Writes>) {
+fn full() -> (ChecksumStore, Option<Writes>) {
     let area = Area { length: 64 << 30, ..AREA };
-    let mut checksums = Checksums::new(area, Recovered::default());
+    let mut checksums = ChecksumStore::new(area, Recovered::default());
     let mut writes = None;
     for n in 0..2 * MOST_PAGES as u64 {
         let range = n * CHECKSUMS_PER_PAGE as u64 * B..n * CHECKSUMS_PER_PAGE as u64 * B + B;

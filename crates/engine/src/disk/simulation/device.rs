@@ -15,38 +15,38 @@ use crate::disk::drive::Drive;
 use crate::disk::io::Access;
 
 /// Bytes of a sector, which a write changes as a whole or not, but for torn ones.
-pub(super) const SECTOR: u64 = 512;
+pub(in crate::disk) const SECTOR: u64 = 512;
 const PAGE: u64 = 4096;
 
-pub(super) type Content = [u8; SECTOR as usize];
+pub(in crate::disk) type Content = [u8; SECTOR as usize];
 
 /// How often what goes wrong, in thousandths, and what the device can't do.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Faults {
-    pub(super) read: u64,
-    pub(super) write: u64,
-    pub(super) flush: u64,
+pub(in crate::disk) struct Faults {
+    pub(in crate::disk) read: u64,
+    pub(in crate::disk) write: u64,
+    pub(in crate::disk) flush: u64,
     /// Of flushes that fail, how often each sector is dropped that they covered.
-    pub(super) drop: u64,
-    pub(super) interrupt: u64,
-    pub(super) short: u64,
+    pub(in crate::disk) drop: u64,
+    pub(in crate::disk) interrupt: u64,
+    pub(in crate::disk) short: u64,
     /// Of sectors that a power cut finds unsettled.
-    pub(super) torn: u64,
-    pub(super) without_punch: bool,
-    pub(super) without_zero_range: bool,
+    pub(in crate::disk) torn: u64,
+    pub(in crate::disk) without_punch: bool,
+    pub(in crate::disk) without_zero_range: bool,
     /// Writes of tables of open regions: these leave the device as it was.
-    pub(super) tables: u64,
+    pub(in crate::disk) tables: u64,
     /// Calls that block.
-    pub(super) blocking: u64,
+    pub(in crate::disk) blocking: u64,
     /// Of a thousand starts, before how many sectors of metadata were lost.
-    pub(super) lost: u64,
+    pub(in crate::disk) lost: u64,
     /// In ten thousand steps, how many flushes of others on this drive fail.
-    pub(super) elsewhere: u64,
+    pub(in crate::disk) elsewhere: u64,
 }
 
 /// What the device does wrong on purpose, for an oracle to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Lie {
+pub(in crate::disk) enum Lie {
     #[default]
     None,
     LoseWrites,
@@ -60,11 +60,11 @@ pub(super) enum Lie {
 
 /// Where a lie or a fault strikes only there, in bytes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places {
-    pub(super) data: Range<u64>,
-    pub(super) marks: Range<u64>,
-    pub(super) bitmaps: Range<u64>,
-    pub(super) checksums: Range<u64>,
+pub(in crate::disk) struct Places {
+    pub(in crate::disk) data: Range<u64>,
+    pub(in crate::disk) marks: Range<u64>,
+    pub(in crate::disk) bitmaps: Range<u64>,
+    pub(in crate::disk) checksums: Range<u64>,
 }
 
 /// A sector of which a power cut may bring back something older.
@@ -77,34 +77,34 @@ struct Unsettled {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(in crate::disk) struct State {
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
     unsettled: BTreeMap<u64, Unsettled>,
     /// Sectors that can't be read until they are written.
     bad: BTreeSet<u64>,
     clock: u64,
-    pub(super) random: Random,
-    pub(super) faults: Faults,
-    pub(super) lie: Lie,
-    pub(super) places: Places,
+    pub(in crate::disk) random: Random,
+    pub(in crate::disk) faults: Faults,
+    pub(in crate::disk) lie: Lie,
+    pub(in crate::disk) places: Places,
     /// Operations that have failed since the process began, but for those that were only interrupted.
-    pub(super) failures: u64,
+    pub(in crate::disk) failures: u64,
     /// Flushes that have failed since the process began, whoever asked for them.
-    pub(super) failed_flushes: u64,
+    pub(in crate::disk) failed_flushes: u64,
     /// Where whoever has a flush fail says so.
-    pub(super) drive: Arc<Drive>,
+    pub(in crate::disk) drive: Arc<Drive>,
     /// What could not be read since it was last asked for: of the checksums, and by calls that block of anything.
-    pub(super) unread: Vec<Range<u64>>,
+    pub(in crate::disk) unread: Vec<Range<u64>>,
     /// Calls that may still be made before the power is cut.
-    pub(super) calls_left: Option<u64>,
+    pub(in crate::disk) calls_left: Option<u64>,
 }
 
 /// A simulated device. Cloning it shares it.
 #[derive(Debug, Clone)]
-pub(super) struct Device(Arc<Mutex<State>>);
+pub(in crate::disk) struct Device(Arc<Mutex<State>>);
 
 impl Device {
-    pub(super) fn new(random: Random, places: Places) -> Self {
+    pub(in crate::disk) fn new(random: Random, places: Places) -> Self {
         let (pages, unsettled, bad) = Default::default();
         let (faults, unread) = Default::default();
         let (clock, failures, failed_flushes, calls_left, lie) = (1, 0, 0, None, Lie::None);
@@ -126,14 +126,14 @@ impl Device {
         })))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(in crate::disk) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("nobody panics with it")
     }
 }
 
 impl State {
     /// The time, which passes with each write.
-    pub(super) const fn now(&self) -> u64 {
+    pub(in crate::disk) const fn now(&self) -> u64 {
         self.clock
     }
 
@@ -166,7 +166,7 @@ impl State {
     }
 
     /// Writes sectors of these bytes: all of them, or those that are drawn.
-    pub(super) fn write(&mut self, offset: u64, bytes: &[u8], is_whole: bool) {
+    pub(in crate::disk) fn write(&mut self, offset: u64, bytes: &[u8], is_whole: bool) {
         let is_lost = match self.lie {
             Lie::LoseWrites => self.places.data.contains(&offset) && self.random.chance(20),
             Lie::LoseMarks => self.places.marks.contains(&offset),
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// Makes sectors of a range read as zeroes: all of them, or those that are drawn.
-    pub(super) fn zero(&mut self, range: Range<u64>, is_whole: bool) {
+    pub(in crate::disk) fn zero(&mut self, range: Range<u64>, is_whole: bool) {
         for sector in range.start / SECTOR..range.end / SECTOR {
             let is_zero = !self.pages.contains_key(&(sector * SECTOR / PAGE));
             if !is_zero && (is_whole || self.random.chance(500)) {
@@ -193,7 +193,7 @@ impl State {
     }
 
     /// `None`: a part of it can't be read.
-    pub(super) fn read(&self, offset: u64, memory: &mut [u8]) -> Option<()> {
+    pub(in crate::disk) fn read(&self, offset: u64, memory: &mut [u8]) -> Option<()> {
         let sectors = offset / SECTOR..(offset + memory.len() as u64).div_ceil(SECTOR);
         if self.bad.range(sectors).next().is_some() {
             return None;
@@ -215,7 +215,7 @@ impl State {
     }
 
     /// What was written up to this time is durable, of all sectors or of some.
-    pub(super) fn settle(&mut self, until: u64, sectors: Option<Range<u64>>) {
+    pub(in crate::disk) fn settle(&mut self, until: u64, sectors: Option<Range<u64>>) {
         let is_ignored = match sectors {
             None => self.lie == Lie::IgnoreFlushes,
             Some(_) => self.lie == Lie::IgnoreDurability,
@@ -245,7 +245,7 @@ impl State {
     }
 
     /// A flush fails: some of what it covered is dropped.
-    pub(super) fn flush_fails(&mut self) {
+    pub(in crate::disk) fn flush_fails(&mut self) {
         self.failures += 1;
         self.failed_flushes += 1;
         let (clock, drop) = (self.clock, self.faults.drop);
@@ -257,7 +257,7 @@ impl State {
     }
 
     /// The process has ended: what flushes have dropped is gone.
-    pub(super) fn process_ends(&mut self) {
+    pub(in crate::disk) fn process_ends(&mut self) {
         let mut gone = Vec::new();
         for (sector, unsettled) in &self.unsettled {
             let newest = unsettled.versions.len() - 1;
@@ -273,7 +273,7 @@ impl State {
     }
 
     /// The power is cut. Returns the sectors of the data that were torn.
-    pub(super) fn power_cut(&mut self) -> Vec<u64> {
+    pub(in crate::disk) fn power_cut(&mut self) -> Vec<u64> {
         let mut torn = Vec::new();
         for (sector, unsettled) in core::mem::take(&mut self.unsettled) {
             let count = unsettled.versions.len();
@@ -297,7 +297,7 @@ impl State {
     }
 
     /// Changes a bit of a sector that is durable. Whether there was one.
-    pub(super) fn rot(&mut self, sector: u64) -> bool {
+    pub(in crate::disk) fn rot(&mut self, sector: u64) -> bool {
         if self.unsettled.contains_key(&sector) || self.bad.contains(&sector) {
             return false;
         }
@@ -308,20 +308,20 @@ impl State {
     }
 
     /// Whether a power cut changes nothing of a range.
-    pub(super) fn is_durable(&self, range: Range<u64>) -> bool {
+    pub(in crate::disk) fn is_durable(&self, range: Range<u64>) -> bool {
         let sectors = range.start / SECTOR..range.end.div_ceil(SECTOR);
         self.unsettled.range(sectors).next().is_none()
     }
 
     /// Loses a sector that is durable: it can't be read until it is written.
-    pub(super) fn lose(&mut self, sector: u64) {
+    pub(in crate::disk) fn lose(&mut self, sector: u64) {
         if !self.unsettled.contains_key(&sector) {
             self.bad.insert(sector);
         }
     }
 
     /// Whether a sector of this range can't be read.
-    pub(super) fn has_bad(&self, range: &Range<u64>) -> bool {
+    pub(in crate::disk) fn has_bad(&self, range: &Range<u64>) -> bool {
         self.bad.range(range.start / SECTOR..range.end.div_ceil(SECTOR)).next().is_some()
     }
 
@@ -352,7 +352,7 @@ impl State {
     }
 
     /// How much of a read or write is done.
-    pub(super) fn part(&mut self, length: usize) -> usize {
+    pub(in crate::disk) fn part(&mut self, length: usize) -> usize {
         self.length(length)
     }
 }

@@ -191,7 +191,7 @@ pub(super) fn view(length: u64) -> View {
     }
 }
 
-pub(super) fn superblock_of(length: u64, has_checksums: bool) -> Superblock {
+pub(in crate::disk) fn superblock_of(length: u64, has_checksums: bool) -> Superblock {
     Superblock {
         sequence: 1,
         volume: VolumeId(5),

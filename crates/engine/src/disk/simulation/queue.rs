@@ -17,7 +17,7 @@ const TABLES: [Range<u64>; 2] = [64 << 10..320 << 10, 576 << 10..832 << 10];
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(in crate::disk) struct Queue {
     device: Device,
     under_way: Vec<Operation>,
 }
@@ -63,11 +63,11 @@ impl What {
 }
 
 impl Queue {
-    pub(super) const fn new(device: Device) -> Self {
+    pub(in crate::disk) const fn new(device: Device) -> Self {
         Self { device, under_way: Vec::new() }
     }
 
-    pub(super) const fn is_idle(&self) -> bool {
+    pub(in crate::disk) const fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
@@ -77,7 +77,7 @@ impl Queue {
     }
 
     /// Goes on with one of the operations; returned if it ends.
-    pub(super) fn advance(&mut self, random: &mut Random) -> Option<Completion> {
+    pub(in crate::disk) fn advance(&mut self, random: &mut Random) -> Option<Completion> {
         if self.under_way.is_empty() {
             return None;
         }
@@ -100,13 +100,13 @@ impl Queue {
     }
 
     /// The place of the oldest operation that is no flush.
-    pub(super) fn first_but_flushes(&self) -> Option<usize> {
+    pub(in crate::disk) fn first_but_flushes(&self) -> Option<usize> {
         self.under_way.iter().position(|operation| !matches!(operation.what, What::Flush))
     }
 
     /// The operation at this place ends: as the device ends it, or with this error. For an interruption nothing
     /// is done; a flush that fails otherwise drops what it covers.
-    pub(super) fn end_at(&mut self, place: usize, error: Option<io::Error>) -> Completion {
+    pub(in crate::disk) fn end_at(&mut self, place: usize, error: Option<io::Error>) -> Completion {
         let operation = self.under_way.remove(place);
         let is_transient = error
             .as_ref()
@@ -224,7 +224,7 @@ impl Queue {
     }
 
     /// The process has ended: of each operation that was under way nothing is done, a part, or all.
-    pub(super) fn abandon(&mut self) {
+    pub(in crate::disk) fn abandon(&mut self) {
         for operation in core::mem::take(&mut self.under_way) {
             let mut state = self.device.state();
             let fate = state.random.below(3);

@@ -195,7 +195,7 @@ fn a_durable_write_that_fails_counts_as_a_flush() {
 #[test]
 fn a_page_of_checksums_goes_only_when_it_is_durable() {
     let mut bench = Bench::with_length(16 << 30);
-    let has_first = |bench: &Bench| bench.disk.checksums.as_ref().is_some_and(|c| c.has_page(0));
+    let has_first = |bench: &Bench| bench.disk.data.store().is_some_and(|store| store.has_page(0));
     let mut ticket = 10;
     while bench.queue.is_idle() {
         assert!(ticket < 300, "there is room for the pages of half of the data");

@@ -12,7 +12,7 @@ const BLOCKS: u64 = AREA.length / B;
 /// What these blocks must yield by what an area on the disk says after a crash.
 fn after_a_crash(file: &File, area: Area, blocks: &[u64]) -> Vec<u32> {
     let recovered = recover(file, area, &[]).unwrap();
-    let mut checksums = Checksums::new(area, recovered);
+    let mut checksums = ChecksumStore::new(area, recovered);
     pin(&mut checksums, file, &(0..AREA.length));
     blocks.iter().map(|block| *checksums.entry(*block).unwrap().0).collect()
 }
@@ -20,7 +20,7 @@ fn after_a_crash(file: &File, area: Area, blocks: &[u64]) -> Vec<u32> {
 #[test]
 fn what_is_written_meanwhile_is_brought_along() {
     let file = tempfile::tempfile().unwrap();
-    let mut checksums = Checksums::new(AREA, Recovered::default());
+    let mut checksums = ChecksumStore::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     // In the pages, in the journal, and then in memory only.
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
@@ -68,7 +68,7 @@ fn what_is_written_meanwhile_is_brought_along() {
 #[test]
 fn pages_that_are_evicted_meanwhile_are_brought_along() {
     let file = tempfile::tempfile().unwrap();
-    let mut checksums = Checksums::new(AREA, Recovered::default());
+    let mut checksums = ChecksumStore::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
     commit(&mut checksums, &file);
@@ -83,7 +83,7 @@ fn pages_that_are_evicted_meanwhile_are_brought_along() {
 #[test]
 fn only_what_was_copied_to_its_end_counts() {
     let file = tempfile::tempfile().unwrap();
-    let mut checksums = Checksums::new(AREA, Recovered::default());
+    let mut checksums = ChecksumStore::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     assert!(checksums.finish_carrying(TO).is_none(), "nothing was");
     checksums.carry(TO, true).unwrap();
@@ -102,7 +102,7 @@ fn only_what_was_copied_to_its_end_counts() {
 #[test]
 fn a_block_that_becomes_longer_is_not_known() {
     let file = tempfile::tempfile().unwrap();
-    let mut checksums = Checksums::new(AREA, Recovered::default());
+    let mut checksums = ChecksumStore::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(6 * B, [6, 7, 8].into_iter());
     commit(&mut checksums, &file);
@@ -112,7 +112,7 @@ fn a_block_that_becomes_longer_is_not_known() {
     // One that is not in memory; what the journal says of it does not come back.
     checksums.record(8 * B, [88].into_iter());
     commit(&mut checksums, &file);
-    let mut checksums = Checksums::new(AREA, recover(&file, AREA, &[]).unwrap());
+    let mut checksums = ChecksumStore::new(AREA, recover(&file, AREA, &[]).unwrap());
     checksums.forget_part(6).carry_out(&file).unwrap();
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [0, 0, 88]);
 }
@@ -121,7 +121,7 @@ fn a_block_that_becomes_longer_is_not_known() {
 #[test]
 fn a_journal_that_begins_anew_goes_on_counting() {
     let file = tempfile::tempfile().unwrap();
-    let mut checksums = Checksums::new(AREA, Recovered::default());
+    let mut checksums = ChecksumStore::new(AREA, Recovered::default());
     pin(&mut checksums, &file, &(0..AREA.length));
     for n in 0..8 {
         checksums.record(n * B, [9].into_iter());
@@ -133,7 +133,7 @@ fn a_journal_that_begins_anew_goes_on_counting() {
     assert_eq!(*checksums.entry(3).unwrap().0, 0, "nothing is known there");
     checksums.record(0, (0..BLOCKS as u32).map(|n| n + 1));
     commit(&mut checksums, &file);
-    let mut checksums = Checksums::new(TO, recover(&file, TO, &[]).unwrap());
+    let mut checksums = ChecksumStore::new(TO, recover(&file, TO, &[]).unwrap());
     pin(&mut checksums, &file, &(0..AREA.length));
     checksums.record(3 * B, [1003].into_iter());
     commit(&mut checksums, &file);

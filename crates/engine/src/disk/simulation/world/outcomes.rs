@@ -47,8 +47,8 @@ impl World {
         let Owner::Disk { job, .. } = completion.owner else { return Ok(()) };
         let ended = self.with_disk(|disk, means| disk.completed(means, job, completion));
         self.meddle();
-        if self.disk.as_ref().is_some_and(|d| d.checksums.as_ref().is_some_and(|c| c.is_evicting()))
-        {
+        let store = self.disk.as_ref().and_then(|disk| disk.data.store());
+        if store.is_some_and(ChecksumStore::is_evicting) {
             self.note("steps while pages go");
         }
         let unread = core::mem::take(&mut self.device.state().unread);
@@ -158,7 +158,7 @@ impl World {
             Asked::Table { slot, .. } => {
                 self.distrusts |= error == DiskError::Lost;
                 if let (Sabotage::CountFailedTables, Some(disk)) = (self.sabotage, &mut self.disk) {
-                    disk.count_failed_table(slot);
+                    disk.tables.saved(slot);
                 }
             }
             _ => {}
@@ -198,12 +198,14 @@ impl World {
         let Some(disk) = &mut self.disk else { return };
         match self.sabotage {
             Sabotage::ForgetUnsaved => {
-                if let Some(checksums) = &mut disk.checksums {
-                    checksums.forget_unsaved();
+                if let Some(store) = disk.data.store_mut() {
+                    store.forget_unsaved();
                 }
             }
-            Sabotage::BelieveFlushes => disk.believe_flushes(),
-            Sabotage::WriteOneSlotFirst if !disk.saves.is_busy() => disk.saves.write_slot_a_first(),
+            Sabotage::BelieveFlushes => disk.data.raw_mut().believe_flushes(),
+            Sabotage::WriteOneSlotFirst if disk.superblocks.is_idle() => {
+                disk.superblocks.write_slot_a_first();
+            }
             _ => {}
         }
     }

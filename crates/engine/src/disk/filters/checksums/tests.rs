@@ -1,0 +1,122 @@
+use evenkeel_core::settings::BLOCK;
+
+use super::*;
+use crate::disk::checksums::Area;
+use crate::disk::checksums::recover::Recovered;
+use crate::disk::filters::bench::Bench;
+use crate::disk::simulation::queue::Queue;
+
+type Checked = Checksums<Queue, &'static str>;
+
+const B: u64 = BLOCK as u64;
+
+fn over(bench: &Bench) -> Checked {
+    let store = ChecksumStore::new(Area::of(&Bench::superblock()), Recovered::default());
+    Checksums::new(bench.disk(), (None, ReplicaId(7)), Some(store))
+}
+
+/// All that is under way ends. Returns what has ended.
+fn finish(bench: &mut Bench, checked: &mut Checked) -> Vec<(&'static str, Result<Vec<u8>, bool>)> {
+    let mut all = Vec::new();
+    while !bench.queue.is_idle() {
+        let (key, completion) = bench.end(None);
+        match checked.completed(&mut bench.means(), key, completion) {
+            Some(End::Asked(then, Ok(DiskOutcome::Data(data)))) => {
+                all.push((then, Ok(data.to_vec())))
+            }
+            Some(End::Asked(then, Ok(_))) => all.push((then, Ok(Vec::new()))),
+            Some(End::Asked(then, Err(failure))) => all.push((then, Err(failure.is_lost))),
+            Some(End::Unasked { error, .. }) => panic!("{error}"),
+            None => {}
+        }
+    }
+    assert!(checked.is_idle());
+    all
+}
+
+fn ask(bench: &mut Bench, checked: &mut Checked, request: Request) -> Result<Vec<u8>, bool> {
+    checked.begin(&mut bench.means(), request, "it");
+    let mut ended = finish(bench, checked);
+    assert_eq!(ended.len(), 1);
+    ended.remove(0).1
+}
+
+fn write(bench: &mut Bench, checked: &mut Checked, offset: u64, length: usize, byte: u8) {
+    let payload = bench.filled(length, byte);
+    ask(bench, checked, Request::Write { offset, payload }).expect("it is written");
+}
+
+fn rot(bench: &Bench, offset: u64) {
+    let mut state = bench.device.state();
+    let now = state.now();
+    state.settle(now, None);
+    assert!(state.rot((Bench::superblock().data_offset + offset) / 512));
+}
+
+#[test]
+fn a_block_that_rots_is_not_returned_whatever_part_is_read() {
+    let mut bench = Bench::new();
+    let mut checked = over(&bench);
+    write(&mut bench, &mut checked, 0, 3 * 4096, 7);
+    rot(&bench, B + 512);
+    let part = |offset, length| Request::Read { offset, length };
+    assert_eq!(ask(&mut bench, &mut checked, part(B + 2048, 512)), Err(false));
+    assert_eq!(ask(&mut bench, &mut checked, part(0, 4096)), Ok(vec![7; 4096]));
+    assert_eq!(ask(&mut bench, &mut checked, part(2 * B + 512, 512)), Ok(vec![7; 512]));
+    assert_eq!(checked.counts().mismatches, 1);
+}
+
+/// The rest of it stays known to be damaged, until all of it is written.
+#[test]
+fn a_part_of_a_damaged_block_is_changed_and_the_rest_is_not_believed() {
+    let mut bench = Bench::new();
+    let mut checked = over(&bench);
+    write(&mut bench, &mut checked, 0, 4096, 7);
+    rot(&bench, 512);
+    write(&mut bench, &mut checked, 2048, 512, 8);
+    let read = || Request::Read { offset: 2048, length: 512 };
+    assert_eq!(ask(&mut bench, &mut checked, read()), Err(false));
+    let zero = Request::Zero { offset: 3072, length: 512, unmap: false };
+    ask(&mut bench, &mut checked, zero).expect("it is zeroed");
+    assert_eq!(ask(&mut bench, &mut checked, read()), Err(false));
+    write(&mut bench, &mut checked, 0, 4096, 9);
+    assert_eq!(ask(&mut bench, &mut checked, read()), Ok(vec![9; 512]));
+}
+
+/// A client's flush is the device's, and nothing else.
+#[test]
+fn a_flush_writes_no_checksums_and_a_commit_does() {
+    let mut bench = Bench::new();
+    let mut checked = over(&bench);
+    write(&mut bench, &mut checked, 0, 4096, 7);
+    let failures = checked.raw().failures();
+    ask(&mut bench, &mut checked, Request::Flush(failures)).expect("it flushes");
+    assert_eq!(checked.counts().writes, 0);
+    checked.commit_checksums(&mut bench.means(), failures, "commit");
+    checked.commit_checksums(&mut bench.means(), failures, "next");
+    let ended = finish(&mut bench, &mut checked);
+    assert_eq!(ended, [("commit", Ok(Vec::new())), ("next", Ok(Vec::new()))]);
+    assert_eq!(checked.counts().writes, 1, "one block of the journal");
+    let first = Area::of(&Bench::superblock()).start();
+    assert!(bench.device.state().is_durable(first..first + (1 << 20)));
+}
+
+/// Whoever asked for it must learn that a flush has failed, and not only that a commit did.
+#[test]
+fn a_commit_whose_flush_fails_may_have_lost_what_was_written() {
+    for (is_flush, error) in [(false, libc::ENOSPC), (true, libc::EIO)] {
+        let mut bench = Bench::new();
+        let mut checked = over(&bench);
+        write(&mut bench, &mut checked, 0, 4096, 7);
+        let failures = checked.raw().failures();
+        checked.commit_checksums(&mut bench.means(), failures, "commit");
+        if is_flush {
+            let (key, completion) = bench.end(None);
+            assert!(checked.completed(&mut bench.means(), key, completion).is_none());
+        }
+        let (key, completion) = bench.end(Some(error));
+        let ended = checked.completed(&mut bench.means(), key, completion);
+        let Some(End::Asked("commit", Err(failure))) = ended else { panic!("it fails") };
+        assert_eq!(failure.is_lost, is_flush);
+    }
+}

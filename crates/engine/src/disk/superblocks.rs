@@ -1,0 +1,216 @@
+//! The superblocks: what a replica's disk says of itself, in two copies.
+//!
+//! A view becomes durable by one copy, a flush, the other copy, and a flush. One save at a time does that; others wait.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use evenkeel_core::replica::MissingPage;
+use evenkeel_core::{Lives, View};
+use evenkeel_format::{Newest, Slot, Superblock, SuperblockBytes, encode_page, page_offset};
+
+use super::filters::{Request, Writes};
+use super::io::Access;
+use super::metadata::write_at;
+use super::{Asked, Failure};
+
+/// Bytes of bitmaps that are written at once.
+const PIECE: usize = 1 << 20;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Superblocks {
+    /// As it is or is becoming.
+    superblock: Superblock,
+    contents: Contents,
+    write_first: Slot,
+    current: Option<Saving>,
+    waiting: VecDeque<(Asked, Box<SuperblockBytes>)>,
+}
+
+/// What the disk has of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    Known,
+    /// One of two different ones: nothing more may be written.
+    Unknown,
+}
+
+#[derive(Debug)]
+struct Saving {
+    asked: Asked,
+    bytes: Box<SuperblockBytes>,
+    slot: Slot,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    WriteFirst,
+    FlushFirst,
+    WriteSecond,
+    FlushSecond,
+}
+
+impl Saving {
+    /// What the present step takes.
+    fn request(&self) -> Request {
+        match self.step {
+            Step::WriteFirst | Step::WriteSecond => {
+                let (place, bytes) = (self.slot.offset(), self.bytes.clone());
+                Request::WriteSuperblock { place, bytes }
+            }
+            Step::FlushFirst | Step::FlushSecond => Request::Barrier(self.asked.failures()),
+        }
+    }
+}
+
+/// What follows when an operation of a save has ended.
+pub(super) enum Saved {
+    /// The next one.
+    Goes(Request),
+    /// The save has ended. Another one that waited may begin.
+    Ended(Asked, Result<(), Failure>),
+}
+
+impl Superblocks {
+    pub(super) fn new(newest: Newest) -> Self {
+        Self {
+            superblock: newest.superblock,
+            contents: Contents::Known,
+            write_first: newest.write_first,
+            current: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// As it is or is becoming.
+    pub(super) const fn newest(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Whether no save is under way or waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.current.is_none() && self.waiting.is_empty()
+    }
+
+    /// Whether a view may be saved: there is room for it.
+    pub(super) fn have_room_for(&self, view: &View) -> bool {
+        view.replica_size() <= self.superblock.data_length
+    }
+
+    /// What a mistake would do.
+    #[cfg(test)]
+    pub(super) const fn write_slot_a_first(&mut self) {
+        self.write_first = Slot::A;
+    }
+
+    /// Whether it is known what the disk has of them.
+    pub(super) fn are_known(&self) -> bool {
+        self.contents == Contents::Known
+    }
+
+    /// Somebody else has failed to write them.
+    pub(super) const fn become_unknown(&mut self) {
+        self.contents = Contents::Unknown;
+    }
+
+    /// Somebody else has written this one, with [`Self::places`].
+    pub(super) fn replace(&mut self, superblock: Superblock) {
+        self.superblock = superblock;
+    }
+
+    /// Where the two copies lie: first the one whose loss costs nothing.
+    pub(super) const fn places(&self) -> [u64; 2] {
+        [self.write_first.offset(), self.write_first.other().offset()]
+    }
+
+    /// What it takes to save these pages of bitmaps: pages that lie together are written together.
+    pub(super) fn bitmap_writes(&self, mut pages: Vec<MissingPage>) -> Writes {
+        let superblock = &self.superblock;
+        pages.sort_unstable_by_key(|page| (page.slot, page.page));
+        let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
+        for page in &pages {
+            let offset = superblock.metadata_offset
+                + page_offset(superblock.data_length, page.slot, page.page);
+            match pieces.last_mut() {
+                Some((start, bytes))
+                    if *start + bytes.len() as u64 == offset && bytes.len() < PIECE =>
+                {
+                    bytes.extend_from_slice(&encode_page(page));
+                }
+                _ => pieces.push((offset, encode_page(page))),
+            }
+        }
+        Writes::new(pieces)
+    }
+
+    /// Lets a save wait for its turn.
+    pub(super) fn save(
+        &mut self,
+        asked: Asked,
+        view: View,
+        lives: Lives,
+    ) -> Result<(), (Asked, io::Error)> {
+        // The number is used up even if the save fails: its bytes may be on the disk.
+        self.superblock.sequence += 1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let saved = now.map_or(0, |now| now.as_secs());
+        let superblock = Superblock { view, lives, saved, ..self.superblock.clone() };
+        match superblock.encode() {
+            Ok(bytes) => {
+                self.superblock = superblock;
+                self.waiting.push_back((asked, bytes));
+                Ok(())
+            }
+            Err(error) => Err((asked, io::Error::other(error))),
+        }
+    }
+
+    /// Begins the save whose turn it is: what it takes first.
+    pub(super) fn next(&mut self) -> Option<Request> {
+        if self.current.is_some() {
+            return None;
+        }
+        let (asked, bytes) = self.waiting.pop_front()?;
+        let (slot, step) = (self.write_first, Step::WriteFirst);
+        Some(self.current.insert(Saving { asked, bytes, slot, step }).request())
+    }
+
+    /// An operation of the save under way has ended.
+    pub(super) fn completed(&mut self, result: Result<(), Failure>) -> Option<Saved> {
+        let mut saving = self.current.take()?;
+        if let Err(failure) = result {
+            return Some(Saved::Ended(saving.asked, Err(failure)));
+        }
+        saving.step = match saving.step {
+            Step::WriteFirst => Step::FlushFirst,
+            Step::FlushFirst => {
+                // Now the other one is the older one.
+                saving.slot = saving.slot.other();
+                self.write_first = saving.slot;
+                Step::WriteSecond
+            }
+            Step::WriteSecond => Step::FlushSecond,
+            Step::FlushSecond => return Some(Saved::Ended(saving.asked, Ok(()))),
+        };
+        Some(Saved::Goes(self.current.insert(saving).request()))
+    }
+}
+
+/// Brings the older or damaged slot up to the other one, before anybody is told what that says: should the disk
+/// lose that one later, a view that this replica has adopted would be forgotten. Blocks on the disk.
+///
+/// # Errors
+/// If the disk can't be written.
+pub(super) fn equalise(file: &impl Access, newest: &mut Newest) -> io::Result<()> {
+    if newest.slot == newest.write_first {
+        return Ok(());
+    }
+    let bytes = newest.superblock.encode().map_err(io::Error::other)?;
+    write_at(file, &bytes.0, newest.write_first.offset())?;
+    file.flush()?;
+    (newest.slot, newest.write_first, newest.damaged) = (Slot::A, Slot::A, None);
+    Ok(())
+}
