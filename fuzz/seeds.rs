@@ -181,7 +181,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("zero", Message::Zero { id, offset, length, unmap: true, durable: false, receipt: false }),
         ("flush", Message::Flush { id, covers: Sequence(3) }),
         ("done", Message::Done { id, result: Err(Failure::NoSpace) }),
-        ("data", Message::Data { id }),
+        ("data", Message::Data { id, is_unverified: false }),
         ("extents", Message::Extents { id, extents }),
         ("drain", Message::Drain { generation, token, offset, length, source: ReplicaId(2) }),
         ("copied", Message::Copied { token, content }),

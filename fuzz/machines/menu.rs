@@ -241,7 +241,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         4 => Message::Received { id },
         5 => Message::Done { id, result: Ok(()) },
         6 => Message::Done { id, result: Err(failure(script)) },
-        7 => Message::Data { id },
+        7 => Message::Data { id, is_unverified: script.is_set() },
         8 => Message::Extents { id, extents: extents(script) },
         9 => Message::Digests { id, digests: digests(script, 1 << 20) },
         10 => Message::Pong { generation, number: script.near(live.number), slots: slots(script) },
@@ -273,6 +273,8 @@ pub fn extents(script: &mut Script<'_>) -> Vec<Extent> {
 
 /// Digests of a range of so many bytes.
 pub fn digests(script: &mut Script<'_>, length: u32) -> Vec<BlockDigest> {
-    let value = BlockDigest((script.byte() & 3).into());
+    // The two lowest numbers and a content, each with the two highest bits.
+    let byte = u64::from(script.byte());
+    let value = BlockDigest(byte & 3 | byte >> 2 << 62);
     vec![value; length.div_ceil(4096).min(256) as usize]
 }

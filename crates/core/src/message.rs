@@ -85,9 +85,15 @@ impl From<Failure> for RequestError {
     }
 }
 
-/// What a replica holds in a block: a digest of it, or why it can't tell.
+/// What a replica holds in a block: a digest of it, or why it can't tell. The two highest bits say whether a
+/// checksum vouches for the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockDigest(pub u64);
+
+/// No checksum is stored for the block.
+const UNVERIFIED: u64 = 1 << 63;
+/// There was one, and it was lost.
+const FORGOTTEN: u64 = 1 << 62;
 
 impl BlockDigest {
     /// The disk could not read the block.
@@ -95,17 +101,43 @@ impl BlockDigest {
     /// What the disk returned contradicts the block's checksum.
     pub const DAMAGED: Self = Self(1);
 
-    /// Of what the block holds. The two lowest numbers stand for what is not a content; a digest that
-    /// happens to be one of them becomes another one, the same on each replica.
+    /// Of what the block holds, which fits its checksum. The two lowest numbers stand for what is not a
+    /// content; a digest that happens to be one of them becomes another one, the same on each replica.
     #[must_use]
-    pub fn of_content(digest: u64) -> Self {
-        Self(digest.max(2))
+    pub const fn of_content(digest: u64) -> Self {
+        let content = digest & !(UNVERIFIED | FORGOTTEN);
+        Self(if content < 2 { 2 } else { content })
     }
 
-    /// Whether it tells what the block holds.
+    /// The same content, for which no checksum is stored.
     #[must_use]
-    pub fn is_content(self) -> bool {
-        self.0 >= 2
+    pub const fn unverified(self) -> Self {
+        Self(self.0 | UNVERIFIED)
+    }
+
+    /// The same content, whose checksum was lost: a write of it brings it back.
+    #[must_use]
+    pub const fn forgotten(self) -> Self {
+        Self(self.0 | UNVERIFIED | FORGOTTEN)
+    }
+
+    /// A digest of what the block holds, without a word on its checksum; `None` if that can't be told.
+    #[must_use]
+    pub const fn content(self) -> Option<u64> {
+        let content = self.0 & !(UNVERIFIED | FORGOTTEN);
+        if content < 2 { None } else { Some(content) }
+    }
+
+    /// Whether the content fits a stored checksum.
+    #[must_use]
+    pub const fn is_verified(self) -> bool {
+        self.content().is_some() && self.0 & UNVERIFIED == 0
+    }
+
+    /// Whether there is a content whose checksum was lost.
+    #[must_use]
+    pub const fn is_forgotten(self) -> bool {
+        self.content().is_some() && self.0 & FORGOTTEN != 0
     }
 }
 
@@ -233,8 +265,12 @@ pub enum Message {
     Data {
         /// Which operation.
         id: OperationId,
+        /// Whether some of it holds data whose checksum the replica's disk has lost: nothing vouches for it
+        /// there, and another replica's copy may be better.
+        is_unverified: bool,
     },
-    /// The digests asked for: of each block its 64-bit xxHash3, or that it can't be read.
+    /// The digests asked for: of each block its xxHash3, with whether it fits a checksum, or that it can't be
+    /// read.
     Digests {
         /// Which operation.
         id: OperationId,

@@ -15,3 +15,4 @@ mod replica;
 mod reservations;
 mod scenarios;
 mod sharing;
+mod unverified;

@@ -426,7 +426,7 @@ fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
     // What there is has been read, but nothing may be sent until the next view is adopted.
     bench.adopts = false;
     bench.step(PrimaryEvent::Command { id: CommandId(1), command: Command::Fail(STALE) });
-    let (link, message) = (LinkId(SOURCE.0 as u64), Message::Data { id });
+    let (link, message) = (LinkId(SOURCE.0 as u64), Message::Data { id, is_unverified: false });
     let sent = said(&bench.step(PrimaryEvent::Message { link, message, payload: Some(Data(512)) }));
     assert!(!sent.iter().any(|message| matches!(message, Message::Write { .. })), "{sent:?}");
     let has_failed = |effects: Vec<PrimaryEffect<Data>>| {

@@ -101,7 +101,7 @@ impl Admission {
 
     fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
         let room = match message {
-            Message::Data { id } | Message::Done { id, .. } => Room::Read(id.sequence),
+            Message::Data { id, .. } | Message::Done { id, .. } => Room::Read(id.sequence),
             Message::Refused { sequence: Some(sequence), .. } => Room::Read(*sequence),
             Message::Copied { token, .. } => Room::Copy(*token),
             _ => return,

@@ -332,3 +332,52 @@ fn a_replica_closes_while_pages_of_checksums_are_written() {
     cluster.close_replica(0, 0, 0);
     cluster.open_replica(0, 0, 0, 2).expect("opens again");
 }
+
+/// Forgets all checksums of a replica that is closed, as a crash does with those of open regions.
+fn forget_checksums(cluster: &Cluster, replica: usize) {
+    let path = cluster.path(0, replica);
+    let superblock = read_newest(&path).superblock;
+    let area = superblock.metadata_offset + bitmaps_length(superblock.data_length);
+    let file = OpenOptions::new().write(true).open(path).expect("opens");
+    let length = checksum_page_offset(2) as usize + PAGE_LENGTH;
+    file.write_all_at(&vec![0; length], area).expect("written");
+    file.sync_all().expect("synced");
+}
+
+/// The copy that fits its checksum is returned whichever replica is asked, and mends the other one: also if a
+/// part of the block was written since, and after any number of reads.
+#[test]
+fn what_a_replica_has_forgotten_never_wins_over_what_another_one_knows() {
+    for forgetful in 0..2 {
+        let mut cluster = Cluster::start(mirror(2));
+        cluster.attach();
+        let client = cluster.client();
+        let mut data = pattern(1, 64 << 10);
+        client.write(0, data.clone());
+        cluster.detach();
+        wait_until_closed(&cluster);
+        (0..2).for_each(|replica| cluster.close_replica(0, 0, replica));
+        forget_checksums(&cluster, forgetful);
+        damage(&cluster, forgetful, 4096 + 99);
+        damage(&cluster, forgetful, 3 * 4096 + 99);
+        (0..2).for_each(|replica| cluster.open_replica(0, 0, replica, 2).expect("opens"));
+        cluster.attach();
+        let client = cluster.client();
+        client.write(4096 + 512, vec![9; 512]);
+        data[4096 + 512..4096 + 1024].fill(9);
+        let found = verify(&cluster, false);
+        assert_eq!((found.different, found.undecided, found.damaged), (2 * 4096, 0, 0));
+        for _ in 0..20 {
+            assert!(client.read(4096, 4096) == data[4096..8192], "replica {forgetful}");
+        }
+        let found = verify(&cluster, true);
+        assert_eq!((found.undecided, found.damaged), (0, 0));
+        assert!(found.different >= 4096 && found.different == found.repaired);
+        assert!((0..2).all(|replica| cluster.data(0, replica)[..64 << 10] == data));
+        // All is known again.
+        damage(&cluster, forgetful, 5 * 4096);
+        let found = verify(&cluster, false);
+        assert_eq!((found.different, found.damaged), (0, 4096));
+        cluster.detach();
+    }
+}

@@ -116,7 +116,8 @@ pub fn message(message: &Message, data: Option<&Sectors>) -> String {
             source.0 - 1
         ),
         Message::Done { id, result } => format!("Done {} {result:?}", operation(id)),
-        Message::Data { id } => format!("Data {}", operation(id)),
+        Message::Data { id, is_unverified: false } => format!("Data {}", operation(id)),
+        Message::Data { id, is_unverified: true } => format!("Data {}, unverified", operation(id)),
         Message::Received { id } => format!("Received {}", operation(id)),
         Message::Flush { id, covers } => format!("Flush {} covers {covers}", operation(id)),
         other => format!("{other:?}"),

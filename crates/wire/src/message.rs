@@ -31,6 +31,7 @@ const RECEIPT: u16 = 2;
 const UNMAP: u16 = 4;
 const HAS_NUMBER: u16 = 8;
 const BUSY: u16 = 16;
+const UNVERIFIED: u16 = 32;
 const EARLIER_LIVES: u16 = 64;
 const HAS_RANGE: u16 = 128;
 
@@ -166,7 +167,9 @@ fn operation_fields(message: &Message) -> Option<Fields> {
         Message::Done { id, result } => {
             Fields { code: result.err().map_or(0, failure_code), ..of(kind::DONE, id) }
         }
-        Message::Data { id } => of(kind::DATA, id),
+        Message::Data { id, is_unverified } => {
+            Fields { flags: flag(UNVERIFIED, is_unverified), ..of(kind::DATA, id) }
+        }
         Message::Digests { id, .. } => of(kind::DIGESTS, id),
         Message::Extents { id, .. } => of(kind::EXTENTS, id),
         _ => return None,

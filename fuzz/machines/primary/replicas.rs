@@ -66,7 +66,7 @@ pub fn answer(script: &mut Script<'_>, live: &Live, question: &Message) -> Optio
         }
         Message::Read { id, length, .. } if !fails => {
             let sent = if script.is_rare() { script.length() } else { length };
-            return Some((Message::Data { id }, sent));
+            return Some((Message::Data { id, is_unverified: script.is_rare() }, sent));
         }
         Message::Digest { id, length, .. } if !fails => {
             Message::Digests { id, digests: menu::digests(script, length) }

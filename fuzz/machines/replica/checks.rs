@@ -12,7 +12,7 @@ impl Bench {
         match message {
             // I3: whoever hears an answer hears it in the generation that is on the disk.
             Message::Done { id, .. }
-            | Message::Data { id }
+            | Message::Data { id, .. }
             | Message::Digests { id, .. }
             | Message::Extents { id, .. } => {
                 self.check_generation(id.generation, message);

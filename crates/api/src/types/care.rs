@@ -85,6 +85,10 @@ pub struct Verify {
     /// Of the bytes that differed, those of which no content has the most, and no source was named.
     #[serde(default)]
     pub undecided: u64,
+    /// Of the bytes that differed, those in which the named source held something else than what counts: it has
+    /// no checksum there and another replica matches its own, or more replicas agree.
+    #[serde(default)]
+    pub overruled: u64,
     /// Of all these, bytes that were rewritten on all replicas.
     pub repaired: u64,
     /// What each replica had wrong; those that had nothing wrong are left out.

@@ -79,6 +79,12 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
             size(verify.undecided)
         ));
     }
+    if verify.overruled > 0 {
+        text.push_str(&format!(
+            "; in {} the named source does not count: other copies match their checksums, or are more",
+            size(verify.overruled)
+        ));
+    }
     if verify.alone > 0 {
         text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
     }

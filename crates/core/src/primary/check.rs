@@ -4,11 +4,13 @@
 //! While the range is locked every write there has reached every member, so whoever differs is wrong.
 //! Replicas answer with a digest per block, or that they can't read it, so only what is wrong is sent. A
 //! verify ([`super::verify`]) checks every range; a failed read has the blocks of its own one mended that
-//! somebody can't read.
+//! somebody can't read. Where a replica has lost a block's checksum a read or a repair has what is right written
+//! again, which brings it back.
 
 mod compared;
 
 use core::ops::Range;
+use std::collections::VecDeque;
 
 use self::compared::{Compared, Difference};
 use super::parts::PartAction;
@@ -30,6 +32,35 @@ const MOST_BAD_RANGES: usize = 64;
 pub(super) struct BadRange {
     mirror: usize,
     bytes: Range<u64>,
+}
+
+/// Ranges that were found wanting.
+#[derive(Debug, Default)]
+pub(super) struct BadRanges {
+    /// They wait to be compared and mended.
+    waiting: VecDeque<BadRange>,
+    /// They were compared, and nobody knows what is right there. Each read of them would have them compared
+    /// again.
+    undecided: VecDeque<BadRange>,
+}
+
+impl BadRanges {
+    fn add(&mut self, bad: BadRange) {
+        if self.waiting.len() < MOST_BAD_RANGES && !self.waiting.contains(&bad) {
+            self.waiting.push_back(bad);
+        }
+    }
+
+    fn is_undecided(&mut self, bad: BadRange) {
+        if self.undecided.len() == MOST_BAD_RANGES {
+            self.undecided.pop_front();
+        }
+        self.undecided.push_back(bad);
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// One range that is being looked after. There is one at a time.
@@ -73,16 +104,32 @@ pub(super) struct Checked {
 impl<P: Payload> Primary<P> {
     /// A replica could not read a range that another one may have.
     pub(super) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
-        let Some(view) = &self.view else { return };
-        let (block, size) = (u64::from(BLOCK), view.replica_size());
-        if bytes.start >= size {
-            return;
+        if let Some(bad) = self.bad_range(mirror, bytes) {
+            self.bad_ranges.add(bad);
         }
+    }
+
+    /// A replica has lost checksums of a range that was read. `is_vouched_for`: another one has it, and it fits
+    /// its checksum there. Else a comparison shows what is right only if all replicas can tell.
+    pub(super) fn must_renew(&mut self, mirror: usize, bytes: Range<u64>, is_vouched_for: bool) {
+        let Some(bad) = self.bad_range(mirror, bytes) else { return };
+        let may_help = is_vouched_for || self.is_everyone_in_sync(mirror);
+        if may_help && !self.bad_ranges.undecided.contains(&bad) {
+            self.bad_ranges.add(bad);
+        }
+    }
+
+    /// A range in whole blocks; `None` if it is not inside the mirror, as a replica may name any.
+    fn bad_range(&self, mirror: usize, bytes: Range<u64>) -> Option<BadRange> {
+        let (block, size) = (u64::from(BLOCK), self.view.as_ref()?.replica_size());
         let end = bytes.end.min(size).next_multiple_of(block).min(size);
         let bad = BadRange { mirror, bytes: bytes.start / block * block..end };
-        if self.bad_ranges.len() < MOST_BAD_RANGES && !self.bad_ranges.contains(&bad) {
-            self.bad_ranges.push_back(bad);
-        }
+        (bytes.start < size).then_some(bad)
+    }
+
+    fn is_everyone_in_sync(&self, mirror: usize) -> bool {
+        let replicas = self.view.as_ref().map(|view| view.mirrors[mirror].replicas.len());
+        replicas == Some(self.mirrors[mirror].in_sync.count_ones() as usize)
     }
 
     /// Takes the check under way as far as it goes, or begins the next one.
@@ -115,7 +162,7 @@ impl<P: Payload> Primary<P> {
 
     fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
         // Nearly always there is nothing to check, and this is asked after every event.
-        if self.bad_ranges.is_empty() && !self.verifies() {
+        if self.bad_ranges.waiting.is_empty() && !self.verifies() {
             return;
         }
         if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
@@ -123,7 +170,7 @@ impl<P: Payload> Primary<P> {
         }
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        if let Some(bad) = self.bad_ranges.pop_front() {
+        if let Some(bad) = self.bad_ranges.waiting.pop_front() {
             let place = |at| stripe::volume_offset(geometry, mirrors, bad.mirror, at);
             // With the chunks of other mirrors between, if it is longer than a chunk.
             let (start, end) = (place(bad.bytes.start), place(bad.bytes.end - 1) + 1);
@@ -195,7 +242,7 @@ impl<P: Payload> Primary<P> {
     /// The range is checked later.
     fn put_off(&mut self) {
         let Some(check) = self.check.take() else { return };
-        self.bad_ranges.extend(check.bad);
+        self.bad_ranges.waiting.extend(check.bad);
         self.end_kept(check.number);
     }
 
@@ -226,6 +273,8 @@ impl<P: Payload> Primary<P> {
         let (repairs, generation) = (self.verify_repairs(), self.generation());
         let source = self.repair_source().and_then(|id| self.peers.get(&id));
         let source = source.map(|peer| (peer.mirror, peer.bit()));
+        let everyone: Vec<_> =
+            (0..self.mirrors.len()).map(|mirror| self.is_everyone_in_sync(mirror)).collect();
         let Some(check) = &mut self.check else { return };
         if check.generation != generation {
             // Who answered may not be in-sync any more: this range has to be compared again.
@@ -234,10 +283,17 @@ impl<P: Payload> Primary<P> {
         let is_verify = check.bad.is_none();
         // A failed read names nobody whose content counts.
         let source = source.filter(|_| is_verify);
-        let found = check.compared.iter().flat_map(|compared| compared.differences(source));
+        let compared = check.compared.iter();
+        let found = compared.flat_map(|c| c.differences(source, everyone[c.mirror()]));
+        let found: Vec<_> = found.collect();
+        if let Some(bad) = &check.bad
+            && found.iter().any(|found| found.is_undecided)
+        {
+            self.bad_ranges.is_undecided(bad.clone());
+        }
         // Which of several contents is to stay only an operator may say.
-        check.differences =
-            found.filter(|found| is_verify || found.somebody_cannot_read()).collect();
+        let is_ours = |found: &Difference| found.somebody_cannot_read() || found.is_to_be_renewed;
+        check.differences = found.into_iter().filter(|found| is_verify || is_ours(found)).collect();
         if repairs || !is_verify {
             return self.fetch(cx);
         }
@@ -300,6 +356,8 @@ impl<P: Payload> Primary<P> {
             let was_compared = check.compared.iter().all(Compared::was_compared);
             let held = cx.now.since(check.since);
             let compared = check.compared.iter().filter(|compared| compared.was_compared());
+            // A lost checksum that came back is nothing that was wrong.
+            check.differences.retain(|difference| difference.wrong != 0);
             let checked = Checked {
                 compared: compared.map(Compared::extent).collect(),
                 differences: check.differences,
@@ -310,7 +368,8 @@ impl<P: Payload> Primary<P> {
         }
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        for mended in check.differences.iter().filter(|difference| difference.is_repaired) {
+        let mended = |found: &&Difference| found.is_repaired && found.wrong != 0;
+        for mended in check.differences.iter().filter(mended) {
             self.rewritten += 1;
             let offset = mended.volume_offset(geometry, mirrors);
             let length = mended.bytes.end - mended.bytes.start;

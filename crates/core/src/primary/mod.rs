@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use interface::*;
 pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 
-use self::check::{BadRange, Check};
+use self::check::{BadRanges, Check};
 use self::io::claims::Claims;
 use self::io::parts::{self, Part};
 use self::io::rebuilds::DrainWait;
@@ -122,7 +122,7 @@ pub struct Primary<P> {
     /// The range that is being compared or rewritten.
     check: Option<Check>,
     /// Ranges that some replica could not read, to be rewritten there.
-    bad_ranges: VecDeque<BadRange>,
+    bad_ranges: BadRanges,
     /// How many of them were.
     rewritten: u64,
     verify: Option<Verify>,
@@ -207,7 +207,7 @@ impl<P: Payload> Primary<P> {
             settling: Settling::new(now),
             speed_judged_at: now,
             check: None,
-            bad_ranges: VecDeque::new(),
+            bad_ranges: BadRanges::default(),
             rewritten: 0,
             verify: None,
             suspension: None,
@@ -352,7 +352,9 @@ impl<P: Payload> Primary<P> {
             }
             Message::Received { id } => self.received(cx, replica, id.sequence),
             Message::Done { id, result } => self.done(cx, replica, id.sequence, result),
-            Message::Data { id } => self.data(cx, replica, id.sequence, payload),
+            Message::Data { id, is_unverified } => {
+                self.data(cx, replica, id.sequence, payload, is_unverified);
+            }
             Message::Digests { id, digests } => {
                 self.digests(cx, replica, id.sequence, digests);
             }

@@ -52,6 +52,9 @@ pub struct VerifyStatus {
     /// Of the bytes that differed, those of which no content has a majority, and nobody was named whose
     /// content counts.
     pub undecided: u64,
+    /// Of the bytes that differed, those in which the replica that was named as the source held something else
+    /// than what counts: others fit their checksums there and it has none, or more of them agree.
+    pub overruled: u64,
     /// Of all that was wrong, bytes that were rewritten on all replicas.
     pub repaired: u64,
     /// The same by replicas: those that had anything wrong.
@@ -127,6 +130,7 @@ impl VerifyStatus {
             unreadable: 0,
             lost: 0,
             undecided: 0,
+            overruled: 0,
             repaired: 0,
             replicas: BTreeMap::new(),
             covered: BTreeMap::new(),
@@ -146,9 +150,11 @@ impl VerifyStatus {
         covered.bytes += bytes;
     }
 
-    /// Counts what was found to be wrong.
-    fn found(&mut self, wrong: WrongRange) {
+    /// Counts what was found to be wrong. `source`: who was named for a repair.
+    fn found(&mut self, wrong: WrongRange, source: Option<ReplicaId>) {
         let length = wrong.range.end - wrong.range.start;
+        let is_overruled = source.is_some_and(|id| wrong.different.contains(&id));
+        self.overruled += if is_overruled && !wrong.is_undecided { length } else { 0 };
         let of_all = match (&wrong.different[..], &wrong.damaged[..]) {
             ([_, ..], _) => &mut self.different,
             (_, [_, ..]) => &mut self.damaged,
@@ -271,7 +277,7 @@ impl<P: Payload> Primary<P> {
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let Some(verify) = &mut self.verify else { return };
         verify.pace.ended(cx.now, held, share);
-        let status = &mut verify.status;
+        let (source, status) = (verify.source, &mut verify.status);
         let end = (status.checked + u64::from(LONGEST_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
         for (mirror, holders, bytes) in checked.compared {
@@ -288,7 +294,7 @@ impl<P: Payload> Primary<P> {
         for difference in &checked.differences {
             let ids = |set| self.mirrors[difference.mirror].ids(set).collect();
             let at = difference.volume_offset(geometry, mirrors);
-            status.found(WrongRange {
+            let wrong = WrongRange {
                 range: at..at + (difference.bytes.end - difference.bytes.start),
                 different: ids(difference.differs()),
                 damaged: ids(difference.damaged),
@@ -296,7 +302,8 @@ impl<P: Payload> Primary<P> {
                 is_lost: difference.is_lost,
                 is_undecided: difference.is_undecided,
                 is_repaired: difference.is_repaired,
-            });
+            };
+            status.found(wrong, source);
         }
         status.checked = end;
         if verify.is_running() && end == verify.status.total {

@@ -143,10 +143,34 @@ pub enum DiskAction<P> {
 pub enum DiskOutcome<P> {
     /// Nothing more to say.
     Done,
-    /// What was read.
+    /// What was read; all of it fits the checksums that are stored for it.
     Data(P),
+    /// What was read, and for what of it no checksum is stored.
+    Unverified(P, Unverified),
     /// The map.
     Extents(Vec<Extent>),
+}
+
+/// What of a range was read with no stored checksum to compare it with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unverified {
+    /// All of it: the disk keeps no checksums.
+    All,
+    /// These blocks, counted from the first one that the range touches, in ascending order.
+    Blocks {
+        /// They read as zeroes: as far as the disk knows they were never written.
+        empty: Vec<u32>,
+        /// They hold data: their checksums were lost, in a crash or with the page that held them.
+        forgotten: Vec<u32>,
+    },
+}
+
+impl Unverified {
+    /// Whether checksums were lost that a write of the same content would bring back.
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        matches!(self, Self::Blocks { forgotten, .. } if !forgotten.is_empty())
+    }
 }
 
 /// Why a disk action failed.

@@ -357,7 +357,12 @@ impl<P: Payload> Replica<P> {
     ) {
         let (message, payload) = match outcome {
             Ok(DiskOutcome::Done) => (Message::Done { id, result: Ok(()) }, None),
-            Ok(DiskOutcome::Data(payload)) => (Message::Data { id }, Some(payload)),
+            Ok(DiskOutcome::Data(payload)) => {
+                (Message::Data { id, is_unverified: false }, Some(payload))
+            }
+            Ok(DiskOutcome::Unverified(payload, what)) => {
+                (Message::Data { id, is_unverified: what.is_forgotten() }, Some(payload))
+            }
             Ok(DiskOutcome::Extents(extents)) => (Message::Extents { id, extents }, None),
             Err(error) => (Message::Done { id, result: Err(error.into()) }, None),
         };
@@ -372,8 +377,12 @@ impl<P: Payload> Replica<P> {
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let (content, payload) = match outcome {
-            Ok(DiskOutcome::Data(payload)) if payload.is_zero() => (CopyContent::Zeroes, None),
-            Ok(DiskOutcome::Data(payload)) => (CopyContent::Data, Some(payload)),
+            Ok(DiskOutcome::Data(payload) | DiskOutcome::Unverified(payload, _)) => {
+                match payload.is_zero() {
+                    true => (CopyContent::Zeroes, None),
+                    false => (CopyContent::Data, Some(payload)),
+                }
+            }
             Ok(DiskOutcome::Extents(extents)) => (beginning(&extents), None),
             Ok(_) => (CopyContent::Refused, None),
             Err(error) => (CopyContent::Failed(error.into()), None),

@@ -15,7 +15,7 @@ use evenkeel_core::primary::{
     Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PrimaryConfig,
     VerifyStatus, Waiting,
 };
-use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig};
+use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig, Unverified};
 use evenkeel_core::*;
 
 /// Shared bytes.
@@ -113,6 +113,10 @@ pub struct Cluster {
     pub unreadable: BTreeSet<(ReplicaId, u64)>,
     /// Bytes that contradict their checksums on a replica's disk, until they are written again.
     pub damaged: BTreeSet<(ReplicaId, u64)>,
+    /// Blocks whose checksums a replica's disk has lost, until they are written.
+    pub forgotten: BTreeSet<(ReplicaId, u64)>,
+    /// Answers of replicas to comparisons.
+    pub digests: u64,
     /// Primaries whose messages are lost, in both directions.
     pub cut_off: BTreeSet<usize>,
     pub replies: BTreeMap<RequestId, Result<Reply<Bytes>, RequestError>>,
@@ -186,6 +190,8 @@ impl Cluster {
             failing_commits: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             damaged: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
+            digests: 0,
             cut_off: BTreeSet::new(),
             replies: BTreeMap::new(),
             commands: BTreeMap::new(),
@@ -551,6 +557,7 @@ impl Cluster {
     fn replica_effect(&mut self, id: ReplicaId, effect: ReplicaEffect<Bytes>) {
         match effect {
             ReplicaEffect::Send { link, message, payload } => {
+                self.digests += u64::from(matches!(message, Message::Digests { .. }));
                 let Some((near, far)) = self.links.get(&link).copied() else { return };
                 let event = match near {
                     Near::Primary(primary) if !self.cut_off.contains(&primary) => {
@@ -622,7 +629,7 @@ impl Cluster {
             }
             DiskAction::Write { offset, payload } => {
                 let end = offset + u64::from(payload.length());
-                for bad in [&mut self.unreadable, &mut self.damaged] {
+                for bad in [&mut self.unreadable, &mut self.damaged, &mut self.forgotten] {
                     bad.retain(|(on, at)| *on != id || !(offset..end).contains(at));
                 }
                 host.disk.data[range(offset, payload.length())].copy_from_slice(&payload.0);
@@ -631,7 +638,15 @@ impl Cluster {
                 host.disk.data[range(offset, length)].fill(0)
             }
             DiskAction::Read { offset, length } => {
-                return Ok(DiskOutcome::Data(Bytes(host.disk.data[range(offset, length)].into())));
+                let data = Bytes(host.disk.data[range(offset, length)].into());
+                let forgotten = holding(&self.forgotten, id, offset..offset + u64::from(length));
+                return Ok(match forgotten.is_empty() {
+                    true => DiskOutcome::Data(data),
+                    false => {
+                        let empty = Vec::new();
+                        DiskOutcome::Unverified(data, Unverified::Blocks { empty, forgotten })
+                    }
+                });
             }
             DiskAction::Map { offset, length } => {
                 return Ok(DiskOutcome::Extents(extents(&host.disk.data[range(offset, length)])));
@@ -651,6 +666,17 @@ impl Cluster {
         }
         Ok(DiskOutcome::Done)
     }
+}
+
+/// Which blocks of a range, counted from its first one, are of these of a replica.
+fn holding(
+    blocks: &BTreeSet<(ReplicaId, u64)>,
+    on: ReplicaId,
+    range: core::ops::Range<u64>,
+) -> Vec<u32> {
+    let first = range.start / 4096;
+    let held = blocks.range((on, first * 4096)..(on, range.end));
+    held.map(|(_, at)| (at / 4096 - first) as u32).collect()
 }
 
 fn holds(bad: &BTreeSet<(ReplicaId, u64)>, on: ReplicaId, range: core::ops::Range<u64>) -> bool {

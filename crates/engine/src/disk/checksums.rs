@@ -5,7 +5,8 @@
 //! the pages if that is less: before a table of open regions is saved that closes any, and with the flush of
 //! a rebuild, whose copies lie in closed regions. So on the disk a checksum lags behind its block only in an
 //! open region: after a crash the checksums there are taken for unknown ([`recover`]). A client's flush has
-//! nothing to do with them. A checksum that is not known becomes known by a write or a read.
+//! nothing to do with them. A checksum that is not known becomes known by a write of the whole block. A read
+//! only tells that nothing vouches for it: a checksum of what the disk returned would vouch for damage.
 //!
 //! This module does no input or output; [`super::filters::Checksums`] does.
 
@@ -107,6 +108,15 @@ struct Page {
     /// Actions under way in its blocks.
     users: u32,
     used: u64,
+}
+
+/// Blocks that could not be compared, counted from the first one that was to be.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Unknown {
+    /// They read as zeroes: most likely they were never written.
+    pub(super) empty: Vec<u32>,
+    /// They hold something, so their checksums were lost.
+    pub(super) forgotten: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -233,23 +243,28 @@ impl ChecksumStore {
         }
     }
 
-    /// Compares blocks, from the first one's start, with what they must yield; an unknown one is known from
-    /// now on. Returns the first block that is wrong.
-    pub(super) fn check(&mut self, offset: u64, data: &[u8]) -> Result<(), u64> {
+    /// Compares blocks, from the first one's start, with what they must yield. Returns those that could not be
+    /// compared, or the first one that is wrong. What is unknown stays so: if the disk has damaged it, a
+    /// checksum of what it returns now would vouch for the damage.
+    pub(super) fn check(&self, offset: u64, data: &[u8]) -> Result<Unknown, u64> {
         let first = offset / u64::from(BLOCK);
-        for (block, bytes) in (first..).zip(data.chunks(BLOCK as usize)) {
-            let found = block_checksum(bytes);
-            let Some((sum, is_dirty)) = self.entry(block) else { continue };
-            if *sum == 0 {
-                // What was never written is not remembered one by one.
-                if bytes.iter().any(|byte| *byte != 0) {
-                    (*sum, *is_dirty) = (found, true);
-                }
-            } else if *sum != found {
-                return Err(block);
+        let mut unknown = Unknown::default();
+        for (n, bytes) in data.chunks(BLOCK as usize).enumerate() {
+            let block = first + n as u64;
+            match self.sum(block) {
+                0 if bytes.iter().all(|byte| *byte == 0) => unknown.empty.push(n as u32),
+                0 => unknown.forgotten.push(n as u32),
+                sum if sum != block_checksum(bytes) => return Err(block),
+                _ => {}
             }
         }
-        Ok(())
+        Ok(unknown)
+    }
+
+    /// What a block must yield; zero: not known.
+    fn sum(&self, block: u64) -> u32 {
+        let page = self.pages.get(&page_of(block));
+        page.map_or(0, |page| page.sums[(block % CHECKSUMS_PER_PAGE as u64) as usize])
     }
 
     /// Blocks from this byte on were written, and yield this.

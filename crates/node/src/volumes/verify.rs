@@ -110,6 +110,7 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         unreadable: verify.unreadable,
         lost: verify.lost,
         undecided: verify.undecided,
+        overruled: verify.overruled,
         repaired: verify.repaired,
         replicas: verify.replicas.iter().map(replica).collect(),
         covered: Some(verify.covered.iter().map(covered).collect()),

@@ -128,7 +128,9 @@ impl Cluster {
                 let verdict = slot.fence.answers(replica, *generation, under_way);
                 self.judge(verdict);
             }
-            Message::Data { id } | Message::Digests { id, .. } | Message::Extents { id, .. } => {
+            Message::Data { id, .. }
+            | Message::Digests { id, .. }
+            | Message::Extents { id, .. } => {
                 let verdict = slot.fence.reads(replica, id.generation, slot.adopted);
                 self.judge(verdict);
             }

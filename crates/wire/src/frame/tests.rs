@@ -49,7 +49,7 @@ fn answers() -> impl Strategy<Value = Message> {
         ids().prop_map(|id| Message::Received { id }),
         ids().prop_map(|id| Message::Done { id, result: Ok(()) }),
         (ids(), failures()).prop_map(|(id, f)| Message::Done { id, result: Err(f) }),
-        ids().prop_map(|id| Message::Data { id }),
+        (ids(), any::<bool>()).prop_map(|(id, is_unverified)| Message::Data { id, is_unverified }),
         (ids(), vec(any::<u64>().prop_map(BlockDigest), 0..=256))
             .prop_map(|(id, digests)| Message::Digests { id, digests }),
         (ids(), extents).prop_map(|(id, extents)| {
@@ -242,8 +242,8 @@ fn the_bytes_are_where_the_manual_says() {
 #[test]
 fn a_payload_that_does_not_fit_is_not_sent() {
     let payload = |length| Some(PayloadSummary { length, crc: 0 });
-    let data =
-        Message::Data { id: OperationId { generation: Generation(1), sequence: Sequence(2) } };
+    let id = OperationId { generation: Generation(1), sequence: Sequence(2) };
+    let data = Message::Data { id, is_unverified: false };
     let ping = Message::Ping { generation: Generation(1), number: 1 };
     for (message, payload) in [
         (sample_write(), None),

@@ -50,7 +50,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         kind::DIGEST => Message::Digest { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
         kind::RECEIVED => Message::Received { id },
         kind::DONE => Message::Done { id, result: result(fields)? },
-        kind::DATA => Message::Data { id },
+        kind::DATA => Message::Data { id, is_unverified: has(UNVERIFIED) },
         kind::ADOPTED => Message::Adopted { generation },
         kind::REFUSED => {
             let sequence = has(HAS_NUMBER).then_some(id.sequence);

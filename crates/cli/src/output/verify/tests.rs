@@ -56,6 +56,27 @@ all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums
     assert_eq!(told(&undecided, &volume()), expected);
 }
 
+/// Who names a source must not believe that all is as it is there.
+#[test]
+fn a_source_that_does_not_count_is_told() {
+    let range =
+        serde_json::json!({"offset": 4096, "length": 4096, "different": [N1], "repaired": true});
+    let overruled = Verify {
+        damaged: 0,
+        lost: 0,
+        repaired: 4096,
+        overruled: 4096,
+        replicas: Vec::new(),
+        ranges: vec![serde_json::from_value(range).unwrap()],
+        ..verify()
+    };
+    let expected = "\
+all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 4K repaired; in 4K the named source does not count: other copies match their checksums, or are more
+  bytes 4096 to 8192: different on n1:fast; repaired
+";
+    assert_eq!(told(&overruled, &volume()), expected);
+}
+
 #[test]
 fn a_verdict_without_a_fault_is_one_line() {
     let sound = Verify {

@@ -35,6 +35,9 @@ pub(in crate::primary) struct Difference {
     pub is_lost: bool,
     /// Whether no content has a majority, and nobody was named whose content counts.
     pub is_undecided: bool,
+    /// Whether a write of what is right puts nothing in the place of a copy that fits its checksum, and brings
+    /// back one that was lost: it may be written without being asked for.
+    pub is_to_be_renewed: bool,
     /// Whether it was rewritten on all members.
     pub is_repaired: bool,
 }
@@ -56,7 +59,10 @@ impl Difference {
 
     /// Whether another run follows on this one and is wrong in the same way.
     fn goes_on_with(&self, next: &Self) -> bool {
-        let how = |run: &Self| (run.wrong, run.damaged, run.unreadable, run.is_undecided);
+        let how = |run: &Self| {
+            let Self { wrong, damaged, unreadable, is_undecided, is_to_be_renewed, .. } = *run;
+            (wrong, damaged, unreadable, is_undecided, is_to_be_renewed)
+        };
         self.bytes.end == next.bytes.start && how(self) == how(next)
     }
 }
@@ -77,6 +83,10 @@ impl Compared {
         self.take(bit, vec![BlockDigest::UNREADABLE; self.blocks() as usize]);
     }
 
+    pub const fn mirror(&self) -> usize {
+        self.mirror
+    }
+
     /// Whether there were two replicas or more.
     pub const fn was_compared(&self) -> bool {
         self.digests.len() > 1
@@ -92,16 +102,19 @@ impl Compared {
         (self.bytes.end - self.bytes.start).div_ceil(u64::from(BLOCK))
     }
 
-    /// Runs of blocks that some replica has wrong. What most of them hold is right; where no content has the
-    /// most, what `source` holds, a replica of a mirror. If nobody is named nobody is right: a guess might
-    /// put damage in the place of the only good copy.
-    pub fn differences(&self, source: Option<(usize, ReplicaSet)>) -> Vec<Difference> {
+    /// Runs of blocks that some replica has wrong, or whose checksum it has lost ([`right_of`]). `is_everyone`:
+    /// whether no other replica may have them.
+    pub fn differences(
+        &self,
+        source: Option<(usize, ReplicaSet)>,
+        is_everyone: bool,
+    ) -> Vec<Difference> {
         let source = source.filter(|(mirror, _)| *mirror == self.mirror).map(|(_, bit)| bit);
         let mut found: Vec<Difference> = Vec::new();
         for block in 0..self.blocks() {
-            let next = self.judge(block, source);
+            let next = self.judge(block, source, is_everyone);
             match found.last_mut() {
-                _ if next.wrong == 0 => {}
+                _ if next.wrong == 0 && !next.is_to_be_renewed => {}
                 Some(last) if last.goes_on_with(&next) => last.bytes.end = next.bytes.end,
                 _ => found.push(next),
             }
@@ -110,7 +123,7 @@ impl Compared {
     }
 
     /// Who has a block wrong.
-    fn judge(&self, block: u64, source: Option<ReplicaSet>) -> Difference {
+    fn judge(&self, block: u64, source: Option<ReplicaSet>, is_everyone: bool) -> Difference {
         let start = self.bytes.start + block * u64::from(BLOCK);
         let bytes = start..(start + u64::from(BLOCK)).min(self.bytes.end);
         let of_block = |(bit, digests): &(ReplicaSet, Vec<BlockDigest>)| {
@@ -122,35 +135,50 @@ impl Compared {
             chosen.fold(0, |set, (bit, _)| set | bit)
         };
         let right = right_of(&votes, source);
-        let nobody_reads = !votes.iter().any(|(_, digest)| digest.is_content());
+        let contents = set(&|digest| digest.content().is_some());
+        let damaged = set(&|digest| digest == BlockDigest::DAMAGED);
         Difference {
             mirror: self.mirror,
             bytes,
-            wrong: set(&|digest| Some(digest) != right),
-            damaged: set(&|digest| digest == BlockDigest::DAMAGED),
-            unreadable: set(&|digest| digest == BlockDigest::UNREADABLE),
-            is_lost: nobody_reads,
-            is_undecided: right.is_none() && !nobody_reads,
+            wrong: set(&|digest| right.is_none() || digest.content() != right),
+            damaged,
+            unreadable: set(&|digest| digest.content().is_none()) & !damaged,
+            is_lost: contents == 0,
+            is_undecided: right.is_none() && contents != 0,
+            is_to_be_renewed: right.is_some_and(|right| may_renew(&votes, right, is_everyone)),
             is_repaired: false,
         }
     }
 }
 
-/// The content of a block that is right: that of most who can tell theirs, or, if several have the most, that
-/// of the replica that was named for this.
-fn right_of(
-    votes: &[(ReplicaSet, BlockDigest)],
-    source: Option<ReplicaSet>,
-) -> Option<BlockDigest> {
-    let support = |content: BlockDigest| votes.iter().filter(|(_, c)| *c == content).count();
-    let contents = || votes.iter().filter(|(_, digest)| digest.is_content());
-    let most = contents().map(|(_, content)| support(*content)).max()?;
-    let mut leading = contents().filter(|(_, content)| support(*content) == most);
-    let (_, first) = *leading.next()?;
-    if leading.all(|(_, content)| *content == first) {
+/// The content of a block that is right. Copies that fit a stored checksum decide; if there are none, those for
+/// which nothing vouches. Of those that decide what most hold is right, or, if several contents have the most,
+/// what the replica holds that was named for this, as long as one of them holds it, too.
+fn right_of(votes: &[(ReplicaSet, BlockDigest)], source: Option<ReplicaSet>) -> Option<u64> {
+    let is_any_verified = votes.iter().any(|(_, digest)| digest.is_verified());
+    let decides = |digest: &BlockDigest| digest.is_verified() || !is_any_verified;
+    let deciding = || votes.iter().filter(|(_, d)| decides(d)).filter_map(|(_, d)| d.content());
+    let support = |content: u64| deciding().filter(|other| *other == content).count();
+    let most = deciding().map(support).max()?;
+    let mut leading = deciding().filter(|content| support(*content) == most);
+    let first = leading.next()?;
+    if leading.all(|content| content == first) {
         return Some(first);
     }
-    contents().find(|(bit, _)| Some(*bit) == source).map(|(_, content)| *content)
+    let named = votes.iter().find(|(bit, _)| Some(*bit) == source)?.1.content()?;
+    deciding().any(|content| content == named).then_some(named)
+}
+
+/// Whether the right content may be written where it brings back a checksum that was lost, although nobody has
+/// asked for it: either a copy fits its checksum, and none does that holds something else; or all replicas of
+/// the mirror hold the same, so that there is nothing else that might be right.
+fn may_renew(votes: &[(ReplicaSet, BlockDigest)], right: u64, is_everyone: bool) -> bool {
+    let all = |holds: &dyn Fn(BlockDigest) -> bool| votes.iter().all(|(_, digest)| holds(*digest));
+    let is_right = |digest: BlockDigest| digest.content() == Some(right);
+    let is_vouched_for = !all(&|digest| !is_right(digest) || !digest.is_verified());
+    let has_forgotten = !all(&|digest| !digest.is_forgotten());
+    let overwrites_verified = !all(&|digest| is_right(digest) || !digest.is_verified());
+    has_forgotten && !overwrites_verified && (is_vouched_for || is_everyone && all(&is_right))
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! Parts: what one request asks of one mirror. [`sending`] brings them to the members, and again
 //! after a reconnect; [`answers`] acknowledges them by the protocol's rule, and ends them when every
-//! member has carried them out; [`blockwise`] reads once more what nobody could read as a whole.
+//! member has carried them out; [`blockwise`] reads once more what nobody could read as a whole, and
+//! [`unverified`] elsewhere what nothing vouches for.
 
 mod answers;
 mod blockwise;
 mod invariants;
 mod placing;
 mod sending;
+mod unverified;
 
+use self::unverified::Unverified;
 use crate::ids::*;
 use crate::message::{Failure, Message, OperationId};
 use crate::payload::Payload;
@@ -35,6 +38,8 @@ pub(in crate::primary) struct Part<P> {
     written: ReplicaSet,
     failed: ReplicaSet,
     failure: Option<Failure>,
+    /// What was read where the checksum was lost.
+    unverified: Option<Unverified<P>>,
     /// When it was sent first, or when its read was placed.
     pub sent_at: Instant,
     /// Whether its request has been told.

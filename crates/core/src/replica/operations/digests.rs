@@ -9,7 +9,7 @@ use super::Origin;
 use crate::message::{BlockDigest, Message};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
-use crate::replica::{Context, DiskAction, DiskError, DiskOutcome, Replica};
+use crate::replica::{Context, DiskAction, DiskError, DiskOutcome, Replica, Unverified};
 use crate::settings::BLOCK;
 
 /// Into how many pieces a range is cut that could not be read at once: 1 MiB is down to its blocks in two
@@ -35,6 +35,11 @@ impl Digesting {
         let Some(piece) = self.pieces.pop() else { return };
         match outcome {
             Ok(DiskOutcome::Data(payload)) => self.digests.extend(of_blocks(payload)),
+            Ok(DiskOutcome::Unverified(payload, what)) => {
+                let from = self.digests.len();
+                self.digests.extend(of_blocks(payload));
+                mark(&mut self.digests[from..], what);
+            }
             Err(_) if piece.end - piece.start > u64::from(BLOCK) => self.cut(&piece),
             Err(DiskError::Damaged) => self.digests.push(BlockDigest::DAMAGED),
             _ => self.digests.push(BlockDigest::UNREADABLE),
@@ -94,4 +99,24 @@ fn of_blocks<P: Payload>(payload: &P) -> impl Iterator<Item = BlockDigest> {
     blocks.map(|from| {
         BlockDigest::of_content(payload.digest(from, BLOCK.min(payload.length() - from)))
     })
+}
+
+/// Says of these digests for which blocks no checksum vouches.
+fn mark(digests: &mut [BlockDigest], what: &Unverified) {
+    let (empty, forgotten) = match what {
+        Unverified::All => {
+            return digests.iter_mut().for_each(|digest| *digest = digest.unverified());
+        }
+        Unverified::Blocks { empty, forgotten } => (empty, forgotten),
+    };
+    for block in empty {
+        if let Some(digest) = digests.get_mut(*block as usize) {
+            *digest = digest.unverified();
+        }
+    }
+    for block in forgotten {
+        if let Some(digest) = digests.get_mut(*block as usize) {
+            *digest = digest.forgotten();
+        }
+    }
 }

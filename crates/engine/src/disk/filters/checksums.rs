@@ -168,7 +168,7 @@ impl<I: Io, T> Checksums<I, T> {
     pub(in crate::disk) fn begin(&mut self, means: &mut Means<'_, I>, request: Request, then: T) {
         self.notice_failures();
         let Some(store) = &mut self.store else {
-            return self.below.begin(means, request, Then::Above(then));
+            return self.begin_unverified(means, request, then);
         };
         let (offset, length) = match &request {
             Request::Read { offset, length } | Request::Zero { offset, length, .. } => {
@@ -183,6 +183,17 @@ impl<I: Io, T> Checksums<I, T> {
         }
         self.waiting.push_back(Waiting::Pages(request, then));
         self.load(means, &cover);
+    }
+
+    /// Begins a request to a disk that keeps no checksums.
+    fn begin_unverified(&mut self, means: &mut Means<'_, I>, request: Request, then: T) {
+        let then = match request {
+            Request::Read { offset, length } => {
+                Then::Read { then, cover: offset..offset + u64::from(length), skip: 0, length }
+            }
+            _ => Then::Above(then),
+        };
+        self.below.begin(means, request, then);
     }
 
     /// Begins a request whose checksums are in memory.
@@ -238,9 +249,8 @@ impl<I: Io, T> Checksums<I, T> {
         match then {
             Then::Above(then) => Some(End::Asked(then, outcome.map_err(Failure::of))),
             Then::Read { then, cover, skip, length } => {
-                let blocks = self.read(&cover, outcome);
-                let data = blocks.map(|blocks| DiskOutcome::Data(blocks.slice(skip, length)));
-                Some(End::Asked(then, data.map_err(Failure::of)))
+                let read = self.read(&cover, outcome, (skip, length));
+                Some(End::Asked(then, read.map_err(Failure::of)))
             }
             Then::Widen { then, cover, payload, offset } => match outcome.and_then(data_of) {
                 Ok(blocks) => {

@@ -3,7 +3,7 @@
 //! Of each sector it is known what it may hold: one thing as long as all goes well, several after a failure
 //! or a crash, until a read tells. Of each block it is known whether the disk must know its checksum.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::device::{Content, SECTOR};
@@ -83,8 +83,6 @@ enum Sum {
     /// Perhaps.
     #[default]
     Maybe,
-    /// By a read: until the process ends.
-    Read,
     /// By a write.
     Written,
 }
@@ -156,8 +154,16 @@ impl Model {
         range.start <= block * BLOCK && range.end >= ((block + 1) * BLOCK).min(self.length)
     }
 
+    /// Whether a block reads as zeroes for certain.
+    fn is_empty(&self, block: u64) -> bool {
+        let sectors = block * BLOCK / SECTOR..(block + 1) * BLOCK / SECTOR;
+        self.sectors.range(sectors).all(|(_, sector)| !sector.is_any && sector.now == [0])
+    }
+
     /// A change has ended well.
     pub(super) fn changed(&mut self, change: &Change) {
+        let blocks = self.blocks_of(&change.range);
+        let held_anything: BTreeSet<u64> = blocks.filter(|block| !self.is_empty(*block)).collect();
         self.clock += 1;
         let (now, flushed) = (self.clock, self.flushed);
         for (sector, stamp) in change.sectors() {
@@ -168,15 +174,15 @@ impl Model {
         }
         for number in self.blocks_of(&change.range) {
             let is_whole = self.is_whole(number, &change.range);
+            let was_empty = !held_anything.contains(&number);
             let block = self.blocks.entry(number).or_default();
             let is_zeroed = change.stamp == 0;
             block.is_rotten &= !is_whole;
             block.is_missing &= !is_whole;
             block.copied = if change.is_copy { now } else { block.copied };
             let stays = match block.sum {
-                Sum::Maybe => is_zeroed || block.is_rotten,
-                // A part that held zeroes before changes nothing.
-                Sum::Read => is_zeroed && !is_whole,
+                // Nothing vouches for the part of it that is kept.
+                Sum::Maybe => is_zeroed || block.is_rotten || !(is_whole || was_empty),
                 Sum::Written => false,
             };
             if !stays {
@@ -234,7 +240,7 @@ impl Model {
             if block.copied > self.counted {
                 block.is_missing = true;
             }
-            if block.is_missing || block.sum == Sum::Read || forgets(*number) {
+            if block.is_missing || forgets(*number) {
                 block.sum = Sum::Maybe;
             }
             block.copied = 0;
@@ -277,16 +283,22 @@ impl Model {
             self.read_sector(sector, content.0)?;
         }
         for number in self.blocks_of(&range) {
-            let start = (number * BLOCK).max(range.start) - offset;
-            let end = ((number + 1) * BLOCK).min(range.end) - offset;
-            let is_zero = data[start as usize..end as usize].iter().all(|byte| *byte == 0);
-            let block = self.blocks.entry(number).or_default();
-            block.is_rotten = false;
-            if !is_zero && block.sum == Sum::Maybe {
-                block.sum = Sum::Read;
-            }
+            self.blocks.entry(number).or_default().is_rotten = false;
         }
         Ok(())
+    }
+
+    /// Judges what a disk with checksums says that it could not compare.
+    pub(super) fn not_compared(&self, offset: u64, unknown: &[u32]) -> Result<(), Violation> {
+        let first = offset / BLOCK;
+        let is_known = |block: &&u32| {
+            let block = self.blocks.get(&(first + u64::from(**block)));
+            block.is_some_and(|block| block.sum == Sum::Written)
+        };
+        match unknown.iter().find(is_known) {
+            Some(block) => Err(("I9", format!("block {} is not known", first + u64::from(*block)))),
+            None => Ok(()),
+        }
     }
 
     fn read_sector(&mut self, sector: u64, found: Option<u64>) -> Result<(), Violation> {

@@ -142,6 +142,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         sequence: Sequence,
         payload: Option<P>,
+        is_unverified: bool,
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
         let PartAction::Read { length, .. } = part.action else { return };
@@ -149,10 +150,11 @@ impl<P: Payload> Primary<P> {
         if part.answered || part.written != 0 {
             return;
         }
-        part.written |= bit;
-        let (number, from) = (part.request, part.from as u32);
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.data.push((from, payload));
+        if is_unverified {
+            part.take_unverified(bit, payload);
+        } else {
+            part.written |= bit;
+            self.keep_data(sequence, payload);
         }
         self.confirmations_changed(cx);
         self.check_part(cx, sequence);
@@ -218,7 +220,7 @@ impl<P: Payload> Primary<P> {
         self.finish_if_over(cx, sequence);
     }
 
-    fn check_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+    pub(super) fn check_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get_mut(&sequence) else { return };
         if part.written != 0 {
             let mirror = part.mirror;
@@ -232,6 +234,9 @@ impl<P: Payload> Primary<P> {
                 part.targets = 0;
                 return self.unplaced.push_back(sequence);
             }
+            if self.settle_for_unverified(sequence) {
+                return self.check_read(cx, sequence);
+            }
             if self.parts.get(&sequence).is_some_and(|part| self.may_read_blockwise(part)) {
                 return self.read_blockwise(cx, sequence);
             }
@@ -239,6 +244,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         let Some(part) = self.parts.remove(&sequence) else { return };
+        self.renew_what_was_read(&part);
         let error = if part.written != 0 { None } else { part.failure.map(RequestError::from) };
         self.part_answered(cx, part.request, error);
         self.part_finished(part.request);

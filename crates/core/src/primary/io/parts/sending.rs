@@ -137,6 +137,7 @@ impl<P: Payload> Primary<P> {
             written: 0,
             failed: 0,
             failure: None,
+            unverified: None,
             sent_at: cx.now,
             answered: false,
             is_acknowledged: false,
@@ -217,6 +218,7 @@ impl<P: Payload> Primary<P> {
     /// What was read by an older view and not told yet, because the lease was not confirmed, is read anew:
     /// other primaries may have changed it since, and the new view's members confirm only that one.
     pub(in crate::primary) fn read_again(&mut self) {
+        self.parts.values_mut().for_each(Part::forget_unverified);
         let is_held = |part: &Part<P>| part.action.is_read() && part.written != 0 && !part.answered;
         for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| is_held(part)) {
             if let Some(request) = self.requests.get_mut(&part.request) {

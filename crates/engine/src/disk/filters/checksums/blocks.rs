@@ -3,26 +3,40 @@
 use std::io;
 use std::ops::Range;
 
-use evenkeel_core::Payload as _;
+use evenkeel_core::replica::Unverified;
 use evenkeel_core::settings::BLOCK;
+use evenkeel_core::{DiskOutcome, Payload as _};
 use evenkeel_format::{block_checksum, stored_checksum};
 
 use super::{Checksums, End, Then};
+use crate::disk::checksums::Unknown;
 use crate::disk::filters::{Outcome, Request, data_of};
 use crate::disk::io::Io;
 use crate::disk::{Failure, Means};
 use crate::slot::Slot;
 
 impl<I: Io, T> Checksums<I, T> {
-    /// Whole blocks were read, for a request that has their pages pinned: they are compared.
-    pub(super) fn read(&mut self, cover: &Range<u64>, outcome: Outcome) -> io::Result<Slot> {
+    /// Whole blocks were read, for a request that has their pages pinned: they are compared. Of them this part is
+    /// wanted: from this byte on, and so long.
+    pub(super) fn read(
+        &mut self,
+        cover: &Range<u64>,
+        outcome: Outcome,
+        (skip, length): (u32, u32),
+    ) -> Outcome {
         let blocks = outcome.and_then(data_of);
-        let Some(store) = &mut self.store else { return blocks };
+        let Some(store) = &mut self.store else {
+            return Ok(DiskOutcome::Unverified(blocks?, Unverified::All));
+        };
         store.unpin(cover);
         let blocks = blocks?;
-        let Err(block) = store.check(cover.start, &blocks) else { return Ok(blocks) };
-        self.counts.mismatches += 1;
-        Err(mismatch(block * u64::from(BLOCK)))
+        match store.check(cover.start, &blocks) {
+            Ok(unknown) => Ok(read_of(blocks.slice(skip, length), unknown)),
+            Err(block) => {
+                self.counts.mismatches += 1;
+                Err(mismatch(block * u64::from(BLOCK)))
+            }
+        }
     }
 
     /// The blocks of which a write changes a part were read: it writes all of them.
@@ -46,21 +60,25 @@ impl<I: Io, T> Checksums<I, T> {
         for (n, (old, new)) in blocks.chunks(block).zip(&mut sums).enumerate() {
             let is_whole = skip <= n * block && end >= n * block + old.len();
             let at = start + (n * block) as u64;
-            if !is_whole && self.is_damaged(at, old) {
-                // What is kept of it is wrong, and stays known to be: a read repairs it.
-                *new = stored_checksum(!*new);
+            if !is_whole {
+                *new = self.sum_with_kept((at, old), *new);
             }
         }
         let request = Request::Write { offset: start, payload };
         self.below.begin(means, request, Then::Write { then, cover, sums });
     }
 
-    /// Whether a block contradicts its checksum.
-    pub(super) fn is_damaged(&mut self, offset: u64, block: &[u8]) -> bool {
-        let store = self.store.as_mut();
-        let is_damaged = store.is_some_and(|store| store.check(offset, block).is_err());
-        self.counts.mismatches += u64::from(is_damaged);
-        is_damaged
+    /// The checksum to be stored for a block that yields `sum` and keeps a part of what it held. If that was
+    /// damaged it stays known to be, and a read repairs it; if nothing vouched for it nothing does now.
+    pub(super) fn sum_with_kept(&mut self, (offset, held): (u64, &[u8]), sum: u32) -> u32 {
+        match self.store.as_ref().map(|store| store.check(offset, held)) {
+            Some(Err(_)) => {
+                self.counts.mismatches += 1;
+                stored_checksum(!sum)
+            }
+            Some(Ok(unknown)) if !unknown.forgotten.is_empty() => 0,
+            _ => sum,
+        }
     }
 
     /// Whole blocks were written, or a part of them, for a request that has their pages pinned.
@@ -95,6 +113,15 @@ pub(super) fn sums_of(payload: &Slot) -> Vec<u32> {
         return vec![stored_checksum(payload.checksum())];
     }
     payload.chunks(BLOCK as usize).map(block_checksum).collect()
+}
+
+/// What a read of blocks that fit, or are not known, has brought.
+fn read_of(data: Slot, unknown: Unknown) -> DiskOutcome<Slot> {
+    let Unknown { empty, forgotten } = unknown;
+    if empty.is_empty() && forgotten.is_empty() {
+        return DiskOutcome::Data(data);
+    }
+    DiskOutcome::Unverified(data, Unverified::Blocks { empty, forgotten })
 }
 
 fn mismatch(offset: u64) -> io::Error {

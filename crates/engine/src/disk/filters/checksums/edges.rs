@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use evenkeel_core::DiskOutcome;
 use evenkeel_core::settings::BLOCK;
-use evenkeel_format::{block_checksum, stored_checksum};
+use evenkeel_format::block_checksum;
 
 use super::{Checksums, End, Then};
 use crate::disk::Means;
@@ -79,7 +79,6 @@ impl<I: Io, T> Checksums<I, T> {
             (Err(error), _) => return Some(self.not_changed(then, &edges.cover, error)),
             (Ok(_), None) => return self.edge_done(means, then, edges),
         };
-        let is_damaged = self.is_damaged(block.start, &old);
         let from = edges.range.start.max(block.start) - block.start;
         let to = edges.range.end.min(block.end) - block.start;
         let mut new = means.pool.take(old.len());
@@ -89,9 +88,7 @@ impl<I: Io, T> Checksums<I, T> {
             // Empty space stays empty, and what is known of the block stays known.
             return self.edge_done(means, then, edges);
         }
-        let right = block_checksum(&new);
-        // What is kept of a damaged block is wrong, and stays known to be: a read repairs it.
-        let sum = if is_damaged { stored_checksum(!right) } else { right };
+        let sum = self.sum_with_kept((block.start, &old), block_checksum(&new));
         let request = Request::Write { offset: block.start, payload: new.freeze() };
         self.below.begin(means, request, Then::WriteEdge { then, edges, block, sum });
         None

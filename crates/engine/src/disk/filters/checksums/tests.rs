@@ -21,9 +21,10 @@ fn finish(bench: &mut Bench, checked: &mut Checked) -> Vec<(&'static str, Result
     while !bench.queue.is_idle() {
         let (key, completion) = bench.end(None);
         match checked.completed(&mut bench.means(), key, completion) {
-            Some(End::Asked(then, Ok(DiskOutcome::Data(data)))) => {
-                all.push((then, Ok(data.to_vec())))
-            }
+            Some(End::Asked(
+                then,
+                Ok(DiskOutcome::Data(data) | DiskOutcome::Unverified(data, _)),
+            )) => all.push((then, Ok(data.to_vec()))),
             Some(End::Asked(then, Ok(_))) => all.push((then, Ok(Vec::new()))),
             Some(End::Asked(then, Err(failure))) => all.push((then, Err(failure.is_lost))),
             Some(End::Unasked { error, .. }) => panic!("{error}"),
@@ -81,6 +82,44 @@ fn a_part_of_a_damaged_block_is_changed_and_the_rest_is_not_believed() {
     assert_eq!(ask(&mut bench, &mut checked, read()), Err(false));
     write(&mut bench, &mut checked, 0, 4096, 9);
     assert_eq!(ask(&mut bench, &mut checked, read()), Ok(vec![9; 512]));
+}
+
+/// What is kept of a block of which nothing is known may be damaged: it stays unknown when a part is changed, until
+/// all of it is written.
+#[test]
+fn a_part_of_a_forgotten_block_is_changed_and_nothing_vouches_for_the_rest() {
+    let mut bench = Bench::new();
+    let mut checked = over(&bench);
+    write(&mut bench, &mut checked, 0, 2 * 4096, 7);
+    checked.store_mut().expect("it has checksums").forget(&(B..2 * B));
+    rot(&bench, B + 512);
+    let is_known = |bench: &mut Bench, checked: &mut Checked| {
+        checked.begin(&mut bench.means(), Request::Read { offset: B + 2048, length: 512 }, "read");
+        let (key, completion) = bench.end(None);
+        match checked.completed(&mut bench.means(), key, completion) {
+            Some(End::Asked(_, Ok(DiskOutcome::Data(_)))) => true,
+            Some(End::Asked(_, Ok(DiskOutcome::Unverified(_, what)))) => !what.is_forgotten(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!is_known(&mut bench, &mut checked));
+    write(&mut bench, &mut checked, B + 2048, 512, 8);
+    assert!(!is_known(&mut bench, &mut checked), "a part was written");
+    let zero = Request::Zero { offset: B + 3072, length: 512, unmap: false };
+    ask(&mut bench, &mut checked, zero).expect("it is zeroed");
+    assert!(!is_known(&mut bench, &mut checked), "a part was zeroed");
+    write(&mut bench, &mut checked, B, 4096, 9);
+    assert!(is_known(&mut bench, &mut checked));
+    // Where nothing was written before there is nothing that could be damaged.
+    write(&mut bench, &mut checked, 5 * B + 512, 512, 9);
+    assert_eq!(
+        checked.store().expect("it has").check(5 * B, &{
+            let mut block = vec![0; BLOCK as usize];
+            block[512..1024].fill(9);
+            block
+        }),
+        Ok(Default::default())
+    );
 }
 
 /// A client's flush is the device's, and nothing else.

@@ -1,5 +1,7 @@
 //! What becomes of it, and what is judged then.
 
+use evenkeel_core::replica::Unverified;
+
 use super::*;
 
 impl World {
@@ -82,12 +84,14 @@ impl World {
         outcome: DiskOutcome<Slot>,
     ) -> Result<(), Violation> {
         match (pending.asked, outcome) {
-            (Asked::Read(range), DiskOutcome::Data(data)) => {
-                self.note("reads");
-                if range.end - range.start != data.len() as u64 {
-                    return Err(("contents", format!("{} bytes of {range:?}", data.len())));
+            (Asked::Read(range), DiskOutcome::Data(data)) => return self.judge_read(&range, &data),
+            (Asked::Read(range), DiskOutcome::Unverified(data, what)) => {
+                if let Unverified::Blocks { empty, forgotten } = what {
+                    self.note("reads of what no checksum vouches for");
+                    self.model.not_compared(range.start, &empty)?;
+                    self.model.not_compared(range.start, &forgotten)?;
                 }
-                return self.model.read(range.start, &data);
+                return self.judge_read(&range, &data);
             }
             (Asked::Change(change), _) => {
                 self.note(if change.stamp == 0 { "zeroings" } else { "writes" });
@@ -118,6 +122,14 @@ impl World {
             (asked, outcome) => return Err(("contents", format!("{outcome:?} of {asked:?}"))),
         }
         Ok(())
+    }
+
+    fn judge_read(&mut self, range: &Range<u64>, data: &[u8]) -> Result<(), Violation> {
+        self.note("reads");
+        if range.end - range.start != data.len() as u64 {
+            return Err(("contents", format!("{} bytes of {range:?}", data.len())));
+        }
+        self.model.read(range.start, data)
     }
 
     pub(super) fn touch(&mut self, range: &Range<u64>) {

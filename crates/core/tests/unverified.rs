@@ -1,0 +1,155 @@
+//! Stories of blocks whose checksums a replica has lost in a crash: nothing vouches for them there, so what it
+//! holds is given only if nobody has it better, and never put in the place of a copy that fits.
+
+use std::time::Duration;
+
+use evenkeel_core::primary::{Command, VerifyState, VerifyStatus};
+use evenkeel_core::*;
+
+use crate::cluster::{Cluster, replica};
+
+const A_WHILE: Duration = Duration::from_secs(30);
+const BLOCK: u64 = 3 << 20;
+
+/// A mirror with data, of which some replicas have lost the checksum of one block. The first of them has it
+/// damaged.
+fn forgetful(replicas: usize, forgetful: &[usize]) -> (Cluster, usize) {
+    let mut cluster = Cluster::new(1, replicas, Protocol::C);
+    let primary = cluster.attach(9);
+    cluster.write(primary, BLOCK - 65536, 7, 131_072);
+    cluster.pass(A_WHILE);
+    for r in forgetful {
+        cluster.forgotten.insert((replica(0, *r), BLOCK));
+    }
+    cluster.corrupt(replica(0, forgetful[0]), BLOCK as usize + 9);
+    (cluster, primary)
+}
+
+fn verify(cluster: &mut Cluster, primary: usize, source: Option<ReplicaId>) -> VerifyStatus {
+    let command = cluster.command(primary, Command::Verify { repair: true, source });
+    assert_eq!(cluster.commands[&command], Ok(()));
+    cluster.pass(A_WHILE);
+    let found = cluster.verify(primary);
+    assert_eq!(found.state, VerifyState::Done);
+    found
+}
+
+#[test]
+fn a_repair_takes_the_copy_that_fits_its_checksum_whoever_is_named() {
+    for (replicas, unknown) in [(2, vec![0]), (2, vec![1]), (3, vec![0, 1]), (3, vec![2, 0])] {
+        for named in [None, Some(replica(0, unknown[0]))] {
+            let (mut cluster, primary) = forgetful(replicas, &unknown);
+            if let [_, other] = unknown[..] {
+                // In the same way: a majority that nothing vouches for.
+                cluster.corrupt(replica(0, other), BLOCK as usize + 9);
+            }
+            let found = verify(&mut cluster, primary, named);
+            assert_eq!((found.different, found.undecided, found.repaired), (4096, 0, 4096));
+            assert_eq!(found.overruled, if named.is_some() { 4096 } else { 0 });
+            let wrong: Vec<_> = found.replicas.keys().copied().collect();
+            let mut expected: Vec<_> = unknown.iter().map(|r| replica(0, *r)).collect();
+            expected.sort_unstable();
+            assert_eq!(wrong, expected);
+            for r in 0..replicas {
+                let block = &cluster.data(replica(0, r))[BLOCK as usize..][..4096];
+                assert!(block == [7; 4096], "replica {r}");
+            }
+            assert!(cluster.forgotten.is_empty(), "what is written is known");
+        }
+    }
+}
+
+#[test]
+fn of_copies_that_nothing_vouches_for_and_that_differ_none_is_written_until_one_is_named() {
+    let (mut cluster, primary) = forgetful(2, &[0, 1]);
+    let found = verify(&mut cluster, primary, None);
+    assert_eq!((found.different, found.undecided, found.repaired), (4096, 4096, 0));
+    let found = verify(&mut cluster, primary, Some(replica(0, 1)));
+    assert_eq!((found.different, found.undecided, found.repaired), (4096, 0, 4096));
+    assert_eq!(found.overruled, 0, "it counts");
+    assert!(cluster.data(replica(0, 0))[BLOCK as usize..][..4096] == [7; 4096]);
+    assert!(cluster.forgotten.is_empty());
+}
+
+/// Whichever replica is asked, from the first read on.
+#[test]
+fn a_read_returns_the_copy_that_fits_and_has_the_other_one_mended() {
+    for unknown in 0..2 {
+        let (mut cluster, primary) = forgetful(2, &[unknown]);
+        for _ in 0..4 {
+            assert_eq!(cluster.read(primary, BLOCK, 4096), Some(vec![7; 4096]));
+        }
+        cluster.pass(A_WHILE);
+        assert!(cluster.forgotten.is_empty());
+        assert!(cluster.data(replica(0, 0)) == cluster.data(replica(0, 1)));
+        assert_eq!(cluster.rewritten(primary), 1);
+        let states = [0, 1].map(|r| cluster.state(replica(0, r)));
+        assert_eq!(states, [ReplicaState::InSync; 2], "that counts against nobody");
+    }
+}
+
+/// Long reads too: of several blocks each replica has lost another one's.
+#[test]
+fn a_read_of_which_no_replica_vouches_for_all_is_answered_and_all_of_it_is_mended() {
+    let (mut cluster, primary) = forgetful(2, &[0]);
+    cluster.forgotten.insert((replica(0, 1), BLOCK + 4096));
+    assert!(cluster.read(primary, BLOCK - 4096, 16384).is_some());
+    cluster.pass(A_WHILE);
+    assert!(cluster.forgotten.is_empty());
+    assert_eq!(cluster.read(primary, BLOCK - 4096, 16384), Some(vec![7; 16384]));
+    assert!(cluster.data(replica(0, 0)) == cluster.data(replica(0, 1)));
+}
+
+/// If all replicas agree nothing else can be right, so it becomes known again; nothing was wrong.
+#[test]
+fn what_all_replicas_hold_alike_is_written_once_and_known_again() {
+    for replicas in [1, 2, 3] {
+        let (mut cluster, primary) = forgetful(replicas, &[0]);
+        cluster.corrupt(replica(0, 0), BLOCK as usize + 9);
+        cluster.forgotten.extend((0..replicas).map(|r| (replica(0, r), BLOCK)));
+        let before = cluster.bytes_written(replica(0, 0));
+        for _ in 0..5 {
+            assert_eq!(cluster.read(primary, BLOCK, 4096), Some(vec![7; 4096]));
+            cluster.pass(A_WHILE);
+        }
+        assert!(cluster.forgotten.is_empty());
+        assert_eq!(cluster.bytes_written(replica(0, 0)) - before, 4096);
+        assert_eq!(cluster.rewritten(primary), 0, "it was right");
+    }
+}
+
+/// One that is away may have the copy that fits. Until it is back nothing takes what is there for known.
+#[test]
+fn while_a_replica_is_away_nothing_is_taken_for_known() {
+    let (mut cluster, primary) = forgetful(2, &[0]);
+    cluster.kill(replica(0, 1));
+    cluster.pass(A_WHILE);
+    assert!(cluster.read(primary, BLOCK, 4096).is_some(), "it has to do");
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.forgotten.len(), 1);
+    cluster.restart(replica(0, 1), false);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.read(primary, BLOCK, 4096), Some(vec![7; 4096]));
+}
+
+/// Nobody knows what is right. A read is answered, and does not have the range compared each time.
+#[test]
+fn what_is_undecided_is_compared_once() {
+    let (mut cluster, primary) = forgetful(2, &[0, 1]);
+    for _ in 0..5 {
+        assert!(cluster.read(primary, BLOCK, 4096).is_some());
+        cluster.pass(A_WHILE);
+    }
+    assert_eq!(cluster.forgotten.len(), 2);
+    assert_eq!(cluster.digests, 2, "each replica was asked once");
+}
+
+/// A replica that would have it better does not answer, and can't leave while the coordinator is away.
+#[test]
+fn a_read_does_not_wait_for_a_replica_that_is_not_there() {
+    let (mut cluster, primary) = forgetful(2, &[0]);
+    cluster.coordinator_answers = false;
+    cluster.kill(replica(0, 1));
+    cluster.pass(Duration::from_millis(1));
+    assert!(cluster.read(primary, BLOCK, 4096).is_some());
+}
