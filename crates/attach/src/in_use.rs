@@ -73,7 +73,17 @@ pub fn users(name: &str) -> io::Result<Vec<User>> {
     }
     let known = users.iter().any(|user| matches!(user, User::Mount { .. }));
     find_processes(&device, !known, &mut users)?;
-    Ok(users.into_iter().collect())
+    Ok(distinct(users))
+}
+
+/// Each mount once: other namespaces may have the same one at the same place.
+fn distinct(users: BTreeSet<User>) -> Vec<User> {
+    let mut directories = BTreeSet::new();
+    let is_new = |user: &User| match user {
+        User::Mount { directory, .. } => directories.insert(directory.clone()),
+        _ => true,
+    };
+    users.into_iter().filter(is_new).collect()
 }
 
 fn describe(name: &str) -> Device {

@@ -36,3 +36,13 @@ fn users_are_named_so_that_one_can_find_them() {
 fn an_unknown_device_has_no_users() {
     assert_eq!(users("no-such-device").unwrap(), Vec::new());
 }
+
+#[test]
+fn a_mount_that_several_namespaces_have_is_named_once() {
+    let mount = |directory: &str, process| User::Mount { directory: directory.into(), process };
+    let dd = User::Process { process: 9, name: "dd".to_owned() };
+    let users =
+        [mount("/srv", Some(40)), mount("/srv", Some(7)), mount("/mnt", Some(7)), dd.clone()];
+    let told = distinct(BTreeSet::from(users));
+    assert_eq!(told, [mount("/mnt", Some(7)), mount("/srv", Some(7)), dd]);
+}
