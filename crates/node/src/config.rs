@@ -331,7 +331,8 @@ impl Config {
         let refuse = |message| ConfigError { path: None, message };
         let table: toml::Table = text.parse().map_err(|e| refuse(format!("not TOML: {e}")))?;
         keys::check(&table).map_err(refuse)?;
-        let config: Self = toml::from_str(text).map_err(|e| refuse(e.to_string()))?;
+        let config: Self =
+            toml::from_str(text).map_err(|e| refuse(keys::in_words(&e.to_string())))?;
         config.check()?;
         Ok(config)
     }

@@ -67,6 +67,29 @@ pub(super) fn all() -> Vec<String> {
         .collect()
 }
 
+/// What is wrong with a value, without the names of types.
+pub(super) fn in_words(error: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        ("expected u64", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected u16", "expected a whole number"),
+        ("expected u8", "expected a whole number"),
+        ("expected usize", "expected a whole number"),
+        ("expected a boolean", "expected true or false"),
+        ("expected a sequence", "expected a list, as in [\"one\", \"two\"]"),
+        ("expected a map", "expected a table"),
+        ("expected a string", "expected a text in quotation marks"),
+        ("expected path string", "expected a path in quotation marks"),
+        ("invalid type: string", "this is a text:"),
+        ("invalid type: integer", "this is a number:"),
+        ("invalid type: floating point", "this is a number with a fraction:"),
+        ("invalid type: boolean", "this is true or false:"),
+        ("invalid type: sequence", "this is a list"),
+        ("invalid value: integer", "this is out of range:"),
+    ];
+    WORDS.iter().fold(error.to_owned(), |text, (type_name, words)| text.replace(type_name, words))
+}
+
 fn check_table(name: &str, table: &Table) -> Result<(), String> {
     let known = KEYS.iter().find(|(table, _)| *table == name).map_or(&[][..], |(_, keys)| keys);
     for (key, value) in table {

@@ -65,6 +65,20 @@ fn values_out_of_range_are_refused_by_name() {
 }
 
 #[test]
+fn a_value_of_another_kind_is_told_in_words() {
+    for (text, words) in [
+        ("[times]\ndeadline_ms = \"5s\"", "this is a text: \"5s\", expected a whole number"),
+        ("[times]\ndeadline_ms = -1", "this is out of range: `-1`, expected a whole number"),
+        ("[coordinator]\nhere = 1", "this is a number: `1`, expected true or false"),
+        ("[peer]\nlisten = \"x\"", "this is a text: \"x\", expected a list"),
+        ("name = 5", "this is a number: `5`, expected a text in quotation marks"),
+    ] {
+        let message = Config::parse(text).unwrap_err().message;
+        assert!(message.contains(words), "{text}: {message}");
+    }
+}
+
+#[test]
 fn addresses_are_read() {
     let tcp = |text: &str| Address::Tcp(text.into());
     assert_eq!(Address::parse("a:1").unwrap(), tcp("a:1"));
