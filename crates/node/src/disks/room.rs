@@ -177,7 +177,8 @@ impl LongerReplica {
 }
 
 fn too_small(disk: &str, free: u64, wanted: u64, what: &str) -> ApiError {
-    let why = format!("disk {disk} has {free} bytes for it and {wanted} are needed");
+    let [wanted, free] = evenkeel_api::sizes::compared(wanted, free);
+    let why = format!("disk {disk} has {free} for it, and {wanted} are needed");
     let advice = "Make room there, or replace the replica by one on a larger disk (`evenkeel replica replace`)";
     ApiError::new(ErrorCode::DiskTooSmall, what, why, advice)
 }

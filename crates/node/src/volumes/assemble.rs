@@ -245,7 +245,11 @@ async fn judged(
     let sides = sides(&views);
     let keep = match &request.keep {
         Some(keep) if sides.len() > 1 => Some(split::choose(candidate, &sides, keep, what)?),
-        _ => None,
+        Some(keep) => {
+            split::refuse_unknown(candidate, keep, what)?;
+            None
+        }
+        None => None,
     };
     let side = keep.map_or_else(|| sides.first(), |kept| sides.get(kept));
     let view = match question(candidate, &sides, keep, start(node, request.force)) {

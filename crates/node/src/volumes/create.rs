@@ -86,7 +86,10 @@ fn check(request: &CreateVolumeRequest, what: &str) -> Result<(), ApiError> {
     if !is_name(&request.name) {
         return refuse(format!("{:?} cannot be its name", request.name), NAME_RULE);
     }
-    within("the size in bytes", request.size, 1, LARGEST)?;
+    if !(1..=LARGEST).contains(&request.size) {
+        let [wanted, largest] = evenkeel_api::sizes::compared(request.size, LARGEST);
+        return refuse(format!("the size is {wanted}"), &format!("Choose one up to {largest}"));
+    }
     within("the number of replicas", request.replicas as u64, 1, settings::MOST_REPLICAS as u64)?;
     within("the number of mirrors", request.stripe as u64, 1, settings::MOST_MIRRORS as u64)?;
     within("the chunk in bytes", u64::from(request.chunk), 4096, 1 << 30)?;

@@ -29,13 +29,24 @@ pub(super) fn choose(
     }
     let wanted = request.stripe * request.replicas;
     if request.on.len() != wanted {
-        let why = format!(
-            "{} places are named, and {} replicas of {} mirror(s) need {wanted}",
-            request.on.len(),
-            request.replicas,
-            request.stripe
-        );
-        return Err(ApiError::new(ErrorCode::BadRequest, what, why, "Name a place for each"));
+        let (named, replicas, mirrors) = (request.on.len(), request.replicas, request.stripe);
+        let count = |number: usize, noun: &str| match number {
+            1 => format!("1 {noun}"),
+            _ => format!("{number} {noun}s"),
+        };
+        let (named, each) = (count(named, "place"), count(replicas, "replica"));
+        let why = match mirrors {
+            1 => format!("{named} named with --on, for {each}"),
+            _ => {
+                format!("{named} named with --on, for {mirrors} mirrors of {each}: {wanted} in all")
+            }
+        };
+        return Err(ApiError::new(
+            ErrorCode::BadRequest,
+            what,
+            why,
+            "Name a place for each replica",
+        ));
     }
     let named = request.on.iter().map(|place| named(place, disks, what));
     let named: Vec<usize> = named.collect::<Result<_, _>>()?;

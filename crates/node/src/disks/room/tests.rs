@@ -33,6 +33,7 @@ fn a_disk_without_room_says_so() {
     let error =
         disks.make_room(made.newest.superblock.replica, 1 << 59, Recall::default()).unwrap_err();
     assert_eq!(error.code, ErrorCode::DiskTooSmall);
+    assert!(error.why.ends_with("for it, and 513P are needed"), "{}", error.why);
     assert_eq!(
         disks.make_room(ReplicaId(1), 1, Recall::default()).unwrap_err().code,
         ErrorCode::NoSuchReplica

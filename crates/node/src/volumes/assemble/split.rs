@@ -93,29 +93,55 @@ pub(super) fn choose(
     keep: &str,
     what: &str,
 ) -> Result<usize, ApiError> {
-    let named = |replica: &&Replica| {
-        let id = replica.superblock.replica.to_string();
-        (keep.len() >= 4 && id.starts_with(keep)) || replica.place() == keep
-    };
-    let chosen = |(_, side): &(usize, &Side)| own(candidate, side, sides).any(|r| named(&r));
+    let chosen =
+        |(_, side): &(usize, &Side)| own(candidate, side, sides).any(|r| is_named(r, keep));
     let found: Vec<usize> = (0..).zip(sides).filter(chosen).map(|(index, _)| index).collect();
     if let [index] = found[..] {
         return Ok(index);
     }
-    let all: Vec<String> = candidate
-        .replicas
-        .iter()
-        .map(|r| format!("{} ({})", r.place(), &r.superblock.replica.to_string()[..8]))
-        .collect();
-    let why = match found.len() {
-        0 => format!(
-            "no replica {keep:?} that belongs to one side alone was found; found: {}",
-            all.join(", ")
-        ),
-        _ => format!("{keep:?} means replicas of several sides"),
-    };
-    let advice = "Name one by NODE:DISK or the first digits of its identity";
-    Err(ApiError::new(ErrorCode::NoSuchReplica, what, why, advice))
+    Err(not_chosen(
+        match found.len() {
+            0 => format!(
+                "no replica {keep:?} that belongs to one side alone was found; found: {}",
+                all(candidate)
+            ),
+            _ => format!("{keep:?} means replicas of several sides"),
+        },
+        what,
+    ))
+}
+
+/// Refuses to keep a replica that was not found, though nobody has to choose.
+pub(super) fn refuse_unknown(
+    candidate: &Candidate,
+    keep: &str,
+    what: &str,
+) -> Result<(), ApiError> {
+    match candidate.replicas.iter().any(|replica| is_named(replica, keep)) {
+        true => Ok(()),
+        false => {
+            let why = format!("no replica {keep:?} of it was found; found: {}", all(candidate));
+            Err(not_chosen(why, what))
+        }
+    }
+}
+
+/// Whether a replica is meant by its node, its place, or the beginning of its identity.
+fn is_named(replica: &Replica, keep: &str) -> bool {
+    let id = replica.superblock.replica.to_string();
+    (keep.len() >= 4 && id.starts_with(keep))
+        || replica.place() == keep
+        || replica.node_name == keep
+}
+
+fn all(candidate: &Candidate) -> String {
+    let name = |r: &Replica| format!("{} ({})", r.place(), &r.superblock.replica.to_string()[..8]);
+    candidate.replicas.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn not_chosen(why: String, what: &str) -> ApiError {
+    let advice = "Name one by NODE, NODE:DISK or the first digits of its identity";
+    ApiError::new(ErrorCode::NoSuchReplica, what, why, advice)
 }
 
 /// One replica of each mirror on each of two sides, to be compared.

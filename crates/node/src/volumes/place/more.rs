@@ -55,6 +55,11 @@ impl OneMore<'_> {
         self.beside.iter().chain(self.leaving).any(is)
     }
 
+    /// Whether it is the disk that is to be left.
+    fn is_left(&self, disk: &Disk) -> bool {
+        self.leaving.is_some_and(|(node, name)| *node == disk.node.id && *name == disk.name)
+    }
+
     /// Mirrors between the disks of one machine are wanted at times: then all are there.
     fn is_within_one_node(&self, disk: &Disk) -> bool {
         self.beside.iter().all(|(node, _)| *node == disk.node.id)
@@ -68,8 +73,16 @@ fn check(wanted: &OneMore<'_>, disk: &Disk, what: &str) -> Result<(), ApiError> 
         let why = format!("{place} cannot be used: {problem}");
         return refuse(ErrorCode::System, why, "Choose another disk");
     }
+    if wanted.is_left(disk) && !wanted.same_node {
+        let why = format!("the replica is on {place} already");
+        return refuse(
+            ErrorCode::NotEnoughDisks,
+            why,
+            "Name another node or disk: `evenkeel disk list`",
+        );
+    }
     if wanted.shares_disk(disk) && !wanted.same_node {
-        let why = format!("{place} holds, or is to lose, another replica of this mirror");
+        let why = format!("{place} holds another replica of this mirror");
         return refuse(ErrorCode::NotEnoughDisks, why, "Name another disk");
     }
     if wanted.shares_node(disk) && !wanted.is_within_one_node(disk) && !wanted.same_node {
@@ -93,7 +106,8 @@ fn check(wanted: &OneMore<'_>, disk: &Disk, what: &str) -> Result<(), ApiError> 
     }
     let is_directory = disk.kind == DiskKind::Directory;
     if disk.free < wanted.needed && !(wanted.thin && is_directory) {
-        let why = format!("{place} has {} bytes free and {} are needed", disk.free, wanted.needed);
+        let [needed, free] = compared(wanted.needed, disk.free);
+        let why = format!("{place} has {free} free, and {needed} are needed");
         let advice = match is_directory {
             true => "Choose another disk, or promise more than there is (--thin)",
             false => "Choose another disk",

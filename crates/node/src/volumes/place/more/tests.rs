@@ -118,3 +118,16 @@ fn more_than_there_is_may_be_promised_on_a_directory() {
         assert_eq!(one_more(&thin, &disks, "x").is_ok(), offers);
     }
 }
+
+#[test]
+fn a_replica_is_not_moved_to_where_it_is() {
+    let disks = [disk("n1", "d", 90), disk("n2", "d", 90)];
+    let (left, beside) = (place("n1", "d"), [place("n2", "d")]);
+    let to = |on| OneMore { leaving: Some(&left), ..wanted(Some(on), &beside) };
+    for on in ["n1", "n1:d"] {
+        let error = one_more(&to(on), &disks, "x").unwrap_err();
+        assert_eq!(error.why, "the replica is on disk d of node n1 already");
+    }
+    let error = one_more(&to("n2:d"), &disks, "x").unwrap_err();
+    assert_eq!(error.why, "disk d of node n2 holds another replica of this mirror");
+}
