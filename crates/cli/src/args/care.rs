@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use evenkeel_api::types::RebuildRate;
 
-use crate::output::{parse_size, parse_span, parse_volume_size};
+use crate::output::{parse_number, parse_size, parse_span, parse_volume_size};
 
 /// How closely replicas remember where they may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,14 +22,14 @@ pub enum BitmapName {
 #[derive(Debug, Args)]
 pub struct IntentArgs {
     /// Bytes of one region of the intent log, as in 4M: a power of two, 128K to 1G
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub region_size: Option<u64>,
     /// Regions that may be open at once, so that writing there costs no metadata I/O: up to 2032
-    #[arg(long, value_name = "REGIONS", value_parser = clap::value_parser!(u16).range(1..=2032))]
+    #[arg(long, value_name = "REGIONS", value_parser = parse_number::<u16>(1, 2032))]
     pub open_regions: Option<u16>,
     /// On how many nodes the volume may be attached at once: each has a slot of the intent logs. More than
     /// one only by protocol C
-    #[arg(long, value_name = "NODES", value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, value_name = "NODES", value_parser = parse_number::<u8>(1, 32))]
     pub primaries: Option<u8>,
 }
 
@@ -51,7 +51,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub wait: bool,
     /// How long to wait: 30s, 5m, 2h
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span, requires = "wait")]
     pub timeout: Duration,
 }
 

@@ -6,7 +6,9 @@ use clap::{ArgGroup, Args};
 use evenkeel_api::types::{NoCoordinator, NoData};
 
 use super::{AgreeArgs, BitmapName, IntentArgs, ProtocolName, ReplicaArgs};
-use crate::output::{parse_no_coordinator, parse_no_data, parse_span, parse_volume_size};
+use crate::output::{
+    parse_no_coordinator, parse_no_data, parse_number, parse_span, parse_volume_size,
+};
 
 /// Waiting for the end of what a command has begun.
 #[derive(Debug, Clone, Args)]
@@ -15,7 +17,7 @@ pub struct WaitArgs {
     #[arg(long)]
     pub wait: bool,
     /// How long to wait: 30s, 5m, 2h
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span, requires = "wait")]
     pub timeout: Duration,
 }
 
@@ -96,7 +98,7 @@ pub struct GrowArgs {
     /// The volume
     pub name: String,
     /// The new usable size, as in 200G
-    #[arg(long, value_parser = parse_volume_size)]
+    #[arg(long, value_parser = parse_volume_size, allow_hyphen_values = true)]
     pub size: u64,
 }
 
@@ -122,7 +124,7 @@ pub struct ChangeArgs {
     pub intents: IntentArgs,
     /// Copies of each block. More are added where there is most room; of fewer, those go first that
     /// are not in-sync, then those that do not answer, then those where the volume is not attached
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+    #[arg(long, value_parser = parse_number::<u16>(1, 16))]
     pub replicas: Option<u16>,
     /// How long one confirmation of a replica permits a primary to answer reads, as in 6s or 500ms: others
     /// take over from one that is cut off after that time

@@ -104,6 +104,6 @@ pub struct ReplicaReAddArgs {
     #[arg(long)]
     pub wait: bool,
     /// How long to wait: 30s, 5m, 2h
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span, requires = "wait")]
     pub timeout: Duration,
 }

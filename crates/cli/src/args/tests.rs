@@ -28,6 +28,39 @@ fn a_rebuild_limit_is_given_as_it_is_shown() {
 }
 
 #[test]
+fn a_time_to_wait_is_for_those_who_wait() {
+    for command in [
+        "volume status music",
+        "volume verify music",
+        "replica add music",
+        "replica re-add music n1",
+        "volume change music --replicas 3",
+    ] {
+        let wait = if command.starts_with("volume status") { "--wait in-sync" } else { "--wait" };
+        let parse = |options: &str| {
+            let command = format!("evenkeel {command}{options}");
+            Cli::try_parse_from(command.split(' ')).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(parse(""), Ok(()));
+        assert_eq!(parse(&format!(" {wait} --timeout 5m")), Ok(()));
+        let why = parse(" --timeout 5m").unwrap_err();
+        assert!(why.contains("--wait"), "{command}: {why}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_told_in_words() {
+    for (command, words) in [
+        ("volume create music --size -5G", "`-5G` is negative, and a size is not"),
+        ("volume grow music --size -5G", "`-5G` is negative, and a size is not"),
+        ("volume create music --size 4G --replicas zwei", "`zwei` is not a number from 1 to 16"),
+    ] {
+        let why = parses(&format!("evenkeel {command}")).unwrap_err();
+        assert!(why.contains(words), "{command}: {why}");
+    }
+}
+
+#[test]
 fn every_command_in_a_document_or_a_message_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = vec![root.join("README.md")];

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use evenkeel_api::types::{NoCoordinator, NoData};
 
 use super::{AgreeArgs, BitmapName, ChangeArgs, GrowArgs, IntentArgs, RebuildArgs, VerifyArgs};
-use crate::output::{parse_no_coordinator, parse_no_data, parse_span, parse_volume_size};
+use crate::output::{
+    parse_no_coordinator, parse_no_data, parse_number, parse_span, parse_volume_size,
+};
 
 /// `evenkeel volume …`
 #[derive(Debug, Subcommand)]
@@ -118,16 +120,16 @@ pub struct CreateArgs {
     /// Its name: letters, digits, `.`, `_` and `-`
     pub name: String,
     /// Usable size, as in 4G
-    #[arg(long, value_parser = parse_volume_size)]
+    #[arg(long, value_parser = parse_volume_size, allow_hyphen_values = true)]
     pub size: u64,
     /// Copies of each block
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
+    #[arg(long, default_value_t = 3, value_parser = parse_number::<u16>(1, 16))]
     pub replicas: u16,
     /// Where to put a replica; once for each, mirror by mirror. Chosen by free space if not given
     #[arg(long = "on", value_name = "NODE:DISK")]
     pub on: Vec<String>,
     /// Mirrors to stripe over
-    #[arg(long, value_name = "MIRRORS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    #[arg(long, value_name = "MIRRORS", default_value_t = 1, value_parser = parse_number::<u16>(1, 16))]
     pub stripe: u16,
     /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C when all wrote it
     #[arg(long, value_enum, default_value_t = ProtocolName::C, ignore_case = true)]
@@ -221,7 +223,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "STATE", value_enum, conflicts_with = "watch")]
     pub wait: Option<WaitFor>,
     /// How long to wait: 30s, 5m, 2h
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_span, requires = "wait")]
     pub timeout: Duration,
     /// End with code 6 if any replica is not in-sync
     #[arg(long)]

@@ -17,8 +17,8 @@ use std::io::Write as _;
 
 pub use colour::{Painted, decide as decide_colours};
 pub use size::{
-    parse_no_coordinator, parse_no_data, parse_size, parse_span, parse_volume_size, rate, size,
-    span,
+    parse_no_coordinator, parse_no_data, parse_number, parse_size, parse_span, parse_volume_size,
+    rate, size, span,
 };
 
 /// Writes to standard output. Whoever closed it does not want to know more: not an error.

@@ -20,12 +20,22 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         )
     };
     let trimmed = text.trim();
+    if trimmed.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    {
+        return Err(format!("`{text}` is negative, and a size is not"));
+    }
     let digits_end =
         trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(digits_end);
     let shift = unit_shift(unit).ok_or_else(wrong)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let scaled = scale(whole, fraction, shift).ok_or_else(wrong)?;
+    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = !whole.is_empty() && is_number(whole) && is_number(fraction);
+    let too_large = || format!("`{text}` is more than a disk can have; write less than 16384P");
+    let scaled = scale(whole, fraction, shift).ok_or_else(|| match is_number {
+        true => too_large(),
+        false => wrong(),
+    })?;
     if scaled == 0 {
         return Err("the size is zero".to_owned());
     }
@@ -114,6 +124,18 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Reads a whole number of at least `least` and at most `most`.
+pub fn parse_number<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().parse().ok().filter(|number| (least..=most).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("`{text}` is not a number from {least} to {most}"))
+    }
 }
 
 /// Reads `suspend`, or a time in whole seconds after which requests fail without the coordinator.

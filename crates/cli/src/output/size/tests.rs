@@ -72,3 +72,16 @@ fn what_happens_without_data_is_read() {
         assert!(parse_no_data(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn what_is_no_number_or_out_of_range_is_told_in_words() {
+    let copies = parse_number::<u16>(1, 16);
+    assert_eq!(copies("3"), Ok(3));
+    for wrong in ["zwei", "0", "17", "-1", "99999999999999999999"] {
+        assert_eq!(copies(wrong), Err(format!("`{wrong}` is not a number from 1 to 16")));
+    }
+    assert_eq!(parse_size("-5G").unwrap_err(), "`-5G` is negative, and a size is not");
+    let much = parse_size("99999999T").unwrap_err();
+    assert_eq!(much, "`99999999T` is more than a disk can have; write less than 16384P");
+    assert!(parse_size("4X").unwrap_err().contains("is not a size"));
+}
