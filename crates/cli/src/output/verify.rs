@@ -58,6 +58,9 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
         (VerifyState::Done, None) if is_past(verify) => format!(
             "all {total} compared in {took}: the replicas were identical, and each was rebuilt or replaced since"
         ),
+        (VerifyState::Done, None) if let Some(left) = only_one_left(verify, volume) => format!(
+            "all {total} compared in {took}: no difference; of the compared replicas only {left} is as it was then: there is nothing to compare it with now"
+        ),
         (VerifyState::Done, None) => {
             // If others were added since, those that were compared are named below.
             let which = if verify.not_covered.is_empty() { "all in-sync" } else { "the compared" };
@@ -98,6 +101,21 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
 /// Whether no replica is left as it was when it was compared.
 fn is_past(verify: &Verify) -> bool {
     verify.covered.as_ref().is_some_and(Vec::is_empty) && !verify.not_covered.is_empty()
+}
+
+/// The compared replicas that are left as they were, if no mirror has two of them any more.
+fn only_one_left(verify: &Verify, volume: &VolumeStatus) -> Option<String> {
+    let covered = verify.covered.as_ref()?;
+    let is_covered = |id: &str| covered.iter().any(|covered| covered.id == id);
+    let mut left = Vec::new();
+    for mirror in &volume.mirrors {
+        let mut of_mirror = mirror.replicas.iter().filter(|replica| is_covered(&replica.id));
+        left.extend(of_mirror.next().map(place));
+        if of_mirror.next().is_some() {
+            return None;
+        }
+    }
+    (!left.is_empty()).then(|| left.join(", "))
 }
 
 /// `; compared: n1:fast, n2:fast; not covered: n3:fast, added or rebuilt since`. Nothing of software that does not say it.

@@ -166,3 +166,30 @@ fn a_verdict_names_the_replicas_that_it_covers() {
     let grown = "; not covered: 1G by which the volume has grown since";
     assert!(verdict(&verify, &volume()).ends_with(grown), "{}", verdict(&verify, &volume()));
 }
+
+/// After a takeover or a rebuild one of those that were compared may be left.
+#[test]
+fn one_replica_is_identical_with_nobody() {
+    let covered = |id: &str| CoveredReplica { id: id.into(), bytes: 1 << 30, since: 1 };
+    let of = |covered: Vec<CoveredReplica>, others: &[&str]| {
+        let clean = Verify {
+            different: 0,
+            damaged: 0,
+            lost: 0,
+            repaired: 0,
+            replicas: Vec::new(),
+            ranges: Vec::new(),
+            covered: Some(covered),
+            not_covered: others.iter().map(|&id| id.to_owned()).collect(),
+            ended: None,
+            ..verify()
+        };
+        verdict(&clean, &volume())
+    };
+    assert_eq!(
+        of(vec![covered(N1)], &[N2]),
+        "all 1G compared in 5 s: no difference; of the compared replicas only n1:fast is as it was then: there is nothing to compare it with now"
+    );
+    let both = of(vec![covered(N1), covered(N2)], &[]);
+    assert_eq!(both, "all 1G compared in 5 s: all in-sync replicas identical");
+}
