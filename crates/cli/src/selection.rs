@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 /// What a user asked to see. Without patterns: every volume.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    patterns: Vec<WildMatch>,
+    patterns: Vec<(String, WildMatch)>,
     unhealthy: bool,
 }
 
@@ -14,7 +14,16 @@ impl Selection {
     /// Volumes of which one of these patterns (`*` and `?`) matches the name, or all if there is
     /// none; with `unhealthy` only those that want attention.
     pub fn new(patterns: &[String], unhealthy: bool) -> Self {
-        Self { patterns: patterns.iter().map(|text| WildMatch::new(text)).collect(), unhealthy }
+        let pattern = |text: &String| (text.clone(), WildMatch::new(text));
+        Self { patterns: patterns.iter().map(pattern).collect(), unhealthy }
+    }
+
+    /// The patterns that match no volume.
+    pub fn missing(&self, volumes: &[VolumeStatus]) -> Vec<String> {
+        let has_none = |(_, pattern): &&(String, WildMatch)| {
+            !volumes.iter().any(|volume| pattern.matches(&volume.name))
+        };
+        self.patterns.iter().filter(has_none).map(|(text, _)| text.clone()).collect()
     }
 
     /// Those of the volumes that were asked for, in natural order: `vm2` comes before `vm10`.
@@ -26,7 +35,7 @@ impl Selection {
 
     fn has(&self, volume: &VolumeStatus) -> bool {
         let named = self.patterns.is_empty()
-            || self.patterns.iter().any(|pattern| pattern.matches(&volume.name));
+            || self.patterns.iter().any(|(_, pattern)| pattern.matches(&volume.name));
         named && (!self.unhealthy || !is_healthy(volume))
     }
 }
@@ -36,14 +45,24 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
+/// How long an attach may take before somebody should look, in seconds.
+const MAX_START: u64 = 30;
+
 /// Whether nothing about the volume wants attention. One that is detached or stopped by an
 /// operator is healthy if its replicas are.
 pub fn is_healthy(volume: &VolumeStatus) -> bool {
     volume.health == VolumeHealth::InSync
+        && !is_starting_late(volume)
         && !matches!(
             volume.state,
             VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown
         )
+}
+
+/// Whether it is being attached for longer than an attach takes.
+pub fn is_starting_late(volume: &VolumeStatus) -> bool {
+    let waited = volume.suspended.as_ref().map_or(0, |waits| waits.seconds);
+    volume.state == VolumeState::Starting && waited > MAX_START
 }
 
 #[cfg(test)]

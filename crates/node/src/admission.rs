@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::NodeId;
+
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
@@ -44,7 +46,7 @@ pub fn waits(node: &Node, seconds: u64) {
         return;
     }
     let why = format!(
-        "waits until its predecessor has been silent for {seconds} s more: the last daemon with this state directory has not said goodbye, and may still run on a machine that this one is a copy of"
+        "this node waits until its predecessor has been silent for {seconds} s more: the last daemon with this state directory has not said goodbye, and may still run on a machine that this one is a copy of"
     );
     hold(node, why);
 }
@@ -78,13 +80,31 @@ const JOIN_ANEW: &str =
 /// runs.
 pub fn is_removed(node: &Node, why: &str) {
     let directory = node.config.state.display();
-    hold(node, format!("is refused by the coordinator: {why}. {JOIN_ANEW} ({directory})"));
+    let why = without_identities(why);
+    hold(
+        node,
+        format!("this node is refused by the coordinator: {why}. {JOIN_ANEW} ({directory})"),
+    );
 }
 
 /// A node that was removed from the cluster is refused.
 #[must_use]
-pub fn refusal_of_removed(what: &str, why: String) -> ApiError {
-    ApiError::new(ErrorCode::NodeRemoved, what, why, JOIN_ANEW)
+pub fn refusal_of_removed(what: &str, why: &str) -> ApiError {
+    ApiError::new(ErrorCode::NodeRemoved, what, without_identities(why), JOIN_ANEW)
+}
+
+/// A sentence without the identities that stand behind names, in parentheses.
+#[must_use]
+pub fn without_identities(text: &str) -> String {
+    let mut parts = text.split(" (");
+    let mut short = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((id, rest)) if id.parse::<NodeId>().is_ok() => short.push_str(rest),
+            _ => short.extend([" (", part]),
+        }
+    }
+    short
 }
 
 /// A copy of this node speaks; the coordinator refuses it.
@@ -102,7 +122,7 @@ pub fn is_admitted(node: &Node) -> bool {
 
 fn hold(node: &Node, why: String) {
     let was = node.standing.send_replace(Standing::Waiting(Some(why.clone())));
-    let begin = |why: &str| why.split(' ').next().unwrap_or_default().to_owned();
+    let begin = |why: &str| why.split(' ').take(3).map(str::to_owned).collect::<Vec<_>>();
     // The seconds that are left are no news.
     if !matches!(was, Standing::Waiting(Some(before)) if begin(&before) == begin(&why)) {
         tracing::warn!(node = node.identity.name, "{why}");
@@ -166,9 +186,9 @@ pub fn demand(node: &Node, what: &str) -> Result<(), ApiError> {
     let why = match &*node.standing.borrow() {
         Standing::Admitted => return Ok(()),
         Standing::Waiting(None) => {
-            "this start of the node has not reached the coordinator yet".into()
+            "this start of the node has not reached the coordinator yet".to_owned()
         }
-        Standing::Waiting(Some(why)) | Standing::Superseded(why) => format!("this node {why}"),
+        Standing::Waiting(Some(why)) | Standing::Superseded(why) => why.clone(),
     };
     let advice = "See `evenkeel node status`";
     Err(ApiError::new(ErrorCode::NotJoined, what, why, advice))
@@ -180,5 +200,21 @@ pub fn warning(node: &Node) -> Option<String> {
     match &*node.standing.borrow() {
         Standing::Admitted | Standing::Waiting(None) => None,
         Standing::Waiting(Some(why)) | Standing::Superseded(why) => Some(why.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_identities;
+
+    #[test]
+    fn people_are_told_names() {
+        let id = evenkeel_core::NodeId(7).to_string();
+        let told = format!("node n3 ({id}) was removed from the cluster on 2026-11-24 02:30 UTC");
+        let short = "node n3 was removed from the cluster on 2026-11-24 02:30 UTC";
+        assert_eq!(without_identities(&told), short);
+        for text in ["it waits (3 s) for n1", "an open ( stays", ""] {
+            assert_eq!(without_identities(text), text);
+        }
     }
 }

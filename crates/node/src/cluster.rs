@@ -52,6 +52,24 @@ fn alone(here: &str, others: &[NodeLife]) -> Option<String> {
     })
 }
 
+/// What a request to another node ends with that could not be asked.
+fn not_asked(name: &str) -> String {
+    format!("node {name}, which has to do it, could not be asked")
+}
+
+/// What a request ends with that a node was to carry out for somebody: if that node could not be asked, with what
+/// was wanted of it.
+#[must_use]
+pub fn for_what(what: &str, target: &NodeLife, error: ApiError) -> ApiError {
+    let not_asked = not_asked(&target.node.name);
+    match error.what == not_asked {
+        true => {
+            ApiError { what: what.to_owned(), why: format!("{not_asked}: {}", error.why), ..error }
+        }
+        false => error,
+    }
+}
+
 /// A request to another node's API, by the first of its addresses that answers.
 ///
 /// # Errors
@@ -65,7 +83,7 @@ pub async fn forward<Q: Serialize, A: DeserializeOwned>(
     deadline: Duration,
 ) -> Result<A, ApiError> {
     let name = &target.node.name;
-    let what = format!("node {name}, which has to do it, could not be asked");
+    let what = not_asked(name);
     let body = body.map(serde_json::to_vec).transpose();
     let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
     let mut why = "its addresses are not known".to_owned();

@@ -290,7 +290,7 @@ async fn coordinator(
 ) -> Result<(Handle, Option<Embedded>), StartError> {
     if !config.coordinator.here {
         let joined = remembered.address.clone();
-        let handle = Handle::new(remembered);
+        let handle = Handle::new(identity.name.clone(), remembered);
         if let Some(address) = joined {
             let address = Address::parse(&address)?;
             handle.set(Arc::new(Remote::new(peers.clone(), address.clone())), Some(&address));
@@ -305,7 +305,7 @@ async fn coordinator(
     let expiry = Duration::from_secs(config.coordinator.expiry_seconds);
     let path = state.join("coordinator.redb");
     let embedded = Embedded::open(&path, &config.cluster, identity.node, expiry).map_err(failed)?;
-    let handle = Handle::new(remembered);
+    let handle = Handle::new(identity.name.clone(), remembered);
     handle.set(Arc::new(embedded.clone()), None);
     handle.set_id(embedded.id().to_string());
     let registration = membership::registration(identity, addresses, false);

@@ -12,7 +12,7 @@ use evenkeel_engine::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Config;
-use crate::coordinator::{Answer, Request, ViewText};
+use crate::coordinator::{Answer, CallError, Request, ViewText};
 use crate::disks::OpenReplica;
 use crate::identity::Identity;
 use crate::node::Node;
@@ -188,7 +188,7 @@ pub async fn serve(node: Arc<Node>, mut events: Events) {
         match event {
             EngineEvent::Note { volume, note } => node.volumes.note(&node, volume, note),
             EngineEvent::RequestsFailed { volume, failure } => {
-                node.volumes.requests_failed(volume, failure);
+                node.volumes.requests_failed(&node, volume, failure);
             }
             EngineEvent::Ended { volume, primary, reason } => {
                 node.volumes.ended(&node, volume, primary, reason);
@@ -267,8 +267,13 @@ async fn ask_coordinator(node: &Node, request: Request) -> CoordinatorAnswer {
             tracing::warn!(?other, "the coordinator did not commit a view");
             CoordinatorAnswer::Unknown
         }
+        // That it does not answer is told where it is asked, once for all that ask.
+        Err(CallError::Unreachable(why)) => {
+            tracing::debug!(why, "the coordinator did not answer");
+            CoordinatorAnswer::Unknown
+        }
         Err(error) => {
-            tracing::warn!(%error, "the coordinator did not answer");
+            tracing::warn!(%error, "the coordinator did not commit a view");
             CoordinatorAnswer::Unknown
         }
     }

@@ -88,7 +88,7 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
         }
         Ok(Answer::NodeRemoved { why }) => {
             admission::is_removed(node, &why);
-            return Err(admission::refusal_of_removed(&what, why));
+            return Err(admission::refusal_of_removed(&what, &why));
         }
         Ok(other) => return Err(bad(&what, format!("it answered {other:?}"))),
         Err(CallError::Refused(why)) => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
@@ -26,6 +26,7 @@ pub mod condition;
 pub mod create;
 pub mod delete;
 pub mod detach;
+mod disk_errors;
 pub mod export;
 mod facts;
 pub(crate) mod failures;
@@ -57,6 +58,7 @@ mod unserved;
 mod verdict;
 pub mod verify;
 mod view_change;
+mod waits;
 mod wanted;
 pub(crate) mod words;
 
@@ -125,6 +127,10 @@ pub struct Attached {
     pub primary: PrimaryId,
     /// What it is attached for.
     purpose: Purpose,
+    /// When that began, on the core's clock.
+    began: evenkeel_core::Instant,
+    /// Since when its primary serves.
+    served: OnceLock<evenkeel_core::Instant>,
     /// As its actor has published it.
     seen: watch::Sender<Seen>,
     events: Mutex<VecDeque<VolumeEvent>>,
@@ -170,6 +176,8 @@ impl Attached {
             block_size: view.geometry.block_size,
             primary,
             purpose,
+            began: status::now(),
+            served: OnceLock::new(),
             seen: watch::Sender::new(Seen::NEW),
             events: Mutex::default(),
             rates: Mutex::default(),
@@ -326,6 +334,7 @@ impl Volumes {
             _ => tracing::info!(volume = attached.name(), "{message}"),
         }
         if let Note::Serving { follows, .. } = note {
+            attached.served.get_or_init(status::now);
             actor::serves(node, attached, follows);
         }
         if let Note::Verified { .. } = note {

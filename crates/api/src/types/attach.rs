@@ -45,6 +45,9 @@ pub struct AttachAnswer {
     pub export: Option<Export>,
     /// The volume's status after it.
     pub volume: VolumeStatus,
+    /// What to know before one relies on it, a sentence each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// Ends the use of a volume.

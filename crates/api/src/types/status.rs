@@ -60,6 +60,12 @@ pub struct VolumeAnswer {
     pub version: u32,
     /// The volume.
     pub volume: VolumeStatus,
+    /// What was done to it, in a sentence, if a replica was changed.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// What to know before one believes that, a sentence each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// Whether a volume can be used.
@@ -353,6 +359,10 @@ pub struct ReplicaStatus {
     /// Whether it said that the replica does not come back by itself: its file is gone, or its disk is bad.
     #[serde(default)]
     pub lost: bool,
+    /// When its disk has last failed a request that no other replica could answer, in seconds since 1970; until a
+    /// whole verify that began later finds nothing damaged or unreadable.
+    #[serde(default)]
+    pub disk_failed: Option<u64>,
     /// Whether the primary has a session with it.
     pub connected: Option<bool>,
     /// Operations that it has not answered.

@@ -43,7 +43,7 @@ fn attached(answer: &AttachAnswer) -> String {
     if let Some(reason) = &answer.volume.reason {
         text.push_str(&format!("  note      {reason}\n"));
     }
-    text
+    text + &output::volume::warnings(&answer.warnings)
 }
 
 /// Detaches a volume. With [`Exit::Unreachable`] if its replicas did not answer, and it was not given up.

@@ -27,11 +27,17 @@ pub fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let selection = Selection::new(&args.names, args.unhealthy);
     let all: VolumesAnswer = context.client.fetch(routes::VOLUMES)?;
     let total = all.volumes.len();
+    let missing = selection.missing(&all.volumes);
     let found = VolumesAnswer { volumes: selection.of(all.volumes), ..all };
-    if total > 0 && found.volumes.is_empty() && !args.names.is_empty() && !args.unhealthy {
-        return Err(no_match(&args.names));
+    // One answer is one object.
+    if !missing.is_empty() && (found.volumes.is_empty() || context.global.json) {
+        return Err(no_match(&missing, found.complete));
     }
     show(context, &found, || output::volume::list(&found, total))?;
+    // Those that are there are shown all the same.
+    if !missing.is_empty() {
+        return Err(no_match(&missing, found.complete));
+    }
     Ok(if found.complete { Exit::Done } else { Exit::Unreachable })
 }
 
@@ -71,11 +77,12 @@ impl Look {
         }
         let patterns = args.name.as_slice();
         let all: VolumesAnswer = context.client.fetch(routes::VOLUMES)?;
-        let is_empty = all.volumes.is_empty();
-        let volumes = Selection::new(patterns, false).of(all.volumes);
-        if volumes.is_empty() && !is_empty {
-            return Err(no_match(patterns));
+        let selection = Selection::new(patterns, false);
+        let missing = selection.missing(&all.volumes);
+        if !missing.is_empty() {
+            return Err(no_match(&missing, all.complete));
         }
+        let volumes = selection.of(all.volumes);
         Ok(Self::Several(VolumesAnswer { volumes, ..all }))
     }
 
@@ -108,7 +115,7 @@ impl Look {
     fn page(&self) -> String {
         let pages: Vec<_> = self.volumes().iter().map(output::volume::status).collect();
         match self {
-            Self::One(_) => pages.join("\n"),
+            Self::One(one) => pages.join("\n") + &output::volume::warnings(&one.warnings),
             Self::Several(several) if pages.is_empty() => output::volume::list(several, 0),
             Self::Several(several) => {
                 let shown = several.volumes.len();
@@ -148,10 +155,22 @@ fn show<T: serde::Serialize>(
     Ok(())
 }
 
-fn no_match(patterns: &[String]) -> Failure {
-    Failure::new("no volume was found", format!("none is called {}", patterns.join(" or ")))
-        .exit(Exit::NotFound)
-        .advise("see them all: evenkeel volume list")
+/// That no volume has these names. Without the coordinator there may be others than those that are listed.
+fn no_match(missing: &[String], is_complete: bool) -> Failure {
+    let names = missing.join(" or ");
+    match is_complete {
+        true => Failure::new("no volume was found", format!("none is called {names}"))
+            .exit(Exit::NotFound)
+            .advise("see them all: evenkeel volume list"),
+        false => Failure::new(
+            "no volume was found",
+            format!(
+                "none that is known here is called {names}, and the coordinator does not answer"
+            ),
+        )
+        .exit(Exit::Unreachable)
+        .advise("see what is known: evenkeel volume list"),
+    }
 }
 
 /// Looks again every second until Ctrl-C: in place on a terminal, else one line for each change. A

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_api::routes;
 use evenkeel_api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer,
-    VolumesAnswer,
+    VolumeStatus, VolumesAnswer,
 };
 
 use super::Context;
@@ -69,7 +69,7 @@ fn refuse_file(args: &MountArgs) -> Result<(), Failure> {
     }
 }
 
-fn volume(context: &Context, name: &str) -> Result<evenkeel_api::types::VolumeStatus, Failure> {
+fn volume(context: &Context, name: &str) -> Result<VolumeStatus, Failure> {
     let answer: VolumeAnswer = context.client.fetch(&routes::fill(routes::VOLUME, &[name]))?;
     Ok(answer.volume)
 }
@@ -164,7 +164,7 @@ fn find(context: &Context, what: &str) -> Result<(String, PathBuf), Failure> {
     let volumes = context.client.fetch::<VolumesAnswer>(routes::VOLUMES)?.volumes;
     let directory = fs::canonicalize(what).ok();
     let mounts = system::mounts();
-    for volume in volumes {
+    for volume in &volumes {
         let devices = volume.primaries.iter().filter(|primary| primary.here);
         for device in devices.filter_map(|primary| primary.device.as_deref()) {
             let device = PathBuf::from(device);
@@ -173,14 +173,39 @@ fn find(context: &Context, what: &str) -> Result<(String, PathBuf), Failure> {
                 .and_then(|path| system::top_mount(&mounts, path))
                 .is_some_and(|top| system::is_from(top, &device));
             if volume.name == what || mounted_there {
-                return Ok((volume.name, device));
+                return Ok((volume.name.clone(), device));
             }
         }
     }
-    Err(Failure::new(
-        format!("`{what}` is neither a volume attached here nor the directory of one"),
-        "no device of this node matches",
-    )
-    .exit(Exit::NotFound)
-    .advise("see what is attached: evenkeel volume status"))
+    Err(not_here(what, &volumes))
 }
+
+/// Why nothing of this node is meant by that.
+fn not_here(what: &str, volumes: &[VolumeStatus]) -> Failure {
+    let Some(volume) = volumes.iter().find(|volume| volume.name == what) else {
+        return Failure::new(
+            format!("`{what}` is neither a volume attached here nor the directory of one"),
+            "no device of this node matches",
+        )
+        .exit(Exit::NotFound)
+        .advise("see what is attached: evenkeel volume status");
+    };
+    let failure = |why: String| Failure::new(format!("cannot unmount volume `{what}`"), why);
+    let nodes: Vec<_> = volume.primaries.iter().map(|primary| &*primary.node.name).collect();
+    if volume.primaries.iter().any(|primary| primary.here) {
+        return failure("it has no block device on this node, so it is not mounted here".into())
+            .advise(format!("to end its use: evenkeel detach {what}"));
+    }
+    match nodes.first() {
+        Some(first) => {
+            failure(format!("it is attached on node {}, not on this one", nodes.join(", ")))
+                .exit(Exit::Unsafe)
+                .advise(format!("unmount it on node {first}: evenkeel umount {what}"))
+        }
+        None => failure("it is not attached".into())
+            .advise(format!("see it: evenkeel volume status {what}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -116,11 +116,15 @@ fn re_add(context: &Context, args: &ReplicaReAddArgs) -> Result<(), Failure> {
     if args.wait {
         let ReplicaArgs { volume, replica } = &args.replica;
         let awaited = Goal::Replica(identity(context, volume, replica)?);
-        send(context, &args.replica, "re-add")?;
+        let begun = send(context, &args.replica, "re-add")?.parse::<VolumeAnswer>()?.message;
+        let begun = begun.unwrap_or_default();
         wait::until(context, volume, &awaited, args.timeout)?;
         let path = routes::fill(routes::VOLUME, &[volume]);
         let answer = context.client.get(&path)?;
-        return context.show(&answer, shown);
+        return context.show(&answer, |answer: &VolumeAnswer| {
+            let message = Some(begun.clone()).filter(|begun| !begun.is_empty());
+            shown(&VolumeAnswer { message, ..answer.clone() })
+        });
     }
     tell(context, &args.replica, "re-add")
 }
@@ -131,7 +135,9 @@ fn tell(context: &Context, args: &ReplicaArgs, action: &str) -> Result<(), Failu
 }
 
 fn shown(answer: &VolumeAnswer) -> String {
-    output::volume::status(&answer.volume)
+    let done = answer.message.iter().map(|message| format!("{message}\n\n"));
+    let warnings = output::volume::warnings(&answer.warnings);
+    done.collect::<String>() + &output::volume::status(&answer.volume) + &warnings
 }
 
 fn send(

@@ -67,7 +67,7 @@ pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> R
             Some(obstacle) => {
                 let since = hopeless_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= obstacle.patience() {
-                    return Err(obstacle.failure(&volume));
+                    return Err(obstacle.failure(&volume, goal));
                 }
             }
             None => hopeless_since = None,
@@ -98,11 +98,18 @@ pub fn after_change(
         });
     }
     let message = answer.parse::<ChangeAnswer>()?.message;
-    until(context, name, &Goal::Volume(WaitFor::InSync), wait.timeout)?;
+    let goal = Goal::Volume(WaitFor::InSync);
+    until(context, name, &goal, wait.timeout).map_err(|failure| after(&message, failure))?;
     let answer = context.client.get(&routes::fill(routes::VOLUME, &[name]))?;
     context.show(&answer, |answer: &VolumeAnswer| {
         format!("{message}\n\n{}", output::volume::status(&answer.volume))
     })
+}
+
+/// What was waited for has not come; what was done before is done, and said.
+pub fn after(message: &str, failure: Failure) -> Failure {
+    let what = format!("{message}; but {}", failure.what);
+    Failure { what, ..failure }
 }
 
 fn holds(volume: &VolumeStatus, goal: &Goal) -> bool {
@@ -129,7 +136,7 @@ enum Obstacle {
     /// Nobody rebuilds a volume that is not attached.
     NotAttached { stopped: bool },
     /// A replica waits for a command, and no other one is made in its place.
-    Faulty { place: String, reason: String },
+    Faulty { place: String, reason: String, has_bad_disk: bool },
     /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in its place.
     Lost { place: String, reason: String },
     /// A replica was written apart from the others: somebody has to choose.
@@ -151,8 +158,18 @@ impl Obstacle {
         }
     }
 
-    fn failure(self, volume: &VolumeStatus) -> Failure {
-        let name = &volume.name;
+    /// A replica that was to be brought back onto a disk that can't take it is refused, as it is without `--wait`.
+    const fn exit(&self, goal: &Goal) -> Exit {
+        match (self, goal) {
+            (Self::Faulty { has_bad_disk: true, .. } | Self::Lost { .. }, Goal::Replica(_)) => {
+                Exit::Unsafe
+            }
+            _ => Exit::Degraded,
+        }
+    }
+
+    fn failure(self, volume: &VolumeStatus, goal: &Goal) -> Failure {
+        let (name, exit) = (&volume.name, self.exit(goal));
         let (why, advice) = match self {
             Self::NotAttached { stopped: true } => {
                 ("it is stopped".to_owned(), format!("open it: evenkeel volume assemble {name}"))
@@ -180,7 +197,7 @@ impl Obstacle {
                 format!("the replica on {place} does not come back: {reason}"),
                 format!("take another one in its place: evenkeel replica replace {name} {place}"),
             ),
-            Self::Faulty { place, reason } => (
+            Self::Faulty { place, reason, .. } => (
                 format!("the replica on {place} is faulty: {reason}"),
                 format!(
                     "when its disk is good again: evenkeel replica re-add {name} {place}; else: evenkeel replica replace {name} {place}"
@@ -188,7 +205,7 @@ impl Obstacle {
             ),
         };
         Failure::new(format!("volume `{name}` does not become in-sync by itself"), why)
-            .exit(Exit::Degraded)
+            .exit(exit)
             .advise(advice)
     }
 }
@@ -227,8 +244,12 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     Some(match told {
         Some(reason) if bad.lost => Obstacle::Lost { place, reason },
         _ if is_apart(bad) => Obstacle::Apart { place, reason },
-        _ => Obstacle::Faulty { place, reason },
+        _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad) },
     })
+}
+
+fn has_bad_disk(replica: &ReplicaStatus) -> bool {
+    matches!(replica.cause, Some(ReplicaCause::NoSpace | ReplicaCause::Medium))
 }
 
 fn is_apart(replica: &ReplicaStatus) -> bool {

@@ -12,6 +12,7 @@ use evenkeel_api::types::{
 use super::table::{Align, Table};
 use super::verify::verdict;
 use super::{Painted as _, rate, size, span};
+use crate::selection::is_starting_late;
 
 /// Columns of the bar of a rebuild.
 const BAR: usize = 24;
@@ -48,6 +49,9 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
         if let Some(reason) = &volume.reason {
             table.note(format!("why: {reason}"));
         }
+        if let Some(since) = volume.suspended.as_ref().and_then(|waits| waits.since) {
+            table.note(format!("since: {}", moment(since)));
+        }
         if let Some(saved) = volume.as_of {
             table.note(format!("as of: {}", moment(saved)));
         }
@@ -68,7 +72,7 @@ pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
     let words = volumes.iter().map(condition);
     // From good to bad, as the eye ends at the last one.
     let mut counts: Vec<(&str, usize)> =
-        ["in-sync", "rebuilding", "unknown", "degraded", "suspended", "unreachable"]
+        ["in-sync", "rebuilding", "degraded", "starting", "suspended", "unknown", "unreachable"]
             .map(|w| (w, 0))
             .to_vec();
     for word in words {
@@ -86,8 +90,9 @@ pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
 }
 
 /// The one word that says most of a volume.
-const fn condition(volume: &VolumeStatus) -> &'static str {
+fn condition(volume: &VolumeStatus) -> &'static str {
     match volume.state {
+        VolumeState::Starting if is_starting_late(volume) => "starting",
         VolumeState::Suspended => "suspended",
         VolumeState::Unreachable => "unreachable",
         VolumeState::Unknown => "unknown",
@@ -451,6 +456,12 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
     if replica.node_alive == Some(false) {
         table.note(format!("node {} does not answer", replica.node.name));
     }
+    if let Some(at) = replica.disk_failed {
+        table.note(format!(
+            "its disk failed a request that no other replica could answer, {}; a verify that finds nothing wrong ends this note",
+            moment(at)
+        ));
+    }
     if let Some(failed) = replica.failed_reads.filter(|failed| *failed > 0) {
         table.note(match has_failed_reads {
             true => format!("{failed} reads failed here or contradicted their checksums"),
@@ -563,7 +574,7 @@ const fn state_word(state: VolumeState) -> &'static str {
         VolumeState::Starting => "starting",
         VolumeState::Serving => "serving",
         VolumeState::Suspended => "suspended",
-        VolumeState::Unreachable => "unreachable",
+        VolumeState::Unreachable => "primary unreachable",
         VolumeState::Unknown => "unknown whether attached",
     }
 }

@@ -33,3 +33,27 @@ fn unhealthy_volumes_are_those_that_want_attention() {
     assert_eq!(shown(&[], true), ["log", "vm2"]);
     assert_eq!(shown(&["vm*"], true), ["vm2"]);
 }
+
+#[test]
+fn an_attach_that_lasts_wants_attention() {
+    let starting = |seconds| VolumeStatus {
+        state: VolumeState::Starting,
+        suspended: Some(crate::output::volume::tests::starting(seconds)),
+        ..named("vm", VolumeHealth::InSync)
+    };
+    assert!(is_healthy(&starting(30)));
+    assert!(!is_healthy(&starting(31)));
+    // Who serves has been attached, whatever it says it has waited for.
+    assert!(is_healthy(&VolumeStatus { state: VolumeState::Serving, ..starting(31) }));
+}
+
+#[test]
+fn of_each_pattern_it_is_known_whether_it_matches_anything() {
+    let patterns = ["db", "nope", "vm*", "x?"].map(str::to_owned);
+    let volumes = [named("db", VolumeHealth::InSync), named("vm2", VolumeHealth::Degraded)];
+    let missing = |unhealthy| Selection::new(&patterns, unhealthy).missing(&volumes);
+    assert_eq!(missing(false), ["nope", "x?"]);
+    // One that is well is there.
+    assert_eq!(missing(true), ["nope", "x?"]);
+    assert!(Selection::new(&[], false).missing(&volumes).is_empty());
+}

@@ -125,7 +125,7 @@ async fn refuse_removed(
 ) -> Response {
     match node.peers.removed(caller.node) {
         Some(why) => {
-            Refusal(admission::refusal_of_removed("the node is not served", why)).into_response()
+            Refusal(admission::refusal_of_removed("the node is not served", &why)).into_response()
         }
         None => next.run(request).await,
     }

@@ -21,6 +21,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// The way to the coordinator.
 #[derive(Default)]
 pub struct Handle {
+    /// The name of this node, for people whom another one tells what is refused here.
+    node: String,
     inner: Mutex<Inner>,
 }
 
@@ -28,8 +30,37 @@ pub struct Handle {
 struct Inner {
     coordinator: Option<Arc<dyn Coordinator>>,
     membership: Membership,
-    unreachable_since: Option<u64>,
+    silence: Option<Silence>,
     answered: bool,
+}
+
+/// The time in which the coordinator does not answer, as the log tells it: at first, then ever less often. Each call
+/// ends in vain, and there are many a minute.
+#[derive(Debug, Clone, Copy)]
+struct Silence {
+    /// In seconds since 1970.
+    since: u64,
+    /// After how many seconds of it the log tells it again.
+    next: u64,
+}
+
+impl Silence {
+    /// First and longest time in seconds between two lines in the log.
+    const PAUSE: (u64, u64) = (60, 3600);
+
+    const fn new(now: u64) -> Self {
+        Self { since: now, next: Self::PAUSE.0 }
+    }
+
+    /// For how many seconds it has lasted, if that is to be told now.
+    fn news(&mut self, now: u64) -> Option<u64> {
+        let lasted = now.saturating_sub(self.since);
+        if lasted < self.next {
+            return None;
+        }
+        self.next = lasted + lasted.clamp(Self::PAUSE.0, Self::PAUSE.1);
+        Some(lasted)
+    }
 }
 
 /// What a node remembers of its cluster across restarts.
@@ -48,10 +79,10 @@ pub struct Membership {
 }
 
 impl Handle {
-    /// A way to no coordinator yet, with what was remembered.
+    /// A way from a node of this name to no coordinator yet, with what was remembered.
     #[must_use]
-    pub fn new(membership: Membership) -> Self {
-        Self { inner: Mutex::new(Inner { membership, ..Inner::default() }) }
+    pub fn new(node: String, membership: Membership) -> Self {
+        Self { node, inner: Mutex::new(Inner { membership, ..Inner::default() }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -192,15 +223,10 @@ impl Handle {
             ));
         }
         if let Ok(Answer::NodeRemoved { why }) = answer {
-            return Err(admission::refusal_of_removed(what, why));
+            return Err(admission::refusal_of_removed(what, &why));
         }
         answer.map_err(|e| match e {
-            CallError::Unreachable(why) => ApiError::new(
-                ErrorCode::NoCoordinator,
-                what,
-                format!("the coordinator does not answer: {why}"),
-                "Start the coordinator's node, or repair the network; attached volumes go on meanwhile",
-            ),
+            CallError::Unreachable(why) => self.unreachable(what, &why),
             CallError::Refused(why) => {
                 let advice = "See the log of the coordinator's node";
                 ApiError::new(ErrorCode::System, what, why, advice)
@@ -208,23 +234,43 @@ impl Handle {
         })
     }
 
+    /// Whether attached volumes go on meanwhile is not known here.
+    fn unreachable(&self, what: &str, why: &str) -> ApiError {
+        let node = &self.node;
+        ApiError::new(
+            ErrorCode::NoCoordinator,
+            what,
+            format!("the coordinator does not answer node {node}: {why}"),
+            format!(
+                "Start the coordinator's node, or repair the network between it and node {node}; how attached volumes fare meanwhile tells `evenkeel volume status`"
+            ),
+        )
+    }
+
     fn note(&self, reachable: bool) {
         let mut inner = self.lock();
-        match (reachable, inner.unreachable_since) {
-            (true, since) => {
-                if since.is_some() || !inner.answered {
+        let now = unix_seconds();
+        match (reachable, &mut inner.silence) {
+            (true, silence) => {
+                if let Some(silence) = silence.take() {
+                    let seconds = now.saturating_sub(silence.since);
+                    tracing::info!(seconds, "the coordinator answers again");
+                } else if !inner.answered {
                     tracing::info!("the coordinator answers");
                 }
-                inner.unreachable_since = None;
                 inner.answered = true;
             }
-            (false, None) => {
+            (false, silence @ None) => {
                 tracing::warn!(
-                    "the coordinator does not answer: I/O goes on, changes of views wait"
+                    "the coordinator does not answer: I/O goes on until a view has to change"
                 );
-                inner.unreachable_since = Some(unix_seconds());
+                *silence = Some(Silence::new(now));
             }
-            (false, Some(_)) => {}
+            (false, Some(silence)) => {
+                if let Some(seconds) = silence.news(now) {
+                    tracing::warn!(seconds, "the coordinator still does not answer");
+                }
+            }
         }
     }
 
@@ -233,7 +279,7 @@ impl Handle {
     pub fn status(&self) -> CoordinatorStatus {
         let inner = self.lock();
         let joined = inner.coordinator.is_some();
-        let reachable = joined && inner.answered && inner.unreachable_since.is_none();
+        let reachable = joined && inner.answered && inner.silence.is_none();
         let message = match (joined, reachable) {
             (false, _) => {
                 "this node belongs to no cluster yet: join one by `evenkeel node join ADDRESS`, or make this node the coordinator's by `here = true` under [coordinator]"
@@ -248,8 +294,36 @@ impl Handle {
             here: joined && inner.membership.address.is_none(),
             address: inner.membership.address.clone(),
             reachable,
-            unreachable_since: inner.unreachable_since,
+            unreachable_since: inner.silence.map(|silence| silence.since),
             message: message.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_silence_is_told_ever_less_often() {
+        let mut silence = Silence::new(1000);
+        let told: Vec<u64> = (1000..1000 + 4 * 3600).filter_map(|now| silence.news(now)).collect();
+        assert_eq!(told, [60, 120, 240, 480, 960, 1920, 3840, 7440, 11_040]);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_the_node_that_the_coordinator_does_not_answer_and_promises_nothing() {
+        struct Away;
+        impl Coordinator for Away {
+            fn call(&self, _: Request) -> super::super::CallFuture<'_> {
+                Box::pin(async { Err(CallError::Unreachable("no route".into())) })
+            }
+        }
+        let handle = Handle::new("n2".into(), Membership::default());
+        handle.set(Arc::new(Away), None);
+        let refused = handle.ask("cannot list the volumes", Request::Volumes).await.unwrap_err();
+        assert_eq!(refused.why, "the coordinator does not answer node n2: no route");
+        assert!(!refused.action.contains("go on"), "{}", refused.action);
+        assert!(refused.action.contains("between it and node n2"), "{}", refused.action);
     }
 }

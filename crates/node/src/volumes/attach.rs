@@ -13,7 +13,7 @@ use super::actor::{self, Turn, turn};
 use super::detach::{END, dismantle, end};
 use super::lifecycle::{NotOpened, Over, Phase, Purpose};
 use super::lookup::{Found, find, moved, named};
-use super::{Attached, Device, export, rename, status, wanted, words};
+use super::{Attached, Device, export, lookup, rename, status, wanted, words};
 use crate::api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::coordinator::{NoData, Shown, WantedNbd};
@@ -34,13 +34,14 @@ pub async fn attach(
     request: AttachRequest,
     forwarded: bool,
 ) -> Result<AttachAnswer, ApiError> {
-    let what = format!("cannot attach volume {volume}");
+    let what = lookup::at(node, format!("cannot attach volume {volume}"), forwarded);
     if let Some(name) = request.node.as_deref().filter(|_| !forwarded)
         && let Some(target) = named(node, &what, name).await?
     {
         let path = routes::fill(routes::ATTACH, &[volume]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
-        return cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+        let answer = cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+        return answer.map_err(|error| cluster::for_what(&what, &target, error));
     }
     refuse_read_only_device(&request, &what)?;
     let id = match node.volumes.by_name(volume) {
@@ -73,6 +74,7 @@ pub async fn attach(
         device_kind: device.map(|d| d.kind),
         export: volume.exports.first().cloned(),
         volume,
+        warnings: cluster::isolation(node).into_iter().collect(),
     })
 }
 
@@ -474,9 +476,10 @@ pub(super) async fn grow_device(
 pub(super) fn device_error(what: &str, error: &AttachError) -> ApiError {
     let (code, action) = match error {
         AttachError::Unavailable(_) => (ErrorCode::NotSupported, "Attach it by nbd instead"),
-        AttachError::InUse { .. } => {
-            (ErrorCode::DeviceBusy, "Unmount it (`evenkeel umount`), or close what has it open")
-        }
+        AttachError::InUse { .. } => (
+            ErrorCode::DeviceBusy,
+            "Unmount it there (`evenkeel umount`), or close what has it open",
+        ),
         AttachError::NameTaken { .. } => {
             (ErrorCode::NameInUse, "Detach it where it is served, or remove the link")
         }

@@ -10,7 +10,7 @@ use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, View, s
 use hyper::Method;
 
 use super::fewer::{self, Fewer};
-use super::lookup::{Found, carried_out_elsewhere, find, forward};
+use super::lookup::{Found, There, carried_out_elsewhere, find, forward};
 use super::{attach, create, grow, make, members, plan, status, view_change};
 use crate::api::types::{
     ChangeAnswer, ChangeVolumeRequest, NoCoordinator, NoData, RebuildRate, VERSION, VolumeBitmap,
@@ -40,7 +40,8 @@ pub async fn change(
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
-        return forward(node, (&found, &target), Method::PATCH, &path, body, deadline).await;
+        let there = There { found: &found, target: &target, what: &what };
+        return forward(node, there, Method::PATCH, &path, body, deadline).await;
     }
     let fewer = match request.replicas {
         Some(copies) => fewer::choose(node, &found, copies, &what).await?,
@@ -317,11 +318,31 @@ pub(super) fn layout(
         places: wanted.places.unwrap_or(present.places),
         slots: wanted.slots,
     };
-    let advice = "Choose other values for --region-size, --open-regions and --primaries";
-    let refused =
-        |error: LayoutError| ApiError::new(ErrorCode::BadRequest, what, error.to_string(), advice);
-    layout.check(size).map_err(refused)?;
+    layout.check(size).map_err(|error| refused_layout(error, what))?;
     Ok(layout)
+}
+
+fn refused_layout(error: LayoutError, what: &str) -> ApiError {
+    let (why, advice) = match error {
+        LayoutError::TooShort { needed } if needed <= settings::MOST_OPEN_REGIONS as u64 => (
+            error.to_string(),
+            format!("Permit so many: `--open-regions {needed}`; or choose larger regions"),
+        ),
+        LayoutError::TooShort { .. } => {
+            (error.to_string(), "Choose larger regions (`--region-size`)".to_owned())
+        }
+        LayoutError::TooSmall { needed } => {
+            let needed = evenkeel_api::sizes::size(needed);
+            let why = format!(
+                "regions of a volume of that size have at least {needed}, for their number to fit"
+            );
+            (why, format!("Choose larger ones: `--region-size {needed}`"))
+        }
+        LayoutError::Region => (error.to_string(), "Choose another `--region-size`".to_owned()),
+        LayoutError::Places => (error.to_string(), "Choose another `--open-regions`".to_owned()),
+        LayoutError::Slots => (error.to_string(), "Choose another `--primaries`".to_owned()),
+    };
+    ApiError::new(ErrorCode::BadRequest, what, why, advice)
 }
 
 /// How many replicas have left, and how many have come, told in a sentence.

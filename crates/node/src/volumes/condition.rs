@@ -10,15 +10,17 @@ use evenkeel_core::view::Cause;
 
 use super::words::{self, Usage};
 use crate::api::types::{
-    self, FailedRequests, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth,
-    VolumeState, VolumeStatus, WantedStatus,
+    self, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth, VolumeState,
+    VolumeStatus, WantedStatus,
 };
 use crate::disks::Unserved;
 
 mod account;
+mod failing;
 pub(super) mod together;
 
 pub use account::{Account, Wait};
+pub use failing::note_failures;
 
 #[cfg(test)]
 mod tests;
@@ -215,61 +217,11 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
     status.state = account.state();
     status.health = match account {
         // What that replica knew may be long past.
-        Account::Replica => VolumeHealth::Unknown,
+        Account::Replica { .. } => VolumeHealth::Unknown,
         _ => health(&status.mirrors),
     };
     let own = account.reason(&status.mirrors);
     status.reason = reason(own.filter(|_| !is_taken_up_again(account, status)), status);
-}
-
-/// How long requests that have failed are told before all else, in seconds.
-const RECENT: u64 = 60;
-/// The causes that are the volume's own: others are the client's, or that it is used elsewhere.
-const OWN_CAUSES: [&str; 5] = ["no-coordinator", "no-data", "medium", "no-space", "lost-writes"];
-
-/// Adds that requests fail, which matters more than what a replica lacks; `now` in seconds since 1970. An error
-/// of the disk of a mirror's only in-sync replica counts until the volume is attached anew: nobody makes up for
-/// it. That the disk is full counts while requests fail.
-pub fn note_failures(status: &mut VolumeStatus, now: u64) {
-    let newest = |is: &dyn Fn(&FailedRequests) -> bool| {
-        let found = status.failed.iter().filter(|failed| is(failed));
-        found.max_by_key(|failed| failed.last).cloned()
-    };
-    let is_recent = |failed: &FailedRequests| now.saturating_sub(failed.last) <= RECENT;
-    let recent = newest(&|failed| is_recent(failed) && OWN_CAUSES.contains(&failed.cause.as_str()));
-    let last = last_in_sync(&status.mirrors);
-    let of_disk = newest(&|failed| match failed.cause.as_str() {
-        "medium" => true,
-        "no-space" => is_recent(failed),
-        _ => false,
-    });
-    let of_last = last.zip(of_disk);
-    let fails = match (&recent, &of_last) {
-        (Some(newest), _) => format!("requests fail: {}", newest.why),
-        (None, Some((_, failed))) => format!("a {} has failed: {}", failed.kind, failed.why),
-        (None, None) => return,
-    };
-    let what_to_do = of_last.map(|(place, _)| {
-        if rank(&status.health) < rank(&VolumeHealth::Degraded) {
-            status.health = VolumeHealth::Degraded;
-        }
-        format!(
-            "{place} is the last in-sync replica: see to its disk, or add a replica while it can be read"
-        )
-    });
-    let reasons = [Some(fails), what_to_do, status.reason.take()];
-    status.reason = Some(reasons.into_iter().flatten().collect::<Vec<_>>().join("; "));
-}
-
-/// The place of the only in-sync replica of a mirror, if one has no more.
-fn last_in_sync(mirrors: &[MirrorStatus]) -> Option<String> {
-    let only = |mirror: &MirrorStatus| {
-        let is_in_sync = |replica: &&ReplicaStatus| replica.state == types::ReplicaState::InSync;
-        let mut in_sync = mirror.replicas.iter().filter(is_in_sync);
-        let one = in_sync.next().filter(|_| in_sync.next().is_none())?;
-        Some(format!("{}:{}", one.node.name, one.disk.as_deref().unwrap_or("?")))
-    };
-    mirrors.iter().find_map(only)
 }
 
 /// Whether the node that has not given a volume up waits to attach it: then nobody needs to do anything, and
@@ -331,7 +283,7 @@ fn wanted(on: &WantedStatus, status: &VolumeStatus) -> String {
     }
 }
 
-/// The worst of what is known.
+/// The worst that a replica is, or may be.
 fn health(mirrors: &[MirrorStatus]) -> VolumeHealth {
     let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
     replicas.map(health_of).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
@@ -348,13 +300,14 @@ fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
     }
 }
 
-/// From good to bad.
+/// From good to bad. A replica of which nobody knows whether it is there may be gone, whatever else is known of the
+/// others: only one that is known to be gone is worse.
 const fn rank(health: &VolumeHealth) -> u8 {
     match health {
         VolumeHealth::InSync => 0,
         VolumeHealth::Rebuilding => 1,
-        VolumeHealth::Unknown => 2,
-        VolumeHealth::Degraded => 3,
+        VolumeHealth::Degraded => 2,
+        VolumeHealth::Unknown => 3,
         VolumeHealth::Unreachable => 4,
     }
 }

@@ -11,8 +11,10 @@ use hyper::Method;
 use super::actor::{Turn, turn};
 use super::attach::{device_error, place, reach, why_ended};
 use super::lifecycle::{Over, Phase};
-use super::lookup::{Found, find, life, moved, named, primaries_elsewhere, primary_elsewhere};
-use super::{Attached, export, unclean, verdict, wanted};
+use super::lookup::{
+    Found, There, find, life, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
+};
+use super::{Attached, export, lookup, unclean, verdict, wanted};
 use crate::api::types::{DetachAnswer, DetachRequest};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -32,7 +34,7 @@ pub async fn detach(
     request: DetachRequest,
     forwarded: bool,
 ) -> Result<DetachAnswer, ApiError> {
-    let what = format!("cannot detach volume {volume}");
+    let what = lookup::at(node, format!("cannot detach volume {volume}"), forwarded);
     if let Some(id) = node.volumes.awaited_by_name(volume)
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
         && let Some(answer) = give_up_awaiting(node, id, volume).await
@@ -54,7 +56,9 @@ pub async fn detach(
     }
     let path = routes::fill(routes::DETACH, &[volume]);
     let (body, deadline) = (Some(&request), cluster::COMMAND);
-    cluster::forward(node, &target, Method::POST, &path, body, deadline).await
+    let answer = cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    let there = There { found: &found, target: &target, what: &what };
+    answer.map_err(|error| not_done(node, &there, error))
 }
 
 /// It is not attached here, and is not to be again. `None`: it is attached meanwhile.

@@ -7,7 +7,7 @@ use evenkeel_exports::nbd;
 use hyper::Method;
 
 use super::actor::{Turn, turn};
-use super::lookup::{Found, find, forward, life, moved, primary_elsewhere};
+use super::lookup::{Found, There, find, forward, life, moved, primary_elsewhere};
 use super::{Attached, Phase, WantedNbd, wanted};
 use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
@@ -74,7 +74,8 @@ pub async fn export(
             let (found, target) = &*there;
             let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
             let (body, deadline) = (Some(&request), cluster::COMMAND);
-            forward(node, (found, target), Method::POST, &path, body, deadline).await
+            let there = There { found, target, what: &what };
+            forward(node, there, Method::POST, &path, body, deadline).await
         }
     }
 }
@@ -161,7 +162,8 @@ pub async fn unexport(
             let (found, target) = &*there;
             let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
             let (method, deadline) = (Method::DELETE, cluster::COMMAND);
-            forward::<(), _>(node, (found, target), method, &path, None, deadline).await
+            let there = There { found, target, what: &what };
+            forward::<(), _>(node, there, method, &path, None, deadline).await
         }
     }
 }

@@ -2,14 +2,15 @@
 //! until the volume is attached here again to be used, or the daemon ends.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::{RequestError, VolumeId};
 use evenkeel_engine::counters::Failure;
 
-use super::{Volumes, lock};
+use super::{Volumes, disk_errors, lock};
 use crate::api::types::FailedRequests;
+use crate::node::Node;
 
 /// Of so many volumes it is remembered; of more, the one whose last failure is the oldest is forgotten.
 const MAX_VOLUMES: usize = 256;
@@ -24,9 +25,10 @@ impl Failed {
         lock(&self.0).remove(&volume);
     }
 
-    /// What has failed, as far as it was told.
-    pub(super) fn of(&self, volume: VolumeId) -> Vec<FailedRequests> {
-        lock(&self.0).get(&volume).into_iter().flatten().map(described).collect()
+    /// What has failed, as far as it was told; `node` is the name of this one.
+    pub(super) fn of(&self, node: &str, volume: VolumeId) -> Vec<FailedRequests> {
+        let failed = lock(&self.0).get(&volume).cloned().unwrap_or_default();
+        failed.iter().map(|failure| described(node, failure)).collect()
     }
 
     fn note(&self, volume: VolumeId, failure: Failure) {
@@ -48,7 +50,7 @@ impl Failed {
 
 impl Volumes {
     /// Requests have failed: for the log, and for the volume's events.
-    pub fn requests_failed(&self, volume: VolumeId, failure: Failure) {
+    pub fn requests_failed(&self, node: &Arc<Node>, volume: VolumeId, failure: Failure) {
         self.failed.note(volume, failure);
         let attached = self.get(volume);
         let name = attached.as_ref().map_or_else(|| volume.to_string(), |a| a.name().to_owned());
@@ -56,6 +58,9 @@ impl Volumes {
         tracing::warn!(volume = name, cause = cause(failure.error), "{message}");
         if let Some(attached) = attached {
             attached.event(message);
+            if failure.error == RequestError::Medium {
+                disk_errors::keep_soon(node, attached, failure);
+            }
         }
     }
 }
@@ -69,15 +74,27 @@ fn sentence(failure: &Failure) -> String {
     }
 }
 
-/// As the API tells it.
-pub(super) fn described(failure: &Failure) -> FailedRequests {
+/// As the API tells it; `node` is the name of this one.
+pub(super) fn described(node: &str, failure: &Failure) -> FailedRequests {
     FailedRequests {
         kind: failure.kind.to_owned(),
         cause: cause(failure.error).to_owned(),
-        why: failure.error.to_string(),
+        why: why(node, failure.error),
         count: failure.count,
         first: seconds(failure.first),
         last: seconds(failure.last),
+    }
+}
+
+/// Why requests failed that were answered on this node. What they waited for may have come since: of that no more
+/// is said than was so then.
+fn why(node: &str, error: RequestError) -> String {
+    match error {
+        RequestError::NoCoordinator => format!(
+            "a replica had to leave the view, and the coordinator did not answer node {node}"
+        ),
+        RequestError::NoData => format!("no in-sync replica answered node {node}"),
+        _ => error.to_string(),
     }
 }
 
@@ -115,11 +132,13 @@ mod tests {
         let failed = Failed::default();
         failed.note(VolumeId(1), failure(1, 5));
         failed.note(VolumeId(1), failure(7, 9));
-        let told = failed.of(VolumeId(1));
+        let told = failed.of("n1", VolumeId(1));
         assert_eq!((told.len(), told[0].count, told[0].last), (1, 7, 9));
         assert_eq!(told[0].cause, "no-coordinator");
+        let why = "a replica had to leave the view, and the coordinator did not answer node n1";
+        assert_eq!(told[0].why, why, "it is past, and no advice");
         failed.forget(VolumeId(1));
-        assert!(failed.of(VolumeId(1)).is_empty());
+        assert!(failed.of("n1", VolumeId(1)).is_empty());
     }
 
     #[test]
@@ -128,8 +147,11 @@ mod tests {
         for volume in 0..=MAX_VOLUMES as u128 {
             failed.note(VolumeId(volume), failure(1, 1000 - volume as u64));
         }
-        assert!(failed.of(VolumeId(MAX_VOLUMES as u128)).is_empty(), "its failure is the oldest");
-        assert_eq!(failed.of(VolumeId(0)).len(), 1);
+        assert!(
+            failed.of("n1", VolumeId(MAX_VOLUMES as u128)).is_empty(),
+            "its failure is the oldest"
+        );
+        assert_eq!(failed.of("n1", VolumeId(0)).len(), 1);
     }
 
     #[test]

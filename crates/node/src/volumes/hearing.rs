@@ -40,6 +40,13 @@ impl Heard {
         self.file_gone.get(&replica).cloned()
     }
 
+    /// With what was heard later.
+    pub(super) fn extend(&mut self, later: Self) {
+        self.nodes.extend(later.nodes);
+        self.unserved.extend(later.unserved);
+        self.file_gone.extend(later.file_gone);
+    }
+
     /// With what is known besides of replicas that are gone then.
     pub(super) fn with_gone(mut self, gone: impl Iterator<Item = (ReplicaId, String)>) -> Self {
         self.file_gone.extend(gone);

@@ -1,13 +1,17 @@
 //! What this node knows of volumes while the coordinator does not answer: what is attached here, what
-//! other nodes report that have one attached, and what the replicas on its own disks adopted last.
+//! other nodes report that have one attached, and the newest view that a replica here, or on a node that
+//! answers, has adopted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::VolumeId;
+use evenkeel_core::{NodeId, View, VolumeId};
 use evenkeel_format::Superblock;
+use tokio::task::JoinHandle;
 
+use super::assemble::found::{self, Everything, Replica};
+use super::condition::Account;
 use super::hearing::Heard;
 use super::{hearing, lookup, primaries, status};
 use crate::api::types::VolumeStatus;
@@ -24,26 +28,9 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     for attached in node.volumes.all() {
         volumes.extend(status::of_attached(node, &attached).await);
     }
-    let (mut asked, mut views) = (Vec::new(), Vec::new());
-    for newest in on_disks(node, |_| true).await.into_values() {
-        if volumes.iter().all(|volume| volume.id != newest.superblock.volume.to_string()) {
-            views.push(newest.superblock.view.clone());
-            let node = node.clone();
-            asked.push(tokio::spawn(async move {
-                let told = by_primary(&node, &newest).await;
-                (newest, told)
-            }));
-        }
-    }
-    // While the primaries are asked: where all are silent, one wait is to follow no other.
-    let heard = hearing::ask(node, &views, false).await;
-    for told in asked {
-        match told.await {
-            Ok((_, Some(status))) => volumes.push(status),
-            Ok((newest, None)) => volumes.push(of_replica(node, &newest, &heard)),
-            Err(error) => tracing::error!(%error, "a volume is missing in the list"),
-        }
-    }
+    let mut ours = on_disks(node, |_| true).await;
+    ours.retain(|id, _| volumes.iter().all(|volume| volume.id != id.to_string()));
+    volumes.extend(told(node, ours.into_values().collect(), None).await);
     volumes
 }
 
@@ -55,16 +42,132 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
     let mut found = on_disks(node, is).await.into_values();
     let newest = found.next().filter(|_| found.next().is_none())?;
-    let heard = hearing::ask(node, [&newest.superblock.view], false);
-    let (told, heard) = tokio::join!(by_primary(node, &newest), heard);
-    Some(told.unwrap_or_else(|| of_replica(node, &newest, &heard)))
+    let id = newest.superblock.volume;
+    told(node, vec![newest], Some(id)).await.pop()
 }
 
-/// The replica here that has adopted the newest view of its volume.
+/// What others know of these volumes, all asked at the same time: where all are silent, one wait is to follow no
+/// other. `only`: nothing is asked of others.
+async fn told(node: &Arc<Node>, ours: Vec<Newest>, only: Option<VolumeId>) -> Vec<VolumeStatus> {
+    if ours.is_empty() {
+        return Vec::new();
+    }
+    let asked: Vec<_> = ours.iter().map(|newest| by_primary(node, newest)).collect();
+    let views = ours.iter().map(|newest| &newest.superblock.view);
+    let (mut heard, others) = tokio::join!(
+        hearing::ask(node, views, false),
+        found::elsewhere(node, only, |life| hearing::patience(life, false)),
+    );
+    let (mut volumes, mut untold) = answered(ours.into_iter().zip(asked).collect()).await;
+    for (newest, _) in &mut untold {
+        newest.learn(node, &others);
+    }
+    // Who has not answered by now is silent: only those are asked again that have.
+    let is_silent = |id: NodeId| heard.answered(id) == Some(false);
+    let newer = untold.iter().filter(|(newest, _)| newest.node.is_some());
+    let replicas = newer.flat_map(|(newest, _)| newest.superblock.view.replicas());
+    let replicas = replicas.map(|(_, record)| (record.node, record.id));
+    let replicas: Vec<_> = replicas.filter(|(at, _)| !is_silent(*at)).collect();
+    let again = untold.into_iter().map(|(newest, before)| {
+        let is_new = |id: &NodeId| Some(*id) != before && !is_silent(*id);
+        let asked = newest.primary(node).filter(is_new);
+        let asked = asked.map(|at| ask(node, &newest, at));
+        (newest, asked)
+    });
+    let again: Vec<_> = again.collect();
+    heard.extend(hearing::ask_of(node, replicas, false).await);
+    let (more, untold) = answered(again).await;
+    volumes.extend(more);
+    volumes.extend(untold.iter().map(|(newest, _)| of_replica(node, newest, &heard)));
+    volumes
+}
+
+/// A question to a primary's node.
+type Asked = (NodeId, JoinHandle<Option<VolumeStatus>>);
+
+/// What primaries have answered, and the volumes of which none has, with the node that was asked.
+async fn answered(
+    asked: Vec<(Newest, Option<Asked>)>,
+) -> (Vec<VolumeStatus>, Vec<(Newest, Option<NodeId>)>) {
+    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    for (newest, asked) in asked {
+        let Some((at, answer)) = asked else {
+            untold.push((newest, None));
+            continue;
+        };
+        match answer.await {
+            Ok(Some(status)) => told.push(status),
+            Ok(None) => untold.push((newest, Some(at))),
+            Err(error) => {
+                tracing::error!(%error, "a primary was not asked");
+                untold.push((newest, Some(at)));
+            }
+        }
+    }
+    (told, untold)
+}
+
+/// The newest view of a volume that a replica knows which answers.
 struct Newest {
     superblock: Superblock,
-    /// All replicas of the volume that are here.
+    /// The node of that replica; `None`: it is here.
+    node: Option<String>,
+    /// The replicas of the volume that were found.
     placed: Vec<PlacedReplica>,
+    /// A node that says that it has the volume attached.
+    attached: Option<NodeId>,
+}
+
+impl Newest {
+    /// With what other nodes say.
+    fn learn(&mut self, node: &Node, others: &Everything) {
+        let volume = self.superblock.volume;
+        let id = volume.to_string();
+        let attached = others.attached.iter().find(|(volume, _)| *volume == id);
+        let at = attached.and_then(|(_, name)| node.coordinator.node_by_name(name));
+        self.attached = at.and_then(|life| life.node.id.parse().ok());
+        for replica in others.replicas.iter().filter(|it| it.superblock.volume == volume) {
+            self.add(replica);
+        }
+    }
+
+    /// With what the disk of a replica elsewhere says.
+    fn add(&mut self, replica: &Replica) {
+        let superblock = &replica.superblock;
+        if let Some(disk) = &replica.disk {
+            self.placed.push(placed(superblock, replica.node, disk.clone()));
+        }
+        if is_newer(&superblock.view, &self.superblock.view) {
+            self.superblock = superblock.clone();
+            self.node = Some(replica.node_name.clone());
+        }
+    }
+
+    /// Where it is attached, if not here.
+    fn primary(&self, node: &Node) -> Option<NodeId> {
+        self.attached.or_else(|| lookup::primary_elsewhere(node, &self.superblock.view))
+    }
+}
+
+/// Whether a view was made after another one. Of two that do not descend from each other the one with more
+/// generations is taken: somebody has to choose, and that is not told here.
+fn is_newer(view: &View, than: &View) -> bool {
+    match (view.continues(than), than.continues(view)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => view.generation > than.generation,
+    }
+}
+
+fn placed(superblock: &Superblock, node: NodeId, disk: String) -> PlacedReplica {
+    PlacedReplica {
+        id: superblock.replica.to_string(),
+        mirror: superblock.mirror as usize,
+        node: node.to_string(),
+        disk,
+        removed: false,
+        maker: None,
+    }
 }
 
 /// Of those volumes that are wanted.
@@ -77,19 +180,15 @@ async fn on_disks(
         for place in node.disks.places_of(&is_wanted) {
             let read = examine_one(&place.path).superblock;
             let Some(superblock) = read.filter(&is_wanted) else { continue };
-            let placed = PlacedReplica {
-                id: superblock.replica.to_string(),
-                mirror: superblock.mirror as usize,
-                node: node.identity.node.to_string(),
-                disk: place.disk,
-                removed: false,
-                maker: None,
-            };
-            let entry = newest
-                .entry(superblock.volume)
-                .or_insert_with(|| Newest { superblock: superblock.clone(), placed: Vec::new() });
+            let placed = placed(&superblock, node.identity.node, place.disk);
+            let entry = newest.entry(superblock.volume).or_insert_with(|| Newest {
+                superblock: superblock.clone(),
+                node: None,
+                placed: Vec::new(),
+                attached: None,
+            });
             entry.placed.push(placed);
-            if superblock.view.generation > entry.superblock.view.generation {
+            if is_newer(&superblock.view, &entry.superblock.view) {
                 entry.superblock = superblock;
             }
         }
@@ -99,12 +198,18 @@ async fn on_disks(
     read.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// From the node on which the view says that it is attached, if that answers.
-async fn by_primary(node: &Arc<Node>, newest: &Newest) -> Option<VolumeStatus> {
-    let superblock = &newest.superblock;
-    let elsewhere = lookup::primary_elsewhere(node, &superblock.view)?;
-    let life = node.coordinator.node(elsewhere)?;
-    primaries::told_by(node, &life, &superblock.volume.to_string(), false).await
+/// Asks the node on which the volume is attached, if that is known.
+fn by_primary(node: &Arc<Node>, newest: &Newest) -> Option<Asked> {
+    newest.primary(node).map(|at| ask(node, newest, at))
+}
+
+fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
+    let (node, volume) = (node.clone(), newest.superblock.volume.to_string());
+    let answer = tokio::spawn(async move {
+        let life = node.coordinator.node(at)?;
+        primaries::told_by(&node, &life, &volume, false).await
+    });
+    (at, answer)
 }
 
 /// From the view itself, which may have been replaced since.
@@ -122,7 +227,13 @@ fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
         wanted_on: WantedOn::default(),
         verified: None,
     };
-    let mut status = status::of_adopted(node, &record, &superblock.view, heard);
+    let teller = node.identity.name.clone();
+    let home = newest.node.clone().unwrap_or_else(|| teller.clone());
+    let account = Account::Replica { node: home, teller };
+    let mut status = status::of_adopted(node, &record, (&superblock.view, account), heard);
     status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);
     status
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,6 +57,19 @@ pub(super) fn called(volume: &str) -> String {
     if is_identity(volume) { "that volume".to_owned() } else { format!("volume {volume}") }
 }
 
+/// Who has to carry out what is asked of a volume.
+pub(super) struct There<'a> {
+    pub found: &'a Found,
+    pub target: &'a NodeLife,
+    /// What is asked, as a refusal begins.
+    pub what: &'a str,
+}
+
+/// What is refused, with the node that refuses it if another one was asked.
+pub(super) fn at(node: &Node, what: String, forwarded: bool) -> String {
+    if forwarded { format!("{what} on node {}", node.identity.name) } else { what }
+}
+
 /// Has another node carry out what is asked of a volume. Nodes name volumes and replicas to each other by their
 /// identities; what that node refuses it with is told by their names.
 ///
@@ -64,14 +77,41 @@ pub(super) fn called(volume: &str) -> String {
 /// As [`cluster::forward`].
 pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
     node: &Node,
-    (found, target): (&Found, &NodeLife),
+    there: There<'_>,
     method: Method,
     path: &str,
     body: Option<&Q>,
     deadline: Duration,
 ) -> Result<A, ApiError> {
-    let answer = cluster::forward(node, target, method, path, body, deadline).await;
-    answer.map_err(|error| by_names(node, found, error))
+    let answer = cluster::forward(node, there.target, method, path, body, deadline).await;
+    answer.map_err(|error| not_done(node, &there, error))
+}
+
+/// Why that is not done: if the node does not answer, with the way out.
+pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiError {
+    let There { found, target, what } = *there;
+    let told = cluster::for_what(what, target, error.clone());
+    let is_silent = told != error && told.code == ErrorCode::NodeUnreachable;
+    let mut told = by_names(node, found, told);
+    if is_silent {
+        let (name, volume) = (&target.node.name, &found.stored.record.name);
+        let expiry = node.config.coordinator.expiry_seconds;
+        told.action = way_out(name, volume, target.may_live.then_some(expiry));
+    }
+    told
+}
+
+/// What to do about a node that does not answer and has a volume. `expiry`: after so many seconds of silence it
+/// counts as dead, if it does not yet.
+fn way_out(node: &str, volume: &str, expiry: Option<u64>) -> String {
+    match expiry {
+        Some(seconds) => format!(
+            "Start node {node}, or repair the network. If it has died: {seconds} s after its last sign of life it counts as dead; then `evenkeel attach {volume}` on another node takes the volume over"
+        ),
+        None => format!(
+            "Start node {node}; or take the volume over, by `evenkeel attach {volume}` on another node"
+        ),
+    }
 }
 
 /// A refusal with the names of a volume and its replicas in the place of their identities.
@@ -101,7 +141,7 @@ pub(super) fn decode(what: &str, stored: StoredVolume) -> Result<Found, ApiError
 /// The coordinator answered something that does not belong to the question.
 pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
     if let Answer::NodeRemoved { why } = answer {
-        return crate::admission::refusal_of_removed(what, why.clone());
+        return crate::admission::refusal_of_removed(what, why);
     }
     let why = format!("the coordinator answered {answer:?}");
     ApiError::new(
@@ -183,4 +223,24 @@ pub(super) fn moved(what: &str) -> ApiError {
         "the volume was attached or detached meanwhile",
         "Try again",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_out;
+
+    #[test]
+    fn of_a_silent_node_the_way_out_is_told() {
+        let told = way_out("n2", "music", Some(10));
+        assert!(
+            told.starts_with("Start node n2, or repair the network. If it has died: 10 s"),
+            "{told}"
+        );
+        assert!(told.ends_with("`evenkeel attach music` on another node takes the volume over"));
+        let told = way_out("n2", "music", None);
+        assert_eq!(
+            told,
+            "Start node n2; or take the volume over, by `evenkeel attach music` on another node"
+        );
+    }
 }

@@ -11,7 +11,9 @@ use evenkeel_core::{Lives, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
 
-use super::lookup::{Found, called, carried_out_elsewhere, find, forward, moved, unexpected};
+use super::lookup::{
+    Found, There, called, carried_out_elsewhere, find, forward, moved, unexpected,
+};
 use super::place::{OneMore, one_more};
 use super::{attach, make, replica, status, view_change};
 use crate::api::types::{
@@ -60,7 +62,8 @@ pub async fn add(
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICAS, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
-        return forward(node, (&found, &target), Method::POST, &path, body, deadline).await;
+        let there = There { found: &found, target: &target, what: &what };
+        return forward(node, there, Method::POST, &path, body, deadline).await;
     }
     let (changed, message) = match plan(node, &found, &request, &what)? {
         Err(already) => (false, already),

@@ -9,7 +9,7 @@ use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 use evenkeel_format::Superblock;
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, forward, primary_elsewhere};
+use super::lookup::{Found, There, carried_out_elsewhere, find, forward, primary_elsewhere};
 use super::{attach, delete, fewer, members, replica, status, view_change, words};
 use crate::api::types::{
     AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
@@ -237,7 +237,7 @@ async fn ask(
     what: String,
 ) -> Result<PlanAnswer, ApiError> {
     let deadline = cluster::QUESTION;
-    let there = (found, target);
+    let there = There { found, target, what: &what };
     let answer = forward::<(), _>(node, there, Method::GET, path, None, deadline).await;
     answer.map_err(|error| match error.code {
         ErrorCode::NoSuchPath => {

@@ -6,10 +6,10 @@ use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaId, ReplicaRecord};
 use hyper::Method;
 
-use super::lookup::{Found, called, carried_out_elsewhere, find, forward};
+use super::lookup::{Found, There, called, carried_out_elsewhere, find, forward};
 use super::make::delete_one;
 use super::{status, unserved, view_change};
-use crate::api::types::{VolumeAnswer, VolumeStatus};
+use crate::api::types::{VERSION, VolumeAnswer};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::Request;
@@ -32,6 +32,24 @@ impl Action {
             Self::ReAdd => Command::ReAdd(id),
         }
     }
+
+    /// What was done, as a sentence.
+    fn done(self, place: &str, volume: &str, is_attached: bool) -> String {
+        match self {
+            Self::Fail => format!(
+                "the replica on {place} of volume {volume} is faulty from now on; `evenkeel replica re-add` brings it back"
+            ),
+            Self::Remove | Self::Retire => {
+                format!("the replica on {place} is removed from volume {volume}")
+            }
+            Self::ReAdd if is_attached => format!(
+                "the replica on {place} of volume {volume} is brought back: it copies what it lacks"
+            ),
+            Self::ReAdd => format!(
+                "the replica on {place} of volume {volume} is brought back: it rebuilds when the volume is attached"
+            ),
+        }
+    }
 }
 
 /// Carries out a command and answers with the volume's status after it.
@@ -44,7 +62,7 @@ pub async fn command(
     replica: &str,
     action: &str,
     forwarded: bool,
-) -> Result<VolumeStatus, ApiError> {
+) -> Result<VolumeAnswer, ApiError> {
     let what = cannot(action, replica, volume);
     let wanted = match action {
         "fail" => Action::Fail,
@@ -64,22 +82,20 @@ pub async fn command(
     let found = find(node, &what, volume).await?;
     let takes_out = matches!(wanted, Action::Remove | Action::Retire);
     if takes_out && was_removed(node, &found, replica) {
-        return status::one(node, &found.stored.record.id, forwarded).await;
+        let message = format!("the replica on {replica} was removed before: nothing is changed");
+        return answer(node, &found, message, forwarded).await;
     }
     let id = resolve(node, &found, replica, &what)?;
     let place = found.view.replica(id).map(|(_, record)| places(node, &found, record)[0].clone());
-    let what = format!(
-        "cannot {action} the replica on {} of volume {}",
-        place.as_deref().unwrap_or(replica),
-        found.stored.record.name
-    );
+    let place = place.as_deref().unwrap_or(replica);
+    let name = &found.stored.record.name;
+    let what = format!("cannot {action} the replica on {place} of volume {name}");
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let id = id.to_string();
         let path = routes::fill(routes::REPLICA, &[&found.stored.record.id, &id, action]);
         let (method, deadline) = (Method::POST, cluster::COMMAND);
-        let there = (&found, &target);
-        let answer = forward::<(), VolumeAnswer>(node, there, method, &path, None, deadline);
-        return answer.await.map(|answer| answer.volume);
+        let there = There { found: &found, target: &target, what: &what };
+        return forward::<(), VolumeAnswer>(node, there, method, &path, None, deadline).await;
     }
     let is_faulty = wanted == Action::ReAdd && unserved::is_faulty(&found, id);
     if wanted == Action::ReAdd {
@@ -88,18 +104,31 @@ pub async fn command(
     match view_change::carry_out(node, &found, wanted.command(id), &what).await {
         // It has returned by itself meanwhile, or was never away.
         Err(error) if wanted == Action::ReAdd && error.code == ErrorCode::ReplicaInUse => {
-            return status::one(node, &found.stored.record.id, forwarded).await;
+            let message = format!("the replica on {place} is not faulty: nothing is changed");
+            return answer(node, &found, message, forwarded).await;
         }
         done => done?,
     }
-    tracing::info!(volume = found.stored.record.name, replica = %id, action, "a command was carried out");
+    tracing::info!(volume = name, replica = %id, action, "a command was carried out");
     if takes_out {
         take_out(node, &found, id).await;
     }
-    if is_faulty && node.volumes.get(found.view.volume).is_some() {
+    let is_attached = node.volumes.get(found.view.volume).is_some();
+    if is_faulty && is_attached {
         unserved::watch(node, &found.stored.record.id, id, &what).await?;
     }
-    status::one(node, &found.stored.record.id, forwarded).await
+    answer(node, &found, wanted.done(place, name, is_attached), forwarded).await
+}
+
+async fn answer(
+    node: &Arc<Node>,
+    found: &Found,
+    message: String,
+    forwarded: bool,
+) -> Result<VolumeAnswer, ApiError> {
+    let volume = status::one(node, &found.stored.record.id, forwarded).await?;
+    let (message, warnings) = (Some(message), Vec::new());
+    Ok(VolumeAnswer { version: VERSION, volume, message, warnings })
 }
 
 /// What did not work, before the replica is found: one that is named by its identity was found by it.

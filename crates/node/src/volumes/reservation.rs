@@ -8,7 +8,7 @@ use evenkeel_core::view::{ReservationKind as CoreKind, Reservations};
 use evenkeel_core::{HostId, NodeId};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, forward, named};
+use super::lookup::{Found, There, carried_out_elsewhere, find, forward, named};
 use super::{plan, status, view_change};
 use crate::api::types::{
     Plan, PlanAnswer, Registrant, ReservationAction, ReservationKind, ReservationRequest,
@@ -36,13 +36,14 @@ pub async fn change(
         request.host = Some(host.to_string());
         let path = routes::fill(routes::RESERVATION, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
-        return forward(node, (&found, &target), Method::POST, &path, body, deadline).await;
+        let there = There { found: &found, target: &target, what: &what };
+        return forward(node, there, Method::POST, &path, body, deadline).await;
     }
     refuse_unnamed(node, &found, &request, &what)?;
     let command = Command::Change(Change::Reservation(wanted));
     view_change::carry_out(node, &found, command, &what).await?;
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
-    Ok(VolumeAnswer { version: VERSION, volume })
+    Ok(VolumeAnswer { version: VERSION, volume, message: None, warnings: Vec::new() })
 }
 
 /// What dropping all reservations of a volume would take away. They are in its view, which any node reads.

@@ -123,7 +123,8 @@ async fn removed_before(node: &Node, name: &str, what: &str) -> Result<RemoveNod
     let Answer::RemovedNodes(all) = answer else { return Err(unexpected(what, &answer)) };
     match all.iter().rev().find(|removed| removed.name == name || removed.id == name) {
         Some(removed) => {
-            let (plan, message) = (Plan::default(), removed.to_string());
+            let message = crate::admission::without_identities(&removed.to_string());
+            let plan = Plan::default();
             Ok(RemoveNodeAnswer { version: VERSION, removed: false, plan, message })
         }
         None => {
@@ -172,11 +173,15 @@ fn refuse_living(node: &Node, victim: &NodeLife, uses: &[Use], what: &str) -> Re
         advice.push(format!("and {} more", count - MAX_NAMED));
     }
     let volumes: Vec<&str> = uses.iter().map(|u| u.found.stored.record.name.as_str()).collect();
+    let expiry = node.config.coordinator.expiry_seconds;
     let why = format!(
-        "it is alive, or was heard of within coordinator.expiry_seconds, and volumes use it: {}",
+        "it is alive, or was until less than {expiry} s ago, and volumes use it: {}",
         volumes.join(", ")
     );
-    let advice = format!("Drain it first, then remove it:\n{}", advice.join("\n"));
+    let advice = format!(
+        "If it has died, wait {expiry} s and try again; else drain it first, then remove it:\n{}",
+        advice.join("\n")
+    );
     Err(ApiError::new(ErrorCode::NodeInUse, what, why, advice))
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::condition::{self, Account, Wait, conclude};
+use super::condition::{self, Account, conclude};
+use super::disk_errors::DiskErrors;
 use super::hearing::Heard;
 use super::lookup::{Found, called, decode, find, unexpected};
 use super::{
     Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
-    verify, wanted, words,
+    verify, waits, wanted, words,
 };
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
@@ -18,12 +19,10 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
-use crate::coordinator::{
-    Answer, Request, StoredVolume, VolumeRecord, unix_seconds, unix_seconds_ago,
-};
+use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord, unix_seconds};
 use crate::node::Node;
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
-use evenkeel_core::primary::{PrimaryStatus as Primary, Waiting};
+use evenkeel_core::primary::PrimaryStatus as Primary;
 use evenkeel_core::{
     Bitmap, MirrorView, NoCoordinatorPolicy, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, View,
 };
@@ -222,17 +221,17 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
     of_view(node, &found.stored, &found.view, &heard)
 }
 
-/// From a view that a replica here has adopted, which may have been replaced since.
+/// From a view that a replica has adopted, as an account of one; it may have been replaced since.
 pub(super) fn of_adopted(
     node: &Node,
     record: &VolumeRecord,
-    view: &View,
+    (view, account): (&View, Account),
     heard: &Heard,
 ) -> VolumeStatus {
     let mut status = base(node, record, view);
     status.source = StatusSource::Replica;
     status.wanted_on = wanted::on(node, record, view);
-    conclude(&mut status, &Account::Replica, &facts::of_view(node, record, view, heard));
+    conclude(&mut status, &account, &facts::of_view(node, record, view, heard));
     status
 }
 
@@ -314,7 +313,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         verify: verdict::kept(record).map(|verify| verdict::judge(verify, view)),
         reservation: reservation::told(node, &view.reservations),
         rewritten: None,
-        failed: node.volumes.failed.of(view.volume),
+        failed: node.volumes.failed.of(&node.identity.name, view.volume),
         exports: Vec::new(),
         events: Vec::new(),
     }
@@ -341,6 +340,7 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         failed_reads: None,
         unserved: None,
         lost: false,
+        disk_failed: DiskErrors::kept(record).of(&replica.id.to_string()),
     }
 }
 
@@ -367,8 +367,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     add_primary(node, attached, &core, &mut status);
     add_sessions(node, attached, &core, &view, &mut status);
     let now = now();
-    let waits = waits(attached, &core);
-    status.suspended = waits.map(|(why, since)| suspended(attached, &view, why, now.since(since)));
+    let waits = waits::of(attached, core.waiting, core.serving);
+    let name = &node.identity.name;
+    status.suspended =
+        waits.map(|(awaited, since)| waits::told(attached, &view, name, awaited, now.since(since)));
     let facts = facts::of_attached(node, attached, &core, &view);
     // Of a shared volume a request may wait for another primary, too, of which this one does not know.
     let serves = core.serving && attached.is_shown() && !view.is_shared();
@@ -377,27 +379,19 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let awaited = status.suspended.take_if(|wait| goes_on && is_for_coordinator(wait));
     let account = match (&status.suspended, attached.phase()) {
         (None, _) => awaited.map_or(Account::Serving, |wait| Account::Awaiting(wait.why)),
-        (Some(wait), phase) if phase.is_opening() => Account::Starting(waited_for(wait)),
-        (Some(wait), _) if !attached.is_shown() => Account::Starting(waited_for(wait)),
-        (Some(wait), _) => Account::Suspended(waited_for(wait)),
+        (Some(wait), phase) if phase.is_opening() => Account::Starting(waits::wait(wait)),
+        (Some(wait), _) if !attached.is_shown() => Account::Starting(waits::wait(wait)),
+        (Some(wait), _) => Account::Suspended(waits::wait(wait)),
     };
     conclude(&mut status, &account, &facts);
     let own = core.verify.as_ref().map(|verify| verify::told(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own).await;
     status.rewritten = Some(core.rewritten);
-    status.failed = volume.counters.failures.iter().map(failures::described).collect();
+    status.failed = volume.counters.failures.iter().map(|f| failures::described(name, f)).collect();
     condition::note_failures(&mut status, unix_seconds());
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)
-}
-
-/// What its requests wait for, and since when. `None`: they are served.
-fn waits(attached: &Attached, core: &Primary) -> Option<(Waiting, evenkeel_core::Instant)> {
-    // A primary that serves does not wait for its start, whatever it has last noted.
-    let waiting = core.waiting.filter(|(why, _)| !core.serving || *why != Waiting::Start);
-    let serves = core.serving && waiting.is_none() && attached.is_shown();
-    (!serves).then(|| waiting.unwrap_or((Waiting::Start, now())))
 }
 
 /// Adds what the primary here knows of itself.
@@ -439,42 +433,6 @@ fn add_sessions(
 pub(super) fn now() -> evenkeel_core::Instant {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
-}
-
-fn waited_for(suspended: &Suspended) -> Wait {
-    Wait { why: suspended.why.clone(), silent_mirror: suspended.mirror }
-}
-
-fn suspended(attached: &Attached, view: &View, waiting: Waiting, waited: Duration) -> Suspended {
-    let (waits_for, mirror, limit_seconds, why, action) = match waiting {
-        Waiting::Start => (
-            WaitsFor::Start,
-            None,
-            None,
-            "it is being attached: replicas are reached and the view is changed".to_owned(),
-            "Wait; if it lasts, see that the nodes of its replicas and the coordinator's node run",
-        ),
-        Waiting::Replica(mirror) => (
-            WaitsFor::Replica,
-            Some(mirror),
-            match no_data(&attached.record(), view) {
-                NoData::Suspend { seconds } => Some(seconds),
-                NoData::Error => Some(0),
-            },
-            format!("no in-sync replica of mirror {mirror} answers"),
-            "Start the nodes that hold its in-sync replicas; requests go on by themselves then",
-        ),
-        Waiting::Coordinator => (
-            WaitsFor::Coordinator,
-            None,
-            view.no_coordinator.limit().map(|limit| limit.as_secs()),
-            "a view has to change, and the coordinator does not answer".to_owned(),
-            "Start the coordinator's node, or repair the network to it",
-        ),
-    };
-    let action = action.to_owned();
-    let (seconds, since) = (waited.as_secs(), unix_seconds_ago(waited));
-    Suspended { waits_for, mirror, seconds, since, limit_seconds, why, action }
 }
 
 fn rebuild(

@@ -11,6 +11,7 @@ use std::time::Duration;
 use evenkeel_core::primary::{Command, Covered, VerifyState, VerifyStatus};
 use evenkeel_core::{Generation, ReplicaState, Role, View};
 
+use super::disk_errors::DiskErrors;
 use super::{Attached, lock, status, verify};
 use crate::api::types::Verify;
 use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
@@ -19,7 +20,7 @@ use crate::node::Node;
 /// How long one of several primaries waits for the verdict of another one's verify, for a status.
 const GLANCE: Duration = Duration::from_millis(500);
 /// How long a coordinator that does not answer is asked to keep a verdict, when it is told in passing.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// The same while somebody waits.
 const SHORT_PATIENCE: Duration = Duration::from_secs(3);
 /// Wrong ranges of a verdict that are kept: its record is read by every list of volumes.
@@ -123,13 +124,26 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     }
     let mut told = verify::told(&verify, status::now());
     told.ranges.truncate(MAX_RANGES);
-    let Ok(value) = serde_json::to_value(&told) else { return };
+    let Ok(mut value) = serde_json::to_value(&told) else { return };
+    DiskErrors::kept(&attached.record()).after(&told).put_into(&mut value);
+    if store(node, attached, value, patience).await {
+        *lock(&attached.kept_verdict) = verify.ended;
+    }
+}
+
+/// Has the coordinator keep this of a volume's verifies. Returns true if it does.
+pub(super) async fn store(
+    node: &Node,
+    attached: &Attached,
+    value: serde_json::Value,
+    patience: Duration,
+) -> bool {
     let request = Request::Verified { volume: attached.id.to_string(), verdict: value.clone() };
     match node.coordinator.call_within(request, patience).await {
         Ok(Answer::Done) => {
-            *lock(&attached.kept_verdict) = verify.ended;
             let mut record = lock(&attached.record);
             Arc::make_mut(&mut record).verified = Some(value);
+            return true;
         }
         // Older software does not know the request: the verdict is shown here while it is attached.
         Err(CallError::Refused(why)) => {
@@ -143,4 +157,5 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
             );
         }
     }
+    false
 }

@@ -9,7 +9,7 @@ use evenkeel_core::primary::{
 use evenkeel_core::{Instant, ReplicaId, ReplicaState};
 use hyper::Method;
 
-use super::lookup::{Found, carried_out_elsewhere, find, forward};
+use super::lookup::{Found, There, carried_out_elsewhere, find, forward};
 use super::replica::resolve;
 use super::{status, verdict, view_change};
 use crate::api::types::{
@@ -36,7 +36,8 @@ pub async fn verify(
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VERIFY, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
-        return forward(node, (&found, &target), Method::POST, &path, body, deadline).await;
+        let there = There { found: &found, target: &target, what: &what };
+        return forward(node, there, Method::POST, &path, body, deadline).await;
     }
     if node.volumes.get(found.view.volume).is_none() {
         let why = "it is attached nowhere, so nobody can compare its replicas";
@@ -57,7 +58,7 @@ pub async fn verify(
         verdict::keep_now(node, &attached).await;
     }
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
-    Ok(VolumeAnswer { version: VERSION, volume })
+    Ok(VolumeAnswer { version: VERSION, volume, message: None, warnings: Vec::new() })
 }
 
 /// The replica that is named as the source of a repair.

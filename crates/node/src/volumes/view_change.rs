@@ -44,8 +44,14 @@ async fn by_primary(
         Ok(Err(CommandError::NoCoordinator)) => Err(ApiError::new(
             ErrorCode::NoCoordinator,
             what,
-            "the view has to change, and the coordinator does not answer",
-            "Start the coordinator's node, or repair the network to it",
+            format!(
+                "the view has to change, and the coordinator does not answer node {}",
+                node.identity.name
+            ),
+            format!(
+                "Start the coordinator's node, or repair the network between it and node {}",
+                node.identity.name
+            ),
         )),
         Ok(Err(CommandError::Unfinished)) => Err(ApiError::new(
             ErrorCode::TimedOut,
@@ -72,9 +78,10 @@ fn given_up(what: &str) -> ApiError {
 pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
     let (code, action) = match error {
         ViewError::UnknownReplica => (ErrorCode::NoSuchReplica, "See `evenkeel volume status`"),
-        ViewError::LastInSync => {
-            (ErrorCode::LastInSync, "Wait for a rebuild to end, or re-add another replica")
-        }
+        ViewError::LastInSync => (
+            ErrorCode::LastInSync,
+            "Wait for the rebuild of another one, bring one back by `evenkeel replica re-add`, or add one by `evenkeel replica add`",
+        ),
         ViewError::WrongState(state) if state.takes_writes() => {
             (ErrorCode::ReplicaInUse, "Fail it first, by `evenkeel replica fail`")
         }

@@ -7,6 +7,7 @@ mod copies;
 mod cut_off;
 mod detached;
 mod devices;
+mod disk_errors;
 mod disks_alone;
 mod exchanged;
 mod late_disks;

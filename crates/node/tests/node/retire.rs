@@ -21,7 +21,10 @@ async fn replicas(node: &TestNode, volume: &str) -> usize {
 /// The node says that it was removed, and is refused.
 async fn is_told(node: &TestNode) {
     let is_told = |warning: &Value| {
-        warning.as_str().is_some_and(|text| text.contains("was removed from the cluster on"))
+        warning.as_str().is_some_and(|text| {
+            let begin = format!("this node is refused by the coordinator: node {} was", node.name);
+            text.starts_with(&begin) && text.contains(" was removed from the cluster on")
+        })
     };
     node.until("/v1/node", |answer| {
         answer["node"]["warnings"].as_array().is_some_and(|all| all.iter().any(is_told))
@@ -47,6 +50,7 @@ async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() 
     a.refused("DELETE", "/v1/nodes/z", Value::Null, "no-such-node").await;
     let living = b.refused("DELETE", "/v1/nodes/c", Value::Null, "node-in-use").await;
     let advice = living["do"].as_str().unwrap();
+    assert!(advice.starts_with("If it has died, wait 3 s and try again; "), "{advice}");
     assert!(advice.contains("replica move music c:d --to NODE"), "{advice}");
     assert!(advice.contains("detach film --node c"), "{advice}");
 

@@ -135,8 +135,38 @@ async fn all_primaries_of_a_shared_volume_are_asked() {
     let join = cut_off(&nodes[2]);
     nodes[3].crash().await;
     let status = nodes[0].until(VOLUME, |v| says(v, "on node c: a view has to change")).await;
+    assert!(says(&status, "does not answer node c"), "{status:#}");
     assert_eq!(status["volume"]["state"], "suspended", "{status:#}");
     join();
     nodes[3].restart().await;
     nodes[0].until(VOLUME, |v| v["volume"]["health"] == "in-sync").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_coordinator_the_newest_view_that_anybody_knows_who_answers_is_told() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    create_on(&nodes[0], &["b:d", "c:d"], 1).await;
+    nodes[1].attach("web").await;
+    nodes[2].crash().await;
+    nodes[1].until(VOLUME, |v| on(v, "c")["state"] == "stale").await;
+    nodes[1].detach("web").await;
+    let newest = nodes[1].get(VOLUME).await["volume"]["generation"].clone();
+    nodes[0].crash().await;
+    // Its own replica is in-sync as far as it knows.
+    nodes[2].restart().await;
+    let who = "a replica on node b knew last; no node that answers knows more";
+    let status = nodes[2].until(VOLUME, |v| says(v, who)).await;
+    assert_eq!(on(&status, "c")["state"], "stale", "{status:#}");
+    assert_eq!(on(&status, "b")["disk"], "d", "{status:#}");
+    assert_eq!(status["volume"]["generation"], newest, "{status:#}");
+    assert_eq!(status["volume"]["mirrors"][0]["summary"], "[U_]", "{status:#}");
+    let list = nodes[2].get("/v1/volumes").await;
+    assert_eq!(list["volumes"][0]["generation"], newest, "{list:#}");
+    assert_eq!(list["complete"], false);
+    // Nobody who knew it answers any more.
+    nodes[1].crash().await;
+    let status = nodes[2].until(VOLUME, |v| says(v, "a replica on node c knew last")).await;
+    assert_eq!(status["volume"]["health"], "unknown", "{status:#}");
+    assert_eq!(on(&status, "b")["reach"], "unknown", "{status:#}");
 }

@@ -12,7 +12,7 @@ fn a_rebuild_is_worth_waiting_for() {
 fn a_volume_that_nobody_rebuilds_is_not_worth_waiting_for() {
     let detached = VolumeStatus { state: VolumeState::Detached, ..volume() };
     assert_eq!(hopeless(&detached, &IN_SYNC), Some(Obstacle::NotAttached { stopped: false }));
-    let failure = hopeless(&detached, &IN_SYNC).unwrap().failure(&detached);
+    let failure = hopeless(&detached, &IN_SYNC).unwrap().failure(&detached, &IN_SYNC);
     assert_eq!(failure.exit, Exit::Degraded);
     assert!(failure.remedy.contains("evenkeel attach music"), "{}", failure.remedy);
     assert_eq!(hopeless(&detached, &IN_SYNC).unwrap().patience(), Duration::ZERO);
@@ -44,7 +44,7 @@ fn a_faulty_replica_waits_for_a_command() {
     faulty.state = ReplicaState::Faulty;
     faulty.reason = Some("its disk is full".into());
     let id = faulty.id.clone();
-    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music);
+    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music, &IN_SYNC);
     assert_eq!(failure.why, "the replica on n2:fast is faulty: its disk is full");
     assert!(failure.remedy.contains("replica replace music n2:fast"), "{}", failure.remedy);
     // A spare is rebuilt in its place: that ends by itself.
@@ -61,7 +61,7 @@ fn a_replica_whose_file_is_gone_is_not_worth_waiting_for() {
     // Its disk may come back, as far as is known.
     assert_eq!(hopeless(&music, &IN_SYNC), None);
     music.mirrors[0].replicas[1].lost = true;
-    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music);
+    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music, &IN_SYNC);
     assert_eq!(failure.exit, Exit::Degraded);
     assert_eq!(failure.why, "the replica on n2:fast does not come back: its file was deleted");
     let expected = "take another one in its place: evenkeel replica replace music n2:fast";
@@ -95,7 +95,7 @@ fn a_replica_whose_deleted_file_is_open_still_is_told_to_be_replaced() {
     let gone = &mut music.mirrors[0].replicas[1];
     (gone.reach, gone.lost) = (ReplicaReach::FileGone, true);
     gone.reason = Some("it is in-sync, and gone when its node's daemon ends".into());
-    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music);
+    let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music, &IN_SYNC);
     assert!(
         failure.why.starts_with("the replica on n2:fast does not come back: it is in-sync, and")
     );
@@ -104,7 +104,8 @@ fn a_replica_whose_deleted_file_is_open_still_is_told_to_be_replaced() {
 
 #[test]
 fn a_replica_that_was_removed_is_not_worth_waiting_for() {
-    let failure = hopeless(&volume(), &Goal::Replica("gone".into())).unwrap().failure(&volume());
+    let failure =
+        hopeless(&volume(), &Goal::Replica("gone".into())).unwrap().failure(&volume(), &IN_SYNC);
     assert_eq!(failure.why, "the replica that is waited for was removed from it");
     assert_eq!(failure.exit, Exit::Degraded);
 }
@@ -112,7 +113,7 @@ fn a_replica_that_was_removed_is_not_worth_waiting_for() {
 #[test]
 fn what_only_a_command_brings_on_is_not_worth_waiting_for() {
     let why = |volume: &VolumeStatus| {
-        hopeless(volume, &IN_SYNC).map(|obstacle| obstacle.failure(volume).why)
+        hopeless(volume, &IN_SYNC).map(|obstacle| obstacle.failure(volume, &IN_SYNC).why)
     };
     let mut apart = volume();
     apart.mirrors[0].replicas[2].state = ReplicaState::Stale;
@@ -126,4 +127,31 @@ fn what_only_a_command_brings_on_is_not_worth_waiting_for() {
     failing.mirrors[0].replicas.truncate(1);
     failing.reason = Some("a write has failed: its disk reported an error".into());
     assert_eq!(why(&failing), failing.reason);
+}
+
+/// As it is refused if nobody waits.
+#[test]
+fn a_re_add_onto_a_bad_disk_ends_as_refused() {
+    let mut music = volume();
+    let faulty = &mut music.mirrors[0].replicas[1];
+    (faulty.state, faulty.cause) = (ReplicaState::Faulty, Some(ReplicaCause::NoSpace));
+    let goal = Goal::Replica(faulty.id.clone());
+    let exit = |volume: &VolumeStatus, goal: &Goal| {
+        hopeless(volume, goal).unwrap().failure(volume, goal).exit
+    };
+    assert_eq!(exit(&music, &goal), Exit::Unsafe);
+    // Whoever only looks is told its state.
+    assert_eq!(exit(&music, &IN_SYNC), Exit::Degraded);
+    // An operator has failed it again meanwhile.
+    music.mirrors[0].replicas[1].cause = Some(ReplicaCause::Operator);
+    assert_eq!(exit(&music, &goal), Exit::Degraded);
+}
+
+#[test]
+fn what_was_done_before_a_wait_in_vain_is_said() {
+    let detached = VolumeStatus { state: VolumeState::Detached, ..volume() };
+    let failure = hopeless(&detached, &IN_SYNC).unwrap().failure(&detached, &IN_SYNC);
+    let failure = after("added a replica on n3:fast", failure);
+    let what = "added a replica on n3:fast; but volume `music` does not become in-sync by itself";
+    assert_eq!((failure.what.as_str(), failure.exit), (what, Exit::Degraded));
 }

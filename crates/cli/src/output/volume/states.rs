@@ -30,18 +30,36 @@ struct Teller {
     wanted: Vec<WantedStatus>,
     /// What the replica on n1 is, which answers.
     first: State,
+    /// For how many seconds its requests have waited, where that matters.
+    waited: Option<u64>,
 }
 
 impl Teller {
     fn primary(heading: &str, node: &'static str, account: Account) -> Self {
         let heading = format!("The primary on {node}: {heading}");
         let (source, attached) = (StatusSource::Primary, Some(node));
-        Self { heading, source, account, attached, wanted: Vec::new(), first: State::InSync }
+        Self {
+            heading,
+            source,
+            account,
+            attached,
+            wanted: Vec::new(),
+            first: State::InSync,
+            waited: None,
+        }
     }
 
     fn coordinator(heading: &str, attached: Option<&'static str>, account: Account) -> Self {
         let (source, heading) = (StatusSource::Coordinator, format!("The coordinator: {heading}"));
-        Self { heading, source, account, attached, wanted: Vec::new(), first: State::InSync }
+        Self {
+            heading,
+            source,
+            account,
+            attached,
+            wanted: Vec::new(),
+            first: State::InSync,
+            waited: None,
+        }
     }
 
     fn wanted(heading: &str, alive: Option<bool>, why: Option<&str>) -> Self {
@@ -50,10 +68,21 @@ impl Teller {
         Self { wanted, ..Self::coordinator(&heading, None, Account::Detached) }
     }
 
-    fn replica(heading: &str, attached: Option<&'static str>) -> Self {
-        let heading = format!("A replica here, while nobody else answers: {heading}");
-        let (source, account) = (StatusSource::Replica, Account::Replica);
-        Self { heading, source, account, attached, wanted: Vec::new(), first: State::InSync }
+    fn replica(node: &str, heading: &str, attached: Option<&'static str>) -> Self {
+        let heading = format!(
+            "The replica on {node}, while neither the coordinator nor a primary answers: {heading}"
+        );
+        let account = Account::Replica { node: node.to_owned(), teller: "n1".into() };
+        let source = StatusSource::Replica;
+        Self {
+            heading,
+            source,
+            account,
+            attached,
+            wanted: Vec::new(),
+            first: State::InSync,
+            waited: None,
+        }
     }
 }
 
@@ -61,8 +90,9 @@ impl Teller {
 fn tellers() -> Vec<Teller> {
     let mut all = primaries();
     all.extend(coordinators());
-    all.push(Teller::replica("it was attached nowhere", None));
-    all.push(Teller::replica("it was attached on n3", Some("n3")));
+    all.push(Teller::replica("n1", "it was attached nowhere", None));
+    all.push(Teller::replica("n1", "it was attached on n3", Some("n3")));
+    all.push(Teller::replica("n2", "it was attached nowhere", None));
     all
 }
 
@@ -74,13 +104,27 @@ fn wanted(alive: Option<bool>, why: Option<&str>) -> WantedStatus {
 
 fn primaries() -> Vec<Teller> {
     let waits = |why: &str, silent_mirror| Wait { why: why.into(), silent_mirror };
-    let coordinator_away = "a view has to change, and the coordinator does not answer";
+    let coordinator_away = "a view has to change, and the coordinator does not answer node n1";
     let starting = "it is being attached: replicas are reached and the view is changed";
+    let device = "its block device is being made on node n1; its primary serves";
     let no_data = "no in-sync replica of mirror 0 answers";
     vec![
         Teller::primary("it serves", "n1", Account::Serving),
         Teller::primary("it serves", "n3", Account::Serving),
         Teller::primary("it is being attached", "n1", Account::Starting(waits(starting, None))),
+        Teller::primary(
+            "its block device is being made, since less than 30 s ago",
+            "n1",
+            Account::Starting(waits(device, None)),
+        ),
+        Teller {
+            waited: Some(31),
+            ..Teller::primary(
+                "its block device is being made, since 31 s ago",
+                "n1",
+                Account::Starting(waits(device, None)),
+            )
+        },
         Teller::primary(
             "it waits for the coordinator",
             "n1",
@@ -235,6 +279,7 @@ fn status(teller: &Teller, second: ReplicaFacts) -> VolumeStatus {
         first.connected = Some(true);
     }
     conclude(&mut volume, &teller.account, &[vec![first, second]]);
+    volume.suspended = teller.waited.map(super::tests::starting);
     volume
 }
 
@@ -325,6 +370,7 @@ fn a_code_of_0_needs_everybody_to_have_answered() {
             let all_answer =
                 volume.mirrors[0].replicas.iter().all(|r| r.reach == ReplicaReach::Answers);
             let good = volume.health == VolumeHealth::InSync
+                && teller.waited.is_none()
                 && !matches!(
                     volume.state,
                     VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown

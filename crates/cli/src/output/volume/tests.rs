@@ -47,6 +47,15 @@ pub fn volume() -> VolumeStatus {
     serde_json::from_value(value).unwrap()
 }
 
+/// That its block device has been made for so many seconds.
+pub fn starting(seconds: u64) -> Suspended {
+    serde_json::from_value(serde_json::json!({
+        "waits_for": "start", "mirror": null, "seconds": seconds, "limit_seconds": null,
+        "why": "its block device is being made on node n1; its primary serves", "do": "Wait",
+    }))
+    .unwrap()
+}
+
 #[test]
 fn the_status_shows_every_replica_and_why() {
     let expected = "\

@@ -12,7 +12,7 @@ use evenkeel_format::Superblock;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::api::extract::{Body, Json, Path, Refusal};
+use crate::api::extract::{Body, Json, Path, Query, Refusal};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
 use crate::coordinator::{Answer, Caller, NodeLife, Request, from_hex};
@@ -43,6 +43,12 @@ pub struct PeerFound {
     pub replicas: Vec<(String, String, PathBuf)>,
     /// The identities of the volumes that are attached there.
     pub attached: Vec<String>,
+}
+
+/// Of which volume a node is asked what it has; older software tells of all.
+#[derive(Debug, Deserialize)]
+pub struct FoundQuery {
+    volume: Option<String>,
 }
 
 /// Replicas that are believed to be on a node.
@@ -187,8 +193,12 @@ pub async fn delete_replica(
 }
 
 /// The replicas here, and what is attached.
-pub async fn found(State(node): State<Arc<Node>>) -> Result<Json<PeerFound>, Refusal> {
-    Ok(Json(found::here(&node).await?))
+pub async fn found(
+    State(node): State<Arc<Node>>,
+    Query(query): Query<FoundQuery>,
+) -> Result<Json<PeerFound>, Refusal> {
+    let only = query.volume.map(|volume| volume.parse().map_err(|_| bad("no volume")));
+    Ok(Json(found::here(&node, only.transpose()?).await?))
 }
 
 /// `false`: something that was to be done has not ended yet.

@@ -7,6 +7,7 @@ use axum::extract::State;
 use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::api::types::*;
+use crate::cluster;
 use crate::node::Node;
 use crate::volumes::{
     assemble, attach, change, create, delete, detach, export, leftovers, members, rename, replica,
@@ -47,7 +48,8 @@ pub async fn status(
     if !forwarded {
         leftovers::tell(&node, std::slice::from_mut(&mut volume)).await;
     }
-    Ok(Json(VolumeAnswer { version: VERSION, volume }))
+    let warnings = cluster::isolation(&node).into_iter().collect();
+    Ok(Json(VolumeAnswer { version: VERSION, volume, message: None, warnings }))
 }
 
 /// Deletes a volume that is not attached, with its data.
@@ -234,6 +236,5 @@ pub async fn replica(
     Path((volume, replica, action)): Path<(String, String, String)>,
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<VolumeAnswer>, Refusal> {
-    let volume = replica::command(&node, &volume, &replica, &action, forwarded).await?;
-    Ok(Json(VolumeAnswer { version: VERSION, volume }))
+    Ok(Json(replica::command(&node, &volume, &replica, &action, forwarded).await?))
 }

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel_core::NodeId;
+use evenkeel_core::{NodeId, VolumeId};
 use evenkeel_format::{SUPERBLOCK_LENGTH, Superblock};
 use hyper::Method;
 
@@ -17,7 +18,7 @@ use crate::node::Node;
 
 /// A replica, wherever it is.
 #[derive(Debug, Clone)]
-pub(super) struct Replica {
+pub(in crate::volumes) struct Replica {
     /// What its disk says.
     pub superblock: Superblock,
     /// The node that has it.
@@ -44,7 +45,7 @@ impl Replica {
 
 /// What was found in the cluster.
 #[derive(Debug, Default)]
-pub(super) struct Everything {
+pub(in crate::volumes) struct Everything {
     pub replicas: Vec<Replica>,
     /// Volumes that are attached, with the name of the node.
     pub attached: Vec<(String, String)>,
@@ -54,7 +55,7 @@ pub(super) struct Everything {
 /// Looks everywhere.
 pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Everything, ApiError> {
     let mut all = Everything::default();
-    let here = here(node).await?;
+    let here = here(node, None).await?;
     take(&mut all, node.identity.node, &node.identity.name, here);
     let own = node.identity.node.to_string();
     for life in cluster::nodes(node).await {
@@ -86,16 +87,50 @@ pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Eve
     Ok(all)
 }
 
-/// The replicas on this node's disks, and the volumes attached here.
+/// What the other nodes have of volumes, all asked at the same time; each may take so long. Who does not answer
+/// in time has nothing to say.
+pub(in crate::volumes) async fn elsewhere(
+    node: &Arc<Node>,
+    only: Option<VolumeId>,
+    patience: impl Fn(&NodeLife) -> Duration,
+) -> Everything {
+    let own = node.identity.node.to_string();
+    let path = only.map_or_else(|| FOUND.to_owned(), |volume| format!("{FOUND}?volume={volume}"));
+    let others = node.coordinator.nodes().into_iter().filter(|life| life.node.id != own);
+    let asked = others.map(|life| {
+        let (node, path, patience) = (node.clone(), path.clone(), patience(&life));
+        tokio::spawn(async move {
+            let answer =
+                cluster::forward::<(), PeerFound>(&node, &life, Method::GET, &path, None, patience);
+            let found = tokio::time::timeout(patience, answer).await.ok()?.ok()?;
+            Some((life.node.id.parse::<NodeId>().ok()?, life.node.name, found))
+        })
+    });
+    let asked: Vec<_> = asked.collect();
+    let mut all = Everything::default();
+    for answer in asked {
+        if let Ok(Some((id, name, found))) = answer.await {
+            take(&mut all, id, &name, found);
+        }
+    }
+    all
+}
+
+/// The replicas on this node's disks, of one volume or of all, and the volumes attached here.
 ///
 /// # Errors
 /// If the work was cut off.
-pub async fn here(node: &Arc<Node>) -> Result<PeerFound, ApiError> {
-    let replicas = node.blocking(|node| {
-        let places = node.disks.places().into_iter();
+pub async fn here(node: &Arc<Node>, only: Option<VolumeId>) -> Result<PeerFound, ApiError> {
+    let replicas = node.blocking(move |node| {
+        let is_wanted = |it: &Superblock| only.is_none_or(|volume| it.volume == volume);
+        let places = match only {
+            None => node.disks.places(),
+            Some(_) => node.disks.places_of(is_wanted),
+        };
         Ok(places
+            .into_iter()
             .filter_map(|place| {
-                let superblock = examine_one(&place.path).superblock?;
+                let superblock = examine_one(&place.path).superblock.filter(is_wanted)?;
                 let bytes = superblock.encode().ok()?;
                 Some((crate::coordinator::to_hex(without_zeroes(&bytes.0)), place.disk, place.path))
             })

@@ -46,8 +46,13 @@ pub enum Account {
         /// The name of the node that asked it.
         teller: String,
     },
-    /// A replica on the node that is asked: nobody who would know answers.
-    Replica,
+    /// A replica: nobody who would know answers.
+    Replica {
+        /// The name of its node.
+        node: String,
+        /// The name of the node that is asked.
+        teller: String,
+    },
 }
 
 impl Account {
@@ -59,7 +64,7 @@ impl Account {
             Self::Detached => VolumeState::Detached,
             Self::Stopped(_) => VolumeState::Stopped,
             Self::Forgotten { .. } | Self::Silent { .. } => VolumeState::Unreachable,
-            Self::Replica => VolumeState::Unknown,
+            Self::Replica { .. } => VolumeState::Unknown,
         }
     }
 
@@ -73,7 +78,7 @@ impl Account {
             | Self::Stopped(_)
             | Self::Forgotten { .. }
             | Self::Silent { alive: false, .. } => Usage::Rests,
-            Self::Silent { alive: true, .. } | Self::Replica => Usage::Unknown,
+            Self::Silent { alive: true, .. } | Self::Replica { .. } => Usage::Unknown,
         }
     }
 
@@ -107,10 +112,9 @@ impl Account {
                     "node {node}, on which it was attached, counts as dead, for the coordinator does not hear it: {ways}"
                 )
             }
-            Self::Replica => {
-                "the coordinator does not answer: this is what a replica on this node knew last"
-                    .into()
-            }
+            Self::Replica { node, teller } => format!(
+                "the coordinator does not answer node {teller}: this is what a replica on node {node} knew last; no node that answers knows more"
+            ),
         })
     }
 }

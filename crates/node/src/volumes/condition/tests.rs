@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::types::FailedRequests;
 
 const YES: Option<bool> = Some(true);
 const NO: Option<bool> = Some(false);
@@ -55,6 +56,10 @@ pub(super) fn waits(why: &str) -> Account {
     Account::Suspended(Wait { why: why.into(), silent_mirror: None })
 }
 
+fn of_replica() -> Account {
+    Account::Replica { node: "n2".into(), teller: "n1".into() }
+}
+
 /// Letters, health and reason of a volume that nobody has attached.
 fn detached(facts: &[ReplicaFacts]) -> (String, VolumeHealth, String) {
     let status = concluded(&Account::Detached, facts);
@@ -91,8 +96,12 @@ fn what_nobody_knows_is_called_unknown_unless_worse_is_known() {
     let (summary, health, reason) = detached(&[in_sync(None, None)]);
     assert_eq!((&*summary, health), ("[?]", VolumeHealth::Unknown));
     assert!(reason.contains("whether node n3 is there is not known"), "{reason}");
-    let half = [in_sync(None, None), replica(ReplicaState::Stale, None, YES)];
-    assert_eq!(detached(&half).1, VolumeHealth::Degraded);
+    // It may be gone, whatever the others are. Only one that is known to be is worse.
+    for other in [ReplicaState::InSync, ReplicaState::Rebuilding, ReplicaState::Stale] {
+        let half = [in_sync(None, None), replica(other, None, YES)];
+        assert_eq!(detached(&half).1, VolumeHealth::Unknown, "{other:?}");
+    }
+    assert_eq!(detached(&[in_sync(None, None), in_sync(None, NO)]).1, VolumeHealth::Unreachable);
 }
 
 #[test]
@@ -258,9 +267,16 @@ fn what_a_silent_replica_holds_that_is_to_leave_is_not_known() {
 #[test]
 fn what_a_replica_knew_once_is_no_health() {
     for state in [ReplicaState::InSync, ReplicaState::Rebuilding, ReplicaState::Stale] {
-        let status = concluded(&Account::Replica, &[replica(state, None, YES)]);
+        let status = concluded(&of_replica(), &[replica(state, None, YES)]);
         assert_eq!((status.state, status.health), (VolumeState::Unknown, VolumeHealth::Unknown));
     }
+}
+
+#[test]
+fn it_is_said_whose_view_is_told_while_the_coordinator_is_silent() {
+    let status = concluded(&of_replica(), &[in_sync(None, YES)]);
+    let why = "the coordinator does not answer node n1: this is what a replica on node n2 knew last; no node that answers knows more";
+    assert_eq!(status.reason.as_deref(), Some(why));
 }
 
 #[test]
@@ -303,6 +319,37 @@ fn that_requests_fail_is_said_before_what_a_replica_lacks() {
 }
 
 #[test]
+fn what_requests_waited_for_in_vain_is_past_when_nothing_waits_for_it_any_more() {
+    let failed: Vec<FailedRequests> = serde_json::from_value(json!([{
+        "kind": "write", "cause": "no-coordinator", "why": "the coordinator did not answer node n1",
+        "count": 2, "first": 900, "last": 1000,
+    }]))
+    .unwrap();
+    let mut well = concluded(&Account::Serving, &[in_sync(YES, YES), in_sync(YES, YES)]);
+    well.failed.clone_from(&failed);
+    note_failures(&mut well, 1010);
+    let past = "requests failed until 1970-01-01 00:16:40 UTC, and do no more: the coordinator did not answer node n1; a filesystem on it may have become read-only";
+    assert_eq!(well.reason.as_deref(), Some(past));
+    assert_eq!(well.health, VolumeHealth::InSync);
+
+    let waiting = |waits_for: &str| {
+        let mut status = concluded(&waits("it waits"), &[in_sync(YES, YES)]);
+        status.failed.clone_from(&failed);
+        status.suspended = serde_json::from_value(json!({
+            "waits_for": waits_for, "mirror": null, "seconds": 3, "limit_seconds": 1,
+            "why": "it waits", "do": "start it",
+        }))
+        .unwrap();
+        note_failures(&mut status, 1010);
+        status.reason.unwrap()
+    };
+    let why = "requests fail: the coordinator did not answer node n1; it waits";
+    assert_eq!(waiting("coordinator"), why);
+    // What it waits for now is another matter.
+    assert!(waiting("replica").starts_with("requests failed until"), "{}", waiting("replica"));
+}
+
+#[test]
 fn the_last_in_sync_replica_is_not_well_while_its_disk_fails() {
     let failed = |cause: &str| {
         json!([{"kind": "write", "cause": cause, "why": "it cannot be written", "count": 2,
@@ -327,6 +374,47 @@ fn the_last_in_sync_replica_is_not_well_while_its_disk_fails() {
     assert_eq!(of(&alone, "no-coordinator", 1010).0, VolumeHealth::InSync);
     let worse = [in_sync(NO, YES)];
     assert_eq!(of(&worse, "medium", 1010).0, VolumeHealth::Unreachable);
+}
+
+/// As the coordinator keeps it, on every node and after each detach.
+#[test]
+fn that_the_last_disk_failed_is_told_until_a_verify_finds_nothing_wrong() {
+    let mut status = concluded(&Account::Detached, &[in_sync(None, YES)]);
+    status.mirrors[0].replicas[0].disk_failed = Some(1000);
+    note_failures(&mut status, 90_000);
+    let why = "a disk failed a request at 1970-01-01 00:16:40 UTC for which no other replica had the data; `evenkeel volume verify music` ends this warning when it finds nothing wrong; n3:fast is the last in-sync replica: see to its disk, or add a replica while it can be read";
+    assert_eq!(status.reason.as_deref(), Some(why));
+    assert_eq!(status.health, VolumeHealth::Degraded);
+    // Another one has the data.
+    let mut two = concluded(&Account::Detached, &[in_sync(None, YES), in_sync(None, YES)]);
+    two.mirrors[0].replicas[0].disk_failed = Some(1000);
+    note_failures(&mut two, 90_000);
+    assert_eq!((two.health, two.reason), (VolumeHealth::InSync, None));
+
+    // What this node has told clients ends in the same way.
+    let mut live = concluded(&Account::Serving, &[in_sync(YES, YES)]);
+    live.failed = serde_json::from_value(json!([{
+        "kind": "read", "cause": "medium", "why": "it is bad", "count": 1, "first": 900, "last": 1000,
+    }]))
+    .unwrap();
+    let verify = |began: u64, unreadable: u64| {
+        serde_json::from_value(json!({
+            "state": "done", "repair": false, "checked": 8, "total": 8, "alone": 8, "different": 0,
+            "unreadable": unreadable, "repaired": 0, "ranges": [], "seconds": 1, "began": began,
+            "ended": began + 1,
+        }))
+        .unwrap()
+    };
+    for (began, unreadable, health) in [
+        (900, 0, VolumeHealth::Degraded),
+        (1001, 4096, VolumeHealth::Degraded),
+        (1001, 0, VolumeHealth::InSync),
+    ] {
+        live.verify = Some(verify(began, unreadable));
+        let mut told = live.clone();
+        note_failures(&mut told, 90_000);
+        assert_eq!(told.health, health, "{began} {unreadable}");
+    }
 }
 
 fn wanted_on_n2() -> Vec<WantedStatus> {
@@ -417,7 +505,7 @@ fn a_replica_that_rebuilt_copies_nothing_while_the_volume_is_attached_nowhere() 
 fn a_replica_of_a_stopped_volume_is_not_said_to_return_by_itself() {
     let why = "disk d of node n3: it is closed, as its volume was stopped".to_owned();
     let closed = ReplicaFacts { unserved: Some(Unserved::Stopped(why)), ..in_sync(None, YES) };
-    let status = concluded(&Account::Replica, &[closed]);
+    let status = concluded(&of_replica(), &[closed]);
     let told = status.mirrors[0].replicas[0].reason.clone().unwrap();
     assert_eq!(
         told,

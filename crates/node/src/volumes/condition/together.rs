@@ -116,7 +116,10 @@ fn add(status: &mut VolumeStatus, told: &Told) {
 }
 
 fn add_failed(all: &mut Vec<FailedRequests>, more: &FailedRequests) {
-    let same = |it: &&mut FailedRequests| it.kind == more.kind && it.cause == more.cause;
+    // Each says which node was not answered.
+    let same = |it: &&mut FailedRequests| {
+        it.kind == more.kind && it.cause == more.cause && it.why == more.why
+    };
     match all.iter_mut().find(same) {
         Some(it) => {
             it.count += more.count;

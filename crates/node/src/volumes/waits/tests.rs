@@ -1,0 +1,84 @@
+use evenkeel_core::{Incarnation, NodeId, PrimaryId};
+
+use super::*;
+use crate::coordinator::{NoData as Stored, Shown, VolumeRecord, WantedNbd, WantedOn};
+use crate::disks::tests::superblock;
+use crate::volumes::{Device, Phase};
+
+/// A volume that is attached to be shown like this, in this phase.
+fn attached(shown: Shown, phase: Phase) -> (Attached, View) {
+    let superblock = superblock(8 << 20);
+    let record = VolumeRecord {
+        id: superblock.volume.to_string(),
+        name: "music".into(),
+        no_data: Stored::default(),
+        replicas: Vec::new(),
+        stopped: false,
+        checksums: false,
+        used_on: None,
+        wanted_on: WantedOn::default(),
+        verified: None,
+    };
+    let primary = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
+    let attached = Attached::new(&record, &superblock.view, primary, Purpose::Use(shown));
+    attached.seen.send_modify(|seen| seen.phase = phase);
+    (attached, superblock.view)
+}
+
+const DEVICE: Shown = Shown { device: true, nbd: None };
+
+#[test]
+fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
+    let (attached, view) = attached(DEVICE, Phase::Serving);
+    attached.served.set(Instant(5_000_000_000)).unwrap();
+    let (awaited, since) = of(&attached, None, true).unwrap();
+    assert_eq!((awaited, since), (Awaited::Device, Instant(5_000_000_000)));
+    assert_eq!(of(&attached, None, true), Some((awaited, since)), "it is the same moment later");
+    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60));
+    assert_eq!(told.why, "its block device is being made on node n1; its primary serves");
+    assert_eq!((told.seconds, told.waits_for), (1020, WaitsFor::Start));
+    assert!(told.action.contains("log of node n1, and of its kernel (`dmesg`)"), "{}", told.action);
+}
+
+#[test]
+fn what_is_made_is_what_was_asked_for() {
+    let nbd = Some(WantedNbd { tcp: false, read_only: false });
+    let (by_nbd, _) = attached(Shown { device: false, nbd }, Phase::Serving);
+    assert_eq!(of(&by_nbd, None, true).unwrap().0, Awaited::Export);
+    let (made, _) = attached(DEVICE, Phase::Serving);
+    let device = Some(Device { path: "/dev/x".into(), kind: "loop".into() });
+    made.seen.send_modify(|seen| seen.device = device);
+    assert_eq!(of(&made, None, true).unwrap().0, Awaited::Primary(Waiting::Start));
+}
+
+#[test]
+fn who_is_attached_and_serves_waits_for_nothing() {
+    let (attached, _) = attached(DEVICE, Phase::Attached);
+    assert_eq!(of(&attached, None, true), None);
+    let noted = Some((Waiting::Start, Instant(7)));
+    assert_eq!(of(&attached, noted, true), None, "it serves by now");
+    let lost = Some((Waiting::Replica(0), Instant(7)));
+    assert_eq!(
+        of(&attached, lost, true),
+        Some((Awaited::Primary(Waiting::Replica(0)), Instant(7)))
+    );
+}
+
+#[test]
+fn a_start_is_counted_from_its_beginning() {
+    let (attached, _) = attached(DEVICE, Phase::Opening);
+    let start = Some((Awaited::Primary(Waiting::Start), attached.began));
+    assert_eq!(of(&attached, None, false), start);
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(of(&attached, None, false), start);
+}
+
+#[test]
+fn it_is_said_which_node_the_coordinator_does_not_answer() {
+    let (attached, view) = attached(DEVICE, Phase::Attached);
+    let awaited = Awaited::Primary(Waiting::Coordinator);
+    let told = told(&attached, &view, "n2", awaited, Duration::ZERO);
+    assert_eq!(told.why, "a view has to change, and the coordinator does not answer node n2");
+    let advice = "Start the coordinator's node, or repair the network between it and node n2";
+    assert_eq!(told.action, advice);
+}
