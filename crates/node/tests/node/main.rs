@@ -17,6 +17,7 @@ mod refusals;
 mod rename;
 mod retire;
 mod support;
+mod texts;
 mod tls;
 mod told;
 mod unclean;
