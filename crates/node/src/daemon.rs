@@ -56,7 +56,7 @@ const CONTROL_THREADS: usize = 2;
 /// # Errors
 /// If it cannot start.
 pub fn run(config: Config) -> Result<(), StartError> {
-    log::start(&config.log)?;
+    let _log = log::start(&config.log)?;
     // Before there are other threads: they inherit it.
     for missing in evenkeel_attach::prepare_data_path() {
         tracing::warn!("{missing}");

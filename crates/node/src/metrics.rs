@@ -87,6 +87,12 @@ fn node_metrics(node: &Node, page: &mut Page) {
         "Since when it runs, in seconds since 1970.",
         node.started,
     );
+    page.one(
+        "log_lines_lost_total",
+        "counter",
+        "Lines of the log that standard error did not take in time.",
+        crate::log::lost_lines(),
+    );
     let reachable = u8::from(node.coordinator.status().reachable);
     page.one("coordinator_reachable", "gauge", "Whether the coordinator answers.", reachable);
     page.head("cluster_node_alive", "gauge", "Whether the coordinator hears of a node.");

@@ -12,6 +12,7 @@ mod disks_alone;
 mod exchanged;
 mod late_disks;
 mod life;
+mod log;
 mod plans;
 mod refusals;
 mod rename;
