@@ -10,6 +10,7 @@
 //! - [`ChecksumPage`], [`JournalBlock`]: checksums of the data's blocks.
 //! - [`encode_view`], [`decode_view`]: a bare view, as the coordinator stores it and the wire
 //!   carries it.
+//! - [`encode_disk_mark`], [`decode_disk_mark`]: what tells a block device from every other one.
 //! - [`foreign_signature`]: whose data is on a disk that is about to be formatted.
 
 mod allocation;
@@ -17,6 +18,7 @@ mod bitmap;
 pub mod bytes;
 mod checksums;
 mod code;
+mod disk_mark;
 mod intents;
 mod name;
 mod newest;
@@ -37,6 +39,7 @@ pub use checksums::{
     stored_checksum,
 };
 pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_from_code};
+pub use disk_mark::{DISK_MARK_LENGTH, DISK_MARK_OFFSETS, decode_disk_mark, encode_disk_mark};
 pub use intents::{
     INTENT_SLOTS, IntentTable, MOST_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
 };

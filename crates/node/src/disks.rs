@@ -24,6 +24,7 @@ mod deletion;
 mod device;
 mod directory;
 mod making;
+mod mark;
 mod origins;
 mod plan;
 mod presence;
@@ -43,6 +44,7 @@ pub(crate) use replica_file::{length_of, open_to_read, read_slot};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
+use mark::DeviceIdentity;
 use origins::Origins;
 use presence::{Identity, LastLook};
 pub use room::Room;
@@ -63,6 +65,9 @@ struct Record {
     /// added by software that made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     marker: Option<String>,
+    /// Which one it is, of a block device. `None`: it was added by software that did not mark it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceIdentity>,
 }
 
 /// A replica that was opened: checked, locked, ready for direct I/O.
@@ -179,7 +184,6 @@ impl Disks {
         let records: Vec<Record> = state.load(FILE)?.unwrap_or_default();
         let stopped = Mutex::new(stopped::load(&state)?);
         let origins = Arc::new(Origins::load(&state)?);
-        let had_markers = records.iter().all(Record::has_marker);
         let entries =
             records.into_iter().map(|record| Entry::opening(record, Trouble::no_answer()));
         let disks = Self {
@@ -192,8 +196,8 @@ impl Disks {
             late: Mutex::default(),
             changed: Notify::new(),
         };
-        let mut opened = disks.open_all(PATIENCE);
-        if !had_markers {
+        let (mut opened, is_news) = disks.open_all(PATIENCE);
+        if is_news {
             disks.save_records()?;
         }
         disks.remember_files();
@@ -202,7 +206,8 @@ impl Disks {
     }
 
     /// Opens all disks at the same time. Those that have not answered in time are left to [`Disks::late`].
-    fn open_all(&self, patience: Duration) -> Vec<OpenReplica> {
+    /// Returns the replicas that were opened, and whether more is known now of which disks they are.
+    fn open_all(&self, patience: Duration) -> (Vec<OpenReplica>, bool) {
         let (sender, found) = mpsc::channel();
         let mut count = 0;
         for entry in self.lock().iter() {
@@ -214,10 +219,14 @@ impl Disks {
         }
         drop(sender);
         let end = Instant::now() + patience;
-        let mut opened = Vec::new();
+        let (mut opened, mut is_news) = (Vec::new(), false);
         while count > 0 {
             match found.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(found) => opened.extend(self.take_up(found)),
+                Ok(found) => {
+                    let (replicas, of_it) = self.note_found(found);
+                    opened.extend(replicas);
+                    is_news |= of_it;
+                }
                 Err(_) => break,
             }
             count -= 1;
@@ -226,7 +235,7 @@ impl Disks {
             tracing::warn!(disks = count, "some disks do not answer; they are opened when they do");
             *self.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
-        opened
+        (opened, is_news)
     }
 
     /// Waits for disks that did not answer at the start, and gives each set of replicas that were opened to
@@ -259,7 +268,7 @@ impl Disks {
             Some(_) => DiskKind::Device,
             None => DiskKind::Directory,
         };
-        let record = Record { name: name.clone(), path, kind, marker: None };
+        let record = Record { name: name.clone(), path, kind, marker: None, device: None };
         let serial = self.begin_adding(record.clone(), &what)?;
         // Without the lock: it may take long, and others want to know of their disks.
         let mut opened = match self.open_new(serial, record, force, &what) {
@@ -298,12 +307,16 @@ impl Disks {
     fn open_new(
         &self,
         serial: u64,
-        record: Record,
+        mut record: Record,
         force: bool,
         what: &str,
     ) -> Result<Vec<OpenReplica>, ApiError> {
         match record.kind {
-            DiskKind::Device => device::prepare(&record.path, force, what)?,
+            DiskKind::Device => {
+                let identity = device::prepare(&record.path, force, what)?;
+                self.refuse_known(&identity, what)?;
+                record.device = Some(identity);
+            }
             DiskKind::Directory => directory::prepare(&record.path, what)?,
         }
         let found = Found::open(serial, record, &self.origins);
@@ -317,6 +330,28 @@ impl Disks {
         }
         self.save()?;
         Ok(opened)
+    }
+
+    /// Refuses a device that is another disk of this node already, by another path.
+    fn refuse_known(&self, identity: &DeviceIdentity, what: &str) -> Result<(), ApiError> {
+        let is_it = |entry: &&Entry| {
+            entry.record.device.as_ref().is_some_and(|known| known.has_mark_of(identity))
+        };
+        let entries = self.lock();
+        let Some(known) = entries.iter().find(is_it).map(|entry| &entry.record) else {
+            return Ok(());
+        };
+        let (name, path) = (&known.name, known.path.display());
+        Err(ApiError::new(
+            ErrorCode::NameInUse,
+            what,
+            format!(
+                "it bears the mark of disk {name}, which was added as {path}: it is that disk, or a copy of it"
+            ),
+            format!(
+                "If it is that disk: `evenkeel disk remove {name}`, then add it anew; to use a copy as an empty disk, add it with --force"
+            ),
+        ))
     }
 
     /// A name for a disk at this path that no other disk has.
@@ -464,12 +499,6 @@ impl Disks {
     }
 }
 
-impl Record {
-    const fn has_marker(&self) -> bool {
-        matches!(self.kind, DiskKind::Device) || self.marker.is_some()
-    }
-}
-
 impl Entry {
     fn position(&self, replica: ReplicaId) -> Option<usize> {
         let is = |known: &Known| known.superblock.as_ref().is_some_and(|s| s.replica == replica);
@@ -537,14 +566,14 @@ impl Found {
     fn open(serial: u64, mut record: Record, origins: &Origins) -> Self {
         let mut replicas = Vec::new();
         let opened = match record.kind {
-            DiskKind::Device => device::open(&record.path, &mut replicas),
+            DiskKind::Device => device::open(&record.path, &mut record.device, &mut replicas),
             DiskKind::Directory => {
                 directory::open(&record.path, &mut record.marker, origins, &mut replicas)
             }
         };
         let glimpsed = match (&opened, record.kind) {
             (Err(trouble), DiskKind::Device) => {
-                device::glimpse(&record.path, trouble, Retry::first(Instant::now()))
+                device::glimpse(&record, trouble, Retry::first(Instant::now()))
             }
             _ => Vec::new(),
         };

@@ -85,15 +85,26 @@ impl Disks {
         opened
     }
 
-    /// Notes what has become of a disk that was being opened. Returns the replicas that were opened.
+    /// Notes what has become of a disk that was being opened, and remembers which one it is. Returns the replicas that
+    /// were opened.
     pub(super) fn take_up(&self, found: Found) -> Vec<OpenReplica> {
+        let (replicas, is_news) = self.note_found(found);
+        if is_news && let Err(error) = self.save_records() {
+            tracing::warn!(%error, "cannot remember which disk this is; it is tried at the next start");
+        }
+        replicas
+    }
+
+    /// The same; returns too whether more is known of which disk it is than the state directory has.
+    pub(super) fn note_found(&self, found: Found) -> (Vec<OpenReplica>, bool) {
         let mut entries = self.lock();
         let Some(entry) = entries.iter_mut().find(|entry| entry.serial == found.serial) else {
-            return Vec::new();
+            return (Vec::new(), false);
         };
-        let EntryState::Opening(before, retry) = &entry.state else { return Vec::new() };
+        let EntryState::Opening(before, retry) = &entry.state else { return (Vec::new(), false) };
         let retry = retry.again(Instant::now());
         let name = &entry.record.name;
+        let is_news = found.opened.is_ok() && entry.record != found.record && !entry.is_new;
         match found.opened {
             Ok((hold, block_size, replicas)) => {
                 tracing::info!(disk = name, replicas = replicas.len(), "a disk was opened");
@@ -115,7 +126,7 @@ impl Disks {
                 entry.state = EntryState::Waiting(trouble, retry);
             }
         }
-        found.replicas
+        (found.replicas, is_news)
     }
 
     fn open_replica_again(&self, serial: u64, target: &ReplicaTarget) -> Vec<OpenReplica> {

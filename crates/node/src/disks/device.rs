@@ -7,16 +7,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::ReplicaId;
-use evenkeel_format::{DATA_OFFSET, Slot, foreign_signature};
+use evenkeel_format::{DATA_OFFSET, DISK_MARK_LENGTH, DISK_MARK_OFFSETS, Slot, foreign_signature};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
+use super::mark::{self, DeviceIdentity};
 use super::replica_file::{
     Unreadable, erase, inspect, length_of, lock, open_direct, read_newest, write_allocation,
     write_superblocks,
 };
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
-use super::{Entry, Known, NewReplica, OpenReplica, Opened, probe, system};
+use super::{Entry, Known, NewReplica, OpenReplica, Opened, Record, probe, system};
 use crate::api::{ApiError, ErrorCode};
 
 /// The smallest device that is taken: room for the superblocks and as much data again.
@@ -26,13 +27,12 @@ const ZERO_STEP: u64 = 1 << 30;
 
 const READ_ONLY: &str = "it is read-only, and a replica is written to";
 
-/// Checks that a device may be taken, and with `force` erases the signatures that it carries.
-pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<(), ApiError> {
+/// Checks that a device may be taken, with `force` erases the signatures that it carries, and marks it.
+pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<DeviceIdentity, ApiError> {
     let (file, size) = open_free(path, what)?;
-    match found_on(path, size, force, what)? {
-        (Some(_), false) => wipe(&file, size).map_err(|e| system(what, &e)),
-        _ => Ok(()),
-    }
+    found_on(path, size, force, what)?;
+    let prepared = if force { wipe(&file, size) } else { Ok(()) };
+    prepared.and_then(|()| DeviceIdentity::take(&file, path)).map_err(|e| system(what, &e))
 }
 
 /// What a device holds that may be taken, and whether that would be kept.
@@ -129,32 +129,65 @@ fn open_exclusively(path: &Path) -> Result<File, Trouble> {
     }
 }
 
-/// A disk that was given to evenkeel holds a replica, or nothing: with anything else it is another one,
-/// which got its path.
-fn refuse_another(path: &Path, file: &File) -> Result<(), Trouble> {
+/// A disk that was given to evenkeel bears its mark, and holds a replica or nothing: else it is another one, which got
+/// its path. One that software added which made no marks is marked now, if nothing is in the way.
+fn refuse_another(
+    path: &Path,
+    file: &File,
+    identity: &mut Option<DeviceIdentity>,
+) -> Result<(), Trouble> {
     let size = probe::length(file)?;
-    if size == 0 {
-        return Err(Trouble::Absent("it has no medium".into()));
+    if size < SMALLEST {
+        let why = if size == 0 {
+            "it has no medium"
+        } else {
+            "another disk is at its path, too small for a replica"
+        };
+        return Err(Trouble::Absent(why.into()));
     }
-    match signature(path, size)? {
-        Some(found) if !found.contains("evenkeel") => Err(Trouble::Absent(format!(
-            "another disk is at its path: it holds {found}; to use that one, remove the disk and add it anew"
-        ))),
-        _ => Ok(()),
+    let signature = signature(path, size)?;
+    let is_foreign = signature.is_some_and(|found| !found.contains("evenkeel"));
+    let another = |expected: String| {
+        let found = mark::describe_found(file, path, signature);
+        Trouble::Absent(format!(
+            "another disk is at its path: expected {expected}, found {found}. Give the disk its path back (names in /dev/disk/by-id stay the same), or `evenkeel disk remove` it and add what is there anew"
+        ))
+    };
+    match identity {
+        Some(known) => {
+            let is_it = !is_foreign && known.recognise(file, path)?;
+            if is_it { Ok(()) } else { Err(another(known.to_string())) }
+        }
+        None if is_foreign => Err(another("one that holds a replica or nothing".into())),
+        None => {
+            *identity = DeviceIdentity::adopt(file, path)?;
+            match identity {
+                Some(_) => Ok(()),
+                None => Err(another("one that older software has added".into())),
+            }
+        }
     }
 }
 
-/// The replica on a device that cannot be opened yet, as far as it can be read.
-pub(super) fn glimpse(path: &Path, trouble: &Trouble, retry: Retry) -> Vec<Known> {
+/// The replica on a device that cannot be opened yet, as far as it can be read. None if another device is there.
+pub(super) fn glimpse(record: &Record, trouble: &Trouble, retry: Retry) -> Vec<Known> {
+    let path = &record.path;
+    if record.device.as_ref().is_some_and(|identity| !identity.is_at(path)) {
+        return Vec::new();
+    }
     let state = KnownState::Waiting(trouble.clone(), retry);
     let known = |superblock| Known::new(path, Some(superblock), state);
     read_newest(path).map(known).into_iter().collect()
 }
 
 /// Opens the device exclusively, and the replica on it if there is one.
-pub(super) fn open(path: &Path, opened: &mut Vec<OpenReplica>) -> Result<Opened, Trouble> {
+pub(super) fn open(
+    path: &Path,
+    identity: &mut Option<DeviceIdentity>,
+    opened: &mut Vec<OpenReplica>,
+) -> Result<Opened, Trouble> {
     let file = open_exclusively(path)?;
-    refuse_another(path, &file)?;
+    refuse_another(path, &file, identity)?;
     let block_size = probe::direct_block_size(&file)?;
     let known = open_replica(file.try_clone()?, path, block_size, opened)?;
     Ok((Hold::device(file), block_size, known.into_iter().collect()))
@@ -205,6 +238,30 @@ pub(super) fn refuse_second(entry: &Entry, what: &str) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
 }
 
+/// Refuses to make a replica on what is not the disk that was added, or holds anything: somebody has written to it since.
+pub(super) fn refuse_used(
+    (path, file): (&Path, &File),
+    identity: Option<&DeviceIdentity>,
+    what: &str,
+) -> Result<(), ApiError> {
+    let is_it = identity.map_or(Ok(false), |identity| identity.is_of(file));
+    let signature = probe::length(file).and_then(|size| signature(path, size));
+    let why = match (is_it, signature) {
+        (Err(error), _) | (_, Err(error)) => return Err(system(what, &error)),
+        (Ok(true), Ok(None)) => return Ok(()),
+        (Ok(true), Ok(Some(found))) => {
+            format!("it holds {found}, which was written since it was added")
+        }
+        (Ok(false), Ok(found)) => {
+            let found = mark::describe_found(file, path, found);
+            format!("it does not bear its mark any more; it is {found}")
+        }
+    };
+    let advice =
+        "Look at what is there; if that may be lost, remove the disk and add it with --force";
+    Err(ApiError::new(ErrorCode::DiskHasData, what, why, advice))
+}
+
 /// Whether the one replica of a device can be made.
 pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
     let (length, size) = (length_of(&new.superblock), space.size);
@@ -223,11 +280,22 @@ pub(super) fn create(
     new: &NewReplica,
 ) -> io::Result<OpenReplica> {
     // First whatever an earlier replica has left before the data.
-    zero_range(&file, 0, DATA_OFFSET)?;
+    zero_head(&file)?;
     zero_range(&file, DATA_OFFSET, length_of(&new.superblock) - DATA_OFFSET)?;
     write_allocation(&file, &new.superblock)?;
     write_superblocks(&file, &new.superblock, Slot::A)?;
     Ok(OpenReplica::new(file, path, true, block_size, &new.superblock))
+}
+
+/// Zeroes what is before the data, but for the disk's mark, which stays in each moment.
+fn zero_head(file: &File) -> io::Result<()> {
+    let mut start = 0;
+    for mark in DISK_MARK_OFFSETS {
+        zero_step(file, &(start..mark))?;
+        start = mark + DISK_MARK_LENGTH as u64;
+    }
+    zero_step(file, &(start..DATA_OFFSET))?;
+    evenkeel_engine::flush(file)
 }
 
 /// Zeroes a range, durably.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use evenkeel_core::ReplicaId;
 use evenkeel_format::Superblock;
 
+use super::mark::DeviceIdentity;
 use super::presence::Identity;
 use super::space::Question;
 use super::states::{Hold, KnownState};
@@ -26,6 +27,8 @@ pub(super) struct Site {
     pub(super) path: PathBuf,
     pub(super) block_size: u32,
     device: Option<File>,
+    /// Which device that has to be.
+    identity: Option<DeviceIdentity>,
 }
 
 impl Disks {
@@ -106,8 +109,9 @@ impl Disks {
         let (site, question) = self.begin_making(disk, new, what)?;
         // Without the lock: it blocks on the disk.
         let space = question.answer();
-        let checked = match site.device {
-            Some(_) => device::check_room(&space, new, what),
+        let checked = match &site.device {
+            Some(file) => device::refuse_used((&site.path, file), site.identity.as_ref(), what)
+                .and_then(|()| device::check_room(&space, new, what)),
             None => directory::check_room(&space, new, what),
         };
         if let Err(error) = checked {
@@ -154,7 +158,8 @@ impl Disks {
             let advice = "Raise the limit of open files of the daemon";
             ApiError::new(ErrorCode::System, what, "too many files are open", advice)
         })?;
-        let site = Site { path: entry.record.path.clone(), block_size: entry.block_size, device };
+        let (path, identity) = (entry.record.path.clone(), entry.record.device.clone());
+        let site = Site { path, block_size: entry.block_size, device, identity };
         let superblock = Some(new.superblock.clone());
         entry.replicas.push(Known::new(&entry.record.path, superblock, KnownState::Making));
         Ok((site, question))

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use evenkeel_core::{ReplicaId, VolumeId};
 
 use super::replica_file::read_newest;
-use super::states::{EntryState, Hold, KnownState, Trouble};
+use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
 use crate::own_file;
 
@@ -32,7 +32,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         match metadata.file_type().is_block_device() {
             // What names it in /dev may be made anew.
             true => Self { device: metadata.rdev(), number: 0 },
@@ -63,7 +63,8 @@ impl Identity {
     }
 }
 
-fn is_nothing(error: &io::Error) -> bool {
+/// Whether an error says that nothing is at a path.
+pub(super) fn is_nothing(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, StaleNetworkFileHandle};
     matches!(error.kind(), NotFound | NotADirectory | StaleNetworkFileHandle)
 }
@@ -206,6 +207,13 @@ impl Disks {
         let mut entries = self.lock();
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
         let gone = entry.gone();
+        if let Some(hold) = entry.let_go_if_empty() {
+            self.changed.notify_one();
+            drop(entries);
+            // To close a device may take long.
+            drop(hold);
+            return None;
+        }
         if entry.is_device() {
             entry.replicas.iter_mut().for_each(|known| known.note_gone(gone.clone()));
             let replica = seen.disk.look.on_device.filter(|_| seen.disk.is_put_back)?;
@@ -299,6 +307,23 @@ impl Entry {
         match &self.state {
             EntryState::Missing(_, trouble) => Some(trouble.why().to_owned()),
             _ => None,
+        }
+    }
+
+    /// A device without a replica that is not at its path any more is let go, and opened anew by what it is known by.
+    fn let_go_if_empty(&mut self) -> Option<Hold> {
+        if !self.is_device() || !self.replicas.is_empty() {
+            return None;
+        }
+        match std::mem::replace(&mut self.state, EntryState::Stopped) {
+            EntryState::Missing(hold, trouble) => {
+                self.state = EntryState::Waiting(trouble, Retry::at_once(Instant::now()));
+                Some(hold)
+            }
+            state => {
+                self.state = state;
+                None
+            }
         }
     }
 

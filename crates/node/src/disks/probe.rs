@@ -61,6 +61,18 @@ pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
     of_disk.or_else(|_| of_parent()).ok()?.trim().parse().ok()
 }
 
+/// What the maker of a device, or the device mapper, names it by: its WWN, or a serial number; of a partition, that of
+/// its disk. `None`: nothing does.
+pub fn serial(device: (u32, u32)) -> Option<String> {
+    let own = sys(device).canonicalize().ok()?;
+    let is_partition = own.join("partition").exists();
+    let disk = if is_partition { own.parent()? } else { own.as_path() };
+    let names = ["wwid", "device/wwid", "serial", "device/serial", "dm/uuid"];
+    let mut found = names.iter().filter_map(|name| fs::read_to_string(disk.join(name)).ok());
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    found.find_map(|text| Some(words(text)).filter(|text| !text.is_empty()))
+}
+
 fn partitions(device: (u32, u32)) -> Vec<(u32, u32)> {
     let entries = fs::read_dir(sys(device)).into_iter().flatten().flatten();
     let partitions = entries.filter(|entry| entry.path().join("partition").exists());

@@ -85,11 +85,14 @@ async fn a_device_that_is_too_small_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_that_is_held_or_absent_at_the_start_is_waited_for() {
     let place = Place::new();
-    let image = place.path().join("image");
-    let Some(device) = Loop::new(&image, 64 << 20) else { return };
+    let Some(device) = Loop::new(&place.path().join("image"), 64 << 20) else { return };
+    let Some(other) = Loop::new(&place.path().join("other"), 64 << 20) else { return };
+    assert!(run("mkfs.ext4", &["-q", "-F", &other.0]));
+    let path = place.path().join("device");
+    assert!(name(&device, &path));
     let mut node = TestNode::new(&place, "a");
     node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", json!({"path": device.0, "name": "disk"})).await;
+    node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
     node.create("web", 1).await;
     node.attach("web").await;
     let state = |wanted: &'static str| move |v: &Value| v["disks"][0]["state"] == wanted;
@@ -105,20 +108,17 @@ async fn a_device_that_is_held_or_absent_at_the_start_is_waited_for() {
     node.until("/v1/volumes/web", serving).await;
 
     node.crash().await;
-    assert!(until_true(|| run("losetup", &["--detach", &device.0])).await);
+    std::fs::remove_file(&path).unwrap();
     node.restart().await;
     node.until("/v1/disks", state("absent")).await;
     // Another disk gets its name first: it is not touched.
-    let other = place.path().join("other");
-    std::fs::File::create(&other).unwrap().set_len(64 << 20).unwrap();
-    assert!(run("mkfs.ext4", &["-q", "-F", other.to_str().unwrap()]));
-    assert!(run("losetup", &[&device.0, other.to_str().unwrap()]));
+    assert!(name(&other, &path));
     node.until("/v1/disks", |v| {
         v["disks"][0]["problem"].as_str().is_some_and(|why| why.contains("ext4"))
     })
     .await;
-    assert!(until_true(|| run("losetup", &["--detach", &device.0])).await);
-    assert!(run("losetup", &[&device.0, image.to_str().unwrap()]));
+    std::fs::remove_file(&path).unwrap();
+    assert!(name(&device, &path));
     node.until("/v1/disks", state("serving")).await;
     node.until("/v1/volumes/web", serving).await;
 }
@@ -228,12 +228,7 @@ async fn a_device_that_was_pulled_and_put_back_is_opened_anew() {
     let image = place.path().join("image");
     let Some(first) = Loop::new(&image, 64 << 20) else { return };
     let path = place.path().join("device");
-    let name = |of: &Loop| {
-        let number = std::os::unix::fs::MetadataExt::rdev(&std::fs::metadata(&of.0).unwrap());
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        run("mknod", &[path.to_str().unwrap(), "b", &major.to_string(), &minor.to_string()])
-    };
-    assert!(name(&first));
+    assert!(name(&first, &path));
     let mut node = TestNode::new(&place, "a");
     node.start().await.unwrap();
     node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
@@ -244,12 +239,195 @@ async fn a_device_that_was_pulled_and_put_back_is_opened_anew() {
     let gone = node.until("/v1/disks", |d| d["disks"][0]["state"] == "absent").await;
     assert!(gone["disks"][0]["problem"].to_string().contains("pulled out"), "{gone:#}");
     let second = again(&image).unwrap();
-    assert!(name(&second));
+    assert!(name(&second, &path));
     node.until("/v1/disks", |d| d["disks"][0]["state"] == "serving").await;
     let is_served = |v: &Value| v["volume"]["mirrors"][0]["summary"] == "[U]";
     node.until("/v1/volumes/web", is_served).await;
     // What is open is this one: nobody else gets it exclusively.
     assert!(!run("mkfs.ext4", &["-q", &second.0]));
     node.detach("web").await;
+    node.stop().await;
+}
+
+/// Two devices whose paths can be exchanged, as those of `/dev/sdb` and `/dev/sdc` are by a restart of the machine.
+struct Swapped {
+    _devices: [Loop; 2],
+    images: [std::path::PathBuf; 2],
+    paths: [std::path::PathBuf; 2],
+}
+
+impl Swapped {
+    fn new(place: &Place) -> Option<Self> {
+        let images = ["image-1", "image-2"].map(|name| place.path().join(name));
+        let paths = ["sdb", "sdc"].map(|name| place.path().join(name));
+        let devices = [Loop::new(&images[0], 64 << 20)?, Loop::new(&images[1], 64 << 20)?];
+        for (device, path) in devices.iter().zip(&paths) {
+            assert!(name(device, path));
+        }
+        Some(Self { _devices: devices, images, paths })
+    }
+
+    fn swap(&self) {
+        let [one, two] = &self.paths;
+        let aside = one.with_extension("aside");
+        std::fs::rename(one, &aside).unwrap();
+        std::fs::rename(two, one).unwrap();
+        std::fs::rename(&aside, two).unwrap();
+    }
+
+    fn add(&self, device: usize, name: &str) -> Value {
+        json!({"path": self.paths[device], "name": name})
+    }
+}
+
+/// Makes a path at which this device is.
+fn name(of: &Loop, path: &Path) -> bool {
+    let number = std::os::unix::fs::MetadataExt::rdev(&std::fs::metadata(&of.0).unwrap());
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    run("mknod", &[path.to_str().unwrap(), "b", &major.to_string(), &minor.to_string()])
+}
+
+fn disk<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let disks = answer["disks"].as_array().unwrap();
+    disks.iter().find(|disk| disk["name"] == name).unwrap()
+}
+
+/// One of them holds a replica, the other one is empty: each is known by what evenkeel wrote on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_whose_path_another_one_got_is_absent_and_the_other_one_is_not_touched() {
+    let place = Place::new();
+    let Some(swapped) = Swapped::new(&place) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", swapped.add(0, "first")).await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    node.ok("POST", "/v1/disks", swapped.add(1, "second")).await;
+    node.stop().await;
+
+    swapped.swap();
+    let before = swapped.images.clone().map(|image| std::fs::read(image).unwrap());
+    node.restart().await;
+    let are = |state: &'static str| {
+        move |v: &Value| ["first", "second"].iter().all(|name| disk(v, name)["state"] == state)
+    };
+    let answer = node.until("/v1/disks", are("absent")).await;
+    for name in ["first", "second"] {
+        let disk = disk(&answer, name);
+        assert_eq!(disk["replicas"], json!([]), "{answer:#}");
+        let problem = disk["problem"].as_str().unwrap();
+        assert!(problem.starts_with("another disk is at its path: expected the one"), "{problem}");
+        assert!(problem.contains("tried again"), "{problem}");
+    }
+    let holds_web = disk(&answer, "second")["problem"].as_str().unwrap().contains("volume web");
+    assert!(holds_web, "{answer:#}");
+    for name in ["first", "second"] {
+        let new =
+            json!({"name": "shop", "size": 4 << 20, "replicas": 1, "on": [format!("a:{name}")]});
+        let (status, answer) = node.call("POST", "/v1/volumes", new).await;
+        assert_ne!(status, 200, "{answer:#}");
+    }
+    let after = swapped.images.clone().map(|image| std::fs::read(image).unwrap());
+    assert!(before == after, "a disk that was not meant was written to");
+
+    swapped.swap();
+    node.until("/v1/disks", are("serving")).await;
+    node.until("/v1/volumes/web", |v| v["volume"]["state"] == "serving").await;
+    node.detach("web").await;
+    let new = json!({"name": "shop", "size": 4 << 20, "replicas": 1, "on": ["a:second"]});
+    node.ok("POST", "/v1/volumes", new).await;
+    node.stop().await;
+}
+
+/// What is added anew is the disk at its new path; it cannot be two disks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_is_removed_and_added_anew_by_its_new_path() {
+    let place = Place::new();
+    let Some(swapped) = Swapped::new(&place) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", swapped.add(0, "first")).await;
+    node.create("web", 1).await;
+    node.stop().await;
+    swapped.swap();
+    node.restart().await;
+    let again = swapped.add(1, "again");
+    let refused = node.refused("POST", "/v1/disks", again.clone(), "name-in-use").await;
+    assert!(refused["why"].as_str().unwrap().contains("mark of disk first"), "{refused:#}");
+    node.ok("DELETE", "/v1/disks/first", Value::Null).await;
+    let added = node.ok("POST", "/v1/disks", again).await;
+    assert_eq!(added["disk"]["replicas"][0]["volume"], "web", "{added:#}");
+    node.attach("web").await;
+    node.detach("web").await;
+    node.stop().await;
+}
+
+/// A disk that software of before has added is marked when it is opened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_of_older_software_is_marked_when_it_is_opened() {
+    let place = Place::new();
+    let Some(swapped) = Swapped::new(&place) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", swapped.add(0, "first")).await;
+    node.create("web", 1).await;
+    node.stop().await;
+    let list = node.config.state.join("disks.json");
+    let remembered =
+        || -> Value { serde_json::from_slice(&std::fs::read(&list).unwrap()).unwrap() };
+    let mut old = remembered();
+    old[0].as_object_mut().unwrap().remove("device").unwrap();
+    std::fs::write(&list, old.to_string()).unwrap();
+    let image = std::fs::File::options().write(true).open(&swapped.images[0]).unwrap();
+    for offset in evenkeel_format::DISK_MARK_OFFSETS {
+        std::os::unix::fs::FileExt::write_all_at(&image, &[0; 4096], offset).unwrap();
+    }
+    node.restart().await;
+    node.until("/v1/disks", |v| v["disks"][0]["state"] == "serving").await;
+    node.stop().await;
+    assert!(remembered()[0]["device"]["mark"].is_string());
+    swapped.swap();
+    node.restart().await;
+    node.until("/v1/disks", |v| v["disks"][0]["state"] == "absent").await;
+    node.stop().await;
+}
+
+/// What somebody wrote to an empty disk since it was added is not overwritten by a new replica.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_was_written_to_since_it_was_added_gets_no_replica() {
+    let place = Place::new();
+    let Some(device) = Loop::new(&place.path().join("image"), 64 << 20) else { return };
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", json!({"path": device.0, "name": "disk"})).await;
+    let other = place.path().join("other");
+    std::fs::File::create(&other).unwrap().set_len(64 << 20).unwrap();
+    assert!(run("mkfs.ext4", &["-q", "-F", other.to_str().unwrap()]));
+    let copy = format!("of={}", device.0);
+    let from = format!("if={}", other.display());
+    assert!(run("dd", &[&from, &copy, "bs=64k", "count=1", "conv=fsync,notrunc", "status=none"]));
+    let new = json!({"name": "shop", "size": 4 << 20, "replicas": 1, "on": ["a:disk"]});
+    let error = node.refused("POST", "/v1/volumes", new, "disk-has-data").await;
+    assert!(error["why"].as_str().unwrap().contains("ext4"), "{error:#}");
+    node.stop().await;
+}
+
+/// A device without a replica that was pulled out, and put back as another one for the kernel.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_device_that_was_pulled_and_put_back_is_opened_anew() {
+    let place = Place::new();
+    let image = place.path().join("image");
+    let Some(first) = Loop::new(&image, 64 << 20) else { return };
+    let path = place.path().join("device");
+    assert!(name(&first, &path));
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
+    std::fs::remove_file(&path).unwrap();
+    node.until("/v1/disks", |d| d["disks"][0]["state"] == "absent").await;
+    let second = again(&image).unwrap();
+    assert!(name(&second, &path));
+    node.until("/v1/disks", |d| d["disks"][0]["state"] == "serving").await;
+    assert!(!run("mkfs.ext4", &["-q", &second.0]), "it is held");
     node.stop().await;
 }
