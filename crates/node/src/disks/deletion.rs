@@ -1,11 +1,13 @@
 //! Deleting a replica: its space is given back.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evenkeel_core::{ReplicaId, VolumeId};
 
+use super::origins::Origins;
+use super::presence::{Identity, is_nothing};
 use super::states::{EntryState, Hold, KnownState};
 use super::{Disks, Entry, device, directory, replica_file, system};
 use crate::api::types::DiskKind;
@@ -19,8 +21,8 @@ struct Deletion {
 }
 
 enum Target {
-    /// A file in a directory.
-    File(PathBuf),
+    /// A file in a directory, and which one it was when it was opened, if it was.
+    File(PathBuf, ReplicaId, Option<Identity>),
     /// A device that is open.
     Device(File),
     /// A device that is closed, as its volume is stopped.
@@ -29,13 +31,41 @@ enum Target {
 
 impl Target {
     /// Returns the device if it was opened for that.
-    fn delete(self) -> io::Result<Option<File>> {
+    fn delete(self, origins: &Origins) -> io::Result<Option<File>> {
         match self {
-            Self::File(path) => directory::delete(&path).map(|()| None),
+            Self::File(path, replica, identity) => {
+                delete_file(&path, (replica, identity), origins).map(|()| None)
+            }
             Self::Device(file) => replica_file::erase(&file).map(|()| None),
             Self::Closed(path, replica) => device::erase_closed(&path, replica).map(Some),
         }
     }
+}
+
+/// Removes the file of a replica, if that is what lies at its path. Something else, which somebody put there when the
+/// replica's file was gone, is left alone.
+fn delete_file(
+    path: &Path,
+    (replica, identity): (ReplicaId, Option<Identity>),
+    origins: &Origins,
+) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(e) if is_nothing(&e) => return directory::sync(path),
+        found => found?,
+    };
+    let is_same = identity.map(|identity| identity == Identity::of(&found));
+    let is_it = found.is_file()
+        && match (is_same, origins.judge(replica, &found, path)) {
+            // An inode's number may have been given anew.
+            (Some(false), _) | (_, Some(false)) => false,
+            (Some(true), _) | (_, Some(true)) => true,
+            (None, None) => replica_file::read_newest(path).is_some_and(|s| s.replica == replica),
+        };
+    if is_it {
+        return directory::delete(path);
+    }
+    tracing::warn!(path = %path.display(), %replica, "another file than the replica's is at its path: it is left alone; the replica's own is gone");
+    Ok(())
 }
 
 impl Disks {
@@ -48,7 +78,7 @@ impl Disks {
         let what = format!("cannot delete replica {replica}");
         let Some(deletion) = self.begin_deletion(replica, &what)? else { return Ok(false) };
         // Without the lock: a file of terabytes takes long, and others want to know of their disks.
-        let deleted = deletion.target.delete();
+        let deleted = deletion.target.delete(&self.origins);
         self.end_deletion(replica, deletion.before, deleted).map_err(|e| system(&what, &e))?;
         self.origins.forget(replica);
         if let Some(volume) = deletion.volume {
@@ -120,7 +150,10 @@ impl Disks {
 fn target(entry: &Entry, position: usize, replica: ReplicaId) -> io::Result<Target> {
     match (&entry.state, entry.record.kind) {
         (EntryState::Serving(Hold::Device { file, .. }), _) => file.try_clone().map(Target::Device),
-        (_, DiskKind::Directory) => Ok(Target::File(entry.replicas[position].path.clone())),
+        (_, DiskKind::Directory) => {
+            let known = &entry.replicas[position];
+            Ok(Target::File(known.path.clone(), replica, known.identity))
+        }
         (EntryState::Stopped, DiskKind::Device) => {
             Ok(Target::Closed(entry.record.path.clone(), replica))
         }

@@ -10,7 +10,7 @@ use evenkeel_format::{Slot, Superblock};
 use rustix::fs::OFlags;
 
 use super::origins::Origins;
-use super::presence::Identity;
+use super::presence::{Identity, is_nothing};
 use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, write_superblocks};
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
@@ -300,5 +300,13 @@ pub(super) fn delete(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => sync_parent(path),
+    }
+}
+
+/// That a replica's file is gone is made durable. If its directory is gone, too, nothing is to be done.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    match sync_parent(path) {
+        Err(e) if is_nothing(&e) => Ok(()),
+        synced => synced,
     }
 }

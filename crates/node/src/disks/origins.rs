@@ -9,7 +9,7 @@
 //! marker file was made at another time, too. Nor is anything where the file system does not say when.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,12 +34,16 @@ struct Origin {
 
 impl Origin {
     /// `None`: the file system does not say.
-    fn of(file: &File, path: &Path) -> Option<Self> {
-        let made = |found: io::Result<fs::Metadata>| -> Option<Duration> {
-            found.ok()?.created().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()
+    fn of(file: &Metadata, path: &Path) -> Option<Self> {
+        let made = |found: &Metadata| -> Option<Duration> {
+            found.created().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()
         };
-        let marker = made(fs::metadata(path.parent()?.join(MARKER)))?;
-        Some(Self { file: made(file.metadata())?, marker })
+        let marker = made(&fs::metadata(path.parent()?.join(MARKER)).ok()?)?;
+        Some(Self { file: made(file)?, marker })
+    }
+
+    fn of_open(replica: &OpenReplica) -> Option<Self> {
+        Self::of(&replica.file.metadata().ok()?, &replica.path)
     }
 
     /// Whether who was that is this one no more, though it lies in the same directory.
@@ -77,7 +81,7 @@ impl Origins {
     /// # Errors
     /// If that cannot be written: then the replica is not to be served.
     pub(super) fn check(&self, replica: &mut OpenReplica) -> io::Result<()> {
-        let Some(now) = Origin::of(&replica.file, &replica.path) else { return Ok(()) };
+        let Some(now) = Origin::of_open(replica) else { return Ok(()) };
         let id = replica.newest.superblock.replica;
         let before = self.lock().of.get(&id).copied();
         if before == Some(now) {
@@ -94,9 +98,17 @@ impl Origins {
 
     /// The file of a replica was made.
     pub(super) fn note(&self, made: &OpenReplica) {
-        if let Some(now) = Origin::of(&made.file, &made.path) {
+        if let Some(now) = Origin::of_open(made) {
             self.insert(made.newest.superblock.replica, now);
         }
+    }
+
+    /// Whether what lies at a replica's path is known to be the file that the replica was last, or known to be another
+    /// one. `None`: neither is.
+    pub(super) fn judge(&self, replica: ReplicaId, found: &Metadata, path: &Path) -> Option<bool> {
+        let now = Origin::of(found, path)?;
+        let before = *self.lock().of.get(&replica)?;
+        (before.marker == now.marker).then_some(!before.is_copied_to(now))
     }
 
     fn insert(&self, replica: ReplicaId, now: Origin) {

@@ -46,13 +46,49 @@ fn a_replica_that_cannot_be_deleted_is_as_before() {
     let place = place();
     let disks = with_disk(&place);
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
-    let (replica, file) = (made.newest.superblock.replica, made.path);
-    std::fs::remove_file(&file).unwrap();
-    std::fs::create_dir(&file).unwrap();
+    let replica = made.newest.superblock.replica;
+    let aside = place.disk.with_file_name("aside");
+    std::fs::rename(&place.disk, &aside).unwrap();
+    // Nothing can be told of the path.
+    std::os::unix::fs::symlink(&place.disk, &place.disk).unwrap();
     disks.delete_replica(replica).unwrap_err();
     assert!(disks.is_open(replica));
-    std::fs::remove_dir(&file).unwrap();
+    std::fs::remove_file(&place.disk).unwrap();
+    std::fs::rename(&aside, &place.disk).unwrap();
     assert!(disks.delete_replica(replica).unwrap());
+    assert!(!made.path.exists());
+}
+
+/// Whatever an administrator has put where the replica's file was: a backup, a directory, another replica's file.
+#[test]
+fn what_is_not_the_file_of_a_replica_is_not_deleted_in_its_place() {
+    for restarted in [false, true] {
+        for kind in ["copy", "text", "directory", "link"] {
+            let place = place();
+            let mut disks = with_disk(&place);
+            let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+            let (replica, file) = (made.newest.superblock.replica, made.path.clone());
+            let aside = place.disk.join("aside");
+            if restarted {
+                disks.remember_files();
+                drop(disks);
+                // Its file is held: which one it is is known from before.
+                disks = Disks::open(place.state.clone(), node()).unwrap().0;
+            }
+            std::fs::rename(&file, &aside).unwrap();
+            drop(made);
+            match kind {
+                "copy" => drop(std::fs::copy(&aside, &file).unwrap()),
+                "text" => std::fs::write(&file, "of an administrator").unwrap(),
+                "directory" => std::fs::create_dir(&file).unwrap(),
+                _ => std::os::unix::fs::symlink(&aside, &file).unwrap(),
+            }
+            std::fs::remove_file(&aside).unwrap();
+            assert!(disks.delete_replica(replica).unwrap(), "{kind} {restarted}");
+            assert!(file.symlink_metadata().is_ok(), "the {kind} was deleted ({restarted})");
+            assert_eq!(disks.list()[0].replicas.len(), 0);
+        }
+    }
 }
 
 #[test]
