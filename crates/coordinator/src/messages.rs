@@ -84,6 +84,10 @@ pub enum Request {
         node: String,
         /// The view.
         view: ViewText,
+        /// Its parent: another view may have got that number, if the store is older than what who asks was told.
+        /// `None`: older software asks, and the number has to do.
+        #[serde(default)]
+        replaces: Option<ViewText>,
         /// Whether a primary that it adds only has the replicas adopt it, and is not for use.
         #[serde(default)]
         in_passing: bool,

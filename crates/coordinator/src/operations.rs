@@ -72,9 +72,10 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
         }
         Request::Create(volume) => volumes::create(transaction, volume),
         Request::GiveUp { volume } => drafts::give_up(transaction, volume),
-        Request::Swap { node, view, in_passing, wish } => {
+        Request::Swap { node, view, replaces, in_passing, wish } => {
             let in_passing = in_passing.then_some(Wish::AsBefore);
-            volumes::swap(transaction, node, view, wish.or(in_passing))
+            let views = (view, replaces.as_ref());
+            volumes::swap(transaction, node, views, wish.or(in_passing))
         }
         Request::Want { volume, node, shown } => {
             placements::want(transaction, volume, node, *shown)

@@ -170,7 +170,7 @@ impl Bench {
                 let answer = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
                 PrimaryEvent::Coordinator { call: *call, answer }
             }
-            PrimaryEffect::SwapView { call, view } => {
+            PrimaryEffect::SwapView { call, view, .. } => {
                 self.newest = (**view).clone();
                 let answer = CoordinatorAnswer::Committed;
                 let said = PrimaryEvent::Coordinator { call: *call, answer };

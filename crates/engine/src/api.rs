@@ -164,6 +164,8 @@ pub enum EngineEvent {
         call: CoordinatorCall,
         /// The view.
         view: Box<View>,
+        /// Its parent.
+        replaces: Box<View>,
     },
     /// Something that an administrator wants to read in the log.
     Note {

@@ -179,8 +179,8 @@ impl Worker {
             PrimaryEffect::Connect { replica, node } => self.connect(key, replica, node),
             PrimaryEffect::Disconnect { link } => self.close_link(Key::from_number(link.0)),
             PrimaryEffect::ReadView { call } => self.tell(EngineEvent::ReadView { volume, call }),
-            PrimaryEffect::SwapView { call, view } => {
-                self.tell(EngineEvent::SwapView { volume, call, view });
+            PrimaryEffect::SwapView { call, view, replaces } => {
+                self.tell(EngineEvent::SwapView { volume, call, view, replaces });
             }
             PrimaryEffect::CommandDone { id, result } => self.command_done(key, id, result),
             PrimaryEffect::Ended { reason } => self.primary_ended(key, reason),

@@ -231,25 +231,26 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
             let answer = ask_coordinator(&node, request).await;
             engine.coordinator_answer(volume, call, answer);
         }
-        EngineEvent::SwapView { volume, call, view } => {
-            let answer = swap(&node, &view).await;
+        EngineEvent::SwapView { volume, call, view, replaces } => {
+            let answer = swap(&node, &view, &replaces).await;
             engine.coordinator_answer(volume, call, answer);
         }
         _ => {}
     }
 }
 
-async fn swap(node: &Node, view: &View) -> CoordinatorAnswer {
-    let text = match ViewText::encode(view) {
-        Ok(text) => text,
-        Err(error) => {
+async fn swap(node: &Node, view: &View, replaces: &View) -> CoordinatorAnswer {
+    let (text, replaces) = match (ViewText::encode(view), ViewText::encode(replaces)) {
+        (Ok(text), Ok(replaces)) => (text, replaces),
+        (Err(error), _) | (_, Err(error)) => {
             tracing::error!(volume = %view.volume, %error, "a view cannot be stored");
             return CoordinatorAnswer::Unknown;
         }
     };
     let in_passing = node.volumes.get(view.volume).is_some_and(|attached| attached.in_passing());
     let (by, wish) = (node.identity.node.to_string(), Some(node.volumes.wish(view)));
-    let request = Request::Swap { node: by, view: text, in_passing, wish };
+    let request =
+        Request::Swap { node: by, view: text, replaces: Some(replaces), in_passing, wish };
     ask_coordinator(node, request).await
 }
 

@@ -69,7 +69,7 @@ pub fn newest(newest: &View) -> Done {
 pub fn swap(
     transaction: &mut Transaction<'_>,
     node: &str,
-    view: &ViewText,
+    (view, replaces): (&ViewText, Option<&ViewText>),
     wish: Option<Wish>,
 ) -> Done {
     let next = view.decode().map_err(|e| Halt::Content(format!("{e} in a view to swap")))?;
@@ -84,8 +84,12 @@ pub fn swap(
     if !next.primaries.is_empty() && assembly::is_stopped(transaction, &volume)? {
         return Ok(Answer::NoVolume);
     }
-    // Numbers go on from an assembly: a primary of the era before may count to the same.
-    if !next.follows(&before) || next.lineage != before.lineage {
+    // Numbers go on from an assembly: a primary of the era before may count to the same. So may one that was told of
+    // views which this store has forgotten, as an older one was put back: its next view is no change of the stored one.
+    let replaces = replaces.map(ViewText::decode).transpose();
+    let replaces = replaces.map_err(|e| Halt::Content(format!("{e} in a view to replace")))?;
+    let is_of_branch = replaces.is_none_or(|replaces| replaces == before);
+    if !next.follows(&before) || next.lineage != before.lineage || !is_of_branch {
         return newest(&before);
     }
     for node in dropped(&next, &before, by) {

@@ -59,6 +59,7 @@ pub struct Cluster {
     pub faults: Faults,
     /// Whether each commit is printed.
     is_told: bool,
+    pub sabotage: Sabotage,
 }
 
 impl Cluster {
@@ -84,6 +85,7 @@ impl Cluster {
             counts: BTreeMap::new(),
             faults,
             is_told: std::env::var_os("EVENKEEL_COORDINATOR_SEED").is_some(),
+            sabotage,
         };
         for number in 0..COORDINATORS {
             let server = cluster.start(number);

@@ -131,7 +131,7 @@ fn every_condition_is_needed() {
     let whole = [Space::Nodes, Space::Removed, Space::Volumes, Space::Discarded];
     let all = keys.map(Sabotage::Keys).into_iter().chain(whole.map(Sabotage::Whole));
     let mut unseen = Vec::new();
-    for sabotage in all.chain([Sabotage::FalseAnswer, Sabotage::Torn]) {
+    for sabotage in all.chain([Sabotage::Parent, Sabotage::FalseAnswer, Sabotage::Torn]) {
         let found = (0..500).find_map(|seed| run(seed, sabotage).err().map(|why| (seed, why)));
         match found {
             Some((seed, (oracle, why))) => println!("{sabotage:?}: seed {seed}: {oracle}: {why}"),

@@ -16,6 +16,7 @@ use evenkeel_core::{
 
 use crate::cluster::{Answered, Cluster};
 use crate::oracles::Violation;
+use crate::store::Sabotage;
 
 const NODES: usize = 4;
 const NAMES: [&str; 8] = ["web", "mail", "shop", "wiki", "db", "logs", "git", "chat"];
@@ -348,7 +349,7 @@ impl World {
         let Some(stored) = self.look(volume.parse().expect("ours")) else { return };
         let view = stored.view.decode().expect("stored");
         let mut next = view.successor();
-        self.disks.insert(replica.id.clone(), view);
+        self.disks.insert(replica.id.clone(), view.clone());
         let new = Newcomer {
             id: replica.id.parse().expect("ours"),
             node: replica.node.parse().expect("ours"),
@@ -359,7 +360,7 @@ impl World {
             self.ask(which, Request::Forget { volume, replica: replica.id.clone() });
             return;
         }
-        self.swap(which, &next);
+        self.swap(which, &view, &next);
     }
 
     /// What is stored of a volume now. All that is seen may be acted on later.
@@ -387,11 +388,15 @@ impl World {
         self.cluster.random.pick(seen).cloned()
     }
 
-    fn swap(&mut self, which: usize, next: &View) {
+    /// Asks for the next view, made of one that was stored once.
+    fn swap(&mut self, which: usize, made_of: &View, next: &View) {
         let Ok(view) = ViewText::encode(next) else { return };
+        self.cluster.oracles.made(next, made_of);
+        let names_parent = self.cluster.sabotage != Sabotage::Parent;
+        let replaces = names_parent.then(|| ViewText::encode(made_of).expect("it was stored"));
         let node = self.processes[which].node.to_string();
         let wish = Some(Wish::AsBefore);
-        self.ask(which, Request::Swap { node, view, in_passing: false, wish });
+        self.ask(which, Request::Swap { node, view, replaces, in_passing: false, wish });
     }
 
     fn new_volume(&mut self, which: usize, id: &str) -> StoredVolume {
@@ -495,7 +500,8 @@ impl World {
     /// Attaches or detaches, or takes over from whoever has it.
     fn change_primaries(&mut self, which: usize, volume: VolumeId) {
         let Some(stored) = self.known(volume) else { return };
-        let mut next = stored.view.decode().expect("stored").successor();
+        let view = stored.view.decode().expect("stored");
+        let mut next = view.successor();
         let process = &self.processes[which];
         let id = PrimaryId { node: process.node, incarnation: process.start.incarnation };
         let detaches = next.has_primary(id);
@@ -503,7 +509,7 @@ impl World {
         if !detaches {
             next.primaries.push(PrimaryRecord { id, slot: 0 });
         }
-        self.swap(which, &next);
+        self.swap(which, &view, &next);
     }
 
     fn begin_place(&mut self, which: usize, volume: VolumeId) {
@@ -525,14 +531,15 @@ impl World {
 
     fn take_replica_out(&mut self, which: usize, volume: VolumeId) {
         let Some(stored) = self.known(volume) else { return };
-        let mut next = stored.view.decode().expect("stored").successor();
+        let view = stored.view.decode().expect("stored");
+        let mut next = view.successor();
         let replicas = &mut next.mirrors[0].replicas;
         if replicas.len() > 1 {
             let out = self.cluster.random.index(replicas.len());
             replicas.remove(out);
             replicas[0].state = ReplicaState::InSync;
         }
-        self.swap(which, &next);
+        self.swap(which, &view, &next);
     }
 
     fn ask_fates(&mut self, which: usize, volume: VolumeId) {

@@ -33,6 +33,8 @@ pub struct Oracles {
     since_backup: BTreeSet<Vec<u8>>,
     /// Views that were committed, and then an older store was put back.
     forgotten: BTreeSet<Vec<u8>>,
+    /// Of which views each one that was asked for is a change.
+    made_of: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
     /// Replicas that were taken out, and volumes that were deleted, since an older store was put back.
     ordered: BTreeSet<String>,
     pub counts: BTreeMap<&'static str, u64>,
@@ -78,6 +80,12 @@ impl Oracles {
         let stored: BTreeSet<_> =
             all(values, Space::Views).map(|(_, entry)| &entry.value).collect();
         self.views.retain(|_, view| stored.contains(&*view));
+    }
+
+    /// A node has made a view of another one, and is about to ask for it.
+    pub fn made(&mut self, next: &View, of: &View) {
+        let [next, of] = [next, of].map(|view| evenkeel_format::encode_view(view).expect("sent"));
+        self.made_of.entry(next).or_default().insert(of);
     }
 
     /// Judges that a replica is deleted whose disk has this view: not if it has been in use by views that only an older
@@ -214,6 +222,14 @@ impl Oracles {
             if !next.follows(&parent) || next.lineage != parent.lineage {
                 let (from, to) = (parent.generation, next.generation);
                 return Err(("views", format!("{to:?} of {volume} in place of {from:?}")));
+            }
+            let replaced = get(before, Space::Views, volume).expect("it is there");
+            if !self.made_of.get(&entry.value).is_some_and(|of| of.contains(&replaced.value)) {
+                let (from, to) = (parent.generation, next.generation);
+                return Err((
+                    "branches",
+                    format!("{to:?} of {volume} is no change of this {from:?}"),
+                ));
             }
         }
         Ok(())

@@ -23,6 +23,8 @@ pub enum Sabotage {
     Keys(Space),
     /// The guard of this space as a whole.
     Whole(Space),
+    /// The parent of a view: nodes do not say which one it is, as older software.
+    Parent,
     /// A commit is called done that was not.
     FalseAnswer,
     /// Half of the writes of a commit happen.

@@ -154,6 +154,8 @@ pub enum PrimaryEffect<P> {
         call: CoordinatorCall,
         /// The view.
         view: Box<View>,
+        /// Its parent. A coordinator whose database is older may have given its number to another view since.
+        replaces: Box<View>,
     },
     /// An operator's command has ended.
     CommandDone {

@@ -516,7 +516,7 @@ impl Cluster {
                 let newest = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
                 self.answer(primary, call, newest);
             }
-            PrimaryEffect::SwapView { call, view } => {
+            PrimaryEffect::SwapView { call, view, .. } => {
                 if view.parent == self.newest.generation && self.coordinator_answers {
                     assert!(view.is_valid(), "{view:?}");
                     self.newest = *view;

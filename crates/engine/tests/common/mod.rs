@@ -375,7 +375,7 @@ impl Control {
                     let answer = CoordinatorAnswer::Newest(Box::new(view));
                     self.engines[node].coordinator_answer(volume, call, answer);
                 }
-                EngineEvent::SwapView { volume, call, view } => {
+                EngineEvent::SwapView { volume, call, view, .. } => {
                     let answer = self.swap(*view);
                     self.engines[node].coordinator_answer(volume, call, answer);
                 }

@@ -162,11 +162,15 @@ async fn by_coordinator(
         return Err(ApiError::new(ErrorCode::WrongState, what, why, "Attach it first"));
     }
     let next = applied(view, command, what)?;
-    let text = ViewText::encode(&next)
-        .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
+    let text = |view: &View| {
+        ViewText::encode(view).map_err(|e| {
+            ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this")
+        })
+    };
     let request = Request::Swap {
         node: node.identity.node.to_string(),
-        view: text,
+        view: text(&next)?,
+        replaces: Some(text(view)?),
         in_passing: true,
         wish: Some(Wish::AsBefore),
     };

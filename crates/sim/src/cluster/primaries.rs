@@ -201,7 +201,7 @@ impl Cluster {
             }
             PrimaryEffect::Disconnect { link } => self.hang_up(party, link),
             PrimaryEffect::ReadView { call } => self.call(primary, call, Question::Read),
-            PrimaryEffect::SwapView { call, view } => {
+            PrimaryEffect::SwapView { call, view, .. } => {
                 self.judge_evictions(primary, &view);
                 let view = self.with_known_promises(self.without_one_voice(view));
                 self.call(primary, call, Question::Swap(view));

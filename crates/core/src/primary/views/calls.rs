@@ -102,10 +102,12 @@ impl<P: Payload> Primary<P> {
             view.mirrors.iter().all(|mirror| mirror.in_sync().next().is_some()),
             "V2: the last in-sync replica of a mirror leaves"
         );
+        // Each next view is made of the one that is known here.
+        let Some(replaces) = self.view.clone().map(Box::new) else { return };
         self.doubt_lives(&view);
         let call = CoordinatorCall(self.next_number());
         let view = Box::new(view);
-        cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone() });
+        cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone(), replaces });
         self.call = Some(Call { number: call, kind: CallKind::Swap(view, edits), since: cx.now });
     }
 

@@ -81,7 +81,13 @@ fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
 fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
     let view = ViewText::encode(view).unwrap();
     coordinator
-        .answer(Request::Swap { node: by.to_string(), view, in_passing: false, wish: None })
+        .answer(Request::Swap {
+            node: by.to_string(),
+            view,
+            replaces: None,
+            in_passing: false,
+            wish: None,
+        })
         .unwrap()
 }
 
@@ -276,7 +282,13 @@ fn who_attached_a_volume_last_is_noted_unless_in_passing() {
     let mut passing = ended.successor();
     passing.primaries = vec![primary(BETA, 2)];
     let text = ViewText::encode(&passing).unwrap();
-    let swap = Request::Swap { node: BETA.to_string(), view: text, in_passing: true, wish: None };
+    let swap = Request::Swap {
+        node: BETA.to_string(),
+        view: text,
+        replaces: None,
+        in_passing: true,
+        wish: None,
+    };
     assert!(matches!(coordinator.answer(swap), Ok(Answer::Done)));
     assert_eq!(used_on(), Some(ALPHA.to_string()));
 }
@@ -284,7 +296,8 @@ fn who_attached_a_volume_last_is_noted_unless_in_passing() {
 /// Swaps with a wish.
 fn swap_with(coordinator: &Embedded, by: NodeId, view: &View, wish: Option<Wish>) {
     let view = ViewText::encode(view).unwrap();
-    let request = Request::Swap { node: by.to_string(), view, in_passing: false, wish };
+    let request =
+        Request::Swap { node: by.to_string(), view, replaces: None, in_passing: false, wish };
     assert!(matches!(coordinator.answer(request), Ok(Answer::Done)));
 }
 

@@ -43,7 +43,13 @@ fn a_stopped_volume_is_not_attached_and_its_replicas_are_kept_closed() {
     let attach = || {
         let view = ViewText::encode(&attached).unwrap();
         coordinator
-            .answer(Request::Swap { node: ALPHA.to_string(), view, in_passing: false, wish: None })
+            .answer(Request::Swap {
+                node: ALPHA.to_string(),
+                view,
+                replaces: None,
+                in_passing: false,
+                wish: None,
+            })
             .unwrap()
     };
     assert!(matches!(stop(true), Answer::Done));
@@ -87,7 +93,13 @@ fn what_is_attached_on_a_live_node_is_not_taken_over() {
         vec![PrimaryRecord { id: PrimaryId { node: BETA, incarnation: Incarnation(1) }, slot: 0 }];
     let text = ViewText::encode(&attached).unwrap();
     coordinator
-        .answer(Request::Swap { node: BETA.to_string(), view: text, in_passing: false, wish: None })
+        .answer(Request::Swap {
+            node: BETA.to_string(),
+            view: text,
+            replaces: None,
+            in_passing: false,
+            wish: None,
+        })
         .unwrap();
     let taken = stored(&web, &next(&attached));
     let answer = assemble(&coordinator, &taken, Some(attached.generation.0));

@@ -17,7 +17,13 @@ fn read(coordinator: &Embedded, volume: &str) -> Option<StoredVolume> {
 
 fn swap(coordinator: &Embedded, view: &View, wish: Wish) {
     let view = ViewText::encode(view).unwrap();
-    let swap = Request::Swap { node: ALPHA.to_string(), view, in_passing: false, wish: Some(wish) };
+    let swap = Request::Swap {
+        node: ALPHA.to_string(),
+        view,
+        replaces: None,
+        in_passing: false,
+        wish: Some(wish),
+    };
     assert!(matches!(coordinator.answer(swap).unwrap(), Answer::Done));
 }
 

@@ -155,8 +155,13 @@ fn a_superseded_start_commits_no_view() {
     register(&coordinator, 2, after(1, true));
     let next = view.successor();
     let text = ViewText::encode(&next).unwrap();
-    let request =
-        Request::Swap { node: BETA.to_string(), view: text, in_passing: false, wish: None };
+    let request = Request::Swap {
+        node: BETA.to_string(),
+        view: text,
+        replaces: None,
+        in_passing: false,
+        wish: None,
+    };
     let answer = coordinator.hear(&caller(1), request).unwrap();
     assert!(matches!(answer, Answer::Superseded { .. }));
     assert!(matches!(swap(&coordinator, BETA, &next), Answer::Done));
