@@ -326,6 +326,16 @@ impl Volumes {
         self.get(attached.id).is_some_and(|held| held.primary == attached.primary)
     }
 
+    /// Whether a primary that ran on this node has provably ended.
+    pub(super) fn has_ended(&self, volume: VolumeId, primary: Incarnation) -> bool {
+        let earlier = self.ask(volume, Lifecycle::earlier);
+        earlier.is_some_and(|earlier| match earlier {
+            Earlier::Ended => true,
+            Earlier::OneEnded(ended) => ended == primary,
+            Earlier::MayLive => false,
+        })
+    }
+
     /// How a volume is to be attached here again, and why it is not yet.
     pub(super) fn awaited(&self, volume: VolumeId) -> Option<Awaited> {
         self.ask(volume, |machine| machine.awaited().cloned()).flatten()

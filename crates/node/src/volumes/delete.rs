@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evenkeel_core::{NodeId, VolumeId};
+use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{Turn, turn};
 use super::attach::adopt;
-use super::lookup::{Found, find, primaries_elsewhere, primary_elsewhere, unexpected};
+use super::lookup::{Found, find, primaries_elsewhere, unexpected};
 use super::make::delete_one;
 use super::{hearing, plan};
 use crate::api::types::{DeleteVolumeAnswer, DeleteVolumeQuery, PlannedReplica, VERSION};
@@ -21,11 +21,10 @@ use crate::node::Node;
 /// How often a view may change while its volume is being deleted.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Deletes a volume with its data; with force also one that was attached on a dead node and cannot
-/// be taken over.
+/// Deletes a volume with its data; with force also one whose last primary may live and that cannot be taken over.
 ///
 /// # Errors
-/// If there is no such volume, it is attached, it cannot be taken over from a dead node, or it has other
+/// If there is no such volume, it is attached, it cannot be taken over from a primary that may live, or it has other
 /// replicas than those that may be deleted.
 pub async fn delete(
     node: &Arc<Node>,
@@ -41,7 +40,7 @@ pub async fn delete(
     if node.volumes.get(found.view.volume).is_some() {
         return Err(attached(&what, &node.identity.name));
     }
-    if !force && primary_elsewhere(node, &found.view).is_some() {
+    if !force && !all_have_ended(node, &found.view) {
         take_over(node, &turn, &found, &what).await?;
         found = find_same(node, &what, id).await?;
     }
@@ -73,6 +72,15 @@ pub async fn delete(
     let message = format!("volume {name} is deleted{later}");
     tracing::info!("{message}");
     Ok(DeleteVolumeAnswer { version: VERSION, removed, remembered, message })
+}
+
+/// Whether every primary that the view names has provably ended. Of one of another node that is never certain. One of
+/// this node's identity may run as well: on a machine with a copy of its state directory, or cut off from the coordinator.
+fn all_have_ended(node: &Node, view: &View) -> bool {
+    view.primaries.iter().all(|primary| {
+        primary.id.node == node.identity.node
+            && node.volumes.has_ended(view.volume, primary.id.incarnation)
+    })
 }
 
 /// Takes the volume out of the coordinator's records. If its view changes meanwhile, what is to be deleted is

@@ -131,3 +131,38 @@ async fn starts_that_nobody_admitted_are_followed_without_a_wait() {
     assert!(is_registered(&first, &second).await);
     second.detach("web").await;
 }
+
+/// Whether the last daemon of this node has ended is proved by the lock of its state directory, held in the same boot. After
+/// a restart of the machine, or on a copy of it, that is not certain: it may serve clients still.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_whose_own_earlier_primary_may_live_is_taken_over_before_it_is_deleted() {
+    for is_proved in [true, false] {
+        let place = Place::new();
+        let mut nodes = place.cluster(&["a", "b", "c"]).await;
+        let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["c:d"]});
+        nodes[0].ok("POST", "/v1/volumes", request).await;
+        nodes[1].attach("web").await;
+        nodes[1].crash().await;
+        nodes[2].crash().await;
+        if !is_proved {
+            let file = nodes[1].config.state.join("start.json");
+            let mut start: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            start["boot"] = json!("another boot");
+            std::fs::write(&file, start.to_string()).unwrap();
+        }
+        nodes[1].restart().await;
+        if !is_proved {
+            nodes[1].until("/v1/node", warns("until its predecessor has been silent")).await;
+        }
+        nodes[1].until("/v1/node", |n| n["node"]["warnings"] == json!([])).await;
+        let (status, answer) = nodes[1].call("DELETE", "/v1/volumes/web", Value::Null).await;
+        if is_proved {
+            assert_eq!(status, 200, "{answer:#}");
+            continue;
+        }
+        let why = answer["error"]["why"].as_str().unwrap_or_default();
+        let is_tried = why.contains("it cannot be taken over") && !why.contains("admitted");
+        assert!(is_tried, "{status} {answer:#}");
+        nodes[1].ok("DELETE", "/v1/volumes/web?force=true", Value::Null).await;
+    }
+}
