@@ -97,12 +97,38 @@ pub struct Wanted {
     /// in its place: whoever has it mounted would take the two for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dead: Vec<PathBuf>,
+    /// The view that its first one replaced. A coordinator whose view is no newer has forgotten that it was attached
+    /// here. `None`: older software has saved this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Point>,
+}
+
+/// A point in the history of a volume's views.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    coordinator: String,
+    lineage: String,
+    generation: u64,
+}
+
+impl Point {
+    fn of(view: &View) -> Self {
+        let (coordinator, lineage) = (view.coordinator.to_string(), view.lineage.to_string());
+        Self { coordinator, lineage, generation: view.generation.0 }
+    }
+
+    /// Whether a view is of this era, and comes no later.
+    fn is_not_before(&self, view: &View) -> bool {
+        let at = Self::of(view);
+        (&self.coordinator, &self.lineage) == (&at.coordinator, &at.lineage)
+            && self.generation >= at.generation
+    }
 }
 
 impl Wanted {
     const fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
         let Shown { device, nbd } = shown;
-        Self { volume, name, incarnation, device, nbd, dead: Vec::new() }
+        Self { volume, name, incarnation, device, nbd, dead: Vec::new(), replaced: None }
     }
 
     const fn shown(&self) -> Shown {
@@ -131,6 +157,8 @@ pub struct Attached {
     began: evenkeel_core::Instant,
     /// Since when its primary serves.
     served: OnceLock<evenkeel_core::Instant>,
+    /// The view that its first one replaces, or an earlier one.
+    replaces: Point,
     /// As its actor has published it.
     seen: watch::Sender<Seen>,
     events: Mutex<VecDeque<VolumeEvent>>,
@@ -178,6 +206,7 @@ impl Attached {
             purpose,
             began: status::now(),
             served: OnceLock::new(),
+            replaces: Point::of(view),
             seen: watch::Sender::new(Seen::NEW),
             events: Mutex::default(),
             rates: Mutex::default(),

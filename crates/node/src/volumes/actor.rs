@@ -171,6 +171,7 @@ impl Turn {
         let earlier = step(&self.0.node, self.0.volume, |actor| {
             let incarnation = attached.primary.incarnation;
             actor.machine.open(incarnation, attached.name(), attached.purpose)?;
+            actor.machine.replaces(incarnation, attached.replaces.clone());
             actor.attached = Some(attached.clone());
             Ok(actor.machine.earlier())
         })?;

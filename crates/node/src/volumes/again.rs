@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_attach::AttachError;
+use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
-use super::{ATTACHED, Attached, Wanted, attach, export, lookup, wanted};
+use super::{ATTACHED, Attached, Wanted, attach, export, lookup, wanted, words};
 use crate::admission;
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, CallError, Request, Shown, StoredVolume};
+use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
 use crate::node::Node;
 
 /// The pause between attempts: the first, doubled each time up to the second.
@@ -188,7 +189,7 @@ async fn try_once(
     // What is left of the last one.
     attach::alive(node, &turn, &what).await?;
     refuse_dead(node, how.dead.clone(), &what).await?;
-    refuse_unwanted(node, &how.volume, &what).await?;
+    refuse_unwanted(node, &how, &what).await?;
     let attached = attach::start(node, &turn, &what, how.shown()).await?;
     let (id, incarnation) = (node.identity.node, Incarnation(how.incarnation));
     *last = Some(PrimaryId { node: id, incarnation });
@@ -250,8 +251,17 @@ async fn show(
 /// nothing of this node, because older software noted nothing, whoever attached it elsewhere meanwhile
 /// wanted it there, also if it is detached there by now; a volume that several nodes may attach is wanted
 /// by each for itself.
-async fn refuse_unwanted(node: &Node, volume: &str, what: &str) -> Result<(), Failed> {
-    let found = lookup::find(node, what, volume).await?;
+async fn refuse_unwanted(node: &Node, how: &Wanted, what: &str) -> Result<(), Failed> {
+    let found = match lookup::find(node, what, &how.volume).await {
+        Err(error) if error.code == ErrorCode::NoSuchVolume => {
+            return Err(of_unknown(node, &how.volume, error).await);
+        }
+        found => found?,
+    };
+    if how.replaced.as_ref().is_some_and(|replaced| replaced.is_not_before(&found.view)) {
+        let why = "the coordinator's view of it is older than this node's attachment: its database was restored from an old backup";
+        return Err(Failed::Waits(outdated(what, why)));
+    }
     attach::refuse_stopped(&found, what).map_err(Failed::Unwanted)?;
     let record = &found.stored.record;
     let used_on = record.used_on.as_deref().and_then(|id| id.parse().ok());
@@ -267,6 +277,25 @@ async fn refuse_unwanted(node: &Node, volume: &str, what: &str) -> Result<(), Fa
     };
     let advice = "Attach it by hand, where it is wanted: `evenkeel attach`";
     Err(Failed::Unwanted(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice)))
+}
+
+/// What of a volume that the coordinator does not know. It remembers each one that was deleted.
+async fn of_unknown(node: &Node, volume: &str, error: ApiError) -> Failed {
+    let found = FoundReplica { volume: volume.to_owned(), replica: String::new() };
+    match node.coordinator.call_once(Request::Fates(vec![found])).await {
+        Ok(Answer::Fates(fates)) if fates == [Fate::Unknown] => {
+            let why = "the coordinator does not know it, and has not deleted it: its database was restored from an old backup";
+            Failed::Waits(outdated(&error.what, why))
+        }
+        Ok(Answer::Fates(_)) => Failed::Unwanted(error),
+        _ => Failed::Waits(error),
+    }
+}
+
+/// What the coordinator says of wishes is as old as its database.
+fn outdated(what: &str, why: &str) -> ApiError {
+    let (code, advice) = words::attach_failed(EndReason::CoordinatorBehind);
+    ApiError::new(code, what, why, advice)
 }
 
 /// A device that gave errors is not replaced while it is mounted or open.

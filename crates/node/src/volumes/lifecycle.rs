@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use super::{Device, Wanted};
+use super::{Device, Point, Wanted};
 use crate::coordinator::{Shown, WantedNbd, Wish};
 use attachment::Attachment;
 pub use attachment::{Over, Phase};
@@ -158,10 +158,17 @@ impl Lifecycle {
             return Err(NotOpened::Listed);
         }
         let (name, seen) = (name.to_owned(), Seen::NEW);
-        let (settled, lacks, clearing) = (None, String::new(), None);
+        let (settled, lacks, clearing, replaced) = (None, String::new(), None, None);
         self.attachment =
-            Some(Attachment { primary, name, purpose, seen, settled, lacks, clearing });
+            Some(Attachment { primary, name, purpose, seen, settled, lacks, clearing, replaced });
         Ok(())
+    }
+
+    /// The view that its first one replaces.
+    pub(super) fn replaces(&mut self, primary: Incarnation, point: Point) {
+        if let Some(attachment) = self.of(primary) {
+            attachment.replaced = Some(point);
+        }
     }
 
     /// The engine has made the primary, or not.

@@ -125,6 +125,53 @@ async fn an_old_database_of_the_coordinator_does_not_make_a_node_forget_its_volu
     nodes[1].detach("web").await;
 }
 
+/// One says that the volume is not wanted here, as it was detached then; the other one has never heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_from_before_an_attach_does_not_end_the_wish_for_it() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let database = nodes[0].config.state.join("coordinator.redb");
+    let path = |name: &str| place.path().join(name);
+    nodes[0].stop().await;
+    copy_database(&database, &path("unknown")).await;
+    nodes[0].restart().await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[1].attach("web").await;
+    nodes[1].detach("web").await;
+    nodes[0].stop().await;
+    copy_database(&database, &path("detached")).await;
+    nodes[0].restart().await;
+    nodes[1].attach("web").await;
+    nodes[1].stop().await;
+    nodes[0].stop().await;
+    copy_database(&database, &path("newest")).await;
+    for old in ["unknown", "detached"] {
+        copy_database(&path(old), &database).await;
+        nodes[0].restart().await;
+        nodes[1].restart().await;
+        let is_reached = |n: &Value| n["node"]["coordinator"]["reachable"] == true;
+        nodes[1].until("/v1/node", is_reached).await;
+        // Some attempts.
+        tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+        let warnings = nodes[1].get("/v1/node").await["node"]["warnings"].to_string();
+        assert!(!warnings.contains("cannot attach volume web again"), "{old}: {warnings}");
+        if old == "detached" {
+            let (why, wanted) = wanted_on(&nodes[1].get("/v1/volumes/web").await);
+            assert!(why.contains("restored from an old backup"), "{why}");
+            assert_eq!(wanted[0]["nbd"], true, "{wanted}");
+        }
+        nodes[1].stop().await;
+        nodes[0].stop().await;
+        let_go_of(&database).await;
+    }
+    copy_database(&path("newest"), &database).await;
+    nodes[0].restart().await;
+    nodes[1].restart().await;
+    nodes[1].until("/v1/volumes/web", |v| !v["volume"]["exports"][0].is_null()).await;
+    nodes[1].detach("web").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_is_followed_without_a_wait_for_its_lease() {
     let place = Place::new();

@@ -3,7 +3,7 @@
 use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use super::super::{Device, Wanted};
+use super::super::{Device, Point, Wanted};
 use super::TurnId;
 use crate::coordinator::{Shown, WantedNbd};
 
@@ -92,6 +92,8 @@ pub(super) struct Attachment {
     pub(super) lacks: String,
     /// Who takes away what served it.
     pub(super) clearing: Option<TurnId>,
+    /// The view that its first one replaces.
+    pub(super) replaced: Option<Point>,
 }
 
 impl Attachment {
@@ -116,6 +118,7 @@ impl Attachment {
     /// How it is attached again, if it stays attached.
     pub(super) fn wanted(&self, volume: VolumeId) -> Option<Wanted> {
         let shown = self.settled?;
-        Some(Wanted::new(volume.to_string(), self.name.clone(), self.primary.0, shown))
+        let wanted = Wanted::new(volume.to_string(), self.name.clone(), self.primary.0, shown);
+        Some(Wanted { replaced: self.replaced.clone(), ..wanted })
     }
 }

@@ -201,6 +201,22 @@ fn a_clearing_that_is_cut_off_is_not_begun_again() {
     assert_eq!(phase(&machine), None);
 }
 
+/// A client that connects anew would go on as if nothing were lost (docs/manual/shared.md): whoever attaches it by hand
+/// knows.
+#[test]
+fn a_volume_that_lost_writes_is_not_attached_again_by_itself() {
+    let mut machine = attached();
+    assert!(!machine.ended(ONE, EndReason::LostWrites, "its last replica's machine restarted"));
+    assert_eq!(machine.awaited(), None);
+    let outputs = machine.advance();
+    let [Output::Clear(turn)] = outputs[..] else { panic!("{outputs:?}") };
+    machine.cleared();
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.news(), Some(None), "nor by the next daemon");
+    assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
+}
+
 #[test]
 fn who_is_evicted_comes_back_and_nobody_else() {
     let mut machine = attached();
