@@ -34,7 +34,7 @@ mounted() {
     say "short: $(tail -n 1 "$work/hasty"); $(grep "mnt-short$vol" /proc/mounts | cut -d' ' -f3,4)"
     [ "$(about short$vol '[.volume.failed[] | select(.cause == "no-coordinator").count] | add')" -ge 1 ] || die "it is not counted: $(about short$vol .volume.failed)"
     about short$vol '.volume.failed[] | select(.first > 1700000000 and .last >= .first) | .kind' | grep -q . || die "it is not dated"
-    ek 2 volume status short$vol | grep -q "failed .*the coordinator does not answer" || die "the status does not say so"
+    ek 2 volume status short$vol | grep -q "failed .*the coordinator did not answer" || die "the status does not say so"
     grep -q "of a client has failed" "$work/n2/node.log" || die "the log does not say so"
     about short$vol '.volume.events[].message' | grep -q "of a client has failed" || die "no event"
     curl -sf --unix-socket "$work/n2/run/api.sock" http://x/metrics > "$work/metrics"
@@ -87,7 +87,7 @@ grep -q "Input/output error" "$work/hasty" || die "it failed otherwise: $(cat "$
 [ "$(about short '[.volume.failed[] | select(.kind == "write" and .cause == "no-coordinator").count] | add')" -ge 2 ] \
     || die "the failures are not counted: $(about short .volume.failed)"
 [ "$(about short '.volume.suspended.seconds')" -ge 9 ] || die "the wait began anew: $(about short .volume.suspended)"
-ek 2 volume status short | grep -q "failed .*the coordinator does not answer" || die "the status does not say so"
+ek 2 volume status short | grep -q "failed .*the coordinator did not answer" || die "the status does not say so"
 curl -sf --unix-socket "$work/n2/run/api.sock" http://x/metrics > "$work/metrics"
 grep -q 'failed_requests_total{volume="short",kind="write",cause="no-coordinator"} [2-9]' "$work/metrics" || die "no metric"
 about short '.volume.events[].message' | grep -q "a write of a client has failed" || die "no event"
