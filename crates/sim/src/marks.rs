@@ -21,6 +21,8 @@ marks! {
     Refused => "a replica refused a message of another generation",
     Joined => "a primary joined others that ran the volume",
     JoinRefused => "a primary could not join the others",
+    TwinServed => "a primary began to serve while another one of the same node lived elsewhere",
+    TwinRefused => "a primary ended because another one of the same node was answered",
     LeftToOthers => "a primary detached while others went on",
     Buried => "a primary that had died was taken out by another one",
     EvictedAlive => "a primary that lived, and was silent for long, was taken out by another one",

@@ -54,6 +54,8 @@ pub enum Fault {
     Layout,
     /// An operator has replicas grant less, or more; the node of a primary is cut off for several leases.
     Lease,
+    /// A copy of a node runs on another machine, and one of the two is cut off.
+    CloneNode,
     /// The volume is stopped, or the coordinator's database is lost or restored from an old backup;
     /// then it is put together from its disks.
     Assembly,
@@ -70,12 +72,13 @@ pub enum Fault {
 }
 
 /// Kinds that only some seeds have, each drawn apart.
-const RARE: [Fault; 8] = [
+const RARE: [Fault; 9] = [
     Fault::Damage,
     Fault::OldCopy,
     Fault::Members,
     Fault::Layout,
     Fault::Lease,
+    Fault::CloneNode,
     Fault::Assembly,
     Fault::Reserve,
     Fault::Verify,
@@ -237,6 +240,15 @@ impl Profile {
         } else if !faults.is_empty() && copies.chance(500) {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
             faults.push((Fault::OldCopy, copies.between(60, 200)));
+        }
+        // By this number no seed is struck that was kept for another reason. A database that forgets, as after
+        // a restore, could not tell which of two primaries of a node was first.
+        let mut cloning = Random::new(seed ^ 0x636c_6f7f_b9ab);
+        let forgets = faults.iter().any(|(fault, _)| *fault == Fault::Assembly);
+        let can_go_on = |mirror: &Vec<usize>| mirror.iter().any(|node| *node != mirror[0]);
+        let is_possible = !faults.is_empty() && !forgets && placement.iter().all(can_go_on);
+        if is_possible && cloning.chance(150) {
+            faults.push((Fault::CloneNode, cloning.between(40, 200)));
         }
         let mut reserving = Random::new(seed ^ 0x7265_7376);
         if !faults.is_empty() && reserving.chance(300) {

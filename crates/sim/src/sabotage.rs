@@ -54,13 +54,15 @@ pub enum Sabotage {
     CountFailedTables,
     /// A device flush that lost what it covered is told as a table that could not be saved.
     HideLost,
+    /// A copy of a node takes a lock that it holds alone for proof that the node's own primary has ended.
+    TrustClones,
     /// Primaries let requests wait for the coordinator for a quarter of the time that the volume says.
     GiveUpEarly,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -86,6 +88,7 @@ impl Sabotage {
         Self::CountFailedTables,
         Self::HideLost,
         Self::GiveUpEarly,
+        Self::TrustClones,
     ];
 }
 

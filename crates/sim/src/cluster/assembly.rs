@@ -379,7 +379,7 @@ impl Cluster {
         self.open_replicas();
         self.plan_attach();
         // It may live elsewhere still, unseen.
-        let is_here = self.living_primaries().any(|p| self.primaries[p].node == here);
+        let is_here = self.is_taken(here);
         if self.living_primaries().next().is_some() && !is_here {
             self.marks.reach(Mark::AssembledLiving);
             self.attach(here);

@@ -41,7 +41,10 @@ impl Cluster {
                 || self.network.is_blocked(node, there)
                 || self.network.is_blocked(there, node)
         });
-        unreachable || (self.faulty && self.random.chance(self.profile.coordinator_loss))
+        let is_cut_off = self.nodes[node].no_coordinator_until > self.now;
+        unreachable
+            || is_cut_off
+            || (self.faulty && self.random.chance(self.profile.coordinator_loss))
     }
 
     pub(super) fn call_arrives(

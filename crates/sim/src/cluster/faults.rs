@@ -85,7 +85,7 @@ impl Cluster {
             Fault::Pause => self.pause(node, until),
             Fault::Takeover => {
                 // A node runs one primary of a volume at a time: a lock sees to that.
-                let is_here = self.living_primaries().any(|p| self.primaries[p].node == node);
+                let is_here = self.is_taken(node);
                 let is_possible = self.nodes[node].up && self.coordinator.is_usable();
                 if is_possible && !is_here && self.living_primaries().count() < 3 {
                     self.attach(node);
@@ -110,6 +110,7 @@ impl Cluster {
             Fault::Members => self.change_members(replica),
             Fault::Layout => self.change_intents(),
             Fault::Lease => self.try_lease(),
+            Fault::CloneNode => self.clone_node(),
             Fault::Assembly => self.plan_assembly(node, until),
             Fault::Detach => self.command_somewhere(Command::Detach),
             Fault::NoConnections => self.no_connections_until = until,
@@ -135,18 +136,23 @@ impl Cluster {
         let Some(primary) = self.serving_primary() else { return };
         let is_free = |node: &usize| self.nodes[*node].up && !living.contains(node);
         let free: Vec<_> = (0..self.nodes.len()).filter(is_free).collect();
-        let lease = self.profile.lease.time().as_nanos() as Time;
         let leases = self.random.between(2, 8);
+        self.cut_off(primary, leases);
+        if !free.is_empty() && self.coordinator.is_usable() && living.len() < 3 {
+            let other = self.random.pick(&free);
+            self.attach(other);
+        }
+    }
+
+    /// The node of a primary is cut off from all others for so many leases, and its client goes on reading.
+    pub(super) fn cut_off(&mut self, primary: usize, leases: u64) {
+        let lease = self.profile.lease.time().as_nanos() as Time;
         // Then the cluster may recover for two leases, or requests would wait for ever.
         self.next_cut = self.now + lease * (leases + 2);
         self.isolate(self.primaries[primary].node, self.now + lease * leases);
         // What it has under way waits; a client that only reads may go on for long.
         for read in 1..leases * READS_IN_LEASE {
             self.queue.push(self.now + lease / READS_IN_LEASE * read, Event::Reads { primary });
-        }
-        if !free.is_empty() && self.coordinator.is_usable() && living.len() < 3 {
-            let other = self.random.pick(&free);
-            self.attach(other);
         }
     }
 
@@ -289,6 +295,7 @@ impl Cluster {
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = self.nodes[node].paused_until.min(self.now);
+            self.nodes[node].no_coordinator_until = 0;
             if !self.nodes[node].up {
                 self.start_node_after(node, MICROSECOND);
             }

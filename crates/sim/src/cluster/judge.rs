@@ -267,10 +267,11 @@ impl Cluster {
     /// have left before the parts on other mirrors were decided; the others have it in their queues.
     fn had_local(&self, primary: usize, write: u32, part: Part) -> bool {
         let has_room = |slot: &ReplicaSlot| slot.disk.sectors() >= part.replica_sector + part.count;
-        let mut local = self.replicas.iter().filter(|slot| {
-            let is_here = slot.node == self.primaries[primary].node;
-            is_here && slot.mirror == part.mirror && has_room(slot)
-        });
+        let identity = self.primaries[primary].id.node;
+        let mut local = self
+            .replicas
+            .iter()
+            .filter(|slot| slot.is_of(identity) && slot.mirror == part.mirror && has_room(slot));
         local.any(|slot| {
             (0..part.count).all(|n| {
                 let cell = slot.disk.content(part.replica_sector + n);
@@ -313,7 +314,7 @@ impl Cluster {
         Some(Member {
             replica,
             in_sync: record.state == ReplicaState::InSync,
-            local: slot.node == self.primaries[primary].node,
+            local: slot.is_of(self.primaries[primary].id.node),
             written: holds(&|s| slot.disk.content(s)),
             durable: holds(&|s| slot.disk.durable_content(s)),
             received: change.zero || slot.received.contains(&stamp(write, part.volume_sector)),

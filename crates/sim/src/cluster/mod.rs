@@ -5,6 +5,7 @@ mod assembly;
 mod calls;
 mod canaries;
 mod clients;
+mod clones;
 mod copies;
 mod differences;
 mod disks;
@@ -22,7 +23,7 @@ mod sharing;
 mod state;
 mod tables;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::CoordinatorAnswer;
@@ -111,6 +112,11 @@ enum Event {
         answer: CoordinatorAnswer,
     },
     Attach,
+    /// A copy of a node attaches the volume on another machine.
+    CopyAttaches {
+        machine: usize,
+        identity: NodeId,
+    },
     /// A client that only reads does so.
     Reads {
         primary: usize,
@@ -184,6 +190,8 @@ pub struct Cluster {
     network: Network,
     coordinator: Coordinator,
     operators: Operators,
+    /// Nodes of which there are copies.
+    cloned: BTreeSet<NodeId>,
     /// No primary's node is cut off for its lease again before.
     next_cut: Time,
     lines: Lines,
@@ -254,6 +262,7 @@ impl Cluster {
             lines: Lines::new(profile.most_sectors(), lines::era(&view)),
             coordinator: Coordinator::new(view),
             operators: Operators::default(),
+            cloned: BTreeSet::new(),
             next_cut: 0,
             sectors: profile.sectors(),
             order: Order::default(),
@@ -402,6 +411,7 @@ impl Cluster {
             Event::NodeStarts { node, .. } => Stream::Node(*node),
             Event::Fault
             | Event::Attach
+            | Event::CopyAttaches { .. }
             | Event::Trouble(_)
             | Event::Assemble
             | Event::PartitionEnds { .. }
@@ -459,6 +469,7 @@ impl Cluster {
                 self.call_answered(primary, call, answer);
             }
             Event::Attach => self.attach_if_wanted(),
+            Event::CopyAttaches { machine, identity } => self.copy_attaches(machine, identity),
             Event::Trouble(trouble) => self.trouble(trouble),
             Event::Assemble => self.assemble_planned(),
             Event::NodeStarts { node, life } => self.node_starts(node, life),

@@ -17,6 +17,8 @@ pub(super) struct Node {
     pub life: u32,
     pub boot: BootId,
     pub paused_until: Time,
+    /// Until when the coordinator does not hear it, though others do.
+    pub no_coordinator_until: Time,
     offset: u64,
     /// How far the clock is from the true rate, in parts per million.
     ppm: i64,
@@ -30,6 +32,7 @@ impl Node {
             life: 0,
             boot: BootId(0),
             paused_until: 0,
+            no_coordinator_until: 0,
             offset: 0,
             ppm,
         };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::primary::{Earlier, EndReason, Note, PrimaryConfig, Waiting};
+use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
 use evenkeel_core::settings::LONGEST_PAYLOAD;
 use evenkeel_core::*;
 
@@ -67,10 +67,8 @@ impl Cluster {
         if !self.coordinator.is_usable() || self.operators.is_held {
             return self.plan_attach();
         }
-        // A node runs one primary of a volume at a time.
-        let is_taken = |node| self.living_primaries().any(|p| self.primaries[p].node == node);
         let up: Vec<_> =
-            (0..self.nodes.len()).filter(|n| self.nodes[*n].up && !is_taken(*n)).collect();
+            (0..self.nodes.len()).filter(|n| self.nodes[*n].up && !self.is_taken(*n)).collect();
         if up.is_empty() {
             return self.plan_attach();
         }
@@ -87,18 +85,31 @@ impl Cluster {
         self.queue.push(self.now + pause, Event::Attach);
     }
 
+    /// Whether a primary lives on a node: it runs one of a volume at a time.
+    pub(super) fn is_taken(&self, node: usize) -> bool {
+        self.living_primaries().any(|p| self.primaries[p].node == node)
+    }
+
     pub(super) fn attach(&mut self, node: usize) {
+        self.attach_as(node, NodeId(node as u128 + 1));
+    }
+
+    /// Attaches the volume on a machine that runs as this node.
+    pub(super) fn attach_as(&mut self, node: usize, identity: NodeId) {
         let primary = self.primaries.len();
         let incarnation = Incarnation(self.random.bits() | 1);
-        let id = PrimaryId { node: NodeId(node as u128 + 1), incarnation };
+        let id = PrimaryId { node: identity, incarnation };
         let volume = self.coordinator.newest().volume;
         let config = PrimaryConfig {
             id,
             volume,
             settings: self.profile.own_settings[node],
-            earlier: Earlier::Ended,
+            earlier: self.earlier(node, identity),
         };
-        self.log(|| format!("primary {primary} is attached on node {node}"));
+        self.log(|| match identity.0 as usize - 1 {
+            own if own == node => format!("primary {primary} is attached on node {node}"),
+            other => format!("primary {primary} is attached on node {node} as node {other}"),
+        });
         self.primaries.push(PrimarySlot {
             id,
             node,
@@ -294,10 +305,12 @@ impl Cluster {
                 self.marks.reach(Mark::OldCopyRefused);
                 self.put_newest_back(replica);
             }
-            EndReason::NotReached(_)
-            | EndReason::TooManyPrimaries
-            | EndReason::PredecessorLives => {
+            EndReason::NotReached(_) | EndReason::TooManyPrimaries => {
+                self.marks.reach(Mark::JoinRefused)
+            }
+            EndReason::PredecessorLives => {
                 self.marks.reach(Mark::JoinRefused);
+                self.note_twin_refused(primary);
             }
             EndReason::NoCoordinator | EndReason::NoData => {}
         }
@@ -317,7 +330,10 @@ impl Cluster {
     fn noted(&mut self, primary: usize, note: Note) {
         self.log(|| format!("primary {primary} notes: {note:?}"));
         match note {
-            Note::Serving { .. } => self.begins_to_serve(primary),
+            Note::Serving { .. } => {
+                self.note_twin_serves(primary);
+                self.begins_to_serve(primary);
+            }
             Note::Suspended(waiting) => {
                 self.marks.reach(Mark::Suspended);
                 self.note_waiting(primary, Some(waiting));

@@ -73,6 +73,13 @@ pub(super) struct ReplicaSlot {
     source: Option<ReplicaId>,
 }
 
+impl ReplicaSlot {
+    /// Whether it lies on this node.
+    pub fn is_of(&self, node: NodeId) -> bool {
+        NodeId(self.node as u128 + 1) == node
+    }
+}
+
 /// The view with which the volume is created: everything in-sync, nothing attached.
 pub(super) fn first_view(profile: &Profile) -> View {
     let mut last = 0;

@@ -140,7 +140,7 @@ impl Cluster {
                 record.is_some_and(|(_, record)| record.state.takes_writes())
             })
             .collect();
-        let (now, silence, node) = (self.now, self.long_silence(), slot.node);
+        let (now, silence, node) = (self.now, self.long_silence(), slot.id.node);
         // Between two words that are a lease apart a primary may have been heard, unnoticed.
         let watched = (lease * 2).as_nanos() as Time;
         let is_steady = |r: &usize| {
@@ -152,7 +152,7 @@ impl Cluster {
         let is_evicted =
             |p: &&PrimarySlot| view.has_primary(p.id) && !next.has_primary(p.id) && p.alive;
         let mut verdict = Ok(());
-        for evicted in self.primaries.iter().filter(is_evicted).filter(|p| p.node != node) {
+        for evicted in self.primaries.iter().filter(is_evicted).filter(|p| p.id.node != node) {
             let answers = members.iter().filter_map(|r| evicted.answered.get(r));
             let is_fresh =
                 |a: &&Answered| now - a.last < silence && now - a.after_silence > known_by;

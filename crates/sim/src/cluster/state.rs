@@ -44,6 +44,7 @@ impl Cluster {
         let state = &self.nodes[node];
         let mut text = format!("  node {node} is {}", if state.up { "up" } else { "down" });
         text += &self.until(", stands still", state.paused_until);
+        text += &self.until(", does not reach the coordinator", state.no_coordinator_until);
         let unreached = |other: &usize| self.network.is_blocked(node, *other);
         let unreached: Vec<_> = (0..self.nodes.len()).filter(unreached).collect();
         if !unreached.is_empty() {
@@ -55,6 +56,9 @@ impl Cluster {
     fn primary_state(&self, primary: usize) -> String {
         let slot = &self.primaries[primary];
         let mut text = format!("  primary {primary} on node {}", slot.node);
+        if slot.id.node.0 != slot.node as u128 + 1 {
+            let _ = write!(text, " as node {}", slot.id.node.0 - 1);
+        }
         text += if slot.served { " serves" } else { " does not serve yet" };
         if let Some(view) = slot.core.view() {
             let _ = write!(text, " in generation {}", view.generation);
