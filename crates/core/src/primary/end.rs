@@ -2,7 +2,7 @@
 
 use super::io::claims::Claims;
 use super::io::requests::RequestNumber;
-use super::views::change::Edit;
+use super::views::edits::{Edit, Edits};
 use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Message;
@@ -115,7 +115,7 @@ impl<P: Payload> Primary<P> {
             .edits
             .iter()
             .filter_map(|pending| pending.command())
-            .chain(self.call.iter().flat_map(|call| call.commands()))
+            .chain(self.calls.edits().iter().filter_map(|pending| pending.command()))
             .chain(self.clearing.iter().map(|clearing| clearing.command))
             .collect();
         for id in unfinished {
@@ -147,7 +147,7 @@ impl<P: Payload> Primary<P> {
         self.unconfirmed.clear();
         self.drains.clear();
         self.copied.clear();
-        self.edits.clear();
+        self.edits = Edits::default();
         self.unadopted.clear();
         self.peers.clear();
         self.silent_for.clear();
@@ -156,6 +156,6 @@ impl<P: Payload> Primary<P> {
         self.joining = None;
         self.clearing.clear();
         self.check = None;
-        self.call = None;
+        self.calls.forget();
     }
 }

@@ -20,6 +20,7 @@ impl<P: Payload> Primary<P> {
         self.check_parts();
         // Until it serves it knows of replicas by older views, and waits for confirmations of others.
         if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, &self.view) {
+            self.calls.check_invariants(now, view.generation);
             self.check_mirrors(view);
             self.peers.values().for_each(|peer| self.check_peer(view, peer));
         }

@@ -37,8 +37,8 @@ use self::membership::peers::{MirrorPeers, Peer};
 use self::start::Gathering;
 use self::suspension::{Suspension, Wait};
 use self::verify::Verify;
-use self::views::calls::Call;
-use self::views::change::PendingEdit;
+use self::views::calls::Calls;
+use self::views::edits::Edits;
 use crate::ids::*;
 use crate::message::Message;
 use crate::operation::RequestError;
@@ -71,22 +71,8 @@ pub struct Primary<P> {
     mirrors: Vec<MirrorPeers>,
     peers: BTreeMap<ReplicaId, Peer>,
     links: BTreeMap<LinkId, ReplicaId>,
-    edits: Vec<PendingEdit>,
-    call: Option<Call>,
-    /// A newer view is known to exist: read it as soon as no call is under way.
-    must_read: bool,
-    /// The highest generation that a replica has told of since the coordinator was last asked.
-    told_of: Generation,
-    /// A swap was not answered: it may still be carried out.
-    is_in_doubt: bool,
-    /// When the coordinator may be asked again after it did not answer.
-    retry_call_at: Instant,
-    /// When the coordinator was last asked whether others have changed the view.
-    glanced_at: Instant,
-    /// What is wrong with the view that the coordinator has last told.
-    disbelieves: Option<Mismatch>,
-    /// Since when the coordinator has not answered.
-    coordinator_silent_since: Option<Instant>,
+    edits: Edits,
+    calls: Calls,
     /// Other primaries that no member has answered for longer than their lease, and for how long all members
     /// have told so since.
     silent_for: BTreeMap<PrimaryId, Duration>,
@@ -179,15 +165,8 @@ impl<P: Payload> Primary<P> {
             mirrors: Vec::new(),
             peers: BTreeMap::new(),
             links: BTreeMap::new(),
-            edits: Vec::new(),
-            call: None,
-            must_read: false,
-            told_of: Generation(0),
-            is_in_doubt: false,
-            retry_call_at: now,
-            glanced_at: now,
-            disbelieves: None,
-            coordinator_silent_since: None,
+            edits: Edits::default(),
+            calls: Calls::new(now),
             silent_for: BTreeMap::new(),
             listened_at: None,
             fence_notices: Vec::new(),
@@ -304,7 +283,7 @@ impl<P: Payload> Primary<P> {
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
             && self.unadopted.is_empty()
-            && self.call.is_none()
+            && !self.calls.is_under_way()
             && self.edits.is_empty()
             && matches!(self.phase, Phase::Serving)
             && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id));

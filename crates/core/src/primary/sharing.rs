@@ -12,7 +12,7 @@
 use core::time::Duration;
 
 use super::membership::peers::{Peer, PeerLink};
-use super::views::change::Edit;
+use super::views::edits::Edit;
 use super::{Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::ReplicaReport;
@@ -89,8 +89,7 @@ impl<P: Payload> Primary<P> {
 
     /// Reads the view again, and has the replicas tell anew what they know.
     pub(super) fn ask_again(&mut self, cx: &mut Context<'_, P>) {
-        self.must_read = true;
-        self.retry_call_at = cx.now + self.config.settings.reconnect_grace;
+        self.calls.read_at(cx.now + self.config.settings.reconnect_grace);
         let Phase::Starting(gathering) = &mut self.phase else { return };
         gathering.reports.clear();
         for peer in self.peers.values_mut() {
@@ -156,7 +155,7 @@ impl<P: Payload> Primary<P> {
             Edit::Evict(id) => id.node != me.node && !silent.contains(&id),
             _ => false,
         };
-        self.edits.retain(|pending| !is_heard(pending.edit));
+        self.edits.withdraw(is_heard);
         for id in silent {
             let silent_for = *self.silent_for.entry(id).or_default();
             // An older one there has ended, or had been silent when this one joined.
@@ -248,13 +247,6 @@ impl<P: Payload> Primary<P> {
             self.last_sequence = self.last_sequence.next();
             self.acknowledged = self.last_sequence;
         }
-    }
-
-    /// Another primary's view is known: what was wanted because of the one before is wanted again if it is
-    /// still so.
-    pub(super) fn forget_outdated_edits(&mut self) {
-        self.edits
-            .retain(|pending| pending.command().is_some() || !pending.edit.rests_on_the_view());
     }
 
     /// Whether this primary has had a view committed without itself.

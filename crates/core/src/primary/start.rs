@@ -79,13 +79,13 @@ impl<P: Payload> Primary<P> {
         let Phase::Starting(gathering) = &self.phase else { return };
         let settings = self.config.settings;
         let (waited, read_at) = (cx.now.since(gathering.since), gathering.read_at);
-        if waited >= settings.coordinator_patience && self.coordinator_silent_since.is_some() {
+        if waited >= settings.coordinator_patience && self.calls.are_unanswered() {
             return self.end(cx, EndReason::NoCoordinator);
         }
-        if self.call.is_some() || cx.now < self.retry_call_at {
+        if !self.calls.may_begin(cx.now) {
             return;
         }
-        let (Some(read_at), false) = (read_at, self.must_read) else {
+        let (Some(read_at), false) = (read_at, self.calls.must_read()) else {
             return self.call_read(cx);
         };
         if self.is_surprised(cx) {
@@ -158,8 +158,7 @@ impl<P: Payload> Primary<P> {
         if gathering.surprises > 3 {
             self.end(cx, EndReason::CoordinatorBehind);
         } else {
-            self.retry_call_at = cx.now + self.config.settings.reconnect_grace;
-            self.must_read = true;
+            self.calls.read_at(cx.now + self.config.settings.reconnect_grace);
         }
         true
     }

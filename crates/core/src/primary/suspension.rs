@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::io::requests::{Client, Request, RequestNumber};
 use super::membership::peers::{MirrorPeers, Peer};
-use super::views::change::{Edit, PendingEdit};
+use super::views::edits::{Edit, PendingEdit};
 use super::{Context, Note, Phase, Primary, Waiting};
 use crate::operation::RequestError;
 use crate::payload::Payload;
@@ -49,11 +49,9 @@ impl<P: Payload> Primary<P> {
             return Some(Waiting::Replica(mirror));
         }
         let patience = self.config.settings.reconnect_grace * 2;
-        let silent = self.coordinator_silent_since.is_some_and(|at| now.since(at) >= patience);
-        let call = self.call.as_ref().filter(|call| call.is_wanted());
-        let slow = call.is_some_and(|call| now.since(call.since()) >= patience);
-        let change_wanted = !self.edits.is_empty() || self.wants_newest() || call.is_some();
-        if (silent || slow) && change_wanted {
+        let is_wanted =
+            || !self.edits.is_empty() || self.wants_newest() || self.calls.are_awaited();
+        if self.calls.take_long(now, patience) && is_wanted() {
             return Some(Waiting::Coordinator);
         }
         self.joining.map(|_| Waiting::Start)
@@ -70,7 +68,7 @@ impl<P: Payload> Primary<P> {
         if why != Waiting::Start && cx.now.since(suspension.asked_at) >= ASK_PERIOD {
             // Perhaps nobody answers because another primary has taken over.
             suspension.asked_at = cx.now;
-            self.must_read = true;
+            self.calls.read_soon();
         }
         let waited = cx.now.since(suspension.wait.counted_from);
         let Some(limit) = patience.filter(|limit| waited >= *limit) else { return };
@@ -104,9 +102,9 @@ impl<P: Payload> Primary<P> {
         let mirrors: Vec<_> = self.mirrors.iter().map(|m| self.is_mirror_held_up(m)).collect();
         let parts = self.parts.values().filter(|part| mirrors[part.mirror] && !part.is_answered());
         let begun: BTreeSet<_> = parts.map(|part| part.request).collect();
-        let is_eviction = |pending: &PendingEdit| matches!(pending.edit, Edit::Evict(_));
+        let is_eviction = |pending: &PendingEdit| matches!(pending.edit(), Edit::Evict(_));
         let is_any = mirrors.contains(&true)
-            || self.asked_edits().iter().chain(&self.edits).any(is_eviction);
+            || self.calls.edits().iter().chain(self.edits.iter()).any(is_eviction);
         let is_waiting = |(_, request): &(&RequestNumber, &Request<P>)| request.operation.is_some();
         let waiting = self.requests.iter().filter(|_| is_any).filter(is_waiting);
         let waiting: BTreeSet<_> = waiting.map(|(number, _)| *number).collect();

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
-use crate::primary::views::change::Edit;
+use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Primary};
 use crate::settings::REGION;
 use crate::time::Instant;

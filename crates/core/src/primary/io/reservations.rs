@@ -5,7 +5,8 @@ use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::views::change::{Edit, PendingEdit, finish_command};
+use crate::primary::views::change::finish_command;
+use crate::primary::views::edits::{Edit, PendingEdit};
 use crate::primary::{CommandError, Context, Note, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::Change;
@@ -39,7 +40,7 @@ impl<P: Payload> Primary<P> {
 
     /// An edit is in the view.
     pub(in crate::primary) fn edit_done(&mut self, cx: &mut Context<'_, P>, pending: PendingEdit) {
-        match (pending.edit, pending.command()) {
+        match (pending.edit(), pending.command()) {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
                 let number = self.keep_out(0..u64::MAX);
                 self.clearing.push(Clearing { number, command, since: cx.now });

@@ -8,7 +8,7 @@ use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
 use crate::primary::membership::peers::{Peer, PeerLink};
-use crate::primary::views::change::Edit;
+use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaState, View};
@@ -129,7 +129,7 @@ impl<P: Payload> Primary<P> {
             gathering.reported(replica, report);
             return self.ask_to_confirm(cx, replica);
         }
-        self.hears_of(report.generation);
+        self.calls.hear_of(report.generation);
         if is_too_large {
             // It can't adopt a view by which it would become smaller, nor take part without.
             let (state, cause) = (ReplicaState::Faulty, Cause::TooLarge);
@@ -319,7 +319,9 @@ impl<P: Payload> Primary<P> {
         match peer.link {
             // It became stale while a session was open: an operator brought it back.
             PeerLink::Open(_)
-                if is_serving && state == Some(ReplicaState::Stale) && self.call.is_none() =>
+                if is_serving
+                    && state == Some(ReplicaState::Stale)
+                    && !self.calls.is_under_way() =>
             {
                 if let Some((incarnation, _)) = peer.life {
                     self.admit(replica, incarnation);

@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::payload::Payload;
 use crate::primary::membership::peers::PeerLink;
 use crate::primary::verify::Verify;
-use crate::primary::views::change::Edit;
+use crate::primary::views::edits::Edit;
 use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
@@ -113,8 +113,8 @@ impl<P: Payload> Primary<P> {
             let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
             let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
             if is_new && !self.has_failed(record.id) && others.any(|r| self.has_failed(r.id)) {
-                self.edits.retain(|pending| {
-                    !matches!(pending.edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
+                self.edits.withdraw(|edit| {
+                    matches!(edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
                         if replica == record.id)
                 });
             }
@@ -250,9 +250,9 @@ impl<P: Payload> Primary<P> {
             (peer.ping, peer.has_refused) = (None, true);
         }
         if adopted > self.generation() {
-            self.hears_of(adopted);
+            self.calls.hear_of(adopted);
         } else {
-            self.must_read = true;
+            self.calls.read_soon();
         }
     }
 
@@ -269,7 +269,7 @@ impl<P: Payload> Primary<P> {
         for (replica, link) in hopeless {
             self.other_lineage(cx, replica, link);
             // It leaves before it can be asked, and refuse, again.
-            self.retry_call_at = cx.now;
+            self.calls.end_pause(cx.now);
         }
     }
 
@@ -277,7 +277,7 @@ impl<P: Payload> Primary<P> {
         if generation > self.generation() {
             self.fence_notices.retain(|(other, _)| *other != link);
             self.fence_notices.push((link, generation));
-            self.hears_of(generation);
+            self.calls.hear_of(generation);
         }
     }
 }

@@ -2,22 +2,38 @@
 
 use core::time::Duration;
 
+use super::edits::PendingEdit;
 use crate::ids::*;
-use crate::payload::Payload;
-use crate::primary::views::change::{Edit, PendingEdit, finish_command};
-use crate::primary::{
-    CommandError, Context, CoordinatorAnswer, EndReason, Mismatch, Note, Phase, Primary,
-    PrimaryEffect,
-};
+use crate::primary::{CoordinatorAnswer, Mismatch, Note};
 use crate::time::Instant;
-use crate::view::{PrimaryRecord, View};
+use crate::view::View;
 
 /// Pause before the coordinator is asked again.
 const CALL_PAUSE: Duration = Duration::from_millis(250);
 
+/// What the coordinator is asked, and what is known of its answers.
+#[derive(Debug)]
+pub(in crate::primary) struct Calls {
+    under_way: Option<Call>,
+    /// A newer view is known to exist: read it as soon as no call is under way.
+    must_read: bool,
+    /// The highest generation that a replica has told of since the coordinator was last asked.
+    told_of: Generation,
+    /// A swap was not answered: it may still be carried out.
+    is_in_doubt: bool,
+    /// When the coordinator may be asked again after it did not answer.
+    retry_at: Instant,
+    /// When the coordinator was last asked whether others have changed the view.
+    glanced_at: Instant,
+    /// What is wrong with the view that the coordinator has last told.
+    disbelieves: Option<Mismatch>,
+    /// Since when the coordinator has not answered.
+    silent_since: Option<Instant>,
+}
+
 /// A call to the coordinator that is not answered.
 #[derive(Debug)]
-pub(in crate::primary) struct Call {
+struct Call {
     number: CoordinatorCall,
     kind: CallKind,
     since: Instant,
@@ -31,302 +47,305 @@ enum CallKind {
     Swap(Box<View>, Vec<PendingEdit>),
 }
 
-impl<P: Payload> Primary<P> {
-    /// A swap that was not answered may still be carried out, however late. Once another view has been
-    /// committed it can't be any more: if nothing else is wanted, one that changes nothing.
-    pub(in crate::primary) fn end_doubt(&mut self, cx: &mut Context<'_, P>) {
-        if self.is_in_doubt
-            && matches!(self.phase, Phase::Serving)
-            && let Some(view) = &self.view
-        {
-            self.call_swap(cx, view.successor());
+/// What the primary knows by which an answer is judged.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::primary) struct Known<'a> {
+    pub volume: VolumeId,
+    pub view: Option<&'a View>,
+    /// Whether it has no view of its own yet.
+    pub is_starting: bool,
+}
+
+/// What an answer means.
+#[derive(Debug)]
+pub(in crate::primary) struct Answered {
+    /// What an administrator wants to read of it.
+    pub note: Option<Note>,
+    /// What follows; `None` if nothing does.
+    pub outcome: Option<Outcome>,
+}
+
+#[derive(Debug)]
+pub(in crate::primary) enum Outcome {
+    /// The view that was asked for is committed, and these edits are in it.
+    Committed { view: Box<View>, edits: Vec<PendingEdit> },
+    /// This is the newest view. These edits are not in it, or not for certain.
+    Newest { view: Box<View>, edits: Vec<PendingEdit> },
+    /// A replica that one of these edits adds has been given up.
+    GivenUp { edits: Vec<PendingEdit> },
+    /// The volume does not exist any more.
+    NoVolume { edits: Vec<PendingEdit> },
+    /// Nobody knows whether these edits are carried out. The coordinator may be asked again then.
+    Unknown { edits: Vec<PendingEdit>, retry_at: Instant },
+}
+
+impl Calls {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            under_way: None,
+            must_read: false,
+            told_of: Generation(0),
+            is_in_doubt: false,
+            retry_at: now,
+            glanced_at: now,
+            disbelieves: None,
+            silent_since: None,
         }
+    }
+
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Whether a call may begin.
+    pub fn may_begin(&self, now: Instant) -> bool {
+        self.under_way.is_none() && now >= self.retry_at
+    }
+
+    /// Whether the view has to be read anew, whatever replicas tell.
+    pub fn must_read(&self) -> bool {
+        self.must_read
+    }
+
+    /// Whether there is a newer view than the one of this generation, as far as is known here, or there may be.
+    pub fn want_newer_than(&self, generation: Generation) -> bool {
+        self.must_read || self.told_of > generation
+    }
+
+    /// Whether a swap that was not answered may still be carried out.
+    pub fn are_in_doubt(&self) -> bool {
+        self.is_in_doubt
+    }
+
+    /// Whether the coordinator was silent when it was last asked.
+    pub fn are_unanswered(&self) -> bool {
+        self.silent_since.is_some()
+    }
+
+    /// Whether something waits for the call under way: a swap without edits only ends a doubt.
+    pub fn are_awaited(&self) -> bool {
+        self.under_way.as_ref().is_some_and(Call::is_wanted)
+    }
+
+    /// Whether the coordinator has left something that is wanted, or all that it was asked, unanswered for so long.
+    pub fn take_long(&self, now: Instant, patience: Duration) -> bool {
+        let is_long = |since: Instant| now.since(since) >= patience;
+        let wanted = self.under_way.as_ref().filter(|call| call.is_wanted());
+        self.silent_since.is_some_and(is_long) || wanted.is_some_and(|call| is_long(call.since))
+    }
+
+    /// Since when the coordinator has not answered, or has not yet.
+    pub fn unanswered_since(&self) -> Option<Instant> {
+        self.silent_since.or(self.under_way.as_ref().map(|call| call.since))
+    }
+
+    /// Whether it is time to look whether others have changed the view.
+    pub fn is_glance_due(&self, now: Instant, period: Duration) -> bool {
+        now.since(self.glanced_at) >= period
     }
 
     /// What the coordinator is asked to change.
-    pub(in crate::primary) fn asked_edits(&self) -> &[PendingEdit] {
-        match &self.call {
+    pub fn edits(&self) -> &[PendingEdit] {
+        self.under_way.as_ref().map_or(&[], Call::edits)
+    }
+
+    /// The same, to take commands from them that wait no longer.
+    pub fn edits_mut(&mut self) -> &mut [PendingEdit] {
+        match &mut self.under_way {
             Some(Call { kind: CallKind::Swap(_, edits), .. }) => edits,
-            _ => &[],
+            _ => &mut [],
         }
+    }
+
+    /// The view is to be read as soon as no call is under way.
+    pub fn read_soon(&mut self) {
+        self.must_read = true;
+    }
+
+    /// The view is to be read at this moment, and nothing asked before.
+    pub fn read_at(&mut self, at: Instant) {
+        self.must_read = true;
+        self.retry_at = at;
     }
 
     /// A replica tells of a view of this generation.
-    pub(in crate::primary) fn hears_of(&mut self, generation: Generation) {
+    pub fn hear_of(&mut self, generation: Generation) {
         self.told_of = self.told_of.max(generation);
     }
 
-    /// Whether there is a newer view, as far as is known here, or there may be.
-    pub(in crate::primary) fn wants_newest(&self) -> bool {
-        self.must_read || self.told_of > self.generation()
+    /// The coordinator is not asked again at once, but then.
+    pub fn pause(&mut self, now: Instant) -> Instant {
+        self.retry_at = now + CALL_PAUSE;
+        self.retry_at
     }
 
-    /// The coordinator is not asked again at once.
-    fn pause_calls(&mut self, now: Instant) {
-        self.retry_call_at = now + CALL_PAUSE;
-        self.tick_at = self.tick_at.min(self.retry_call_at);
+    /// The coordinator may be asked again at once.
+    pub fn end_pause(&mut self, now: Instant) {
+        self.retry_at = now;
     }
 
-    pub(in crate::primary) fn call_read(&mut self, cx: &mut Context<'_, P>) {
-        let number = CoordinatorCall(self.next_number());
+    /// Another view is committed than one that was asked for without an answer: that one can't be any more.
+    pub fn end_doubt(&mut self) {
+        self.is_in_doubt = false;
+    }
+
+    /// The coordinator tells of an older view than it has told before: it counts as silent, and is asked again then.
+    pub fn are_answered_by_the_past(&mut self, now: Instant) -> Instant {
+        self.silent_since.get_or_insert(now);
+        self.must_read = true;
+        self.pause(now)
+    }
+
+    /// The view is read. What replicas have told before is told with it.
+    pub fn read(&mut self, number: CoordinatorCall, now: Instant) {
         self.must_read = false;
         self.told_of = Generation(0);
-        self.call = Some(Call { number, kind: CallKind::Read, since: cx.now });
-        cx.effects.push(PrimaryEffect::ReadView { call: number });
+        self.begin(number, CallKind::Read, now);
     }
 
-    /// Looks whether others have changed the view. A replica tells that when it has adopted theirs; of one
-    /// whose primary has died before that nobody would.
-    pub(in crate::primary) fn glance(&mut self, cx: &mut Context<'_, P>) {
-        let is_shared = self.view.as_ref().is_some_and(View::is_shared);
-        let is_due = cx.now.since(self.glanced_at) >= self.lease().time();
-        if is_shared && is_due && matches!(self.phase, Phase::Serving) {
-            let number = CoordinatorCall(self.next_number());
-            self.glanced_at = cx.now;
-            self.call = Some(Call { number, kind: CallKind::Glance, since: cx.now });
-            cx.effects.push(PrimaryEffect::ReadView { call: number });
-        }
+    /// The view is read, and nobody waits for it.
+    pub fn glance(&mut self, number: CoordinatorCall, now: Instant) {
+        self.glanced_at = now;
+        self.begin(number, CallKind::Glance, now);
     }
 
-    pub(in crate::primary) fn call_swap(&mut self, cx: &mut Context<'_, P>, view: View) {
-        self.call_swap_for(cx, view, Vec::new());
-    }
-
-    pub(in crate::primary) fn call_swap_for(
+    /// A view is to be committed in which these edits are.
+    pub fn swap(
         &mut self,
-        cx: &mut Context<'_, P>,
-        view: View,
+        number: CoordinatorCall,
+        view: Box<View>,
         edits: Vec<PendingEdit>,
+        now: Instant,
     ) {
-        debug_assert!(
-            view.mirrors.iter().all(|mirror| mirror.in_sync().next().is_some()),
-            "V2: the last in-sync replica of a mirror leaves"
-        );
-        // Each next view is made of the one that is known here.
-        let Some(replaces) = self.view.clone().map(Box::new) else { return };
-        self.doubt_lives(&view);
-        let call = CoordinatorCall(self.next_number());
-        let view = Box::new(view);
-        cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone(), replaces });
-        self.call = Some(Call { number: call, kind: CallKind::Swap(view, edits), since: cx.now });
+        self.begin(number, CallKind::Swap(view, edits), now);
     }
 
-    pub(in crate::primary) fn coordinator(
+    fn begin(&mut self, number: CoordinatorCall, kind: CallKind, since: Instant) {
+        debug_assert!(self.under_way.is_none(), "V5: two calls at once");
+        self.under_way = Some(Call { number, kind, since });
+    }
+
+    /// Takes an answer in. One to a call that is not under way means nothing: it is late.
+    pub fn answered(
         &mut self,
-        cx: &mut Context<'_, P>,
         number: CoordinatorCall,
         answer: CoordinatorAnswer,
-    ) {
-        let Some(call) = self.call.take_if(|call| call.number == number) else { return };
-        let answer = self.believable(cx, answer);
+        known: Known<'_>,
+        now: Instant,
+    ) -> Answered {
+        let Some(call) = self.under_way.take_if(|call| call.number == number) else {
+            return Answered { note: None, outcome: None };
+        };
+        let (answer, note) = self.believable(answer, known);
         let is_glance = matches!(call.kind, CallKind::Glance);
-        if is_glance && !self.tells_news(&answer) {
-            return;
+        if is_glance && !tells_news(&answer, known) {
+            return Answered { note, outcome: None };
         }
-        let mut edits = Vec::new();
-        let mut proposed = None;
-        if let CallKind::Swap(view, applied) = call.kind {
-            (edits, proposed) = (applied, Some(*view));
+        if !matches!(answer, CoordinatorAnswer::Unknown) && !is_outdated(&answer, known) {
+            self.silent_since = None;
         }
-        if !matches!(answer, CoordinatorAnswer::Unknown) && !self.is_outdated(&answer) {
-            self.coordinator_silent_since = None;
-        }
-        match answer {
+        let (proposed, edits) = match call.kind {
+            CallKind::Swap(view, edits) => (Some(view), edits),
+            CallKind::Read | CallKind::Glance => (None, Vec::new()),
+        };
+        let outcome = match answer {
             CoordinatorAnswer::Committed => {
                 self.is_in_doubt = false;
-                edits.into_iter().for_each(|pending| self.edit_done(cx, pending));
-                if let Some(view) = proposed {
-                    self.committed(cx, view);
-                }
+                // Of a read it says nothing.
+                proposed.map(|view| Outcome::Committed { view, edits })
             }
-            CoordinatorAnswer::Newest(view) => {
-                self.edits.splice(0..0, edits);
-                self.newest(cx, *view);
-            }
-            CoordinatorAnswer::GivenUp => {
-                let (adds, others): (Vec<_>, Vec<_>) =
-                    edits.into_iter().partition(|p| matches!(p.edit, Edit::Add(_)));
-                self.edits.splice(0..0, others);
-                for pending in adds {
-                    finish_command(cx, pending, Err(CommandError::GivenUp));
-                }
-            }
-            CoordinatorAnswer::NoVolume => {
-                // With them their commands are answered.
-                self.edits.splice(0..0, edits);
-                self.end(cx, EndReason::NoVolume);
-            }
+            CoordinatorAnswer::Newest(view) => Some(Outcome::Newest { view, edits }),
+            CoordinatorAnswer::GivenUp => Some(Outcome::GivenUp { edits }),
+            CoordinatorAnswer::NoVolume => Some(Outcome::NoVolume { edits }),
             CoordinatorAnswer::Unknown => {
-                self.edits.splice(0..0, edits);
-                self.coordinator_silent_since.get_or_insert(call.since);
-                self.pause_calls(cx.now);
-                let is_starting = matches!(self.phase, Phase::Starting(_));
-                self.must_read |= proposed.is_none() || is_starting;
+                self.silent_since.get_or_insert(call.since);
+                self.must_read |= proposed.is_none() || known.is_starting;
                 self.is_in_doubt |= proposed.is_some();
+                Some(Outcome::Unknown { edits, retry_at: self.pause(now) })
             }
-        }
+        };
+        Answered { note, outcome }
     }
 
     /// What the coordinator has answered. A view that can't be one of this volume counts as no answer: its store
     /// is damaged, and this primary goes on by the view that it knows.
     fn believable(
         &mut self,
-        cx: &mut Context<'_, P>,
         answer: CoordinatorAnswer,
-    ) -> CoordinatorAnswer {
-        let CoordinatorAnswer::Newest(newest) = &answer else { return answer };
-        let mismatch = self.mismatch(newest);
+        known: Known<'_>,
+    ) -> (CoordinatorAnswer, Option<Note>) {
+        let CoordinatorAnswer::Newest(newest) = &answer else { return (answer, None) };
+        let mismatch = mismatch(newest, known);
         let told = core::mem::replace(&mut self.disbelieves, mismatch);
-        let Some(mismatch) = mismatch else { return answer };
-        if told != Some(mismatch) {
-            cx.note(Note::ViewRefused(newest.generation, mismatch));
-        }
-        CoordinatorAnswer::Unknown
+        let Some(mismatch) = mismatch else { return (answer, None) };
+        let note = Note::ViewRefused(newest.generation, mismatch);
+        (CoordinatorAnswer::Unknown, (told != Some(mismatch)).then_some(note))
     }
 
-    /// Why a view can't be one of this volume.
-    fn mismatch(&self, newest: &View) -> Option<Mismatch> {
-        if newest.volume != self.config.volume {
-            return Some(Mismatch::OtherVolume);
-        }
-        if !newest.is_valid() {
-            return Some(Mismatch::Invalid);
-        }
-        let known = self.view.as_ref()?;
-        let (old, new) = (known.geometry, newest.geometry);
-        let has_shrunk =
-            newest.is_of_era(known) && newest.generation > known.generation && new.size < old.size;
-        let is_cut_alike = (new.block_size, new.chunk, newest.mirrors.len())
-            == (old.block_size, old.chunk, known.mirrors.len());
-        let stays = |(mirror, id)| known.replica(id).is_none_or(|(before, _)| before == mirror);
-        let stay = newest.replicas().all(|(mirror, record)| stays((mirror, record.id)));
-        (has_shrunk || !is_cut_alike || !stay).then_some(Mismatch::OtherLayout)
+    /// The primary has ended: nobody waits for an answer.
+    pub fn forget(&mut self) {
+        self.under_way = None;
     }
 
-    /// Whether an answer tells of another view.
-    fn tells_news(&self, answer: &CoordinatorAnswer) -> bool {
-        match answer {
-            CoordinatorAnswer::Newest(newest) => self.view.as_ref() != Some(&**newest),
-            CoordinatorAnswer::NoVolume => true,
-            _ => false,
-        }
-    }
-
-    /// Whether the coordinator was restored from a backup that is older than what it had this primary
-    /// told: as good as silent.
-    fn is_outdated(&self, answer: &CoordinatorAnswer) -> bool {
-        let CoordinatorAnswer::Newest(newest) = answer else { return false };
-        let is_starting = matches!(self.phase, Phase::Starting(_));
-        !is_starting && self.view.as_ref().is_some_and(|view| newest.generation < view.generation)
-    }
-
-    /// Answers commands that have waited for the coordinator for too long. What was asked of it may
-    /// have been committed.
-    pub(in crate::primary) fn give_up_commands(&mut self, cx: &mut Context<'_, P>) {
-        let patience = self.config.settings.coordinator_patience;
-        let is_long = |since: Instant| cx.now.since(since) >= patience;
-        let silent_since = self.coordinator_silent_since.or(self.call.as_ref().map(Call::since));
-        if !silent_since.is_some_and(is_long) {
-            return;
-        }
-        let limit = Instant(cx.now.0.saturating_sub(patience.as_nanos() as u64));
-        let asked = match &mut self.call {
-            Some(Call { kind: CallKind::Swap(_, edits), .. }) => edits.as_mut_slice(),
-            _ => &mut [],
-        };
-        let mut given_up: Vec<_> = asked.iter_mut().filter_map(|p| p.take_command(limit)).collect();
-        self.edits.retain_mut(|pending| match pending.take_command(limit) {
-            Some(id) => {
-                given_up.push(id);
-                false
-            }
-            None => true,
-        });
-        for id in given_up {
-            let result = Err(CommandError::NoCoordinator);
-            cx.effects.push(PrimaryEffect::CommandDone { id, result });
-        }
-    }
-
-    fn committed(&mut self, cx: &mut Context<'_, P>, view: View) {
-        if matches!(self.phase, Phase::Starting(_)) {
-            self.started(cx, view);
-        } else {
-            self.install(cx, view);
-        }
-    }
-
-    /// The coordinator's newest view: perhaps this primary's own, committed unanswered; perhaps
-    /// another's.
-    fn newest(&mut self, cx: &mut Context<'_, P>, newest: View) {
-        let is_primary = newest.has_primary(self.config.id);
-        if matches!(self.phase, Phase::Starting(_)) {
-            return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
-        }
-        let Some(view) = &self.view else { return };
-        // Who took over from it would not be known here.
-        let is_known = |other: &PrimaryRecord| view.has_primary(other.id);
-        let own_detach = self.is_giving_up() && newest.primaries.iter().all(is_known);
-        match newest.generation.cmp(&view.generation) {
-            _ if !is_primary && self.has_given_up() => self.end(cx, EndReason::Detached),
-            _ if !is_primary && !own_detach => {
-                // Also if those that went on without it have ended since.
-                let is_evicted = newest.is_shared() && newest.is_of_era(view);
-                self.end(cx, if is_evicted { EndReason::Evicted } else { EndReason::Fenced });
-            }
-            core::cmp::Ordering::Greater => {
-                self.is_in_doubt = false;
-                self.forget_outdated_edits();
-                self.install(cx, newest);
-            }
-            core::cmp::Ordering::Equal if newest == *view => self.still_newest(cx),
-            core::cmp::Ordering::Equal => self.end(cx, EndReason::Fenced),
-            core::cmp::Ordering::Less => {
-                self.coordinator_silent_since.get_or_insert(cx.now);
-                self.must_read = true;
-                self.pause_calls(cx.now);
-            }
-        }
-    }
-
-    /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
-    fn still_newest(&mut self, cx: &mut Context<'_, P>) {
-        self.pause_calls(cx.now);
-        self.give_up_refusing(cx);
-        self.peers.values_mut().for_each(|peer| peer.has_refused = false);
-        let ready: Vec<_> =
-            self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();
-        for replica in ready {
-            if self.unadopted.contains(&replica) {
-                self.send_adopt(cx, replica);
-            } else {
-                self.resend(cx, replica);
-            }
-        }
+    /// Panics if a newer view than the one of this generation is known of, and nothing reads it.
+    pub fn check_invariants(&self, now: Instant, generation: Generation) {
+        let is_due = self.want_newer_than(generation) && self.may_begin(now);
+        assert!(!is_due, "I11: a newer view than {generation} is not read");
     }
 }
 
 impl Call {
-    /// The commands that wait for this call.
-    pub(in crate::primary) fn commands(&self) -> impl Iterator<Item = CommandId> {
-        let edits = match &self.kind {
-            CallKind::Swap(_, edits) => edits.as_slice(),
+    fn edits(&self) -> &[PendingEdit] {
+        match &self.kind {
+            CallKind::Swap(_, edits) => edits,
             CallKind::Read | CallKind::Glance => &[],
-        };
-        edits.iter().filter_map(PendingEdit::command)
+        }
     }
 
     /// Whether anything waits for it: a swap without edits only ends a doubt.
-    pub(in crate::primary) fn is_wanted(&self) -> bool {
+    fn is_wanted(&self) -> bool {
         match &self.kind {
             CallKind::Read => true,
             CallKind::Glance => false,
             CallKind::Swap(_, edits) => !edits.is_empty(),
         }
     }
+}
 
-    /// Since when it waits.
-    pub(in crate::primary) fn since(&self) -> Instant {
-        self.since
+/// Why a view can't be one of this volume.
+fn mismatch(newest: &View, known: Known<'_>) -> Option<Mismatch> {
+    if newest.volume != known.volume {
+        return Some(Mismatch::OtherVolume);
+    }
+    if !newest.is_valid() {
+        return Some(Mismatch::Invalid);
+    }
+    let known = known.view?;
+    let (old, new) = (known.geometry, newest.geometry);
+    let has_shrunk =
+        newest.is_of_era(known) && newest.generation > known.generation && new.size < old.size;
+    let is_cut_alike = (new.block_size, new.chunk, newest.mirrors.len())
+        == (old.block_size, old.chunk, known.mirrors.len());
+    let stays = |(mirror, id)| known.replica(id).is_none_or(|(before, _)| before == mirror);
+    let stay = newest.replicas().all(|(mirror, record)| stays((mirror, record.id)));
+    (has_shrunk || !is_cut_alike || !stay).then_some(Mismatch::OtherLayout)
+}
+
+/// Whether an answer tells of another view.
+fn tells_news(answer: &CoordinatorAnswer, known: Known<'_>) -> bool {
+    match answer {
+        CoordinatorAnswer::Newest(newest) => known.view != Some(&**newest),
+        CoordinatorAnswer::NoVolume => true,
+        _ => false,
     }
 }
+
+/// Whether the coordinator was restored from a backup that is older than what it had this primary
+/// told: as good as silent.
+fn is_outdated(answer: &CoordinatorAnswer, known: Known<'_>) -> bool {
+    let CoordinatorAnswer::Newest(newest) = answer else { return false };
+    !known.is_starting && known.view.is_some_and(|view| newest.generation < view.generation)
+}
+
+#[cfg(test)]
+mod tests;

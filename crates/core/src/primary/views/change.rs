@@ -1,84 +1,18 @@
-//! View changes: what is wanted is collected as edits, and made into the next view as far as the present
-//! one permits (rule V5). The coordinator commits it ([`super::calls`]), and all members adopt it
+//! View changes: what is wanted ([`super::edits`]) is made into the next view as far as the present
+//! one permits (rule V5). The coordinator commits it ([`super::coordinator`]), and all members adopt it
 //! ([`super::adoption`]).
 
+use super::edits::{Edit, PendingEdit};
 use crate::ids::*;
 use crate::message::Failure;
 use crate::payload::Payload;
 use crate::primary::{Command, CommandError, Context, Phase, Primary, PrimaryEffect};
-use crate::time::Instant;
-use crate::view::{Cause, Change, Newcomer, ReplicaState, View, ViewError};
-
-/// One wanted change of the view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::primary) enum Edit {
-    /// A member leaves.
-    Leave { replica: ReplicaId, state: ReplicaState, cause: Cause },
-    /// A stale replica rebuilds; from nothing, if what it has is not what it had when it left.
-    Admit { replica: ReplicaId, incarnation: Incarnation, is_known: bool },
-    /// A rebuilding replica has everything.
-    Complete { replica: ReplicaId, incarnation: Incarnation },
-    /// An in-sync replica has a new life and has lost nothing.
-    Renew { replica: ReplicaId, incarnation: Incarnation },
-    /// A replica leaves the volume.
-    Remove(ReplicaId),
-    /// A faulty replica may return.
-    ReAdd(ReplicaId),
-    /// Something of the volume as a whole.
-    Change(Change),
-    /// A replica joins the volume.
-    Add(Newcomer),
-    /// A replica leaves the volume, whatever its state.
-    Retire(ReplicaId),
-    /// A spare rebuilds, in the place of one that is not there.
-    StandIn { replica: ReplicaId, incarnation: Incarnation, absent: ReplicaId },
-    /// The volume becomes larger.
-    Grow(u64),
-    /// This primary leaves.
-    Detach,
-    /// Another primary is dead, or was silent for too long.
-    Evict(PrimaryId),
-}
-
-/// An edit, and the operator's command that it carries out.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::primary) struct PendingEdit {
-    pub edit: Edit,
-    /// The command, and when it came.
-    command: Option<(CommandId, Instant)>,
-}
-
-impl Edit {
-    /// Whether an adoption that does not end may be waiting for just this.
-    fn unblocks(&self, waits_for: &std::collections::BTreeSet<ReplicaId>) -> bool {
-        match self {
-            Self::Leave { replica, .. } | Self::Renew { replica, .. } | Self::Retire(replica) => {
-                waits_for.contains(replica)
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether it is right only as long as nobody else has changed the view.
-    pub(in crate::primary) fn rests_on_the_view(&self) -> bool {
-        match self {
-            Self::Complete { .. }
-            | Self::Renew { .. }
-            | Self::Admit { .. }
-            | Self::StandIn { .. }
-            | Self::Evict(_) => true,
-            Self::Leave { cause, .. } => *cause != Cause::SourceFailed,
-            _ => false,
-        }
-    }
-}
+use crate::view::{Cause, ReplicaState, View, ViewError};
 
 impl<P: Payload> Primary<P> {
     /// Asks for a change of the view. Asking twice is asking once.
     pub(in crate::primary) fn edit(&mut self, edit: Edit) {
-        if !self.edits.iter().any(|pending| pending.edit == edit) {
-            self.edits.push(PendingEdit { edit, command: None });
-        }
+        self.edits.want(edit);
     }
 
     /// A member should leave. It does if the mirror can go on without it.
@@ -89,9 +23,7 @@ impl<P: Payload> Primary<P> {
             }
             _ => ReplicaState::Stale,
         };
-        let leaves =
-            |p: &PendingEdit| matches!(p.edit, Edit::Leave { replica: r, .. } if r == replica);
-        if self.is_member(replica) && !self.edits.iter().any(leaves) {
+        if self.is_member(replica) && !self.edits.have_leave(replica) {
             self.edit(Edit::Leave { replica, state, cause });
         }
     }
@@ -100,9 +32,9 @@ impl<P: Payload> Primary<P> {
     /// one of a mirror never leaves, though its requests are late.
     pub(in crate::primary) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
         let mut next = self.view.as_ref()?.successor();
-        for pending in self.asked_edits().iter().chain(&self.edits) {
-            let is_possible = self.apply(&mut next, pending.edit).is_ok();
-            if let Edit::Leave { replica: leaves, state, cause } = pending.edit
+        for pending in self.calls.edits().iter().chain(self.edits.iter()) {
+            let is_possible = self.apply(&mut next, pending.edit()).is_ok();
+            if let Edit::Leave { replica: leaves, state, cause } = pending.edit()
                 && leaves == replica
             {
                 return is_possible.then_some((state, cause));
@@ -177,13 +109,13 @@ impl<P: Payload> Primary<P> {
             Command::Grow(size) => Edit::Grow(size),
             Command::Detach => return self.begin_detach(cx, id),
         };
-        self.edits.push(PendingEdit { edit, command: Some((id, cx.now)) });
+        self.edits.want_for(id, edit, cx.now);
     }
 
     /// Starts the next call to the coordinator, if one is wanted.
     pub(in crate::primary) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
         let is_acting = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
-        if !is_acting || self.call.is_some() || cx.now < self.retry_call_at {
+        if !is_acting || !self.calls.may_begin(cx.now) {
             return;
         }
         if self.wants_newest() {
@@ -194,15 +126,14 @@ impl<P: Payload> Primary<P> {
         if self.has_given_up() && has_others {
             return;
         }
-        let may_edit = self.unadopted.is_empty()
-            || self.edits.iter().any(|pending| pending.edit.unblocks(&self.unadopted));
+        let may_edit = self.unadopted.is_empty() || self.edits.unblock(&self.unadopted);
         if may_edit && !self.edits.is_empty() {
             self.swap_edits(cx);
         }
-        if self.call.is_none() && self.unadopted.is_empty() {
+        if !self.calls.is_under_way() && self.unadopted.is_empty() {
             self.end_doubt(cx);
         }
-        if self.call.is_none() && self.unadopted.is_empty() {
+        if !self.calls.is_under_way() && self.unadopted.is_empty() {
             self.glance(cx);
         }
     }
@@ -213,8 +144,8 @@ impl<P: Payload> Primary<P> {
         let unchanged = view.successor();
         let mut next = unchanged.clone();
         let mut applied = Vec::new();
-        for pending in core::mem::take(&mut self.edits) {
-            match self.apply(&mut next, pending.edit) {
+        for pending in self.edits.take() {
+            match self.apply(&mut next, pending.edit()) {
                 Ok(()) => applied.push(pending),
                 Err(error) => finish_command(cx, pending, Err(CommandError::View(error))),
             }
@@ -304,17 +235,5 @@ pub(in crate::primary) fn finish_command<P>(
 ) {
     if let Some(id) = pending.command() {
         cx.effects.push(PrimaryEffect::CommandDone { id, result });
-    }
-}
-
-impl PendingEdit {
-    /// The operator's command that waits for this edit.
-    pub(in crate::primary) fn command(&self) -> Option<CommandId> {
-        self.command.map(|(id, _)| id)
-    }
-
-    /// Takes the command away if it came before `limit`.
-    pub(in crate::primary) fn take_command(&mut self, limit: Instant) -> Option<CommandId> {
-        self.command.take_if(|(_, came)| *came <= limit).map(|(id, _)| id)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::ids::*;
 use crate::payload::Payload;
-use crate::primary::views::change::Edit;
+use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Primary};
 use crate::time::Instant;
 use crate::view::{Cause, MirrorView, ReplicaRecord, ReplicaState, Role, View, ViewError};

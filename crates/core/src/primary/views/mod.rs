@@ -1,7 +1,9 @@
-//! Views: what is wanted of the next one ([`change`]), its commit ([`calls`]), and its adoption by all members
-//! ([`adoption`]).
+//! Views: what is wanted of the next one ([`edits`]) and what becomes of that ([`change`]), its commit by the
+//! coordinator ([`calls`]), and its adoption by all members ([`adoption`]).
 
 pub(super) mod adoption;
 pub(super) mod calls;
 pub(super) mod change;
+mod coordinator;
+pub(super) mod edits;
 mod members;

@@ -26,7 +26,7 @@ impl<P: Payload> Primary<P> {
 
     pub(super) fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
-        if part.was_refused && (self.wants_newest() || self.call.is_some()) {
+        if part.was_refused && (self.wants_newest() || self.calls.is_under_way()) {
             return self.unplaced.push_back(sequence);
         }
         let mirror = &self.mirrors[part.mirror];
