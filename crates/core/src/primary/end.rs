@@ -61,7 +61,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn advance_detach(&mut self, cx: &mut Context<'_, P>) {
         let Phase::Detaching(detaching) = &self.phase else { return };
         let late = cx.now.since(detaching.since) >= self.config.settings.deadline * PATIENCE;
-        if self.has_given_up() && (self.unadopted.is_empty() || late) {
+        if self.has_given_up() && (self.adoption.is_over() || late) {
             return self.end(cx, EndReason::Detached);
         }
         if late {
@@ -148,7 +148,7 @@ impl<P: Payload> Primary<P> {
         self.drains.clear();
         self.copied.clear();
         self.edits = Edits::default();
-        self.unadopted.clear();
+        self.adoption.forget();
         self.peers.clear();
         self.silent_for.clear();
         self.bad_ranges.clear();

@@ -51,9 +51,7 @@ impl<P: Payload> Primary<P> {
             assert!(is_same, "I4: the members are not those of the view");
             assert!(in_sync & !members == 0, "I4: who is in-sync is a member");
         }
-        let mut unadopted = self.unadopted.iter();
-        let is_member = unadopted.all(|id| self.is_member(*id));
-        assert!(is_member, "V2: it waits for the adoption by one that is no member");
+        self.adoption.check_invariants(|id| self.is_member(id));
     }
 
     fn check_peer(&self, view: &View, peer: &Peer) {

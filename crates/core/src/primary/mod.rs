@@ -21,7 +21,7 @@ mod suspension;
 mod verify;
 mod views;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 pub use interface::*;
 pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
@@ -37,6 +37,7 @@ use self::membership::peers::{MirrorPeers, Peer};
 use self::start::Gathering;
 use self::suspension::{Suspension, Wait};
 use self::verify::Verify;
+use self::views::adoption::Adoption;
 use self::views::calls::Calls;
 use self::views::edits::Edits;
 use crate::ids::*;
@@ -56,18 +57,7 @@ pub struct Primary<P> {
     phase: Phase,
     /// The newest view in which this is a primary.
     view: Option<View>,
-    /// Members that have not adopted the view yet. Until there are none, nothing new is sent and
-    /// no write is acknowledged.
-    unadopted: BTreeSet<ReplicaId>,
-    /// When the adoption of the view began.
-    adopting_since: Instant,
-    /// Whether the first view of this primary is not adopted by all yet.
-    is_takeover: bool,
-    /// The only primary of the view that its first one replaced.
-    follows: Option<PrimaryId>,
-    /// How long replicas may have to wait for another primary's lease before they adopt the view: by the
-    /// longest lease of the views that they may still have adopted.
-    fencing: Duration,
+    adoption: Adoption,
     mirrors: Vec<MirrorPeers>,
     peers: BTreeMap<ReplicaId, Peer>,
     links: BTreeMap<LinkId, ReplicaId>,
@@ -157,11 +147,7 @@ impl<P: Payload> Primary<P> {
             config,
             phase: Phase::Idle,
             view: None,
-            unadopted: BTreeSet::new(),
-            adopting_since: now,
-            is_takeover: false,
-            follows: None,
-            fencing: Duration::ZERO,
+            adoption: Adoption::new(now),
             mirrors: Vec::new(),
             peers: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -282,7 +268,7 @@ impl<P: Payload> Primary<P> {
         self.watch_speed(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
-            && self.unadopted.is_empty()
+            && self.adoption.is_over()
             && !self.calls.is_under_way()
             && self.edits.is_empty()
             && matches!(self.phase, Phase::Serving)
@@ -391,7 +377,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether operations may be sent: every member has adopted the view.
     fn can_send(&self) -> bool {
-        matches!(self.phase, Phase::Serving | Phase::Detaching(_)) && self.unadopted.is_empty()
+        matches!(self.phase, Phase::Serving | Phase::Detaching(_)) && self.adoption.is_over()
     }
 
     fn next_number(&mut self) -> u64 {

@@ -55,9 +55,9 @@ impl<P: Payload> Primary<P> {
             view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
         if self.view.as_ref() != Some(&view) {
             self.end_doubt_of_lives();
-            self.unadopted = view.unconfirmed().collect();
+            self.adoption.confirm_by(view.unconfirmed());
             if let Phase::Starting(gathering) = &mut self.phase {
-                gathering.is_first_of_era = !self.unadopted.is_empty();
+                gathering.is_first_of_era = !self.adoption.is_over();
                 // A coordinator that goes on has forgotten nothing.
                 gathering.surprises = 0;
             }
@@ -92,7 +92,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         let waited = cx.now.since(read_at);
-        if !self.unadopted.is_empty() {
+        if !self.adoption.is_over() {
             return self.await_confirmation(cx, waited);
         }
         let patience = settings.reconnect_grace * 2;
@@ -109,9 +109,7 @@ impl<P: Payload> Primary<P> {
     /// A session is open with a replica that may have to adopt the view before anybody is primary.
     pub(super) fn ask_to_confirm(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let link = self.peers.get(&replica).and_then(|peer| peer.open_link());
-        if let (Some(link), Some(view), true) =
-            (link, &self.view, self.unadopted.contains(&replica))
-        {
+        if let (Some(link), Some(view), true) = (link, &self.view, self.adoption.awaits(replica)) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }
     }
@@ -121,7 +119,7 @@ impl<P: Payload> Primary<P> {
         let settings = &self.config.settings;
         // They may have to wait for the lease of a primary of the era before.
         if waited >= settings.deadline + self.lease().honoured()
-            && let Some(replica) = self.unadopted.first()
+            && let Some(replica) = self.adoption.awaited().first()
         {
             self.end(cx, EndReason::Unconfirmed(*replica));
         }
@@ -274,14 +272,15 @@ impl<P: Payload> Primary<P> {
 
     /// The inaugural view is committed: from now on this is the primary.
     pub(super) fn started(&mut self, cx: &mut Context<'_, P>, view: View) {
-        self.follows = self.view.as_ref().and_then(|parent| only_primary_before(parent, &view));
+        let parent = self.view.as_ref();
+        let follows = parent.and_then(|parent| only_primary_before(parent, &view));
         if self.view.as_ref().is_some_and(|view| !view.primaries.is_empty()) {
             // The last primary may have acknowledged what no flush covers: losing it counts.
             self.last_sequence = self.last_sequence.next();
             self.acknowledged = self.last_sequence;
         }
         self.phase = Phase::Serving;
-        self.is_takeover = true;
+        self.adoption.take_over(follows);
         let is_joining = view.has_several_primaries();
         self.install(cx, view);
         if is_joining && matches!(self.phase, Phase::Serving) {

@@ -45,7 +45,7 @@ fn members_are_those_of_the_view() {
 #[test]
 fn only_members_are_waited_for() {
     breaks("V2", |primary| {
-        primary.unadopted.insert(ReplicaId(99));
+        primary.adoption.confirm_by([ReplicaId(99)].into_iter());
     });
 }
 

@@ -98,7 +98,7 @@ impl<P: Payload> Primary<P> {
         if !claims.is_untold {
             return;
         }
-        let keeper = self.keeper().filter(|keeper| !self.unadopted.contains(&keeper.id));
+        let keeper = self.keeper().filter(|keeper| !self.adoption.awaits(keeper.id));
         if let Some(link) = keeper.and_then(Peer::ready_link) {
             let (generation, claimant) = (self.generation(), self.config.id);
             let (number, range) = self.claims.state();
@@ -211,7 +211,7 @@ impl<P: Payload> Primary<P> {
         let Some(number) = self.joining.take() else { return };
         self.end_kept(number);
         if matches!(self.phase, Phase::Serving) {
-            cx.note(Note::Serving { view: self.generation(), follows: self.follows });
+            cx.note(Note::Serving { view: self.generation(), follows: self.adoption.follows() });
             self.accept_early(cx);
         }
     }

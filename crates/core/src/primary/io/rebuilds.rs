@@ -44,7 +44,7 @@ impl<P: Payload> Primary<P> {
         let may_ask = self.state_of(replica) == Some(ReplicaState::Rebuilding)
             && self.state_of(source) == Some(ReplicaState::InSync);
         let Some(peer) = self.peers.get(&source) else { return };
-        if !may_ask || generation != self.generation() || !self.unadopted.is_empty() {
+        if !may_ask || generation != self.generation() || !self.adoption.is_over() {
             return; // The replica lets go of the range by itself and asks again.
         }
         let (mirror, bit) = (peer.mirror, peer.bit());

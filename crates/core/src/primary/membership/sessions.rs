@@ -1,8 +1,6 @@
 //! Sessions with replicas: made, watched, lost and made again; and the lease that the replicas'
 //! answers grant (rules W2, W5, V3).
 
-use core::time::Duration;
-
 use crate::ids::*;
 use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
@@ -215,7 +213,7 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.become_ready();
         peer.retry_pause = self.config.settings.retry_pause.0;
-        if self.unadopted.contains(&replica) {
+        if self.adoption.awaits(replica) {
             self.send_adopt(cx, replica);
         } else {
             self.resend(cx, replica);
@@ -308,7 +306,7 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = self.peers.get(&replica) else { return };
         let wanted = match (&self.phase, state) {
             (Phase::Starting(_), state) => {
-                state == Some(ReplicaState::InSync) || self.unadopted.contains(&replica)
+                state == Some(ReplicaState::InSync) || self.adoption.awaits(replica)
             }
             (Phase::Detaching(_), Some(state)) => state.takes_writes(),
             (Phase::Serving, Some(ReplicaState::Spare)) => self.vacancy(replica, cx.now).is_some(),
@@ -348,7 +346,7 @@ impl<P: Payload> Primary<P> {
         }
         let generation = self.generation();
         let (number, period) = (self.next_number(), self.lease().time() / 4);
-        let adopting = self.unadopted.contains(&replica);
+        let adopting = self.adoption.awaits(replica);
         let is_unsure =
             self.peers.get(&replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
         let Some(peer) = self.peers.get_mut(&replica) else { return };
@@ -382,19 +380,15 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = self.peers.get(&replica) else { return false };
         let bit = peer.bit();
         let waited = |since: Instant| now.since(since.max(peer.answers_since));
-        if self.unadopted.contains(&replica) {
+        if self.adoption.awaits(replica) {
             // Until it has adopted the view it carries out nothing, and refuses what it had not begun.
-            return waited(self.adopting_since) >= self.adoption_deadline() * deadlines;
+            return waited(self.adoption.since())
+                >= self.adoption.deadline(self.config.settings.deadline) * deadlines;
         }
         let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
         let mut parts = self.parts.values().filter(|part| part.mirror == peer.mirror);
         peer.ping.is_some_and(|(_, since)| overdue(since))
             || parts.any(|part| part.waits_for(bit) && overdue(part.sent_at))
-    }
-
-    /// How long a replica may take to adopt the view: it may have to wait for the lease of another primary.
-    pub(in crate::primary) fn adoption_deadline(&self) -> Duration {
-        self.config.settings.deadline + self.fencing
     }
 
     pub(in crate::primary) fn pong(

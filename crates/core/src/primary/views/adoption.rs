@@ -1,306 +1,122 @@
-//! A committed view becomes the one to work by: all members adopt it before anything relies on it
-//! (rule V2).
+//! Who has still to adopt the view by which a primary works, and how long that may take (rule V2).
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use crate::ids::*;
-use crate::message::Message;
-use crate::payload::Payload;
-use crate::primary::membership::peers::PeerLink;
-use crate::primary::verify::Verify;
-use crate::primary::views::edits::Edit;
-use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::time::Instant;
-use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 
-/// So often a replica may refuse the newest view: it may have been asked for another one just then.
-const MOST_REFUSED_VIEWS: u32 = 3;
+/// The adoption of the present view.
+#[derive(Debug)]
+pub(in crate::primary) struct Adoption {
+    /// Replicas that have not adopted it yet. Until there are none, nothing new is sent and no write is
+    /// acknowledged.
+    awaited: BTreeSet<ReplicaId>,
+    /// When it began.
+    since: Instant,
+    /// How long replicas may have to wait for another primary's lease before they adopt the view: by the
+    /// longest lease of the views that they may still have adopted.
+    fencing: Duration,
+    /// Whether this is the first view of this primary, or none between was adopted by all.
+    is_takeover: bool,
+    /// The only primary of the view that the first one of this primary replaced.
+    follows: Option<PrimaryId>,
+}
 
-impl<P: Payload> Primary<P> {
-    /// Makes a committed view the one to work by, and has all members adopt it.
-    pub(in crate::primary) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
-        self.follow_leases(&view);
-        let old = self.view.replace(view);
-        self.end_doubt_of_lives();
-        let Some(view) = self.view.clone() else { return };
-        self.tick_by_lease(cx.now);
-        self.update_peers(cx.now);
-        old.iter().for_each(|old| self.note_primaries(old, &view));
-        let size = view.geometry.size;
-        if old.as_ref().is_some_and(|old| old.geometry.size < size) {
-            cx.note(Note::Grown(size));
+impl Adoption {
+    /// There is no view yet.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            awaited: BTreeSet::new(),
+            since: now,
+            fencing: Duration::ZERO,
+            is_takeover: false,
+            follows: None,
         }
-        if old.iter().any(|old| brings_anybody(old, &view)) {
-            self.tick_at = cx.now;
-        }
-        self.note_absences(cx.now);
-        self.expect_members(cx.now, old.as_ref());
-        let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
-        for (replica, cause) in left {
-            self.replica_left(cx, replica, cause);
-        }
-        self.retarget_parts();
-        if view.is_shared() {
-            self.read_again();
-        }
-        self.claims_follow(&view);
-        self.forget_removed(cx, &view);
-        for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
-            match (record.state, record.role) {
-                (ReplicaState::Rebuilding, Role::Spare(Some(absent))) => {
-                    cx.note(Note::StandsIn(record.id, absent));
-                }
-                (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
-                (ReplicaState::InSync, _) => {
-                    let progress = self.peers.get(&record.id).and_then(|peer| peer.progress);
-                    let copied = progress.map_or(0, |progress| progress.copied);
-                    cx.note(Note::Completed { replica: record.id, copied });
-                }
-                _ => {}
-            }
-        }
-        self.keep_completed(&view);
-        self.verify.iter_mut().for_each(Verify::reset_pace);
-        self.drains.clear();
-        self.adopting_since = cx.now;
-        self.unadopted = view
-            .replicas()
-            .filter(|(_, record)| record.state.takes_writes())
-            .map(|(_, record)| record.id)
-            .collect();
-        if (0..self.mirrors.len()).any(|mirror| self.has_lost_everywhere(mirror)) {
-            // The only one left failed an acknowledged write while this view was on its way.
-            return self.end(cx, EndReason::LostWrites);
-        }
-        self.make_ready(cx, &view);
     }
 
-    /// This view is the next one. Nobody counts on more than its lease grants from now on, and on no more than
-    /// before until a replica has adopted it.
-    fn follow_leases(&mut self, next: &View) {
-        let lease = next.lease;
+    /// Whether nobody has to adopt the view any more.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.awaited.is_empty()
+    }
+
+    /// Whether this replica has to adopt the view.
+    #[inline]
+    pub fn awaits(&self, replica: ReplicaId) -> bool {
+        self.awaited.contains(&replica)
+    }
+
+    /// All that have to adopt it.
+    pub fn awaited(&self) -> &BTreeSet<ReplicaId> {
+        &self.awaited
+    }
+
+    /// When they were first asked.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// How long they may take: until an answer is due, and the lease of another primary is over.
+    pub fn deadline(&self, answer: Duration) -> Duration {
+        answer + self.fencing
+    }
+
+    /// Whether no view of this primary was adopted by all yet.
+    pub fn is_takeover(&self) -> bool {
+        self.is_takeover
+    }
+
+    /// The only primary of the view that the first one of this primary replaced. `None` if there was not exactly one.
+    pub fn follows(&self) -> Option<PrimaryId> {
+        self.follows
+    }
+
+    /// These confirm the first view of an era, before anybody is primary by it.
+    pub fn confirm_by(&mut self, replicas: impl Iterator<Item = ReplicaId>) {
+        self.awaited = replicas.collect();
+    }
+
+    /// The view that comes next is the first one of this primary.
+    pub fn take_over(&mut self, follows: Option<PrimaryId>) {
+        (self.is_takeover, self.follows) = (true, follows);
+    }
+
+    /// The next view is committed, and so long other primaries may have been granted what they rely upon; `None`
+    /// if there are none.
+    pub fn fence(&mut self, granted: Option<Duration>) {
         // Members may not even have adopted the view before.
-        let older = if self.unadopted.is_empty() { Duration::ZERO } else { self.fencing };
-        let are_others = self.is_takeover || self.has_others() || next.has_several_primaries();
-        let granted = self.lease().honoured().max(lease.honoured());
-        self.fencing = if are_others { older.max(granted) } else { older };
-        self.peers.values_mut().for_each(|peer| peer.lease = peer.lease.min(lease.time()));
+        let older = if self.is_over() { Duration::ZERO } else { self.fencing };
+        self.fencing = granted.map_or(older, |granted| older.max(granted));
     }
 
-    /// Others have admitted replicas with which this primary has no session: they have the time to be
-    /// reached from here, too.
-    fn expect_members(&mut self, now: Instant, old: Option<&View>) {
-        let was_member = |id| {
-            let record = old.and_then(|old| old.replica(id));
-            record.is_some_and(|(_, record)| record.state.takes_writes())
-        };
-        let members = self.view.iter().flat_map(View::replicas);
-        let joined = members.filter(|(_, r)| r.state.takes_writes() && !was_member(r.id));
-        for (_, record) in joined {
-            if let Some(peer) = self.peers.get_mut(&record.id)
-                && peer.link == PeerLink::Down
-            {
-                (peer.down_since, peer.retry_at) = (now, now);
-                self.tick_at = now;
-            }
-        }
+    /// These have to adopt the next view.
+    pub fn begin(&mut self, members: impl Iterator<Item = ReplicaId>, now: Instant) {
+        self.awaited = members.collect();
+        self.since = now;
     }
 
-    /// A replica has become in-sync although its source had failed a write meanwhile that it has. From
-    /// now on it is read, so it stays, and the source leaves.
-    fn keep_completed(&mut self, view: &View) {
-        for (mirror, record) in view.replicas() {
-            let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
-            let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
-            if is_new && !self.has_failed(record.id) && others.any(|r| self.has_failed(r.id)) {
-                self.edits.withdraw(|edit| {
-                    matches!(edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
-                        if replica == record.id)
-                });
-            }
-        }
+    /// A replica has adopted the view. Tells whether it had to.
+    pub fn adopted(&mut self, replica: ReplicaId) -> bool {
+        self.awaited.remove(&replica)
     }
 
-    /// Sends the view to the members with which a session is open.
-    fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
-        for (_, record) in view.replicas() {
-            let Some(peer) = self.peers.get_mut(&record.id) else { continue };
-            let life = peer.life.map(|(incarnation, _)| incarnation);
-            peer.ready = false;
-            let is_member = record.state.takes_writes() && life == Some(record.incarnation);
-            if is_member && peer.open_link().is_some() {
-                peer.become_ready();
-            }
-            // A ping of the old generation won't be answered as asked.
-            peer.ping = None;
-            peer.has_refused = false;
-            peer.heard = None;
-            if record.state == ReplicaState::InSync && record.since == view.generation {
-                peer.retry_pause = self.config.settings.retry_pause.0;
-            }
-            if peer.ready {
-                self.send_adopt(cx, record.id);
-            }
-        }
+    /// All have adopted it. Tells whether that ends the takeover.
+    pub fn end_takeover(&mut self) -> bool {
+        core::mem::take(&mut self.is_takeover)
     }
 
-    pub(in crate::primary) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let link = self.peers.get(&replica).and_then(|peer| peer.ready_link());
-        if let (Some(link), Some(view)) = (link, &self.view) {
-            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
-        }
+    /// The primary has ended: it waits for nobody.
+    pub fn forget(&mut self) {
+        self.awaited.clear();
     }
 
-    /// A replica is no member any more, or none of the volume.
-    fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
-        let state = self.state_of(replica);
-        let (longest, lag) = (self.config.settings.retry_pause.1, self.config.settings.lag);
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        let (mirror, bit) = (peer.mirror, peer.bit());
-        if let Some(link) = peer.any_link()
-            && !state.is_some_and(ReplicaState::takes_writes)
-        {
-            self.links.remove(&link);
-            peer.link = crate::primary::membership::peers::PeerLink::Down;
-            cx.effects.push(PrimaryEffect::Disconnect { link });
-        }
-        peer.ready = false;
-        peer.ping = None;
-        peer.failing = None;
-        peer.has_failed_flush = false;
-        peer.failed_reads = 0;
-        peer.refused_views = 0;
-        peer.lacks_writes = false;
-        peer.late = false;
-        peer.lost = false;
-        peer.renewed_at = None;
-        peer.confirmed = None;
-        peer.progress = None;
-        peer.unanswered_sessions = 0;
-        peer.retry_at = cx.now
-            + match cause {
-                Cause::Lagging => peer.speed.pause(&lag),
-                _ => peer.retry_pause,
-            };
-        peer.retry_pause = (peer.retry_pause * 2).min(longest);
-        self.session_ended(replica);
-        self.forget_target(mirror, bit);
-        self.release_settling(mirror, bit);
-        if state.is_some() {
-            cx.note(Note::Left(replica, cause));
-        }
-    }
-
-    /// Forgets replicas that do not belong to the volume any more.
-    fn forget_removed(&mut self, cx: &mut Context<'_, P>, view: &View) {
-        let links = &mut self.links;
-        self.peers.retain(|id, peer| {
-            let stays = view.replica(*id).is_some();
-            if !stays && let Some(link) = peer.any_link() {
-                links.remove(&link);
-                cx.effects.push(PrimaryEffect::Disconnect { link });
-            }
-            if !stays {
-                cx.effects.push(PrimaryEffect::Note(Note::Removed(*id, peer.node)));
-            }
-            stays
-        });
-    }
-
-    pub(in crate::primary) fn adopted(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        replica: ReplicaId,
-        generation: Generation,
-    ) {
-        if generation != self.generation() || !self.unadopted.remove(&replica) {
-            return;
-        }
-        let (asked, lease) = (self.adopting_since, self.lease().time());
-        if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.lease = lease;
-            peer.answers_since = cx.now;
-            peer.confirm(asked);
-            peer.refused_views = 0;
-        }
-        self.resend(cx, replica);
-        self.tell_settled_to(cx, replica);
-        self.restate_claim(replica);
-        if self.unadopted.is_empty() {
-            if core::mem::take(&mut self.is_takeover) && self.joining.is_none() {
-                cx.note(Note::Serving { view: generation, follows: self.follows });
-            }
-            self.unconfirmed.clear();
-            self.check_all_parts(cx);
-        }
-    }
-
-    /// A replica has adopted another generation than that of a message.
-    pub(in crate::primary) fn refused(
-        &mut self,
-        _cx: &mut Context<'_, P>,
-        replica: ReplicaId,
-        adopted: Generation,
-        sequence: Option<Sequence>,
-    ) {
-        if let Some(sequence) = sequence {
-            self.part_refused(replica, sequence);
-        }
-        if let Some(peer) = self.peers.get_mut(&replica) {
-            (peer.ping, peer.has_refused) = (None, true);
-        }
-        if adopted > self.generation() {
-            self.calls.hear_of(adopted);
-        } else {
-            self.calls.read_soon();
-        }
-    }
-
-    /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it does not go on
-    /// from their era, which it has forgotten if there were many since. They count as written apart.
-    pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
-        let mut hopeless = Vec::new();
-        for peer in self.peers.values_mut().filter(|peer| peer.has_refused) {
-            peer.refused_views += u32::from(self.unadopted.contains(&peer.id));
-            if peer.refused_views > MOST_REFUSED_VIEWS {
-                hopeless.extend(peer.open_link().map(|link| (peer.id, link)));
-            }
-        }
-        for (replica, link) in hopeless {
-            self.other_lineage(cx, replica, link);
-            // It leaves before it can be asked, and refuse, again.
-            self.calls.end_pause(cx.now);
-        }
-    }
-
-    pub(in crate::primary) fn fenced(&mut self, link: LinkId, generation: Generation) {
-        if generation > self.generation() {
-            self.fence_notices.retain(|(other, _)| *other != link);
-            self.fence_notices.push((link, generation));
-            self.calls.hear_of(generation);
-        }
+    /// Panics if it waits for a replica that takes no part.
+    pub fn check_invariants(&self, is_member: impl Fn(ReplicaId) -> bool) {
+        let are_members = self.awaited.iter().all(|id| is_member(*id));
+        assert!(are_members, "V2: it waits for the adoption by one that is no member");
     }
 }
 
-/// Whether an operator has brought a replica: it is called at once.
-fn brings_anybody(old: &View, new: &View) -> bool {
-    let was_here = |id| old.replica(id).is_some_and(|(_, r)| r.state != ReplicaState::Faulty);
-    new.replicas().any(|(_, r)| r.state == ReplicaState::Stale && !was_here(r.id))
-}
-
-/// The replicas that were members in one view and are none in a later one, or left in between.
-fn left_between(old: &View, new: &View) -> Vec<(ReplicaId, Cause)> {
-    let is_member = |record: &ReplicaRecord| record.state.takes_writes();
-    old.replicas()
-        .filter_map(|(_, before)| match new.replica(before.id) {
-            None => Some((before.id, Cause::Operator)),
-            Some((_, after)) => {
-                let completed = before.state == ReplicaState::Rebuilding
-                    && after.state == ReplicaState::InSync
-                    && before.incarnation == after.incarnation;
-                let stayed = is_member(after) && (before.since == after.since || completed);
-                (is_member(before) && !stayed).then_some((before.id, after.cause))
-            }
-        })
-        .collect()
-}
+#[cfg(test)]
+mod tests;

@@ -126,14 +126,14 @@ impl<P: Payload> Primary<P> {
         if self.has_given_up() && has_others {
             return;
         }
-        let may_edit = self.unadopted.is_empty() || self.edits.unblock(&self.unadopted);
+        let may_edit = self.adoption.is_over() || self.edits.unblock(self.adoption.awaited());
         if may_edit && !self.edits.is_empty() {
             self.swap_edits(cx);
         }
-        if !self.calls.is_under_way() && self.unadopted.is_empty() {
+        if !self.calls.is_under_way() && self.adoption.is_over() {
             self.end_doubt(cx);
         }
-        if !self.calls.is_under_way() && self.unadopted.is_empty() {
+        if !self.calls.is_under_way() && self.adoption.is_over() {
             self.glance(cx);
         }
     }
@@ -204,7 +204,7 @@ impl<P: Payload> Primary<P> {
                 Ok(())
             }
             // Everybody is to know first that all are in-sync.
-            Edit::Grow(_) if !self.unadopted.is_empty() => Err(ViewError::NotAllInSync),
+            Edit::Grow(_) if !self.adoption.is_over() => Err(ViewError::NotAllInSync),
             Edit::Grow(size) => next.grow(size),
             Edit::Detach => {
                 let me = self.config.id;

@@ -184,7 +184,7 @@ impl<P: Payload> Primary<P> {
         let ready: Vec<_> =
             self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();
         for replica in ready {
-            if self.unadopted.contains(&replica) {
+            if self.adoption.awaits(replica) {
                 self.send_adopt(cx, replica);
             } else {
                 self.resend(cx, replica);

@@ -6,4 +6,5 @@ pub(super) mod calls;
 pub(super) mod change;
 mod coordinator;
 pub(super) mod edits;
+mod install;
 mod members;

@@ -205,7 +205,7 @@ impl<P: Payload> Primary<P> {
         if part.action.is_read() {
             return self.check_read(cx, sequence);
         }
-        if !self.unadopted.is_empty() {
+        if !self.adoption.is_over() {
             return;
         }
         if !part.answered && self.may_acknowledge(part) {

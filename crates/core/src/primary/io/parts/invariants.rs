@@ -14,7 +14,7 @@ impl<P: Payload> Primary<P> {
         }
         let unfinished: usize = self.requests.values().map(|request| request.unfinished).sum();
         assert!(unfinished == self.parts.len(), "I11: {unfinished} of {}", self.parts.len());
-        if self.unadopted.is_empty() {
+        if self.adoption.is_over() {
             self.check_sent();
         }
     }
@@ -48,10 +48,7 @@ impl<P: Payload> Primary<P> {
     /// A part is about to be answered with success: what that promises is so.
     pub(super) fn check_acknowledged(&self, part: &Part<P>) {
         let mirror = &self.mirrors[part.mirror];
-        assert!(
-            self.unadopted.is_empty(),
-            "V2: an answer before all members have adopted the view"
-        );
+        assert!(self.adoption.is_over(), "V2: an answer before all members have adopted the view");
         if !matches!(part.action, PartAction::Digest { .. }) {
             let unasked = mirror.members & !part.targets;
             assert!(unasked == 0, "I4: an answer without a member that was not asked");

@@ -1,0 +1,299 @@
+//! A committed view becomes the one to work by: all members adopt it before anything relies on it
+//! (rule V2).
+
+use crate::ids::*;
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::primary::membership::peers::PeerLink;
+use crate::primary::verify::Verify;
+use crate::primary::views::edits::Edit;
+use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
+use crate::time::Instant;
+use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
+
+/// So often a replica may refuse the newest view: it may have been asked for another one just then.
+const MOST_REFUSED_VIEWS: u32 = 3;
+
+impl<P: Payload> Primary<P> {
+    /// Makes a committed view the one to work by, and has all members adopt it.
+    pub(in crate::primary) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
+        self.follow_leases(&view);
+        let old = self.view.replace(view);
+        self.end_doubt_of_lives();
+        let Some(view) = self.view.clone() else { return };
+        self.tick_by_lease(cx.now);
+        self.update_peers(cx.now);
+        old.iter().for_each(|old| self.note_primaries(old, &view));
+        let size = view.geometry.size;
+        if old.as_ref().is_some_and(|old| old.geometry.size < size) {
+            cx.note(Note::Grown(size));
+        }
+        if old.iter().any(|old| brings_anybody(old, &view)) {
+            self.tick_at = cx.now;
+        }
+        self.note_absences(cx.now);
+        self.expect_members(cx.now, old.as_ref());
+        let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
+        for (replica, cause) in left {
+            self.replica_left(cx, replica, cause);
+        }
+        self.retarget_parts();
+        if view.is_shared() {
+            self.read_again();
+        }
+        self.claims_follow(&view);
+        self.forget_removed(cx, &view);
+        for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
+            match (record.state, record.role) {
+                (ReplicaState::Rebuilding, Role::Spare(Some(absent))) => {
+                    cx.note(Note::StandsIn(record.id, absent));
+                }
+                (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
+                (ReplicaState::InSync, _) => {
+                    let progress = self.peers.get(&record.id).and_then(|peer| peer.progress);
+                    let copied = progress.map_or(0, |progress| progress.copied);
+                    cx.note(Note::Completed { replica: record.id, copied });
+                }
+                _ => {}
+            }
+        }
+        self.keep_completed(&view);
+        self.verify.iter_mut().for_each(Verify::reset_pace);
+        self.drains.clear();
+        let members = view.replicas().filter(|(_, record)| record.state.takes_writes());
+        self.adoption.begin(members.map(|(_, record)| record.id), cx.now);
+        if (0..self.mirrors.len()).any(|mirror| self.has_lost_everywhere(mirror)) {
+            // The only one left failed an acknowledged write while this view was on its way.
+            return self.end(cx, EndReason::LostWrites);
+        }
+        self.make_ready(cx, &view);
+    }
+
+    /// This view is the next one. Nobody counts on more than its lease grants from now on, and on no more than
+    /// before until a replica has adopted it.
+    fn follow_leases(&mut self, next: &View) {
+        let lease = next.lease;
+        let are_others =
+            self.adoption.is_takeover() || self.has_others() || next.has_several_primaries();
+        let granted = self.lease().honoured().max(lease.honoured());
+        self.adoption.fence(are_others.then_some(granted));
+        self.peers.values_mut().for_each(|peer| peer.lease = peer.lease.min(lease.time()));
+    }
+
+    /// Others have admitted replicas with which this primary has no session: they have the time to be
+    /// reached from here, too.
+    fn expect_members(&mut self, now: Instant, old: Option<&View>) {
+        let was_member = |id| {
+            let record = old.and_then(|old| old.replica(id));
+            record.is_some_and(|(_, record)| record.state.takes_writes())
+        };
+        let members = self.view.iter().flat_map(View::replicas);
+        let joined = members.filter(|(_, r)| r.state.takes_writes() && !was_member(r.id));
+        for (_, record) in joined {
+            if let Some(peer) = self.peers.get_mut(&record.id)
+                && peer.link == PeerLink::Down
+            {
+                (peer.down_since, peer.retry_at) = (now, now);
+                self.tick_at = now;
+            }
+        }
+    }
+
+    /// A replica has become in-sync although its source had failed a write meanwhile that it has. From
+    /// now on it is read, so it stays, and the source leaves.
+    fn keep_completed(&mut self, view: &View) {
+        for (mirror, record) in view.replicas() {
+            let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
+            let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
+            if is_new && !self.has_failed(record.id) && others.any(|r| self.has_failed(r.id)) {
+                self.edits.withdraw(|edit| {
+                    matches!(edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
+                        if replica == record.id)
+                });
+            }
+        }
+    }
+
+    /// Sends the view to the members with which a session is open.
+    fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
+        for (_, record) in view.replicas() {
+            let Some(peer) = self.peers.get_mut(&record.id) else { continue };
+            let life = peer.life.map(|(incarnation, _)| incarnation);
+            peer.ready = false;
+            let is_member = record.state.takes_writes() && life == Some(record.incarnation);
+            if is_member && peer.open_link().is_some() {
+                peer.become_ready();
+            }
+            // A ping of the old generation won't be answered as asked.
+            peer.ping = None;
+            peer.has_refused = false;
+            peer.heard = None;
+            if record.state == ReplicaState::InSync && record.since == view.generation {
+                peer.retry_pause = self.config.settings.retry_pause.0;
+            }
+            if peer.ready {
+                self.send_adopt(cx, record.id);
+            }
+        }
+    }
+
+    pub(in crate::primary) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        let link = self.peers.get(&replica).and_then(|peer| peer.ready_link());
+        if let (Some(link), Some(view)) = (link, &self.view) {
+            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
+        }
+    }
+
+    /// A replica is no member any more, or none of the volume.
+    fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
+        let state = self.state_of(replica);
+        let (longest, lag) = (self.config.settings.retry_pause.1, self.config.settings.lag);
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let (mirror, bit) = (peer.mirror, peer.bit());
+        if let Some(link) = peer.any_link()
+            && !state.is_some_and(ReplicaState::takes_writes)
+        {
+            self.links.remove(&link);
+            peer.link = crate::primary::membership::peers::PeerLink::Down;
+            cx.effects.push(PrimaryEffect::Disconnect { link });
+        }
+        peer.ready = false;
+        peer.ping = None;
+        peer.failing = None;
+        peer.has_failed_flush = false;
+        peer.failed_reads = 0;
+        peer.refused_views = 0;
+        peer.lacks_writes = false;
+        peer.late = false;
+        peer.lost = false;
+        peer.renewed_at = None;
+        peer.confirmed = None;
+        peer.progress = None;
+        peer.unanswered_sessions = 0;
+        peer.retry_at = cx.now
+            + match cause {
+                Cause::Lagging => peer.speed.pause(&lag),
+                _ => peer.retry_pause,
+            };
+        peer.retry_pause = (peer.retry_pause * 2).min(longest);
+        self.session_ended(replica);
+        self.forget_target(mirror, bit);
+        self.release_settling(mirror, bit);
+        if state.is_some() {
+            cx.note(Note::Left(replica, cause));
+        }
+    }
+
+    /// Forgets replicas that do not belong to the volume any more.
+    fn forget_removed(&mut self, cx: &mut Context<'_, P>, view: &View) {
+        let links = &mut self.links;
+        self.peers.retain(|id, peer| {
+            let stays = view.replica(*id).is_some();
+            if !stays && let Some(link) = peer.any_link() {
+                links.remove(&link);
+                cx.effects.push(PrimaryEffect::Disconnect { link });
+            }
+            if !stays {
+                cx.effects.push(PrimaryEffect::Note(Note::Removed(*id, peer.node)));
+            }
+            stays
+        });
+    }
+
+    pub(in crate::primary) fn adopted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+    ) {
+        if generation != self.generation() || !self.adoption.adopted(replica) {
+            return;
+        }
+        let (asked, lease) = (self.adoption.since(), self.lease().time());
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.lease = lease;
+            peer.answers_since = cx.now;
+            peer.confirm(asked);
+            peer.refused_views = 0;
+        }
+        self.resend(cx, replica);
+        self.tell_settled_to(cx, replica);
+        self.restate_claim(replica);
+        if self.adoption.is_over() {
+            if self.adoption.end_takeover() && self.joining.is_none() {
+                cx.note(Note::Serving { view: generation, follows: self.adoption.follows() });
+            }
+            self.unconfirmed.clear();
+            self.check_all_parts(cx);
+        }
+    }
+
+    /// A replica has adopted another generation than that of a message.
+    pub(in crate::primary) fn refused(
+        &mut self,
+        _cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        adopted: Generation,
+        sequence: Option<Sequence>,
+    ) {
+        if let Some(sequence) = sequence {
+            self.part_refused(replica, sequence);
+        }
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            (peer.ping, peer.has_refused) = (None, true);
+        }
+        if adopted > self.generation() {
+            self.calls.hear_of(adopted);
+        } else {
+            self.calls.read_soon();
+        }
+    }
+
+    /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it does not go on
+    /// from their era, which it has forgotten if there were many since. They count as written apart.
+    pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
+        let mut hopeless = Vec::new();
+        for peer in self.peers.values_mut().filter(|peer| peer.has_refused) {
+            peer.refused_views += u32::from(self.adoption.awaits(peer.id));
+            if peer.refused_views > MOST_REFUSED_VIEWS {
+                hopeless.extend(peer.open_link().map(|link| (peer.id, link)));
+            }
+        }
+        for (replica, link) in hopeless {
+            self.other_lineage(cx, replica, link);
+            // It leaves before it can be asked, and refuse, again.
+            self.calls.end_pause(cx.now);
+        }
+    }
+
+    pub(in crate::primary) fn fenced(&mut self, link: LinkId, generation: Generation) {
+        if generation > self.generation() {
+            self.fence_notices.retain(|(other, _)| *other != link);
+            self.fence_notices.push((link, generation));
+            self.calls.hear_of(generation);
+        }
+    }
+}
+
+/// Whether an operator has brought a replica: it is called at once.
+fn brings_anybody(old: &View, new: &View) -> bool {
+    let was_here = |id| old.replica(id).is_some_and(|(_, r)| r.state != ReplicaState::Faulty);
+    new.replicas().any(|(_, r)| r.state == ReplicaState::Stale && !was_here(r.id))
+}
+
+/// The replicas that were members in one view and are none in a later one, or left in between.
+fn left_between(old: &View, new: &View) -> Vec<(ReplicaId, Cause)> {
+    let is_member = |record: &ReplicaRecord| record.state.takes_writes();
+    old.replicas()
+        .filter_map(|(_, before)| match new.replica(before.id) {
+            None => Some((before.id, Cause::Operator)),
+            Some((_, after)) => {
+                let completed = before.state == ReplicaState::Rebuilding
+                    && after.state == ReplicaState::InSync
+                    && before.incarnation == after.incarnation;
+                let stayed = is_member(after) && (before.since == after.since || completed);
+                (is_member(before) && !stayed).then_some((before.id, after.cause))
+            }
+        })
+        .collect()
+}
