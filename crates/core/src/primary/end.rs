@@ -150,7 +150,7 @@ impl<P: Payload> Primary<P> {
         self.edits = Edits::default();
         self.adoption.forget();
         self.peers.clear();
-        self.silent_for.clear();
+        self.silences.forget();
         self.bad_ranges.clear();
         self.claims = Claims::default();
         self.joining = None;

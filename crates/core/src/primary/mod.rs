@@ -5,7 +5,7 @@
 //! [`crate::policy`] decides when the client is answered. The life of a failure: [`membership`]
 //! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator commits and the
 //! others adopt; the parts that waited for it go on. While that is not possible,
-//! [`suspension`] bounds the wait. [`start`] and [`end`] are the attach and the detach; [`sharing`] is what
+//! [`waiting`] bounds that. [`start`] and [`end`] are the attach and the detach; [`sharing`] is what
 //! several primaries of one volume have to do with each other, [`io::claims`] how one of them has a range for itself:
 //! to compare and rewrite it ([`check`]), to compare and write, to keep hosts out.
 
@@ -20,6 +20,7 @@ mod start;
 mod suspension;
 mod verify;
 mod views;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,8 +35,9 @@ use self::io::requests::{self, Asked, Client, Request, RequestNumber};
 use self::io::reservations::Clearing;
 use self::io::settling::Settling;
 use self::membership::peers::{MirrorPeers, Peer};
+use self::sharing::Silences;
 use self::start::Gathering;
-use self::suspension::{Suspension, Wait};
+use self::suspension::Suspension;
 use self::verify::Verify;
 use self::views::adoption::Adoption;
 use self::views::calls::Calls;
@@ -63,11 +65,7 @@ pub struct Primary<P> {
     links: BTreeMap<LinkId, ReplicaId>,
     edits: Edits,
     calls: Calls,
-    /// Other primaries that no member has answered for longer than their lease, and for how long all members
-    /// have told so since.
-    silent_for: BTreeMap<PrimaryId, Duration>,
-    /// When all members had last told whom they hear; `None` if not all have told by the present view.
-    listened_at: Option<Instant>,
+    silences: Silences,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
     /// Requests that came before any may be served.
@@ -102,9 +100,7 @@ pub struct Primary<P> {
     /// How many of them were.
     rewritten: u64,
     verify: Option<Verify>,
-    suspension: Option<Suspension>,
-    /// How long requests have waited in a suspension that has ended without an answer to any of them.
-    unanswered: Option<Wait>,
+    suspension: Suspension,
     /// The highest-numbered write that was acknowledged, or that failed and may be seen.
     acknowledged: Sequence,
     /// The highest-numbered write that a finished flush covers.
@@ -153,8 +149,7 @@ impl<P: Payload> Primary<P> {
             links: BTreeMap::new(),
             edits: Edits::default(),
             calls: Calls::new(now),
-            silent_for: BTreeMap::new(),
-            listened_at: None,
+            silences: Silences::default(),
             fence_notices: Vec::new(),
             early: Vec::new(),
             requests: RisingMap::default(),
@@ -175,8 +170,7 @@ impl<P: Payload> Primary<P> {
             bad_ranges: BadRanges::default(),
             rewritten: 0,
             verify: None,
-            suspension: None,
-            unanswered: None,
+            suspension: Suspension::default(),
             acknowledged: Sequence(0),
             flushed: Sequence(0),
             last_number: 0,

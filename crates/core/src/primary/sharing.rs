@@ -9,6 +9,10 @@
 //! in its slot. No replica adopts that view before the evicted one's lease is over, so if it lives, it is
 //! fenced. But it loses the volume by it, which is why a pause is waited out.
 
+mod silences;
+
+pub(super) use self::silences::Silences;
+
 use core::time::Duration;
 
 use super::membership::peers::{Peer, PeerLink};
@@ -139,17 +143,14 @@ impl<P: Payload> Primary<P> {
     /// Notices primaries that no replica has heard of for longer than their lease, and evicts those of which that
     /// stays so.
     pub(super) fn watch_primaries(&mut self, now: Instant) {
-        let listened_at = self.listened_at.take();
         if self.has_old_words_only(now) {
-            return self.silent_for.clear();
+            return self.silences.forget();
         }
-        let Some(silent) = self.silent_primaries() else { return };
-        // While a view is adopted the members answer nobody, so nobody is silent then.
-        let listened = listened_at.map_or(Duration::ZERO, |at| now.since(at));
-        self.listened_at = Some(now);
+        let Some(silent) = self.silent_primaries() else {
+            return self.silences.listen_no_more();
+        };
+        self.silences.heard_nothing_of(&silent, now);
         let (me, patience) = (self.config.id, self.lease().time() * EVICTION_LEASES);
-        self.silent_for.retain(|id, _| silent.contains(id));
-        self.silent_for.values_mut().for_each(|silent_for| *silent_for += listened);
         // A swap that was not answered comes back as an edit, perhaps long after.
         let is_heard = |edit: Edit| match edit {
             Edit::Evict(id) => id.node != me.node && !silent.contains(&id),
@@ -157,9 +158,8 @@ impl<P: Payload> Primary<P> {
         };
         self.edits.withdraw(is_heard);
         for id in silent {
-            let silent_for = *self.silent_for.entry(id).or_default();
             // An older one there has ended, or had been silent when this one joined.
-            if id.node == me.node || silent_for >= patience {
+            if id.node == me.node || self.silences.of(id) >= patience {
                 self.edit(Edit::Evict(id));
             }
         }
@@ -199,8 +199,7 @@ impl<P: Payload> Primary<P> {
         if now.since(self.tick_at) < self.config.settings.deadline / 2 {
             return;
         }
-        self.silent_for.clear();
-        self.listened_at = None;
+        self.silences.forget();
         for peer in self.peers.values_mut() {
             peer.answers_since = peer.answers_since.max(now);
             peer.down_since = peer.down_since.max(now);

@@ -71,7 +71,7 @@ pub(in crate::primary) struct Request<P> {
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
-            || self.joining.is_some() && self.failing().is_none();
+            || self.joining.is_some() && self.suspension.failing().is_none();
         if is_early {
             // It is checked, and its range locked, when it may be served.
             return self.early.push(asked);
@@ -90,7 +90,7 @@ impl<P: Payload> Primary<P> {
             Phase::Detaching(_) | Phase::Ended => return Some(RequestError::Detached),
             Phase::Idle | Phase::Starting(_) | Phase::Serving => {}
         }
-        if let Some(error) = self.failing() {
+        if let Some(error) = self.suspension.failing() {
             return Some(error);
         }
         let geometry = self.view.as_ref().map(|view| view.geometry);
@@ -98,11 +98,6 @@ impl<P: Payload> Primary<P> {
             Some(geometry) if is_valid(geometry, operation) => None,
             _ => Some(RequestError::Invalid),
         }
-    }
-
-    /// What requests fail with at present: they would have to wait for too long.
-    fn failing(&self) -> Option<RequestError> {
-        self.suspension.as_ref().and_then(|suspension| suspension.failing)
     }
 
     /// Requests may be served: takes in those that came before.
@@ -255,7 +250,7 @@ impl<P: Payload> Primary<P> {
         }
         let succeeded = request.error.is_none();
         if let Some(client) = request.client.take() {
-            self.unanswered = None;
+            self.suspension.answered();
             let result = request.outcome();
             cx.effects.push(PrimaryEffect::Reply { request: client.request, result });
         }

@@ -255,7 +255,7 @@ impl<P: Payload> Primary<P> {
         PrimaryStatus {
             view: self.view.clone(),
             serving: matches!(self.phase, Phase::Serving) && self.joining.is_none(),
-            waiting: self.suspension.as_ref().map(|s| (s.why, s.wait.since)),
+            waiting: self.suspension.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
             requests: self.requests.values().filter(|r| r.client.is_some()).count(),
             unflushed: self.acknowledged > self.flushed,
