@@ -145,8 +145,7 @@ impl<P: Payload> Primary<P> {
         self.parts.clear();
         self.unplaced.clear();
         self.unconfirmed.clear();
-        self.drains.clear();
-        self.copied.clear();
+        self.rebuild_waits.forget();
         self.edits = Edits::default();
         self.adoption.forget();
         self.peers.clear();

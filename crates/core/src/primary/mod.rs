@@ -30,7 +30,7 @@ pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 use self::check::{BadRanges, Check};
 use self::io::claims::Claims;
 use self::io::parts::{self, Part};
-use self::io::rebuilds::DrainWait;
+use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{self, Asked, Client, Request, RequestNumber};
 use self::io::reservations::Clearing;
 use self::io::settling::Settling;
@@ -87,9 +87,7 @@ pub struct Primary<P> {
     unplaced: VecDeque<Sequence>,
     /// Parts whose answer waits until the lease is confirmed.
     unconfirmed: Vec<Sequence>,
-    drains: Vec<DrainWait>,
-    /// Rebuilding replicas that have copied everything: when they said so, and the last write by then.
-    copied: BTreeMap<ReplicaId, (Generation, Sequence)>,
+    rebuild_waits: RebuildWaits,
     settling: Settling,
     /// When the replicas' speed was compared last.
     speed_judged_at: Instant,
@@ -162,8 +160,7 @@ impl<P: Payload> Primary<P> {
             parts: RisingMap::default(),
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
-            drains: Vec::new(),
-            copied: BTreeMap::new(),
+            rebuild_waits: RebuildWaits::default(),
             settling: Settling::new(now),
             speed_judged_at: now,
             check: None,

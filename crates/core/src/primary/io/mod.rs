@@ -4,7 +4,8 @@
 pub(super) mod claims;
 mod compare;
 pub(super) mod parts;
-pub(super) mod rebuilds;
+pub(super) mod rebuild_waits;
+mod rebuilds;
 pub(super) mod requests;
 pub(super) mod reservations;
 pub(super) mod settling;

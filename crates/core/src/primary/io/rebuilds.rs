@@ -5,6 +5,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use super::rebuild_waits::{Copied, Drain};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
@@ -17,16 +18,14 @@ use crate::view::ReplicaState;
 /// How long a request keeps rebuilds slow.
 const BUSY_FOR: Duration = Duration::from_millis(100);
 
-/// Ranges of one replica that are drained at once: more than it copies at once.
-const MOST_DRAINS: usize = 64;
-
-/// A rebuilding replica waits until its source has these parts.
-#[derive(Debug)]
-pub(in crate::primary) struct DrainWait {
-    link: LinkId,
-    token: CopyToken,
-    parts: BTreeSet<Sequence>,
-    source: ReplicaId,
+/// What becomes of a replica that has copied everything.
+enum Finish {
+    /// It waits still.
+    Waits,
+    /// It is told over this link that all is finished.
+    Told(LinkId),
+    /// It waits for that no more: it has left, or says it again when it has adopted the view.
+    Over,
 }
 
 impl<P: Payload> Primary<P> {
@@ -58,24 +57,7 @@ impl<P: Payload> Primary<P> {
             let is_busy = self.is_busy(cx.now);
             return cx.send(link, Message::Drained { generation, token, is_busy }, None);
         }
-        self.forget_oldest_drain(link);
-        self.drains.push(DrainWait { link, token, parts, source });
-    }
-
-    /// Makes room for one more, if a replica has asked for more than it can hold: it has let go of the
-    /// oldest.
-    fn forget_oldest_drain(&mut self, link: LinkId) {
-        let mut of_link = self.drains.iter().enumerate().filter(|(_, wait)| wait.link == link);
-        if let Some((oldest, _)) = of_link.next()
-            && of_link.count() + 1 >= MOST_DRAINS
-        {
-            self.drains.remove(oldest);
-        }
-    }
-
-    /// A link has closed: nobody waits over it.
-    pub(in crate::primary) fn forget_drains_of(&mut self, link: LinkId) {
-        self.drains.retain(|wait| wait.link != link);
+        self.rebuild_waits.drain(Drain { link, token, parts, source });
     }
 
     /// A part has been written by somebody: answers the drains that waited just for it.
@@ -84,19 +66,17 @@ impl<P: Payload> Primary<P> {
         cx: &mut Context<'_, P>,
         sequence: Sequence,
     ) {
-        if self.drains.is_empty() {
+        if self.rebuild_waits.are_drained() {
             return;
         }
         let (generation, is_busy) = (self.generation(), self.is_busy(cx.now));
         let Some(part) = self.parts.get(&sequence) else { return };
-        for wait in &mut self.drains {
-            let has_it = self.peers.get(&wait.source).is_some_and(|p| part.was_written_by(p.bit()));
-            if has_it && wait.parts.remove(&sequence) && wait.parts.is_empty() {
-                let token = wait.token;
-                cx.send(wait.link, Message::Drained { generation, token, is_busy }, None);
-            }
-        }
-        self.drains.retain(|wait| !wait.parts.is_empty());
+        let peers = &self.peers;
+        let has_it = |id| peers.get(&id).is_some_and(|peer| part.was_written_by(peer.bit()));
+        self.rebuild_waits.written(sequence, has_it, |drain| {
+            let token = drain.token;
+            cx.send(drain.link, Message::Drained { generation, token, is_busy }, None);
+        });
     }
 
     /// Whether clients have asked for anything lately.
@@ -128,33 +108,37 @@ impl<P: Payload> Primary<P> {
         generation: Generation,
     ) {
         if generation == self.generation() {
-            let last = self.last_sequence;
-            let (asked_in, through) = self.copied.entry(replica).or_insert((generation, last));
-            if *asked_in != generation {
-                (*asked_in, *through) = (generation, last);
-            }
+            self.rebuild_waits.copied(replica, generation, self.last_sequence);
             self.tell_finished(cx);
         }
     }
 
     /// Tells those that have copied everything when what was sent by then is finished.
     pub(in crate::primary) fn tell_finished(&mut self, cx: &mut Context<'_, P>) {
-        if self.copied.is_empty() {
-            return;
-        }
-        let now = self.generation();
-        for (replica, (generation, through)) in core::mem::take(&mut self.copied) {
-            let Some(peer) = self.peers.get(&replica) else { continue };
-            let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-            let Some(link) = peer.ready_link().filter(|_| is_rebuilding && generation == now)
-            else {
-                continue;
-            };
-            if self.finished_through(peer.mirror) < through {
-                self.copied.insert(replica, (generation, through));
-            } else {
-                cx.send(link, Message::WritesFinished { generation }, None);
+        let finishing = self.rebuild_waits.finishing();
+        let fates: Vec<_> = finishing.map(|(id, copied)| (id, self.finish(id, copied))).collect();
+        let generation = self.generation();
+        for (replica, fate) in fates {
+            match fate {
+                Finish::Waits => continue,
+                Finish::Told(link) => cx.send(link, Message::WritesFinished { generation }, None),
+                Finish::Over => {}
             }
+            self.rebuild_waits.finished(replica);
+        }
+    }
+
+    fn finish(&self, replica: ReplicaId, copied: Copied) -> Finish {
+        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let counts = is_rebuilding && copied.generation == self.generation();
+        let peer = self.peers.get(&replica).filter(|_| counts);
+        let Some((peer, link)) = peer.and_then(|peer| Some((peer, peer.ready_link()?))) else {
+            return Finish::Over;
+        };
+        if self.finished_through(peer.mirror) < copied.through {
+            Finish::Waits
+        } else {
+            Finish::Told(link)
         }
     }
 

@@ -61,7 +61,7 @@ impl<P: Payload> Primary<P> {
 
     fn link_lost(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
         let Some(replica) = self.links.remove(&link) else { return };
-        self.forget_drains_of(link);
+        self.rebuild_waits.forget_link(link);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         if peer.any_link() != Some(link) {
             return;

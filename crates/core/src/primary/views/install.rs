@@ -59,7 +59,7 @@ impl<P: Payload> Primary<P> {
         }
         self.keep_completed(&view);
         self.verify.iter_mut().for_each(Verify::reset_pace);
-        self.drains.clear();
+        self.rebuild_waits.forget_drains();
         let members = view.replicas().filter(|(_, record)| record.state.takes_writes());
         self.adoption.begin(members.map(|(_, record)| record.id), cx.now);
         if (0..self.mirrors.len()).any(|mirror| self.has_lost_everywhere(mirror)) {

@@ -1,0 +1,108 @@
+//! What rebuilding replicas wait for at this primary: that their source has what is under way in a range that they
+//! are about to copy (B1), and that all is finished when they have copied everything (B4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::*;
+
+/// Ranges of one replica that are drained at once: more than it copies at once.
+const MOST_DRAINS: usize = 64;
+
+/// What rebuilding replicas wait for.
+#[derive(Debug, Default)]
+pub(in crate::primary) struct RebuildWaits {
+    drains: Vec<Drain>,
+    /// Those that have copied everything.
+    copied: BTreeMap<ReplicaId, Copied>,
+}
+
+/// A rebuilding replica waits until its source has these parts.
+#[derive(Debug)]
+pub(in crate::primary) struct Drain {
+    pub link: LinkId,
+    pub token: CopyToken,
+    pub parts: BTreeSet<Sequence>,
+    pub source: ReplicaId,
+}
+
+/// A replica has copied everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::primary) struct Copied {
+    /// In which it said so.
+    pub generation: Generation,
+    /// The last write by then.
+    pub through: Sequence,
+}
+
+impl RebuildWaits {
+    /// Whether nobody waits for a part.
+    #[inline]
+    pub fn are_drained(&self) -> bool {
+        self.drains.is_empty()
+    }
+
+    /// A replica waits for parts. One that has asked for more than it can hold has let go of the oldest.
+    pub fn drain(&mut self, drain: Drain) {
+        let of_link = |other: &(usize, &Drain)| other.1.link == drain.link;
+        let mut of_link = self.drains.iter().enumerate().filter(of_link);
+        if let Some((oldest, _)) = of_link.next()
+            && of_link.count() + 1 >= MOST_DRAINS
+        {
+            self.drains.remove(oldest);
+        }
+        self.drains.push(drain);
+    }
+
+    /// A part has been written by those of whom that is said: tells the waits that end by it.
+    pub fn written(
+        &mut self,
+        part: Sequence,
+        by: impl Fn(ReplicaId) -> bool,
+        mut ended: impl FnMut(&Drain),
+    ) {
+        for drain in &mut self.drains {
+            if by(drain.source) && drain.parts.remove(&part) && drain.parts.is_empty() {
+                ended(drain);
+            }
+        }
+        self.drains.retain(|drain| !drain.parts.is_empty());
+    }
+
+    /// A link has closed: nobody waits over it.
+    pub fn forget_link(&mut self, link: LinkId) {
+        self.drains.retain(|drain| drain.link != link);
+    }
+
+    /// The view has changed: who waits asks again.
+    pub fn forget_drains(&mut self) {
+        self.drains.clear();
+    }
+
+    /// A replica has copied everything: what was sent by now is to be finished. Said again it changes nothing.
+    pub fn copied(&mut self, replica: ReplicaId, generation: Generation, last: Sequence) {
+        let new = Copied { generation, through: last };
+        let copied = self.copied.entry(replica).or_insert(new);
+        if copied.generation != generation {
+            *copied = new;
+        }
+    }
+
+    /// Those that have copied everything.
+    #[inline]
+    pub fn finishing(&self) -> impl Iterator<Item = (ReplicaId, Copied)> {
+        self.copied.iter().map(|(replica, copied)| (*replica, *copied))
+    }
+
+    /// A replica was told that all is finished, or waits for that no more.
+    pub fn finished(&mut self, replica: ReplicaId) {
+        self.copied.remove(&replica);
+    }
+
+    /// The primary has ended.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests;
