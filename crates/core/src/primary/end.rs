@@ -1,6 +1,5 @@
 //! The detach, and every other end of a primary.
 
-use super::io::claims::Claims;
 use super::io::requests::RequestNumber;
 use super::views::edits::{Edit, Edits};
 use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
@@ -69,8 +68,8 @@ impl<P: Payload> Primary<P> {
         }
         match detaching.step {
             Step::Draining if self.requests.is_empty() && self.parts.is_empty() => {
-                self.accept(None, HostId(0), Operation::Flush);
-                self.detach_step(Step::Flushing(self.last_number));
+                let flush = self.accept(None, HostId(0), Operation::Flush);
+                self.detach_step(Step::Flushing(flush));
                 self.dispatch_ready(cx);
             }
             Step::Flushing(number) if !self.requests.contains_key(&number) => {
@@ -116,7 +115,7 @@ impl<P: Payload> Primary<P> {
             .iter()
             .filter_map(|pending| pending.command())
             .chain(self.calls.edits().iter().filter_map(|pending| pending.command()))
-            .chain(self.clearing.iter().map(|clearing| clearing.command))
+            .chain(self.exclusions.commands())
             .collect();
         for id in unfinished {
             let result = Err(CommandError::Ended);
@@ -141,7 +140,7 @@ impl<P: Payload> Primary<P> {
     /// Gives back what an ended primary holds; its status stays.
     pub(super) fn release_everything(&mut self) {
         self.requests.clear();
-        self.ready.clear();
+        self.ranges.forget();
         self.parts.clear();
         self.unplaced.clear();
         self.unconfirmed.clear();
@@ -151,9 +150,8 @@ impl<P: Payload> Primary<P> {
         self.peers.clear();
         self.silences.forget();
         self.bad_ranges.clear();
-        self.claims = Claims::default();
-        self.joining = None;
-        self.clearing.clear();
+        self.claims.forget();
+        self.exclusions.forget();
         self.check = None;
         self.calls.forget();
     }

@@ -14,7 +14,7 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Ended) {
             return assert!(self.requests.is_empty() && self.early.is_empty(), "I11: not answered");
         }
-        self.locks.check_invariants();
+        self.ranges.check_invariants();
         self.check_waits(now);
         self.check_requests();
         self.check_parts();

@@ -29,10 +29,11 @@ pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 
 use self::check::{BadRanges, Check};
 use self::io::claims::Claims;
+use self::io::exclusions::Exclusions;
 use self::io::parts::{self, Part};
+use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{self, Asked, Client, Request, RequestNumber};
-use self::io::reservations::Clearing;
 use self::io::settling::Settling;
 use self::membership::peers::{MirrorPeers, Peer};
 use self::sharing::Silences;
@@ -46,7 +47,6 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::operation::RequestError;
 use crate::payload::Payload;
-use crate::range_lock::RangeLock;
 use crate::rising_map::RisingMap;
 use crate::time::Instant;
 use crate::view::{Lease, View};
@@ -73,15 +73,9 @@ pub struct Primary<P> {
     requests: RisingMap<RequestNumber, Request<P>>,
     /// When a client last asked for anything.
     requested_at: Option<Instant>,
-    /// Requests that have their lock and are not sent yet.
-    ready: VecDeque<RequestNumber>,
-    locks: RangeLock,
+    ranges: Ranges,
     claims: Claims,
-    /// The claim to the whole volume by which this primary joins others: it serves nothing before.
-    joining: Option<RequestNumber>,
-    /// Changes of reservations that are made, and their claims to the whole volume: when one is granted,
-    /// nothing is under way that was permitted before.
-    clearing: Vec<Clearing>,
+    exclusions: Exclusions,
     parts: RisingMap<Sequence, Part<P>>,
     /// Reads and maps for which no replica could be chosen yet.
     unplaced: VecDeque<Sequence>,
@@ -152,11 +146,9 @@ impl<P: Payload> Primary<P> {
             early: Vec::new(),
             requests: RisingMap::default(),
             requested_at: None,
-            ready: VecDeque::new(),
-            locks: RangeLock::default(),
+            ranges: Ranges::default(),
             claims: Claims::default(),
-            joining: None,
-            clearing: Vec::new(),
+            exclusions: Exclusions::default(),
             parts: RisingMap::default(),
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),

@@ -284,7 +284,8 @@ impl<P: Payload> Primary<P> {
         let is_joining = view.has_several_primaries();
         self.install(cx, view);
         if is_joining && matches!(self.phase, Phase::Serving) {
-            self.joining = Some(self.claim_for_itself(0..u64::MAX));
+            let claim = self.claim_for_itself(0..u64::MAX);
+            self.exclusions.join(claim);
         }
         self.accept_early(cx);
     }

@@ -32,7 +32,7 @@ impl<P: Payload> Primary<P> {
         if self.calls.take_long(now, patience) && is_wanted() {
             return Some(Waiting::Coordinator);
         }
-        self.joining.map(|_| Waiting::Start)
+        self.exclusions.are_joining().then_some(Waiting::Start)
     }
 
     /// Follows the obstacle, and ends waits that took too long.

@@ -1,7 +1,7 @@
 //! Claims: how one primary has all others stand aside from a range of a volume that several run.
 //!
-//! A claim is asked of the replica that keeps their order ([`View::keeper`]). It has every primary of the
-//! view, the claimant too, lock the range here as a write would; when all have, the claim is granted. A
+//! A claim is asked of the replica that keeps their order ([`crate::view::View::keeper`]). It has every primary of
+//! the view, the claimant too, lock the range here as a write would; when all have, the claim is granted. A
 //! primary has one claim at a time.
 //!
 //! A claim that was granted is honoured until its claimant says that it is over, or is no primary any
@@ -13,14 +13,9 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
+use super::ranges::ClaimLock;
+use super::requests::RequestNumber;
 use crate::ids::*;
-use crate::message::Message;
-use crate::payload::Payload;
-use crate::primary::io::requests::RequestNumber;
-use crate::primary::membership::peers::Peer;
-use crate::primary::{Context, Note, Phase, Primary};
-use crate::range_lock::{LockMode, LockNumber};
-use crate::view::View;
 
 /// The claims of one primary, and those that it honours.
 #[derive(Debug, Default)]
@@ -46,8 +41,19 @@ struct OwnClaim {
 #[derive(Debug)]
 struct Honoured {
     number: ClaimNumber,
-    lock: LockNumber,
+    lock: ClaimLock,
     is_locked: bool,
+}
+
+/// What follows when the keeper tells of a claim.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::primary) enum Heard {
+    /// Nothing: it is known, or a newer one is.
+    Nothing,
+    /// The keeper has missed that this primary stands aside by this lock.
+    Missed(ClaimLock),
+    /// It takes the place of the one for which this lock was taken, if there was one.
+    New(Option<ClaimLock>),
 }
 
 impl Claims {
@@ -65,154 +71,97 @@ impl Claims {
     }
 
     /// Whether a lock is one that is held for the sake of a claim.
-    pub fn is_honoured_by(&self, lock: LockNumber) -> bool {
+    pub fn are_honoured_by(&self, lock: ClaimLock) -> bool {
         self.honoured.values().any(|honoured| honoured.lock == lock)
     }
 
     /// Whether a request has the claim that it wants.
-    pub fn is_granted(&self, request: RequestNumber) -> bool {
+    pub fn are_granted_to(&self, request: RequestNumber) -> bool {
         self.own.as_ref().is_some_and(|own| own.request == request && own.is_granted)
     }
 
-    /// What there is to tell the keeper: the claim that is asked for, or the last one that is over.
-    fn state(&self) -> (ClaimNumber, Option<Range<u64>>) {
+    /// Makes the next claim that is wanted, if there is none.
+    pub fn begin_next(&mut self) {
+        if self.own.is_none()
+            && let Some((request, range)) = self.wanted.pop_front()
+        {
+            self.number = self.number.next();
+            self.own = Some(OwnClaim { request, range, is_granted: false });
+            self.is_untold = true;
+        }
+    }
+
+    /// Whether there is something to tell the keeper.
+    pub fn are_untold(&self) -> bool {
+        self.is_untold
+    }
+
+    /// What there is to tell the keeper, who is told now: the claim that is asked for, or the last one that is over.
+    pub fn tell(&mut self) -> (ClaimNumber, Option<Range<u64>>) {
+        self.is_untold = false;
         match &self.own {
             None => (self.number, None),
             Some(own) if own.is_granted => (ClaimNumber(self.number.0 - 1), None),
             Some(own) => (self.number, Some(own.range.clone())),
         }
     }
-}
 
-impl<P: Payload> Primary<P> {
-    /// Asks for the next claim, and tells the keeper what it does not know.
-    pub(in crate::primary) fn advance_claims(&mut self, cx: &mut Context<'_, P>) {
-        let claims = &mut self.claims;
-        if claims.own.is_none()
-            && let Some((request, range)) = claims.wanted.pop_front()
-        {
-            claims.number = claims.number.next();
-            claims.own = Some(OwnClaim { request, range, is_granted: false });
-            claims.is_untold = true;
+    /// The keeper may have missed what was said.
+    pub fn restate(&mut self) {
+        self.is_untold |= self.number > ClaimNumber(0);
+    }
+
+    /// The view has changed: claims of those that are no primaries any more are over, and their locks are told. An
+    /// own one that was not granted counts as another one, because the new keeper may have another order.
+    pub fn follow(&mut self, is_primary: impl Fn(PrimaryId) -> bool) -> Vec<ClaimLock> {
+        let gone = self.honoured.extract_if(.., |claimant, _| !is_primary(*claimant));
+        let gone = gone.map(|(_, honoured)| honoured.lock).collect();
+        if self.own.as_ref().is_some_and(|own| !own.is_granted) {
+            self.number = self.number.next();
         }
-        if !claims.is_untold {
-            return;
-        }
-        let keeper = self.keeper().filter(|keeper| !self.adoption.awaits(keeper.id));
-        if let Some(link) = keeper.and_then(Peer::ready_link) {
-            let (generation, claimant) = (self.generation(), self.config.id);
-            let (number, range) = self.claims.state();
-            self.claims.is_untold = false;
-            cx.send(link, Message::Claim { generation, claimant, number, range }, None);
+        self.is_untold = self.number > ClaimNumber(0);
+        gone
+    }
+
+    /// The keeper tells of a claim, or that one is over.
+    pub fn hear(&mut self, claimant: PrimaryId, number: ClaimNumber, is_over: bool) -> Heard {
+        match self.honoured.get(&claimant) {
+            Some(honoured) if honoured.number == number && !is_over => match honoured.is_locked {
+                true => Heard::Missed(honoured.lock),
+                false => Heard::Nothing,
+            },
+            Some(honoured) if honoured.number > number => Heard::Nothing,
+            _ => Heard::New(self.honoured.remove(&claimant).map(|honoured| honoured.lock)),
         }
     }
 
-    /// The replica that keeps the order of claims.
-    fn keeper(&self) -> Option<&Peer> {
-        self.peers.get(&self.view.as_ref()?.keeper()?)
+    /// This primary stands aside for a claim when it gets this lock.
+    pub fn honour(&mut self, claimant: PrimaryId, number: ClaimNumber, lock: ClaimLock) {
+        self.honoured.insert(claimant, Honoured { number, lock, is_locked: false });
     }
 
-    /// A session with a replica goes on, or it has adopted the view: a keeper may have missed what was said.
-    pub(in crate::primary) fn restate_claim(&mut self, replica: ReplicaId) {
-        let is_keeper = self.keeper().is_some_and(|keeper| keeper.id == replica);
-        self.claims.is_untold |= is_keeper && self.claims.number > ClaimNumber(0);
-    }
-
-    /// The view has changed: claims of those that are no primaries any more are over. An own one that was
-    /// not granted counts as another one, because the new keeper may have another order.
-    pub(in crate::primary) fn claims_follow(&mut self, view: &View) {
-        let gone: Vec<_> =
-            self.claims.honoured.keys().filter(|id| !view.has_primary(**id)).copied().collect();
-        gone.into_iter().for_each(|claimant| self.honour_no_more(claimant));
-        let claims = &mut self.claims;
-        if claims.own.as_ref().is_some_and(|own| !own.is_granted) {
-            claims.number = claims.number.next();
-        }
-        claims.is_untold = claims.number > ClaimNumber(0);
-    }
-
-    fn honour_no_more(&mut self, claimant: PrimaryId) {
-        if let Some(honoured) = self.claims.honoured.remove(&claimant) {
-            self.release(honoured.lock);
-        }
-    }
-
-    /// The keeper tells of a claim: locks its range, or unlocks that of one that is over.
-    pub(in crate::primary) fn claim_heard(
-        &mut self,
-        generation: Generation,
-        claimant: PrimaryId,
-        number: ClaimNumber,
-        range: Option<Range<u64>>,
-    ) {
-        let is_primary = self.view.as_ref().is_some_and(|view| view.has_primary(claimant));
-        if generation != self.generation() || !is_primary {
-            return; // It is said again when the keeper knows that the view is known here.
-        }
-        let known = self.claims.honoured.get_mut(&claimant);
-        match (known, &range) {
-            (Some(honoured), Some(_)) if honoured.number == number => {
-                if honoured.is_locked {
-                    // The keeper has missed it.
-                    self.ready.push_back(honoured.lock);
-                }
-                return;
-            }
-            (Some(honoured), _) if honoured.number > number => return,
-            (Some(_), _) => self.honour_no_more(claimant),
-            (None, _) => {}
-        }
-        if let Some(range) = range {
-            let lock = self.next_number();
-            if self.locks.acquire(lock, range, LockMode::Exclusive) {
-                self.ready.push_back(lock);
-            }
-            let honoured = Honoured { number, lock, is_locked: false };
-            self.claims.honoured.insert(claimant, honoured);
-        }
-    }
-
-    /// Tells the keeper that nothing is under way in a claimed range, if this is the lock on one.
-    pub(in crate::primary) fn stands_aside(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lock: LockNumber,
-    ) -> bool {
-        let mut honoured = self.claims.honoured.iter_mut();
-        let Some((claimant, claim)) = honoured.find(|(_, claim)| claim.lock == lock) else {
-            return false;
-        };
+    /// A lock is granted: this primary stands aside. Tells for which claim, unless that is over.
+    pub fn stand_aside(&mut self, lock: ClaimLock) -> Option<(PrimaryId, ClaimNumber)> {
+        let mut honoured = self.honoured.iter_mut();
+        let (claimant, claim) = honoured.find(|(_, claim)| claim.lock == lock)?;
         claim.is_locked = true;
-        let (claimant, number) = (*claimant, claim.number);
-        let generation = self.generation();
-        if let Some(link) = self.keeper().and_then(Peer::ready_link) {
-            cx.send(link, Message::Granted { generation, claimant, number }, None);
-        }
-        true
+        Some((*claimant, claim.number))
     }
 
-    /// All primaries stand aside for a claim of this one: the request for which it is may go on.
-    pub(in crate::primary) fn claim_granted(
-        &mut self,
-        generation: Generation,
-        claimant: PrimaryId,
-        number: ClaimNumber,
-    ) {
-        let is_current = generation == self.generation() && number == self.claims.number;
-        let own = self.claims.own.as_mut().filter(|own| !own.is_granted);
-        if let Some(own) = own.filter(|_| is_current && claimant == self.config.id) {
-            own.is_granted = true;
-            self.ready.push_back(own.request);
-        }
+    /// All primaries stand aside for a claim of this one: the request for which it is may go on. `None` if that
+    /// claim is over, or was granted before.
+    pub fn granted(&mut self, number: ClaimNumber) -> Option<RequestNumber> {
+        let is_current = number == self.number;
+        let own = self.own.as_mut().filter(|own| is_current && !own.is_granted)?;
+        own.is_granted = true;
+        Some(own.request)
     }
 
-    /// Nobody has anything under way that this primary, which has just joined, does not know of.
-    pub(in crate::primary) fn joined(&mut self, cx: &mut Context<'_, P>) {
-        let Some(number) = self.joining.take() else { return };
-        self.end_kept(number);
-        if matches!(self.phase, Phase::Serving) {
-            cx.note(Note::Serving { view: self.generation(), follows: self.adoption.follows() });
-            self.accept_early(cx);
-        }
+    /// The primary has ended.
+    pub fn forget(&mut self) {
+        *self = Self::default();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
 //! What clients ask: from the request ([`requests`]) to what each mirror does of it ([`parts`]), and what follows
 //! when every member has done it.
 
+mod claiming;
 pub(super) mod claims;
 mod compare;
+pub(super) mod exclusions;
 pub(super) mod parts;
+pub(super) mod ranges;
 pub(super) mod rebuild_waits;
 mod rebuilds;
 pub(super) mod requests;
-pub(super) mod reservations;
+mod reservations;
 pub(super) mod settling;

@@ -4,18 +4,27 @@ mod invariants;
 
 use core::ops::Range;
 
+use super::exclusions::Exclusion;
+use super::ranges::Ready;
 use crate::ids::*;
 use crate::operation::{Extent, Operation, Reply, RequestError};
 use crate::payload::Payload;
 use crate::primary::io::compare::Comparison;
 use crate::primary::{Context, Phase, Primary, PrimaryEffect};
-use crate::range_lock::{LockMode, LockNumber};
+use crate::range_lock::LockMode;
 use crate::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
 use crate::time::Instant;
 use crate::view::Geometry;
 
 /// Numbers requests inside the primary; also the number of a request's lock.
-pub(in crate::primary) type RequestNumber = u64;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::primary) struct RequestNumber(pub u64);
+
+impl From<RequestNumber> for u64 {
+    fn from(number: RequestNumber) -> Self {
+        number.0
+    }
+}
 
 /// Whom to answer.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +80,7 @@ pub(in crate::primary) struct Request<P> {
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
-            || self.joining.is_some() && self.suspension.failing().is_none();
+            || self.exclusions.are_joining() && self.suspension.failing().is_none();
         if is_early {
             // It is checked, and its range locked, when it may be served.
             return self.early.push(asked);
@@ -113,8 +122,8 @@ impl<P: Payload> Primary<P> {
         client: Option<Client>,
         host: HostId,
         operation: Operation<P>,
-    ) {
-        let number = self.next_number();
+    ) -> RequestNumber {
+        let number = self.next_request();
         let claims = matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
         let range = operation.range();
         let mode = if operation.changes_data() { LockMode::Exclusive } else { LockMode::Shared };
@@ -128,18 +137,19 @@ impl<P: Payload> Primary<P> {
         self.requests.insert(number, request);
         match range {
             Some(range) if claims => self.claims.want(number, range),
-            Some(range) => {
-                if self.locks.acquire(number, range, mode) {
-                    self.ready.push_back(number);
-                }
-            }
-            None => self.ready.push_back(number),
+            Some(range) => self.ranges.lock(number, range, mode),
+            None => self.ranges.go_on(number),
         }
+        number
+    }
+
+    fn next_request(&mut self) -> RequestNumber {
+        RequestNumber(self.next_number())
     }
 
     /// A request of the primary itself, of so many parts.
     pub(in crate::primary) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
-        let number = self.next_number();
+        let number = self.next_request();
         let request = Request { unanswered: parts, unfinished: parts, ..Request::new() };
         self.requests.insert(number, request);
         number
@@ -152,9 +162,7 @@ impl<P: Payload> Primary<P> {
             return self.claim_for_itself(range);
         }
         let number = self.accept_kept(RequestLock::Local);
-        if self.locks.acquire(number, range, LockMode::Exclusive) {
-            self.ready.push_back(number);
-        }
+        self.ranges.lock(number, range, LockMode::Exclusive);
         number
     }
 
@@ -166,7 +174,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn accept_kept(&mut self, lock: RequestLock) -> RequestNumber {
-        let number = self.next_number();
+        let number = self.next_request();
         self.requests.insert(number, Request { lock, is_kept: true, ..Request::new() });
         number
     }
@@ -190,16 +198,26 @@ impl<P: Payload> Primary<P> {
     /// Sends what has its lock, if everybody has adopted the view.
     pub(in crate::primary) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
         while self.can_send() {
-            let Some(number) = self.ready.pop_front() else { return };
-            if self.begin_kept(cx, number) || self.stands_aside(cx, number) {
-                continue;
+            match self.ranges.next() {
+                None => return,
+                Some(Ready::Claim(lock)) => self.stand_aside(cx, lock),
+                Some(Ready::Request(number)) => self.go_on(cx, number),
             }
-            let Some(request) = self.requests.get_mut(&number) else { continue };
-            if let Some(comparison) = request.comparison.take() {
-                self.compare(cx, number, comparison);
-            } else if let Some(operation) = request.operation.take() {
-                self.dispatch_permitted(cx, number, operation);
-            }
+        }
+    }
+
+    /// A request has its range, or has read what it is to compare.
+    fn go_on(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
+        if self.begin_kept(cx, number) {
+            return;
+        }
+        let Some(request) = self.requests.get_mut(&number) else {
+            return; // It was granted a claim, and has failed since.
+        };
+        if let Some(comparison) = request.comparison.take() {
+            self.compare(cx, number, comparison);
+        } else if let Some(operation) = request.operation.take() {
+            self.dispatch_permitted(cx, number, operation);
         }
     }
 
@@ -207,10 +225,12 @@ impl<P: Payload> Primary<P> {
     fn begin_kept(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) -> bool {
         if self.is_check(number) {
             self.check_locked(cx);
-        } else if self.joining == Some(number) {
-            self.joined(cx);
-        } else {
-            return self.cleared(cx, number);
+            return true;
+        }
+        match self.exclusions.granted(number) {
+            None => return false,
+            Some(Exclusion::Joining) => self.joined(cx, number),
+            Some(Exclusion::Clearing(command)) => self.end_clearing(cx, number, command, Ok(())),
         }
         true
     }
@@ -235,7 +255,7 @@ impl<P: Payload> Primary<P> {
         let Some(request) = self.requests.get_mut(&number) else { return };
         request.unfinished -= 1;
         if request.unfinished == 0 && request.comparison.is_some() {
-            return self.ready.push_back(number);
+            return self.ranges.go_on(number);
         }
         self.forget_if_over(number);
     }
@@ -263,9 +283,7 @@ impl<P: Payload> Primary<P> {
     fn let_readers_pass(&mut self, number: RequestNumber) {
         let is_unfinished = |r: &Request<P>| r.lock == RequestLock::Local && r.unfinished > 0;
         if self.requests.get(&number).is_some_and(is_unfinished) {
-            let mut granted = Vec::new();
-            self.locks.downgrade(number, &mut granted);
-            self.ready.extend(granted);
+            self.ranges.let_readers_pass(number);
         }
     }
 
@@ -273,16 +291,9 @@ impl<P: Payload> Primary<P> {
         let Some(request) = self.requests.get_mut(&number) else { return };
         match core::mem::replace(&mut request.lock, RequestLock::None) {
             RequestLock::None => {}
-            RequestLock::Local => self.release(number),
+            RequestLock::Local => self.ranges.unlock(number),
             RequestLock::Claim => self.claims.end(number),
         }
-    }
-
-    /// Gives a lock back; who waited for it gets it.
-    pub(in crate::primary) fn release(&mut self, lock: LockNumber) {
-        let mut granted = Vec::new();
-        self.locks.release(lock, &mut granted);
-        self.ready.extend(granted);
     }
 
     fn forget_if_over(&mut self, number: RequestNumber) {
@@ -329,10 +340,11 @@ impl<P: Payload> Primary<P> {
             // Also what has read and waits to compare: nothing of it is under way.
             self.forget_if_over(number);
         }
-        let is_wanted = |number: &u64| {
-            self.requests.contains_key(number) || self.claims.is_honoured_by(*number)
-        };
-        self.ready.retain(is_wanted);
+        let (requests, claims) = (&self.requests, &self.claims);
+        self.ranges.keep_ready(|ready| match ready {
+            Ready::Request(number) => requests.contains_key(&number),
+            Ready::Claim(lock) => claims.are_honoured_by(lock),
+        });
     }
 
     /// Fails those requests that came before any may be served.

@@ -8,17 +8,7 @@ use crate::primary::io::requests::RequestNumber;
 use crate::primary::views::change::finish_command;
 use crate::primary::views::edits::{Edit, PendingEdit};
 use crate::primary::{CommandError, Context, Note, Primary, PrimaryEffect};
-use crate::time::Instant;
 use crate::view::Change;
-
-/// A change of reservations that is made. Its claim to the whole volume is granted when what was under
-/// way has ended.
-#[derive(Debug)]
-pub(in crate::primary) struct Clearing {
-    number: RequestNumber,
-    pub command: CommandId,
-    since: Instant,
-}
 
 impl<P: Payload> Primary<P> {
     /// Sends a request, unless another host has reserved the volume by the present view.
@@ -43,7 +33,7 @@ impl<P: Payload> Primary<P> {
         match (pending.edit(), pending.command()) {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
                 let number = self.keep_out(0..u64::MAX);
-                self.clearing.push(Clearing { number, command, since: cx.now });
+                self.exclusions.clear(number, command, cx.now);
             }
             (Edit::Evict(id), _) if self.view.as_ref().is_some_and(|v| v.has_primary(id)) => {
                 cx.note(Note::Evicted(id.node));
@@ -52,36 +42,23 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Nothing is under way any more, if this is the claim of a change.
-    pub(in crate::primary) fn cleared(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        number: RequestNumber,
-    ) -> bool {
-        let Some(at) = self.clearing.iter().position(|clearing| clearing.number == number) else {
-            return false;
-        };
-        self.end_clearing(cx, at, Ok(()));
-        true
-    }
-
     /// Answers changes that have waited for too long.
     pub(in crate::primary) fn give_up_clearing(&mut self, cx: &mut Context<'_, P>) {
-        let (now, patience) = (cx.now, self.config.settings.coordinator_patience);
-        let is_late = |clearing: &Clearing| now.since(clearing.since) >= patience;
-        while let Some(at) = self.clearing.iter().position(is_late) {
-            self.end_clearing(cx, at, Err(CommandError::Unfinished));
+        let patience = self.config.settings.coordinator_patience;
+        while let Some((number, command)) = self.exclusions.give_up(patience, cx.now) {
+            self.end_clearing(cx, number, command, Err(CommandError::Unfinished));
         }
     }
 
-    fn end_clearing(
+    /// A change is done, or given up: lets go of its claim.
+    pub(super) fn end_clearing(
         &mut self,
         cx: &mut Context<'_, P>,
-        at: usize,
+        number: RequestNumber,
+        command: CommandId,
         result: Result<(), CommandError>,
     ) {
-        let Clearing { number, command: id, .. } = self.clearing.remove(at);
         self.end_kept(number);
-        cx.effects.push(PrimaryEffect::CommandDone { id, result });
+        cx.effects.push(PrimaryEffect::CommandDone { id: command, result });
     }
 }

@@ -254,7 +254,7 @@ impl<P: Payload> Primary<P> {
         let ids = self.view.iter().flat_map(|view| view.replicas().map(|(_, record)| record.id));
         PrimaryStatus {
             view: self.view.clone(),
-            serving: matches!(self.phase, Phase::Serving) && self.joining.is_none(),
+            serving: matches!(self.phase, Phase::Serving) && !self.exclusions.are_joining(),
             waiting: self.suspension.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
             requests: self.requests.values().filter(|r| r.client.is_some()).count(),

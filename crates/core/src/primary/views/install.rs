@@ -220,7 +220,7 @@ impl<P: Payload> Primary<P> {
         self.tell_settled_to(cx, replica);
         self.restate_claim(replica);
         if self.adoption.is_over() {
-            if self.adoption.end_takeover() && self.joining.is_none() {
+            if self.adoption.end_takeover() && !self.exclusions.are_joining() {
                 cx.note(Note::Serving { view: generation, follows: self.adoption.follows() });
             }
             self.unconfirmed.clear();

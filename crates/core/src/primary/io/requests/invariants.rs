@@ -13,25 +13,22 @@ impl<P: Payload> Primary<P> {
 
     fn check_request(&self, number: RequestNumber, request: &Request<P>) {
         let Request { unanswered, unfinished, .. } = request;
-        assert!(unanswered <= unfinished, "I4: request {number} was answered before its parts");
+        assert!(unanswered <= unfinished, "I4: {number:?} was answered before its parts");
         let has_begun = *unfinished > 0 && request.operation.is_none();
         match request.lock {
             RequestLock::None => {}
             RequestLock::Local => {
-                let is_granted = self.locks.is_granted(number);
-                assert!(is_granted || !has_begun, "I10: request {number} has no lock on its range");
+                let is_granted = self.ranges.are_granted_to(number);
+                assert!(is_granted || !has_begun, "I10: {number:?} has no lock on its range");
             }
             RequestLock::Claim => {
-                let is_granted = self.claims.is_granted(number);
-                assert!(
-                    is_granted || !has_begun,
-                    "I12: request {number} has no claim to its range"
-                );
+                let is_granted = self.claims.are_granted_to(number);
+                assert!(is_granted || !has_begun, "I12: {number:?} has no claim to its range");
             }
         }
         let is_kept = request.is_kept || request.operation.is_some();
         let is_due = *unfinished > 0 || is_kept || request.comparison.is_some();
-        assert!(is_due, "I11: request {number} waits for nothing");
+        assert!(is_due, "I11: {number:?} waits for nothing");
     }
 }
 
