@@ -185,7 +185,7 @@ impl<P: Payload> Primary<P> {
     /// Whether an in-sync replica that has failed a write is to leave: until then it differs from the
     /// others, and what it differs in is known.
     fn somebody_fails(&self) -> bool {
-        let is_failing = |id| self.peers.get(&id).is_some_and(|peer| peer.failing.is_some());
+        let is_failing = |id| self.peers.get(&id).is_some_and(|peer| peer.is_failing());
         self.mirrors.iter().any(|mirror| {
             mirror.in_sync.count_ones() > 1 && mirror.ids(mirror.in_sync).any(is_failing)
         })
@@ -272,7 +272,7 @@ impl<P: Payload> Primary<P> {
     fn judge_differences(&mut self, cx: &mut Context<'_, P>) {
         let (repairs, generation) = (self.verify_repairs(), self.generation());
         let source = self.repair_source().and_then(|id| self.peers.get(&id));
-        let source = source.map(|peer| (peer.mirror, peer.bit()));
+        let source = source.map(|peer| (peer.mirror(), peer.bit()));
         let everyone: Vec<_> =
             (0..self.mirrors.len()).map(|mirror| self.is_everyone_in_sync(mirror)).collect();
         let Some(check) = &mut self.check else { return };

@@ -125,11 +125,11 @@ impl<P: Payload> Primary<P> {
             cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
         }
         for (link, generation) in core::mem::take(&mut self.fence_notices) {
-            if self.links.contains_key(&link) {
+            if self.peers.at(link).is_some() {
                 cx.send(link, Message::FenceConfirmed { generation }, None);
             }
         }
-        for link in core::mem::take(&mut self.links).into_keys() {
+        for link in self.peers.take_links() {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
         self.stop_verify(cx.now);
@@ -147,7 +147,7 @@ impl<P: Payload> Primary<P> {
         self.rebuild_waits.forget();
         self.edits = Edits::default();
         self.adoption.forget();
-        self.peers.clear();
+        self.peers.forget();
         self.silences.forget();
         self.bad_ranges.clear();
         self.claims.forget();

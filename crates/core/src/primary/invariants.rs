@@ -2,7 +2,8 @@
 //! not, this code is wrong. It is checked where assertions are on: in the simulator, in tests and under the
 //! fuzzers. The labels are those of `docs/rules.md`.
 
-use super::membership::peers::{MirrorPeers, Peer};
+use super::membership::peer::Peer;
+use super::membership::peers::MirrorPeers;
 use super::{Phase, Primary};
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -24,9 +25,7 @@ impl<P: Payload> Primary<P> {
             self.check_mirrors(view);
             self.peers.values().for_each(|peer| self.check_peer(view, peer));
         }
-        let is_linked = |(link, id)| self.peers.get(id).is_some_and(|p| p.any_link() == Some(link));
-        let mut links = self.links.iter().map(|(link, id)| (*link, id));
-        assert!(links.all(is_linked), "W2: a link to a replica that has another one");
+        self.peers.check_invariants();
     }
 
     /// No wait is without a moment at which it is looked at again, or goes on when it has to end.
@@ -54,20 +53,14 @@ impl<P: Payload> Primary<P> {
     }
 
     fn check_peer(&self, view: &View, peer: &Peer) {
-        let Some((mirror, record)) = view.replica(peer.id) else {
-            panic!("I4: {:?} is not of the volume", peer.id);
+        let id = peer.id();
+        let Some((mirror, record)) = view.replica(id) else {
+            panic!("I4: {id:?} is not of the volume");
         };
-        assert!(mirror == peer.mirror, "I4: {:?} is of another mirror", peer.id);
-        if let Some(link) = peer.any_link() {
-            let is_known = self.links.get(&link) == Some(&peer.id);
-            assert!(is_known, "W2: what comes from {:?} is not known as its", peer.id);
-        }
-        if peer.ready {
-            let life = peer.life.map(|(incarnation, _)| incarnation);
-            let is_known = record.state.takes_writes() && life == Some(record.incarnation);
-            assert!(is_known, "W3: {:?} is sent what another life of it is meant for", peer.id);
-            assert!(peer.open_link().is_some(), "W2: {:?} has no session", peer.id);
-        }
+        assert!(mirror == peer.mirror(), "I4: {id:?} is of another mirror");
+        let names = record.state.takes_writes().then_some(record.incarnation);
+        let is_known = !peer.is_ready() || names.is_some() && names == peer.life();
+        assert!(is_known, "W3: {id:?} is sent what another life of it is meant for");
     }
 }
 

@@ -22,7 +22,7 @@ mod verify;
 mod views;
 mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub use interface::*;
 pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
@@ -35,7 +35,7 @@ use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{self, Asked, Client, Request, RequestNumber};
 use self::io::settling::Settling;
-use self::membership::peers::{MirrorPeers, Peer};
+use self::membership::peers::{MirrorPeers, Peers};
 use self::sharing::Silences;
 use self::start::Gathering;
 use self::suspension::Suspension;
@@ -61,8 +61,7 @@ pub struct Primary<P> {
     view: Option<View>,
     adoption: Adoption,
     mirrors: Vec<MirrorPeers>,
-    peers: BTreeMap<ReplicaId, Peer>,
-    links: BTreeMap<LinkId, ReplicaId>,
+    peers: Peers,
     edits: Edits,
     calls: Calls,
     silences: Silences,
@@ -137,8 +136,7 @@ impl<P: Payload> Primary<P> {
             view: None,
             adoption: Adoption::new(now),
             mirrors: Vec::new(),
-            peers: BTreeMap::new(),
-            links: BTreeMap::new(),
+            peers: Peers::default(),
             edits: Edits::default(),
             calls: Calls::new(now),
             silences: Silences::default(),
@@ -255,7 +253,7 @@ impl<P: Payload> Primary<P> {
             && !self.calls.is_under_way()
             && self.edits.is_empty()
             && matches!(self.phase, Phase::Serving)
-            && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id));
+            && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id()));
         let pause = if is_idle { self.lease().time() / 4 } else { settings.reconnect_grace / 4 };
         let tick_at = cx.now + pause.max(Duration::from_millis(1));
         // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
@@ -286,7 +284,9 @@ impl<P: Payload> Primary<P> {
         message: Message,
         payload: Option<P>,
     ) {
-        let Some(&replica) = self.links.get(&link) else { return };
+        let Some(replica) = self.peers.at(link) else {
+            return; // The link was closed from here.
+        };
         match message {
             Message::SessionOpened { session, report } => {
                 self.session_opened(cx, link, session, report);

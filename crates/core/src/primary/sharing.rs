@@ -15,7 +15,7 @@ pub(super) use self::silences::Silences;
 
 use core::time::Duration;
 
-use super::membership::peers::{Peer, PeerLink};
+use super::membership::peer::Peer;
 use super::views::edits::Edit;
 use super::{Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
@@ -85,8 +85,8 @@ impl<P: Payload> Primary<P> {
         let view = self.view.as_ref()?;
         let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
         let is_reached = |id: ReplicaId, life: Incarnation| {
-            let said = self.peers.get(&id).and_then(|peer| peer.life);
-            self.is_usable(id) && said.is_some_and(|(incarnation, _)| incarnation == life)
+            let said = self.peers.get(&id).and_then(Peer::life);
+            self.is_usable(id) && said == Some(life)
         };
         in_sync.find(|record| !is_reached(record.id, record.incarnation)).map(|record| record.id)
     }
@@ -96,13 +96,8 @@ impl<P: Payload> Primary<P> {
         self.calls.read_at(cx.now + self.config.settings.reconnect_grace);
         let Phase::Starting(gathering) = &mut self.phase else { return };
         gathering.reports.clear();
-        for peer in self.peers.values_mut() {
-            if let Some(link) = peer.any_link() {
-                self.links.remove(&link);
-                cx.effects.push(PrimaryEffect::Disconnect { link });
-                (peer.link, peer.retry_at) = (PeerLink::Down, cx.now);
-            }
-        }
+        let closed = self.peers.close_all(cx.now).into_iter();
+        cx.effects.extend(closed.map(|link| PrimaryEffect::Disconnect { link }));
     }
 
     fn joining_view(&self) -> Result<View, ViewError> {
@@ -128,7 +123,7 @@ impl<P: Payload> Primary<P> {
     /// open. If there is none, the lowest: what a dead primary has left open there is resolved as it would
     /// be elsewhere.
     pub(super) fn free_slot(&self, view: &View) -> u8 {
-        let open = self.peers.values().fold(0, |open, peer| open | peer.slots.open);
+        let open = self.peers.open_slots();
         let is_free = |slot: &u8| !view.primaries.iter().any(|other| other.slot == *slot);
         let free: Vec<_> = (0..view.intents.slots).filter(is_free).collect();
         let closed = free.iter().find(|slot| open & 1 << **slot == 0);
@@ -170,8 +165,8 @@ impl<P: Payload> Primary<P> {
     /// view before counts: else each change of the view would begin the wait for a dead primary anew.
     fn has_old_words_only(&self, now: Instant) -> bool {
         let lease = self.lease().time();
-        let members = self.peers.values().filter(|peer| self.is_member(peer.id));
-        let mut told = members.filter_map(|peer| peer.told_at);
+        let members = self.peers.values().filter(|peer| self.is_member(peer.id()));
+        let mut told = members.filter_map(Peer::told_at);
         told.all(|asked| now.since(asked) > lease)
     }
 
@@ -182,9 +177,8 @@ impl<P: Payload> Primary<P> {
             return None;
         }
         // Who has not told was not asked in this generation yet, or leaves because it does not answer.
-        let members = self.peers.values().filter(|peer| self.is_member(peer.id));
-        let heard: Option<Vec<u32>> =
-            members.map(|peer| peer.heard.map(|(bits, _)| bits)).collect();
+        let members = self.peers.values().filter(|peer| self.is_member(peer.id()));
+        let heard: Option<Vec<u32>> = members.map(Peer::heard).collect();
         let heard = heard?.into_iter().fold(0, |all, bits| all | bits);
         let me = self.config.id;
         let is_silent = |other: &&PrimaryRecord| {
@@ -200,16 +194,13 @@ impl<P: Payload> Primary<P> {
             return;
         }
         self.silences.forget();
-        for peer in self.peers.values_mut() {
-            peer.answers_since = peer.answers_since.max(now);
-            peer.down_since = peer.down_since.max(now);
-        }
+        self.peers.values_mut().for_each(|peer| peer.excuse(now));
     }
 
     /// Whether a replica is to be asked which primaries it has heard.
     pub(super) fn is_unsure_of_primaries(&self, peer: &Peer, now: Instant) -> bool {
         let period: Duration = self.lease().time() / 4;
-        self.has_others() && peer.heard.is_none_or(|(_, at)| now.since(at) >= period)
+        self.has_others() && peer.heard_before(now, period)
     }
 
     pub(super) fn apply_eviction(&self, next: &mut View, dead: PrimaryId) {

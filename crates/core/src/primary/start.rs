@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::membership::peers::PeerLink;
+use super::membership::peer::{Peer, Session};
 use super::{Context, EndReason, Phase, Primary};
 use crate::ids::*;
 use crate::message::{Message, ReplicaReport};
@@ -68,7 +68,7 @@ impl<P: Payload> Primary<P> {
             gathering.read_at = Some(cx.now);
         }
         for replica in needed {
-            if self.peers.get(&replica).is_some_and(|peer| peer.link == PeerLink::Down) {
+            if self.peers.get(&replica).is_some_and(|peer| peer.session() == Session::Down) {
                 self.connect(cx, replica);
             }
         }
@@ -96,8 +96,8 @@ impl<P: Payload> Primary<P> {
             return self.await_confirmation(cx, waited);
         }
         let patience = settings.reconnect_grace * 2;
-        let everyone = self.answers(|link| matches!(link, PeerLink::Open(_)));
-        let rest_refused = self.answers(|link| matches!(link, PeerLink::Open(_) | PeerLink::Down));
+        let everyone = self.answers(|link| matches!(link, Session::Open(_)));
+        let rest_refused = self.answers(|link| matches!(link, Session::Open(_) | Session::Down));
         let is_time = everyone
             || (rest_refused && waited >= patience && self.has_sources())
             || waited >= settings.deadline;
@@ -125,9 +125,11 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn answers(&self, wanted: impl Fn(PeerLink) -> bool) -> bool {
+    fn answers(&self, wanted: impl Fn(Session) -> bool) -> bool {
         self.mirrors.iter().all(|mirror| {
-            mirror.ids(mirror.in_sync).all(|id| self.peers.get(&id).is_some_and(|p| wanted(p.link)))
+            mirror
+                .ids(mirror.in_sync)
+                .all(|id| self.peers.get(&id).is_some_and(|p| wanted(p.session())))
         })
     }
 
@@ -230,8 +232,8 @@ impl<P: Payload> Primary<P> {
                     ReplicaState::Rebuilding => (ReplicaState::Stale, record.cause),
                     state => (state, record.cause),
                 };
-                let life = self.peers.get(&record.id).and_then(|peer| peer.life);
-                next.appoint(record.id, state, cause, life.map(|(incarnation, _)| incarnation));
+                let life = self.peers.get(&record.id).and_then(Peer::life);
+                next.appoint(record.id, state, cause, life);
                 if self.is_old_copy(record.id) {
                     let _ = next.distrust(record.id);
                 }
@@ -246,7 +248,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether these slots are all that hold anything, as far as the replicas have told.
     pub(super) fn check_slots(&self, slots: u8) -> Result<(), ViewError> {
-        let open = self.peers.values().fold(0, |open, peer| open | peer.slots.open);
+        let open = self.peers.open_slots();
         match (slots..MOST_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
             Some(slot) => Err(ViewError::SlotOpen(slot)),
             None => Ok(()),

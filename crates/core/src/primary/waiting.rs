@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::io::requests::{Client, Request, RequestNumber};
-use super::membership::peers::{MirrorPeers, Peer};
+use super::membership::peer::Peer;
+use super::membership::peers::MirrorPeers;
 use super::suspension::Waiters;
 use super::views::edits::{Edit, PendingEdit};
 use super::{Context, Note, Phase, Primary, Waiting};
@@ -88,7 +89,7 @@ impl<P: Payload> Primary<P> {
     /// Whether some member of a mirror has to leave before it goes on: every write waits for each of them, and
     /// reads wait for their confirmation.
     fn is_mirror_held_up(&self, mirror: &MirrorPeers) -> bool {
-        let is_blocked = |peer: &Peer| peer.failing.is_some() || peer.has_refused;
+        let is_blocked = |peer: &Peer| peer.is_failing() || peer.has_refused();
         mirror
             .ids(mirror.members)
             .any(|id| !self.is_sound(id) || self.peers.get(&id).is_none_or(is_blocked))

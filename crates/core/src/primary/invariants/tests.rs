@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::super::io::requests::Client;
+use super::super::membership::peer::{Peer, Place};
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
 use crate::*;
@@ -39,7 +40,13 @@ pub(in crate::primary) fn breaks(label: &str, change: impl FnOnce(&mut Primary<B
 #[test]
 fn members_are_those_of_the_view() {
     breaks("I4", |primary| primary.mirrors[0].members |= 1 << 9);
-    breaks("I4", |primary| primary.peers.values_mut().for_each(|peer| peer.mirror = 1));
+    let place = |id| Place { id, node: NodeId(0), mirror: 1, slot: 0 };
+    let peer = |place| Peer::new(place, Duration::ZERO, Duration::ZERO, Instant(0));
+    breaks("I4", |primary| primary.peers.know(place(ReplicaId(99)), peer));
+    breaks("I4", |primary| {
+        primary.peers.forget();
+        primary.peers.know(place(replica(0, 0)), peer);
+    });
 }
 
 #[test]
@@ -50,16 +57,11 @@ fn only_members_are_waited_for() {
 }
 
 #[test]
-fn links_and_replicas_belong_together() {
-    breaks("W2", |primary| {
-        primary.links.insert(LinkId(99), replica(0, 0));
-    });
-    breaks("W2", |primary| primary.links.clear());
-}
-
-#[test]
 fn operations_go_to_the_life_that_the_view_names() {
-    breaks("W3", |primary| primary.peers.values_mut().for_each(|peer| peer.life = None));
+    let restart = |peer: &mut Peer| {
+        peer.incarnations_mut().said(Incarnation(99), BootId(1), false);
+    };
+    breaks("W3", |primary| primary.peers.values_mut().for_each(restart));
 }
 
 #[test]

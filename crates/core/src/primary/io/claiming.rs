@@ -8,7 +8,7 @@ use super::requests::RequestNumber;
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
-use crate::primary::membership::peers::Peer;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Note, Phase, Primary};
 use crate::view::View;
 
@@ -19,7 +19,7 @@ impl<P: Payload> Primary<P> {
         if !self.claims.are_untold() {
             return;
         }
-        let keeper = self.keeper().filter(|keeper| !self.adoption.awaits(keeper.id));
+        let keeper = self.keeper().filter(|keeper| !self.adoption.awaits(keeper.id()));
         if let Some(link) = keeper.and_then(Peer::ready_link) {
             let (generation, claimant) = (self.generation(), self.config.id);
             let (number, range) = self.claims.tell();
@@ -34,7 +34,7 @@ impl<P: Payload> Primary<P> {
 
     /// A session with a replica goes on, or it has adopted the view: a keeper may have missed what was said.
     pub(in crate::primary) fn restate_claim(&mut self, replica: ReplicaId) {
-        if self.keeper().is_some_and(|keeper| keeper.id == replica) {
+        if self.keeper().is_some_and(|keeper| keeper.id() == replica) {
             self.claims.restate();
         }
     }

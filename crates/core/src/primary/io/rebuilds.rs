@@ -46,7 +46,7 @@ impl<P: Payload> Primary<P> {
         if !may_ask || generation != self.generation() || !self.adoption.is_over() {
             return; // The replica lets go of the range by itself and asks again.
         }
-        let (mirror, bit) = (peer.mirror, peer.bit());
+        let (mirror, bit) = (peer.mirror(), peer.bit());
         let parts: BTreeSet<_> = self
             .parts
             .iter()
@@ -90,8 +90,8 @@ impl<P: Payload> Primary<P> {
         progress: RebuildProgress,
     ) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.progress = Some(progress);
-        let mirror = peer.mirror;
+        peer.rebuilds(progress);
+        let mirror = peer.mirror();
         if let Some(RebuildWait::SourceMedium(at)) = progress.waits_for
             && self.mirrors[mirror].in_sync.count_ones() > 1
         {
@@ -135,7 +135,7 @@ impl<P: Payload> Primary<P> {
         let Some((peer, link)) = peer.and_then(|peer| Some((peer, peer.ready_link()?))) else {
             return Finish::Over;
         };
-        if self.finished_through(peer.mirror) < copied.through {
+        if self.finished_through(peer.mirror()) < copied.through {
             Finish::Waits
         } else {
             Finish::Told(link)
@@ -145,8 +145,8 @@ impl<P: Payload> Primary<P> {
     /// A replica has everything, and every primary has finished its writes.
     pub(in crate::primary) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let Some(peer) = self.peers.get(&replica).filter(|peer| peer.ready) else { return };
-        if let Some((incarnation, _)) = peer.life
+        let Some(peer) = self.peers.get(&replica).filter(|peer| peer.is_ready()) else { return };
+        if let Some(incarnation) = peer.life()
             && is_rebuilding
             && generation == self.generation()
         {

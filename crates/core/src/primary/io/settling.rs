@@ -13,7 +13,7 @@ use crate::message::Message;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::io::parts::{Part, PartAction};
-use crate::primary::membership::peers::Peer;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Phase, Primary};
 use crate::time::Instant;
 use core::time::Duration;
@@ -160,7 +160,7 @@ impl<P: Payload> Primary<P> {
     /// A session has begun: its replica may have missed what was told.
     pub(in crate::primary) fn tell_settled_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
-        let settling = self.settling.mirrors.get(&peer.mirror);
+        let settling = self.settling.mirrors.get(&peer.mirror());
         if let Some(settling) = settling.filter(|settling| settling.told.0 > 0) {
             tell(cx, peer, self.generation(), settling.told);
         }
@@ -182,7 +182,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         // Whoever asks may have missed what was told.
-        if let Some(mirror) = self.peers.get(&replica).map(|peer| peer.mirror) {
+        if let Some(mirror) = self.peers.get(&replica).map(Peer::mirror) {
             self.tell_settled(cx, mirror);
         }
         self.settling.is_wanted = true;
@@ -227,6 +227,6 @@ impl<P: Payload> Primary<P> {
 
 fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
     let Some(link) = peer.ready_link() else { return };
-    let last_of_earlier_lives = peer.renewed_at;
+    let last_of_earlier_lives = peer.disk().renewed_at();
     cx.send(link, Message::Settled { generation, through, last_of_earlier_lives }, None);
 }

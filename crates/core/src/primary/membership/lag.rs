@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Note, Primary};
 use crate::settings::LagSettings;
 use crate::time::Instant;
@@ -63,6 +64,11 @@ impl Speed {
         self.window.note(took);
     }
 
+    /// The median of its present window.
+    pub fn median(&self) -> Option<Duration> {
+        self.window.median()
+    }
+
     /// It leaves because it is slow: how long it stays away.
     pub fn pause(&mut self, settings: &LagSettings) -> Duration {
         let pause = self.next_pause.unwrap_or(settings.pause.0);
@@ -97,15 +103,13 @@ impl<P: Payload> Primary<P> {
             let peers = &self.mirrors[mirror];
             let members: Vec<_> = peers.ids(peers.members).collect();
             let in_sync: Vec<_> = peers.ids(peers.in_sync).collect();
-            let medians: Vec<(ReplicaId, Option<Duration>)> = in_sync
-                .iter()
-                .map(|id| (*id, self.peers.get(id).and_then(|peer| peer.speed.window.median())))
-                .collect();
+            let medians: Vec<(ReplicaId, Option<Duration>)> =
+                in_sync.iter().map(|id| (*id, self.peers.get(id).and_then(Peer::median))).collect();
             for replica in members {
                 let others = medians.iter().filter(|(id, _)| *id != replica);
                 let fastest = others.filter_map(|(_, median)| *median).min();
                 let Some(peer) = self.peers.get_mut(&replica) else { continue };
-                if let Some(took) = peer.speed.judge(fastest, &settings) {
+                if let Some(took) = peer.speed().judge(fastest, &settings) {
                     let others = fastest.unwrap_or_default();
                     cx.note(Note::Lagging { replica, took, others });
                     self.wants_to_leave(replica, Cause::Lagging);
@@ -122,9 +126,9 @@ impl<P: Payload> Primary<P> {
             .filter(|(_, unanswered, age)| *unanswered != 0 && *age >= settings.least)
             .collect();
         for peer in self.peers.values_mut() {
-            let bit = peer.bit();
-            let own = late.iter().filter(|(m, set, _)| *m == peer.mirror && set & bit != 0);
-            own.for_each(|(_, _, age)| peer.speed.wrote(*age));
+            let (mirror, bit) = (peer.mirror(), peer.bit());
+            let own = late.iter().filter(|(m, set, _)| *m == mirror && set & bit != 0);
+            own.for_each(|(_, _, age)| peer.speed().wrote(*age));
         }
     }
 }

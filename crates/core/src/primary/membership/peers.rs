@@ -1,145 +1,133 @@
-//! What a primary knows of each replica.
+//! All replicas of the volume, the links to them, and the sets in which each mirror counts them.
 
-use core::time::Duration;
+use std::collections::BTreeMap;
 
+use super::peer::{Peer, Place};
 use crate::ids::*;
-use crate::message::{RebuildProgress, SlotBits};
 use crate::policy::ReplicaSet;
 use crate::time::Instant;
-use crate::view::{Cause, MirrorView, ReplicaState, View};
+use crate::view::{MirrorView, ReplicaState};
 
-use crate::payload::Payload;
-use crate::primary::membership::lag::Speed;
-use crate::primary::{PeerStatus, Phase, Primary, PrimaryStatus};
-
-/// One replica, as its primary sees it.
-#[derive(Debug)]
-pub(in crate::primary) struct Peer {
-    pub id: ReplicaId,
-    pub node: NodeId,
-    pub mirror: usize,
-    /// Its place in the sets of its mirror, for as long as it belongs to the volume.
-    pub slot: u32,
-    pub link: PeerLink,
-    pub last_session: SessionNumber,
-    /// Its life and its machine's, as it said in the last session.
-    pub life: Option<(Incarnation, BootId)>,
-    /// Lives that views would name that this primary has asked for, newest first.
-    pub doubted_lives: Vec<Incarnation>,
-    /// An old copy of its disk was put back, as it said in the last session.
-    pub is_old_copy: bool,
-    /// What it last said of the slots of its intent log.
-    pub slots: SlotBits,
-    /// Which primaries of the present generation it last said that it has heard, and when that was asked.
-    pub heard: Option<(u32, Instant)>,
-    /// When it was asked what it last said of that in any generation. A change of the view outdates what it
-    /// said, and not that it can be reached.
-    pub told_at: Option<Instant>,
-    /// The boot of its machine when operations could last be sent to it.
-    pub relied_on_boot: Option<BootId>,
-    /// The latest moment of asking for which it has confirmed the generation.
-    pub confirmed: Option<Instant>,
-    /// What that is worth: the shortest lease of the view that it was last known to have adopted and of all
-    /// since. It honours a longer one only when it has adopted that, and a shorter one binds at once.
-    pub lease: Duration,
-    /// A ping that is not answered.
-    pub ping: Option<(u64, Instant)>,
-    /// It has refused something: it is not asked again before the coordinator has told the newest view.
-    pub has_refused: bool,
-    /// How often it has refused to adopt what turned out to be the newest view.
-    pub refused_views: u32,
-    /// It came back with a new boot and may lack acknowledged writes (W5).
-    pub lost: bool,
-    /// It stays although it has restarted: the last write before that. When it has settled, so has all
-    /// that is open there from earlier lives.
-    pub renewed_at: Option<Sequence>,
-    /// It has left something unanswered for longer than the deadline.
-    pub late: bool,
-    /// Its disk failed to make something durable in this life: what it wrote before may be gone when its
-    /// process ends, whatever a later flush says.
-    pub has_failed_flush: bool,
-    /// Its disk failed; it leaves as soon as another replica can go on without it.
-    pub failing: Option<Cause>,
-    /// It has failed an acknowledged write that the others have finished with.
-    pub lacks_writes: bool,
-    /// The session is with the life that the view knows, so operations may be sent.
-    pub ready: bool,
-    /// Since when what it does not answer counts: its session was opened, it adopted the view, or this process
-    /// went on after a pause.
-    pub answers_since: Instant,
-    /// How many sessions were since it last answered anything.
-    pub unanswered_sessions: u32,
-    /// Since when there is no session.
-    pub down_since: Instant,
-    /// Since when it is known to be no member.
-    pub absent_since: Option<Instant>,
-    pub retry_at: Instant,
-    pub retry_pause: Duration,
-    pub progress: Option<RebuildProgress>,
-    /// How long its writes take.
-    pub speed: Speed,
-    /// Reads that it has failed since it was last admitted.
-    pub failed_reads: u32,
+/// The replicas of the volume, and the links to them.
+#[derive(Debug, Default)]
+pub(in crate::primary) struct Peers {
+    known: BTreeMap<ReplicaId, Peer>,
+    /// Whose each link is.
+    links: BTreeMap<LinkId, ReplicaId>,
 }
 
-/// The connection to a replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::primary) enum PeerLink {
-    Down,
-    Connecting,
-    /// A session has been asked for.
-    Opening(LinkId, Instant),
-    Open(LinkId),
-}
-
-impl Peer {
-    pub fn bit(&self) -> ReplicaSet {
-        1 << self.slot
+impl Peers {
+    /// A view names a replica: it is known from now on, if it was not.
+    pub fn know(&mut self, place: Place, new: impl FnOnce(Place) -> Peer) {
+        self.known.entry(place.id).or_insert_with(|| new(place));
     }
 
-    /// The link over which operations may be sent.
-    pub fn ready_link(&self) -> Option<LinkId> {
-        self.open_link().filter(|_| self.ready)
+    #[inline]
+    pub fn get(&self, replica: &ReplicaId) -> Option<&Peer> {
+        self.known.get(replica)
     }
 
-    pub fn open_link(&self) -> Option<LinkId> {
-        match self.link {
-            PeerLink::Open(link) => Some(link),
-            _ => None,
+    #[inline]
+    pub fn get_mut(&mut self, replica: &ReplicaId) -> Option<&mut Peer> {
+        self.known.get_mut(replica)
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = ReplicaId> {
+        self.known.keys().copied()
+    }
+
+    #[inline]
+    pub fn values(&self) -> impl Iterator<Item = &Peer> {
+        self.known.values()
+    }
+
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.known.values_mut()
+    }
+
+    /// The slots of intent logs in which some replica says that regions are open, a bit each.
+    pub fn open_slots(&self) -> u32 {
+        self.values().fold(0, |open, peer| open | peer.slots().open)
+    }
+
+    /// Whose link this is.
+    #[inline]
+    pub fn at(&self, link: LinkId) -> Option<ReplicaId> {
+        self.links.get(&link).copied()
+    }
+
+    /// A connection to a replica is there. `None` if none was wanted.
+    pub fn link_up(
+        &mut self,
+        replica: ReplicaId,
+        link: LinkId,
+        now: Instant,
+    ) -> Option<SessionNumber> {
+        let session = self.known.get_mut(&replica)?.link_up(link, now)?;
+        self.links.insert(link, replica);
+        Some(session)
+    }
+
+    /// A link has ended: whose it was. `None` if it was closed from here before.
+    pub fn link_ended(&mut self, link: LinkId) -> Option<&mut Peer> {
+        self.known.get_mut(&self.links.remove(&link)?)
+    }
+
+    /// Closes the link to a replica. Tells which one that was.
+    pub fn close(&mut self, replica: ReplicaId) -> Option<LinkId> {
+        let link = self.known.get_mut(&replica)?.close()?;
+        self.links.remove(&link);
+        Some(link)
+    }
+
+    /// Closes all links, to connect anew at once.
+    pub fn close_all(&mut self, now: Instant) -> Vec<LinkId> {
+        let mut closed = Vec::new();
+        for peer in self.known.values_mut() {
+            if let Some(link) = peer.close() {
+                self.links.remove(&link);
+                peer.retry_now(now);
+                closed.push(link);
+            }
+        }
+        closed
+    }
+
+    /// Forgets replicas that do not belong to the volume any more. Tells of each, with its link.
+    pub fn forget_removed(
+        &mut self,
+        is_there: impl Fn(ReplicaId) -> bool,
+        mut forgotten: impl FnMut(&Peer, Option<LinkId>),
+    ) {
+        for (_, peer) in self.known.extract_if(.., |id, _| !is_there(*id)) {
+            let link = peer.any_link();
+            if let Some(link) = link {
+                self.links.remove(&link);
+            }
+            forgotten(&peer, link);
         }
     }
 
-    pub fn any_link(&self) -> Option<LinkId> {
-        match self.link {
-            PeerLink::Open(link) | PeerLink::Opening(link, _) => Some(link),
-            PeerLink::Down | PeerLink::Connecting => None,
+    /// The primary has ended: no link is its own any more.
+    pub fn take_links(&mut self) -> impl Iterator<Item = LinkId> {
+        core::mem::take(&mut self.links).into_keys()
+    }
+
+    /// The primary has ended.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Panics if links and replicas do not belong together.
+    pub fn check_invariants(&self) {
+        let is_linked =
+            |(link, id): (&LinkId, &_)| self.known.get(id).and_then(Peer::any_link) == Some(*link);
+        let are_linked = self.links.iter().all(is_linked);
+        assert!(are_linked, "W2: a link to a replica that has another one");
+        let links = self.values().filter_map(|peer| Some((peer.id(), peer.any_link()?)));
+        for (id, link) in links {
+            assert!(self.at(link) == Some(id), "W2: what comes from {id:?} is not known as its");
         }
-    }
-
-    /// Whether data can be relied upon to be there.
-    pub fn is_healthy(&self) -> bool {
-        self.ready_link().is_some() && !self.lost && !self.late
-    }
-
-    /// Whether its confirmation still permits to answer reads.
-    pub fn grants(&self, now: Instant) -> bool {
-        self.confirmed.is_some_and(|asked| now.since(asked) < self.lease)
-    }
-
-    /// Whether nothing about it needs watching more often than the lease does.
-    pub fn is_quiet(&self) -> bool {
-        self.ping.is_none() && matches!(self.link, PeerLink::Open(_))
-    }
-
-    pub fn become_ready(&mut self) {
-        self.ready = true;
-        self.lost = false;
-        self.relied_on_boot = self.life.map(|(_, boot)| boot);
-    }
-
-    pub fn confirm(&mut self, asked: Instant) {
-        self.confirmed = Some(self.confirmed.map_or(asked, |confirmed| confirmed.max(asked)));
-        self.unanswered_sessions = 0;
     }
 }
 
@@ -189,106 +177,5 @@ impl MirrorPeers {
     }
 }
 
-impl<P: Payload> Primary<P> {
-    /// Takes over the replicas of a view: keeps what is known of those that stay.
-    pub(in crate::primary) fn update_peers(&mut self, now: Instant) {
-        let Some(view) = &self.view else { return };
-        self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
-        for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
-            peers.update(record, self.config.id.node);
-            for record in &record.replicas {
-                let Some(slot) = peers.slot_for(record.id) else { continue };
-                self.peers.entry(record.id).or_insert_with(|| Peer {
-                    id: record.id,
-                    node: record.node,
-                    mirror,
-                    slot,
-                    link: PeerLink::Down,
-                    last_session: SessionNumber(0),
-                    life: None,
-                    doubted_lives: Vec::new(),
-                    is_old_copy: false,
-                    slots: SlotBits::default(),
-                    heard: None,
-                    told_at: None,
-                    relied_on_boot: None,
-                    confirmed: None,
-                    lease: view.lease.time(),
-                    ping: None,
-                    has_refused: false,
-                    refused_views: 0,
-                    lost: false,
-                    renewed_at: None,
-                    late: false,
-                    has_failed_flush: false,
-                    failing: None,
-                    lacks_writes: false,
-                    ready: false,
-                    answers_since: now,
-                    unanswered_sessions: 0,
-                    down_since: now,
-                    absent_since: None,
-                    retry_at: now,
-                    retry_pause: self.config.settings.retry_pause.0,
-                    progress: None,
-                    speed: Speed::default(),
-                    failed_reads: 0,
-                });
-            }
-        }
-    }
-
-    pub(in crate::primary) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
-        self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
-    }
-
-    /// The view that it works by, if it has one.
-    #[must_use]
-    pub fn view(&self) -> Option<&View> {
-        self.view.as_ref()
-    }
-
-    /// The primary's state.
-    #[must_use]
-    pub fn status(&self, now: Instant) -> PrimaryStatus {
-        let ids = self.view.iter().flat_map(|view| view.replicas().map(|(_, record)| record.id));
-        PrimaryStatus {
-            view: self.view.clone(),
-            serving: matches!(self.phase, Phase::Serving) && !self.exclusions.are_joining(),
-            waiting: self.suspension.waiting(),
-            replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
-            requests: self.requests.values().filter(|r| r.client.is_some()).count(),
-            unflushed: self.acknowledged > self.flushed,
-            verify: self.verify.as_ref().map(|verify| verify.status().clone()),
-            rewritten: self.rewritten,
-        }
-    }
-
-    /// The replicas that are rebuilt now, and how far each has come as far as it has told.
-    pub fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
-        let progress = |peer: &Peer| {
-            let is_rebuilding = self.state_of(peer.id) == Some(ReplicaState::Rebuilding);
-            Some((peer.id, peer.progress.filter(|_| is_rebuilding)?))
-        };
-        self.peers.values().filter_map(progress).collect()
-    }
-
-    fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
-        let peer = self.peers.get(&replica)?;
-        let unanswered =
-            || self.parts.values().filter(|p| p.mirror == peer.mirror && p.waits_for(peer.bit()));
-        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let is_awaited = self.state_of(replica) == Some(ReplicaState::Stale)
-            && matches!((&self.phase, peer.link), (Phase::Serving, PeerLink::Down));
-        Some(PeerStatus {
-            replica,
-            leaving: self.leaving(replica),
-            connected: peer.ready_link().is_some(),
-            outstanding: unanswered().count(),
-            oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
-            retry_in: is_awaited.then(|| peer.retry_at.since(now)),
-            rebuild: peer.progress.filter(|_| is_rebuilding),
-            failed_reads: peer.failed_reads,
-        })
-    }
-}
+#[cfg(test)]
+mod tests;

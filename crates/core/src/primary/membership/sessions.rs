@@ -5,20 +5,17 @@ use crate::ids::*;
 use crate::lives::Lives;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
-use crate::primary::membership::peers::{Peer, PeerLink};
+use crate::primary::membership::peer::{Peer, Session, SessionEnd};
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaState, View};
 
-/// A replica whose sessions end this often without an answer is as good as gone.
-const MOST_UNANSWERED_SESSIONS: u32 = 3;
-
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn connect(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.link = PeerLink::Connecting;
-        cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node });
+        peer.connect();
+        cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node() });
     }
 
     pub(in crate::primary) fn link_up(
@@ -28,16 +25,10 @@ impl<P: Payload> Primary<P> {
         link: LinkId,
     ) {
         let named_lives = self.named_lives(replica);
-        let wanted = self.peers.get_mut(&replica).filter(|p| p.link == PeerLink::Connecting);
-        let Some(peer) = wanted else {
+        let Some(session) = self.peers.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
-        peer.has_refused = false;
-        peer.last_session = peer.last_session.next();
-        peer.link = PeerLink::Opening(link, cx.now);
-        self.links.insert(link, replica);
         let opener = Opener::Primary(self.config.id);
-        let session = peer.last_session;
         cx.send(link, Message::OpenSession { session, opener, named_lives }, None);
     }
 
@@ -60,29 +51,22 @@ impl<P: Payload> Primary<P> {
     }
 
     fn link_lost(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
-        let Some(replica) = self.links.remove(&link) else { return };
+        let Some(peer) = self.peers.link_ended(link) else {
+            return; // It was closed from here before.
+        };
+        let replica = peer.id();
+        let was_open = peer.open_link().is_some();
         self.rebuild_waits.forget_link(link);
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        if peer.any_link() != Some(link) {
-            return;
-        }
-        if peer.open_link().is_none() {
+        if !was_open {
             return self.connect_failed(cx, replica);
         }
-        peer.link = PeerLink::Down;
-        peer.ready = false;
-        peer.ping = None;
-        peer.down_since = cx.now;
-        peer.unanswered_sessions += 1;
-        // At once, unless this one was as short as the one before.
-        let again = peer.unanswered_sessions > 1;
-        peer.retry_at = if again { cx.now + peer.retry_pause } else { cx.now };
-        let hopeless = peer.unanswered_sessions > MOST_UNANSWERED_SESSIONS;
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let SessionEnd { is_again, is_hopeless } = peer.session_lost(cx.now);
         self.session_ended(replica);
-        if hopeless {
+        if is_hopeless {
             self.wants_to_leave(replica, Cause::Disconnected);
         }
-        if !again && self.is_member(replica) {
+        if !is_again && self.is_member(replica) {
             self.connect(cx, replica);
         }
     }
@@ -90,9 +74,7 @@ impl<P: Payload> Primary<P> {
     fn connect_failed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let longest = self.config.settings.retry_pause.1;
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.link = PeerLink::Down;
-        peer.retry_at = cx.now + peer.retry_pause;
-        peer.retry_pause = (peer.retry_pause * 2).min(longest);
+        peer.connect_failed(cx.now, longest);
         if matches!(self.phase, Phase::Serving | Phase::Detaching(_)) {
             self.wants_to_leave(replica, Cause::Disconnected);
         }
@@ -105,24 +87,18 @@ impl<P: Payload> Primary<P> {
         session: SessionNumber,
         report: ReplicaReport,
     ) {
-        let Some(&replica) = self.links.get(&link) else { return };
+        let Some(replica) = self.peers.at(link) else { return };
         let Some(view) = &self.view else { return };
         let is_too_large = report.lineage != view.lineage && report.size > view.replica_size();
         let is_other_lineage = !view.descends_from(report.lineage, report.generation);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        let expected = matches!(peer.link, PeerLink::Opening(l, _) if l == link);
-        if !expected || peer.last_session != session || report.replica != replica {
+        if !peer.awaits_session(link, session) || report.replica != replica {
             return self.drop_link(cx, link);
         }
         if is_other_lineage {
             return self.other_lineage(cx, replica, link);
         }
-        peer.life = Some((report.incarnation, report.boot));
-        peer.is_old_copy = report.is_old_copy;
-        peer.slots = report.slots;
-        peer.link = PeerLink::Open(link);
-        peer.answers_since = cx.now;
-        peer.late = false;
+        peer.session_opened(link, &report, cx.now);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.reported(replica, report);
             return self.ask_to_confirm(cx, replica);
@@ -155,8 +131,8 @@ impl<P: Payload> Primary<P> {
         let Some((mirror, record)) = record.map(|(mirror, record)| (mirror, *record)) else {
             return;
         };
-        let Some(peer) = self.peers.get(&replica).filter(|peer| !peer.ready) else { return };
-        let (Some(link), Some((incarnation, _))) = (peer.open_link(), peer.life) else { return };
+        let Some(peer) = self.peers.get(&replica).filter(|peer| !peer.is_ready()) else { return };
+        let (Some(link), Some(incarnation)) = (peer.open_link(), peer.life()) else { return };
         match record.state {
             state if state.takes_writes() && record.incarnation == incarnation => {
                 self.session_resumed(cx, replica);
@@ -178,16 +154,16 @@ impl<P: Payload> Primary<P> {
     /// Whether an old copy of a replica's disk was put back, and no view has admitted that life since.
     pub(in crate::primary) fn is_old_copy(&self, replica: ReplicaId) -> bool {
         let named = self.named_lives(replica).newest();
-        let said =
-            |peer: &Peer| peer.is_old_copy && peer.life.is_some_and(|(life, _)| life != named);
-        self.peers.get(&replica).is_some_and(said)
+        let peer = self.peers.get(&replica);
+        peer.is_some_and(|peer| peer.incarnations().is_old_copy_unless(named))
     }
 
     /// The life that the view names, then those that this primary has asked for without an answer.
     fn named_lives(&self, replica: ReplicaId) -> Lives {
         let record = self.view.as_ref().and_then(|view| view.replica(replica));
         let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
-        let doubted = self.peers.get(&replica).into_iter().flat_map(|peer| &peer.doubted_lives);
+        let peer = self.peers.get(&replica);
+        let doubted = peer.into_iter().flat_map(|peer| peer.incarnations().doubted());
         Lives::of([named].into_iter().chain(doubted.copied()))
     }
 
@@ -197,22 +173,20 @@ impl<P: Payload> Primary<P> {
         for (_, record) in proposed.replicas() {
             let is_known = self.named_lives(record.id).0.contains(&record.incarnation);
             if let Some(peer) = self.peers.get_mut(&record.id).filter(|_| !is_known) {
-                peer.doubted_lives.insert(0, record.incarnation);
-                peer.doubted_lives.truncate(Lives::MOST - 3);
+                peer.incarnations_mut().doubt(record.incarnation);
             }
         }
     }
 
     /// A newer view is known: what was asked for in place of it can't be committed any more.
     pub(in crate::primary) fn end_doubt_of_lives(&mut self) {
-        self.peers.values_mut().for_each(|peer| peer.doubted_lives.clear());
+        self.peers.values_mut().for_each(|peer| peer.incarnations_mut().end_doubt());
     }
 
     /// The same life of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.become_ready();
-        peer.retry_pause = self.config.settings.retry_pause.0;
+        peer.resume(self.config.settings.retry_pause.0);
         if self.adoption.awaits(replica) {
             self.send_adopt(cx, replica);
         } else {
@@ -231,9 +205,9 @@ impl<P: Payload> Primary<P> {
             return self.wants_to_leave(replica, cause);
         }
         let Some(peer) = self.peers.get(&replica) else { return };
-        let Some((incarnation, boot)) = peer.life else { return };
+        let Some(incarnation) = peer.life() else { return };
         // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
-        let has_rebooted = peer.relied_on_boot != Some(boot) || peer.has_failed_flush;
+        let has_rebooted = peer.incarnations().has_rebooted() || peer.disk().has_failed_flush();
         // What other primaries have had acknowledged is not known here.
         let is_shared = self.has_others();
         let is_unflushed = is_shared || self.acknowledged > self.flushed;
@@ -247,7 +221,7 @@ impl<P: Payload> Primary<P> {
             return self.edit(Edit::Renew { replica, incarnation });
         }
         if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.lost = true;
+            peer.disk_mut().lose();
         }
         if self.has_lost_everywhere(mirror) {
             self.end(cx, crate::primary::EndReason::LostWrites);
@@ -258,7 +232,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn has_lost_everywhere(&self, mirror: usize) -> bool {
         let lacking = self.lacking(mirror);
         let peers = &self.mirrors[mirror];
-        let has_lost = |peer: &Peer| peer.lost || lacking & peer.bit() != 0;
+        let has_lost = |peer: &Peer| peer.disk().is_lost() || lacking & peer.bit() != 0;
         peers.ids(peers.in_sync).all(|id| self.peers.get(&id).is_some_and(has_lost))
     }
 
@@ -270,7 +244,7 @@ impl<P: Payload> Primary<P> {
     /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
     pub(in crate::primary) fn is_sound(&self, replica: ReplicaId) -> bool {
         let is_sound =
-            |peer: &Peer| peer.is_healthy() && self.lacking(peer.mirror) & peer.bit() == 0;
+            |peer: &Peer| peer.is_healthy() && self.lacking(peer.mirror()) & peer.bit() == 0;
         self.peers.get(&replica).is_some_and(is_sound)
     }
 
@@ -281,7 +255,7 @@ impl<P: Payload> Primary<P> {
     /// What depends on time: connects again, notices who is late, asks who was silent.
     pub(in crate::primary) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
         let is_serving = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
-        let replicas: Vec<_> = self.peers.keys().copied().collect();
+        let replicas: Vec<_> = self.peers.ids().collect();
         for replica in replicas {
             if matches!(self.phase, Phase::Ended) {
                 return;
@@ -314,19 +288,19 @@ impl<P: Payload> Primary<P> {
             _ => false,
         };
         let is_serving = matches!(self.phase, Phase::Serving);
-        match peer.link {
+        match peer.session() {
             // It became stale while a session was open: an operator brought it back.
-            PeerLink::Open(_)
+            Session::Open(_)
                 if is_serving
                     && state == Some(ReplicaState::Stale)
                     && !self.calls.is_under_way() =>
             {
-                if let Some((incarnation, _)) = peer.life {
+                if let Some(incarnation) = peer.life() {
                     self.admit(replica, incarnation);
                 }
             }
-            PeerLink::Down if wanted && cx.now >= peer.retry_at => self.connect(cx, replica),
-            PeerLink::Opening(link, since)
+            Session::Down if wanted && cx.now >= peer.retry_at() => self.connect(cx, replica),
+            Session::Opening(link, since)
                 if cx.now.since(since) >= self.config.settings.deadline =>
             {
                 self.drop_link(cx, link);
@@ -350,26 +324,14 @@ impl<P: Payload> Primary<P> {
         let is_unsure =
             self.peers.get(&replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        let is_down = peer.open_link().is_none();
-        peer.late = is_late && !is_down;
-        let silent = peer.confirmed.is_none_or(|at| cx.now.since(at) >= period);
-        if let Some(link) = peer.ready_link()
-            && (silent || is_unsure)
-            && peer.ping.is_none()
-            && !peer.has_refused
-            && !adopting
+        peer.is_late(is_late);
+        if !adopting
+            && (peer.is_silent(cx.now, period) || is_unsure)
+            && let Some(link) = peer.ping(number, cx.now)
         {
-            peer.ping = Some((number, cx.now));
             cx.send(link, Message::Ping { generation, number }, None);
         }
-        let cause = match peer.failing {
-            Some(cause) => Some(cause),
-            None if peer.late => Some(Cause::Late),
-            None if is_down && cx.now.since(peer.down_since) >= settings.reconnect_grace => {
-                Some(Cause::Disconnected)
-            }
-            None => None,
-        };
+        let cause = peer.cause_to_leave(cx.now, settings.reconnect_grace);
         if let Some(cause) = cause {
             self.wants_to_leave(replica, cause);
         }
@@ -379,15 +341,15 @@ impl<P: Payload> Primary<P> {
     fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
         let Some(peer) = self.peers.get(&replica) else { return false };
         let bit = peer.bit();
-        let waited = |since: Instant| now.since(since.max(peer.answers_since));
+        let waited = |since: Instant| peer.waited(since, now);
         if self.adoption.awaits(replica) {
             // Until it has adopted the view it carries out nothing, and refuses what it had not begun.
             return waited(self.adoption.since())
                 >= self.adoption.deadline(self.config.settings.deadline) * deadlines;
         }
         let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
-        let mut parts = self.parts.values().filter(|part| part.mirror == peer.mirror);
-        peer.ping.is_some_and(|(_, since)| overdue(since))
+        let mut parts = self.parts.values().filter(|part| part.mirror == peer.mirror());
+        peer.session().pinged_at().is_some_and(overdue)
             || parts.any(|part| part.waits_for(bit) && overdue(part.sent_at))
     }
 
@@ -400,15 +362,8 @@ impl<P: Payload> Primary<P> {
     ) {
         let is_current = generation == self.generation();
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.slots = slots;
-        if let Some((_, asked)) = peer.ping.filter(|(expected, _)| *expected == number) {
-            peer.ping = None;
-            peer.told_at = Some(asked);
-            if is_current {
-                peer.confirm(asked);
-                peer.heard = Some((slots.heard, asked));
-                self.confirmations_changed(cx);
-            }
+        if peer.pong(number, slots, is_current) {
+            self.confirmations_changed(cx);
         }
     }
 

@@ -6,6 +6,7 @@ use super::edits::{Edit, PendingEdit};
 use crate::ids::*;
 use crate::message::Failure;
 use crate::payload::Payload;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Command, CommandError, Context, Phase, Primary, PrimaryEffect};
 use crate::view::{Cause, ReplicaState, View, ViewError};
 
@@ -70,8 +71,8 @@ impl<P: Payload> Primary<P> {
             Failure::NoSpace => Cause::NoSpace,
         };
         if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.failing = Some(cause);
-            let (mirror, bit) = (peer.mirror, peer.bit());
+            peer.disk_mut().fail(cause);
+            let (mirror, bit) = (peer.mirror(), peer.bit());
             self.take_reads_from(mirror, bit);
             self.wants_to_leave(replica, cause);
         }
@@ -80,7 +81,7 @@ impl<P: Payload> Primary<P> {
     /// A replica could not make durable what it has, or may have.
     pub(in crate::primary) fn failed_flush(&mut self, replica: ReplicaId) {
         if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.has_failed_flush = true;
+            peer.disk_mut().fail_flush();
         }
     }
 
@@ -219,12 +220,12 @@ impl<P: Payload> Primary<P> {
     }
 
     fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
-        let life = self.peers.get(&replica).and_then(|peer| peer.life);
-        life.is_some_and(|(incarnation, _)| incarnation != since)
+        let life = self.peers.get(&replica).and_then(Peer::life);
+        life.is_some_and(|incarnation| incarnation != since)
     }
 
     pub(in crate::primary) fn has_failed(&self, replica: ReplicaId) -> bool {
-        self.peers.get(&replica).is_some_and(|peer| peer.failing.is_some())
+        self.peers.get(&replica).is_some_and(Peer::is_failing)
     }
 }
 

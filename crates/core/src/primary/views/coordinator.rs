@@ -5,6 +5,7 @@ use super::change::finish_command;
 use super::edits::{Edit, PendingEdit};
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{
     CommandError, Context, CoordinatorAnswer, EndReason, Phase, Primary, PrimaryEffect,
 };
@@ -180,9 +181,9 @@ impl<P: Payload> Primary<P> {
         let retry_at = self.calls.pause(cx.now);
         self.wake_to_call(retry_at);
         self.give_up_refusing(cx);
-        self.peers.values_mut().for_each(|peer| peer.has_refused = false);
+        self.peers.values_mut().for_each(|peer| peer.ask_again());
         let ready: Vec<_> =
-            self.peers.values().filter(|p| p.ready_link().is_some()).map(|p| p.id).collect();
+            self.peers.values().filter(|peer| peer.is_ready()).map(Peer::id).collect();
         for replica in ready {
             if self.adoption.awaits(replica) {
                 self.send_adopt(cx, replica);

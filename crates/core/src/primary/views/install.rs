@@ -4,15 +4,12 @@
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
-use crate::primary::membership::peers::PeerLink;
+use crate::primary::membership::peer::Peer;
 use crate::primary::verify::Verify;
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
-
-/// So often a replica may refuse the newest view: it may have been asked for another one just then.
-const MOST_REFUSED_VIEWS: u32 = 3;
 
 impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
@@ -50,7 +47,7 @@ impl<P: Payload> Primary<P> {
                 }
                 (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
                 (ReplicaState::InSync, _) => {
-                    let progress = self.peers.get(&record.id).and_then(|peer| peer.progress);
+                    let progress = self.peers.get(&record.id).and_then(Peer::progress);
                     let copied = progress.map_or(0, |progress| progress.copied);
                     cx.note(Note::Completed { replica: record.id, copied });
                 }
@@ -77,7 +74,7 @@ impl<P: Payload> Primary<P> {
             self.adoption.is_takeover() || self.has_others() || next.has_several_primaries();
         let granted = self.lease().honoured().max(lease.honoured());
         self.adoption.fence(are_others.then_some(granted));
-        self.peers.values_mut().for_each(|peer| peer.lease = peer.lease.min(lease.time()));
+        self.peers.values_mut().for_each(|peer| peer.bound_lease(lease.time()));
     }
 
     /// Others have admitted replicas with which this primary has no session: they have the time to be
@@ -90,10 +87,7 @@ impl<P: Payload> Primary<P> {
         let members = self.view.iter().flat_map(View::replicas);
         let joined = members.filter(|(_, r)| r.state.takes_writes() && !was_member(r.id));
         for (_, record) in joined {
-            if let Some(peer) = self.peers.get_mut(&record.id)
-                && peer.link == PeerLink::Down
-            {
-                (peer.down_since, peer.retry_at) = (now, now);
+            if self.peers.get_mut(&record.id).is_some_and(|peer| peer.expect(now)) {
                 self.tick_at = now;
             }
         }
@@ -118,20 +112,12 @@ impl<P: Payload> Primary<P> {
     fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
         for (_, record) in view.replicas() {
             let Some(peer) = self.peers.get_mut(&record.id) else { continue };
-            let life = peer.life.map(|(incarnation, _)| incarnation);
-            peer.ready = false;
-            let is_member = record.state.takes_writes() && life == Some(record.incarnation);
-            if is_member && peer.open_link().is_some() {
-                peer.become_ready();
-            }
-            // A ping of the old generation won't be answered as asked.
-            peer.ping = None;
-            peer.has_refused = false;
-            peer.heard = None;
+            let is_member = record.state.takes_writes();
+            peer.follow_view(is_member.then_some(record.incarnation));
             if record.state == ReplicaState::InSync && record.since == view.generation {
-                peer.retry_pause = self.config.settings.retry_pause.0;
+                peer.completed(self.config.settings.retry_pause.0);
             }
-            if peer.ready {
+            if peer.is_ready() {
                 self.send_adopt(cx, record.id);
             }
         }
@@ -148,34 +134,14 @@ impl<P: Payload> Primary<P> {
     fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
         let state = self.state_of(replica);
         let (longest, lag) = (self.config.settings.retry_pause.1, self.config.settings.lag);
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        let (mirror, bit) = (peer.mirror, peer.bit());
-        if let Some(link) = peer.any_link()
-            && !state.is_some_and(ReplicaState::takes_writes)
+        if !state.is_some_and(ReplicaState::takes_writes)
+            && let Some(link) = self.peers.close(replica)
         {
-            self.links.remove(&link);
-            peer.link = crate::primary::membership::peers::PeerLink::Down;
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
-        peer.ready = false;
-        peer.ping = None;
-        peer.failing = None;
-        peer.has_failed_flush = false;
-        peer.failed_reads = 0;
-        peer.refused_views = 0;
-        peer.lacks_writes = false;
-        peer.late = false;
-        peer.lost = false;
-        peer.renewed_at = None;
-        peer.confirmed = None;
-        peer.progress = None;
-        peer.unanswered_sessions = 0;
-        peer.retry_at = cx.now
-            + match cause {
-                Cause::Lagging => peer.speed.pause(&lag),
-                _ => peer.retry_pause,
-            };
-        peer.retry_pause = (peer.retry_pause * 2).min(longest);
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let (mirror, bit) = (peer.mirror(), peer.bit());
+        peer.left(cause, longest, &lag, cx.now);
         self.session_ended(replica);
         self.forget_target(mirror, bit);
         self.release_settling(mirror, bit);
@@ -186,17 +152,10 @@ impl<P: Payload> Primary<P> {
 
     /// Forgets replicas that do not belong to the volume any more.
     fn forget_removed(&mut self, cx: &mut Context<'_, P>, view: &View) {
-        let links = &mut self.links;
-        self.peers.retain(|id, peer| {
-            let stays = view.replica(*id).is_some();
-            if !stays && let Some(link) = peer.any_link() {
-                links.remove(&link);
-                cx.effects.push(PrimaryEffect::Disconnect { link });
-            }
-            if !stays {
-                cx.effects.push(PrimaryEffect::Note(Note::Removed(*id, peer.node)));
-            }
-            stays
+        let is_there = |id| view.replica(id).is_some();
+        self.peers.forget_removed(is_there, |peer, link| {
+            link.into_iter().for_each(|link| cx.effects.push(PrimaryEffect::Disconnect { link }));
+            cx.note(Note::Removed(peer.id(), peer.node()));
         });
     }
 
@@ -211,10 +170,7 @@ impl<P: Payload> Primary<P> {
         }
         let (asked, lease) = (self.adoption.since(), self.lease().time());
         if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.lease = lease;
-            peer.answers_since = cx.now;
-            peer.confirm(asked);
-            peer.refused_views = 0;
+            peer.adopted(lease, asked, cx.now);
         }
         self.resend(cx, replica);
         self.tell_settled_to(cx, replica);
@@ -240,7 +196,7 @@ impl<P: Payload> Primary<P> {
             self.part_refused(replica, sequence);
         }
         if let Some(peer) = self.peers.get_mut(&replica) {
-            (peer.ping, peer.has_refused) = (None, true);
+            peer.refused();
         }
         if adopted > self.generation() {
             self.calls.hear_of(adopted);
@@ -253,10 +209,9 @@ impl<P: Payload> Primary<P> {
     /// from their era, which it has forgotten if there were many since. They count as written apart.
     pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
         let mut hopeless = Vec::new();
-        for peer in self.peers.values_mut().filter(|peer| peer.has_refused) {
-            peer.refused_views += u32::from(self.adoption.awaits(peer.id));
-            if peer.refused_views > MOST_REFUSED_VIEWS {
-                hopeless.extend(peer.open_link().map(|link| (peer.id, link)));
+        for peer in self.peers.values_mut().filter(|peer| peer.has_refused()) {
+            if peer.refuses_newest(self.adoption.awaits(peer.id())) {
+                hopeless.extend(peer.open_link().map(|link| (peer.id(), link)));
             }
         }
         for (replica, link) in hopeless {

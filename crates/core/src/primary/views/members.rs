@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::membership::peer::Peer;
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Primary};
 use crate::time::Instant;
@@ -16,18 +17,14 @@ impl<P: Payload> Primary<P> {
         let Some(view) = &self.view else { return };
         for (_, record) in view.replicas() {
             let Some(peer) = self.peers.get_mut(&record.id) else { continue };
-            if record.state.takes_writes() {
-                peer.absent_since = None;
-            } else {
-                peer.absent_since.get_or_insert(now);
-            }
+            peer.is_member_now(record.state.takes_writes(), now);
         }
     }
 
     /// Whether a replica is gone: failed, or stale for so long that it is not waited for.
     fn is_gone(&self, record: &ReplicaRecord, now: Instant) -> bool {
         let patience = self.config.settings.spare_takes_over_after;
-        let since = self.peers.get(&record.id).and_then(|peer| peer.absent_since);
+        let since = self.peers.get(&record.id).and_then(Peer::absent_since);
         match record.state {
             ReplicaState::Faulty => true,
             ReplicaState::Stale => since.is_some_and(|since| now.since(since) >= patience),

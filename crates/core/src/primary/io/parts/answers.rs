@@ -8,13 +8,10 @@ use crate::payload::Payload;
 use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
 use crate::primary::io::requests::RequestNumber;
 use crate::primary::io::settling::Held;
-use crate::primary::membership::peers::Peer;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
 use crate::view::{Cause, Protocol};
-
-/// Reads that a replica may fail before it leaves.
-const MOST_FAILED_READS: u32 = 32;
 
 impl<P: Payload> Primary<P> {
     /// Finds the part that a replica's answer is for, and takes the answer as its confirmation. `None` if nothing
@@ -36,7 +33,7 @@ impl<P: Payload> Primary<P> {
         let peer = self.peers.get_mut(&replica)?;
         let part = self.parts.get_mut(&sequence)?;
         let bit = peer.bit();
-        let is_asked = part.mirror == peer.mirror && part.sent & part.targets & bit != 0;
+        let is_asked = part.mirror == peer.mirror() && part.sent & part.targets & bit != 0;
         let has_answered = (part.written | part.failed) & bit != 0;
         if !is_asked || has_answered {
             return None;
@@ -70,7 +67,7 @@ impl<P: Payload> Primary<P> {
             Ok(()) => {
                 part.written |= peer.bit();
                 if part.changes_data() {
-                    peer.speed.wrote(cx.now.since(part.sent_at));
+                    peer.speed().wrote(cx.now.since(part.sent_at));
                 }
             }
             Err(failure) => self.part_failed(replica, sequence, failure),
@@ -109,9 +106,7 @@ impl<P: Payload> Primary<P> {
     /// disk put a good sector in the place of a bad one; a replica that fails too often leaves.
     fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.failed_reads += 1;
-        let (mirror, bit, is_often) =
-            (peer.mirror, peer.bit(), peer.failed_reads > MOST_FAILED_READS);
+        let (mirror, bit, is_often) = (peer.mirror(), peer.bit(), peer.disk_mut().fail_read());
         if is_often || self.mirrors[mirror].in_sync & !bit == 0 {
             return self.disk_failed(replica, Failure::Medium);
         }
@@ -187,7 +182,7 @@ impl<P: Payload> Primary<P> {
     /// the replica has adopted the primary's.
     pub(in crate::primary) fn part_refused(&mut self, replica: ReplicaId, sequence: Sequence) {
         let Some(peer) = self.peers.get(&replica) else { return };
-        let (mirror, bit) = (peer.mirror, peer.bit());
+        let (mirror, bit) = (peer.mirror(), peer.bit());
         let Some(part) = self.parts.get_mut(&sequence).filter(|p| p.mirror == mirror) else {
             return;
         };
@@ -368,14 +363,17 @@ impl<P: Payload> Primary<P> {
     fn remember_lack(&mut self, mirror: usize, replicas: ReplicaSet) {
         for id in self.mirrors[mirror].ids(replicas) {
             if let Some(peer) = self.peers.get_mut(&id) {
-                peer.lacks_writes = true;
+                peer.disk_mut().lack_writes();
             }
         }
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged.
     pub(in crate::primary) fn lacking(&self, mirror: usize) -> ReplicaSet {
-        let peers = self.peers.values().filter(|peer| peer.mirror == mirror && peer.lacks_writes);
+        let peers = self
+            .peers
+            .values()
+            .filter(|peer| peer.mirror() == mirror && peer.disk().lacks_writes());
         let remembered = peers.fold(0, |set, peer| set | peer.bit());
         let parts = self.parts.values().filter(|part| part.mirror == mirror);
         parts.filter(|part| part.is_acknowledged).fold(remembered, |set, part| set | part.failed)

@@ -38,10 +38,15 @@ impl<P: Payload> Primary<P> {
     fn check_sent(&self) {
         for peer in self.peers.values().filter(|peer| peer.ready_link().is_some()) {
             let bit = peer.bit();
-            let of_mirror = self.parts.iter().filter(|(_, part)| part.mirror == peer.mirror);
+            let of_mirror = self.parts.iter().filter(|(_, part)| part.mirror == peer.mirror());
             let mut unsent = of_mirror.filter(|(_, part)| part.waits_for(bit & !part.sent));
-            let unsent = unsent.next().filter(|_| !peer.has_refused);
-            assert!(unsent.is_none(), "W2: {:?} is not sent {:?}", peer.id, unsent.map(|(s, _)| s));
+            let unsent = unsent.next().filter(|_| !peer.has_refused());
+            assert!(
+                unsent.is_none(),
+                "W2: {:?} is not sent {:?}",
+                peer.id(),
+                unsent.map(|(s, _)| s)
+            );
         }
     }
 

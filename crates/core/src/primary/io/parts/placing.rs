@@ -35,7 +35,7 @@ impl<P: Payload> Primary<P> {
         let is_last = mirror.in_sync.count_ones() == 1;
         let is_usable = |id: &ReplicaId| {
             let Some(peer) = self.peers.get(id) else { return false };
-            let has_failed = peer.failing.is_some();
+            let has_failed = peer.is_failing();
             peer.is_healthy() && (!has_failed || is_last && self.is_sound(*id))
         };
         let choose = |set: ReplicaSet| {

@@ -175,7 +175,7 @@ impl<P: Payload> Primary<P> {
     /// Sends, in their order, the parts that a replica has not got in its present session.
     pub(in crate::primary) fn resend(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
-        let (mirror, bit) = (peer.mirror, peer.bit());
+        let (mirror, bit) = (peer.mirror(), peer.bit());
         let unsent: Vec<_> = self
             .parts
             .iter()
@@ -193,7 +193,7 @@ impl<P: Payload> Primary<P> {
     /// another one.
     pub(in crate::primary) fn session_ended(&mut self, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
-        let (mirror, bit) = (peer.mirror, peer.bit());
+        let (mirror, bit) = (peer.mirror(), peer.bit());
         for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
             part.sent &= !bit;
         }
@@ -233,11 +233,11 @@ impl<P: Payload> Primary<P> {
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written: it gets all that is not finished again.
     pub(in crate::primary) fn forget_life(&mut self, replica: ReplicaId, has_rebooted: bool) {
-        let last = self.peers.get(&replica).map(|peer| self.last_write(peer.mirror));
+        let Some(peer) = self.peers.get(&replica) else { return };
+        let last = self.last_write(peer.mirror());
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.renewed_at = last;
-        peer.has_failed_flush = false;
-        let (mirror, bit) = (peer.mirror, peer.bit());
+        peer.disk_mut().renew(last);
+        let (mirror, bit) = (peer.mirror(), peer.bit());
         let parts = self.parts.values_mut().filter(|part| part.mirror == mirror);
         for part in parts.filter(|part| !part.action.is_read()) {
             part.received &= !bit;

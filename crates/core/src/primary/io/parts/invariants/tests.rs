@@ -51,7 +51,7 @@ fn an_answer_keeps_what_it_promises() {
     assert!(acknowledged(set(0)).starts_with("W1: "));
     assert!(acknowledged(set(1)).starts_with("W1: "));
     let text = acknowledged(|primary| {
-        primary.adoption.confirm_by(primary.peers.keys().copied());
+        primary.adoption.confirm_by(primary.peers.ids());
     });
     assert!(text.starts_with("V2: "), "{text}");
     let text = acknowledged(|primary| primary.mirrors[0].members |= 1 << 9);

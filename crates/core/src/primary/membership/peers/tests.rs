@@ -1,0 +1,88 @@
+use super::*;
+use crate::view::tests::view;
+use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const NOW: Instant = Instant(0);
+const LINK: LinkId = LinkId(7);
+const REPLICA: ReplicaId = ReplicaId(1);
+
+/// Two replicas, to the first of which a link is up.
+fn peers() -> Peers {
+    let mut peers = Peers::default();
+    for slot in 0..2 {
+        let id = ReplicaId(u128::from(slot) + 1);
+        let place = Place { id, node: NodeId(0), mirror: 0, slot };
+        peers.know(place, |place| Peer::new(place, Duration::ZERO, Duration::ZERO, NOW));
+    }
+    peers.get_mut(&REPLICA).expect("it is known").connect();
+    peers.link_up(REPLICA, LINK, NOW).expect("it is wanted");
+    peers.check_invariants();
+    peers
+}
+
+#[test]
+fn a_link_that_nobody_wants_is_not_taken() {
+    let mut peers = peers();
+    assert_eq!(peers.link_up(REPLICA, LinkId(8), NOW), None);
+    assert_eq!(peers.link_up(ReplicaId(9), LinkId(8), NOW), None);
+    assert_eq!((peers.at(LINK), peers.at(LinkId(8))), (Some(REPLICA), None));
+    peers.check_invariants();
+}
+
+#[test]
+fn a_link_that_was_closed_is_nobodys() {
+    let mut peers = peers();
+    assert_eq!((peers.close(ReplicaId(2)), peers.close(REPLICA)), (None, Some(LINK)));
+    assert_eq!(peers.close(REPLICA), None);
+    assert!(peers.at(LINK).is_none() && peers.link_ended(LINK).is_none());
+    peers.check_invariants();
+}
+
+#[test]
+fn closing_all_tells_each_link() {
+    let mut peers = peers();
+    assert_eq!(peers.close_all(NOW), [LINK]);
+    assert_eq!(peers.close_all(NOW), []);
+    peers.check_invariants();
+}
+
+#[test]
+fn who_is_forgotten_is_told_with_its_link() {
+    let mut peers = peers();
+    let mut forgotten = Vec::new();
+    peers.forget_removed(|_| false, |peer, link| forgotten.push((peer.id(), link)));
+    assert_eq!(forgotten, [(REPLICA, Some(LINK)), (ReplicaId(2), None)]);
+    peers.check_invariants();
+}
+
+#[test]
+fn links_and_replicas_belong_together() {
+    let breaks = |change: fn(&mut Peers)| {
+        let mut peers = peers();
+        change(&mut peers);
+        let check = AssertUnwindSafe(|| peers.check_invariants());
+        let failed = catch_unwind(check).expect_err("it holds");
+        let text = failed.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| failed.downcast_ref::<&str>().copied()).expect("a text");
+        assert!(text.starts_with("W2: "), "{text}");
+    };
+    breaks(|peers| {
+        peers.links.insert(LinkId(99), REPLICA);
+    });
+    breaks(|peers| peers.links.clear());
+}
+
+#[test]
+fn a_replica_keeps_its_place_in_the_sets_as_long_as_it_is_of_the_volume() {
+    let mut mirror = view(1, 3).mirrors.remove(0);
+    let mut peers = MirrorPeers::default();
+    peers.update(&mirror, NodeId(1));
+    assert_eq!((peers.members, peers.in_sync, peers.local), (0b111, 0b111, 0b010));
+    mirror.replicas.remove(0);
+    mirror.replicas[0].state = ReplicaState::Rebuilding;
+    peers.update(&mirror, NodeId(1));
+    assert_eq!((peers.members, peers.in_sync, peers.local), (0b110, 0b100, 0b010));
+    let ids: Vec<_> = peers.ids(0b111).collect();
+    assert_eq!(ids, [mirror.replicas[0].id, mirror.replicas[1].id]);
+}

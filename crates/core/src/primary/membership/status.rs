@@ -1,0 +1,81 @@
+//! The replicas that a view names, and what a primary tells of them.
+
+use super::peer::{Peer, Place, Session};
+use super::peers::MirrorPeers;
+use crate::ids::*;
+use crate::message::RebuildProgress;
+use crate::payload::Payload;
+use crate::primary::{PeerStatus, Phase, Primary, PrimaryStatus};
+use crate::time::Instant;
+use crate::view::{ReplicaState, View};
+
+impl<P: Payload> Primary<P> {
+    /// Takes over the replicas of a view: keeps what is known of those that stay.
+    pub(in crate::primary) fn update_peers(&mut self, now: Instant) {
+        let Some(view) = &self.view else { return };
+        self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
+        for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
+            peers.update(record, self.config.id.node);
+            for record in &record.replicas {
+                let Some(slot) = peers.slot_for(record.id) else { continue };
+                let place = Place { id: record.id, node: record.node, mirror, slot };
+                let (lease, pause) = (view.lease.time(), self.config.settings.retry_pause.0);
+                self.peers.know(place, |place| Peer::new(place, lease, pause, now));
+            }
+        }
+    }
+
+    pub(in crate::primary) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
+        self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
+    }
+
+    /// The view that it works by, if it has one.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    /// The primary's state.
+    #[must_use]
+    pub fn status(&self, now: Instant) -> PrimaryStatus {
+        let ids = self.view.iter().flat_map(|view| view.replicas().map(|(_, record)| record.id));
+        PrimaryStatus {
+            view: self.view.clone(),
+            serving: matches!(self.phase, Phase::Serving) && !self.exclusions.are_joining(),
+            waiting: self.suspension.waiting(),
+            replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
+            requests: self.requests.values().filter(|r| r.client.is_some()).count(),
+            unflushed: self.acknowledged > self.flushed,
+            verify: self.verify.as_ref().map(|verify| verify.status().clone()),
+            rewritten: self.rewritten,
+        }
+    }
+
+    /// The replicas that are rebuilt now, and how far each has come as far as it has told.
+    pub fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
+        let progress = |peer: &Peer| {
+            let is_rebuilding = self.state_of(peer.id()) == Some(ReplicaState::Rebuilding);
+            Some((peer.id(), peer.progress().filter(|_| is_rebuilding)?))
+        };
+        self.peers.values().filter_map(progress).collect()
+    }
+
+    fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
+        let peer = self.peers.get(&replica)?;
+        let unanswered =
+            || self.parts.values().filter(|p| p.mirror == peer.mirror() && p.waits_for(peer.bit()));
+        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let is_awaited = self.state_of(replica) == Some(ReplicaState::Stale)
+            && matches!((&self.phase, peer.session()), (Phase::Serving, Session::Down));
+        Some(PeerStatus {
+            replica,
+            leaving: self.leaving(replica),
+            connected: peer.is_ready(),
+            outstanding: unanswered().count(),
+            oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
+            retry_in: is_awaited.then(|| peer.retry_at().since(now)),
+            rebuild: peer.progress().filter(|_| is_rebuilding),
+            failed_reads: peer.disk().failed_reads(),
+        })
+    }
+}
