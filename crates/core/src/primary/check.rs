@@ -13,7 +13,7 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use self::compared::{Compared, Difference};
-use super::parts::PartAction;
+use super::io::part::PartAction;
 use super::requests::RequestNumber;
 use super::{Context, Note, Phase, Primary};
 use crate::ids::*;
@@ -129,7 +129,7 @@ impl<P: Payload> Primary<P> {
 
     fn is_everyone_in_sync(&self, mirror: usize) -> bool {
         let replicas = self.view.as_ref().map(|view| view.mirrors[mirror].replicas.len());
-        replicas == Some(self.mirrors[mirror].in_sync.count_ones() as usize)
+        replicas == Some(self.mirrors[mirror].in_sync().count_ones() as usize)
     }
 
     /// Takes the check under way as far as it goes, or begins the next one.
@@ -187,7 +187,7 @@ impl<P: Payload> Primary<P> {
     fn somebody_fails(&self) -> bool {
         let is_failing = |id| self.peers.get(&id).is_some_and(|peer| peer.is_failing());
         self.mirrors.iter().any(|mirror| {
-            mirror.in_sync.count_ones() > 1 && mirror.ids(mirror.in_sync).any(is_failing)
+            mirror.in_sync().count_ones() > 1 && mirror.ids(mirror.in_sync()).any(is_failing)
         })
     }
 

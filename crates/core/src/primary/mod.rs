@@ -30,7 +30,7 @@ pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 use self::check::{BadRanges, Check};
 use self::io::claims::Claims;
 use self::io::exclusions::Exclusions;
-use self::io::parts::{self, Part};
+use self::io::part::Part;
 use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{self, Asked, Client, Request, RequestNumber};

@@ -128,13 +128,13 @@ impl<P: Payload> Primary<P> {
     fn answers(&self, wanted: impl Fn(Session) -> bool) -> bool {
         self.mirrors.iter().all(|mirror| {
             mirror
-                .ids(mirror.in_sync)
+                .ids(mirror.in_sync())
                 .all(|id| self.peers.get(&id).is_some_and(|p| wanted(p.session())))
         })
     }
 
     fn has_sources(&self) -> bool {
-        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync).any(|id| self.is_usable(id)))
+        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync()).any(|id| self.is_usable(id)))
     }
 
     fn is_open(&self, replica: ReplicaId) -> bool {
@@ -166,7 +166,7 @@ impl<P: Payload> Primary<P> {
     /// Has a view committed in which this is the primary.
     fn take_office(&mut self, cx: &mut Context<'_, P>) {
         if !self.has_sources() {
-            let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync));
+            let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync()));
             let old = in_sync.into_iter().find(|id| self.is_old_copy(*id));
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::OldCopy));
         }

@@ -23,7 +23,7 @@ impl<P: Payload> Primary<P> {
         }
         let healthy = |id| self.peers.get(&id).is_some_and(|peer| peer.is_healthy());
         let without =
-            self.mirrors.iter().position(|mirror| !mirror.ids(mirror.in_sync).any(healthy));
+            self.mirrors.iter().position(|mirror| !mirror.ids(mirror.in_sync()).any(healthy));
         if let Some(mirror) = without {
             return Some(Waiting::Replica(mirror));
         }
@@ -74,8 +74,9 @@ impl<P: Payload> Primary<P> {
     /// counts as soon as any other does: that may be the one it waits for.
     fn held_up(&self) -> impl Fn(&RequestNumber) -> bool {
         let mirrors: Vec<_> = self.mirrors.iter().map(|m| self.is_mirror_held_up(m)).collect();
-        let parts = self.parts.values().filter(|part| mirrors[part.mirror] && !part.is_answered());
-        let begun: BTreeSet<_> = parts.map(|part| part.request).collect();
+        let parts =
+            self.parts.values().filter(|part| mirrors[part.mirror()] && !part.is_answered());
+        let begun: BTreeSet<_> = parts.map(|part| part.request()).collect();
         let is_eviction = |pending: &PendingEdit| matches!(pending.edit(), Edit::Evict(_));
         let is_any = mirrors.contains(&true)
             || self.calls.edits().iter().chain(self.edits.iter()).any(is_eviction);
@@ -91,7 +92,7 @@ impl<P: Payload> Primary<P> {
     fn is_mirror_held_up(&self, mirror: &MirrorPeers) -> bool {
         let is_blocked = |peer: &Peer| peer.is_failing() || peer.has_refused();
         mirror
-            .ids(mirror.members)
+            .ids(mirror.members())
             .any(|id| !self.is_sound(id) || self.peers.get(&id).is_none_or(is_blocked))
     }
 

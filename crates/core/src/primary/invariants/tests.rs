@@ -7,6 +7,7 @@ use super::super::io::requests::Client;
 use super::super::membership::peer::{Peer, Place};
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
+use crate::view::ReplicaRecord;
 use crate::*;
 
 /// A mirror of two whose disks stand still: the write of its primary is under way.
@@ -39,7 +40,11 @@ pub(in crate::primary) fn breaks(label: &str, change: impl FnOnce(&mut Primary<B
 
 #[test]
 fn members_are_those_of_the_view() {
-    breaks("I4", |primary| primary.mirrors[0].members |= 1 << 9);
+    breaks("I4", |primary| {
+        let mut mirror = primary.view.as_ref().expect("it serves").mirrors[0].clone();
+        mirror.replicas.push(ReplicaRecord { id: ReplicaId(99), ..mirror.replicas[0] });
+        primary.mirrors[0].update(&mirror, NodeId(0));
+    });
     let place = |id| Place { id, node: NodeId(0), mirror: 1, slot: 0 };
     let peer = |place| Peer::new(place, Duration::ZERO, Duration::ZERO, Instant(0));
     breaks("I4", |primary| primary.peers.know(place(ReplicaId(99)), peer));

@@ -50,7 +50,7 @@ impl<P: Payload> Primary<P> {
         let parts: BTreeSet<_> = self
             .parts
             .iter()
-            .filter(|(_, part)| part.mirror == mirror && part.may_differ(bit, &range))
+            .filter(|(_, part)| part.mirror() == mirror && part.may_differ(bit, &range))
             .map(|(sequence, _)| *sequence)
             .collect();
         if parts.is_empty() {
@@ -93,7 +93,7 @@ impl<P: Payload> Primary<P> {
         peer.rebuilds(progress);
         let mirror = peer.mirror();
         if let Some(RebuildWait::SourceMedium(at)) = progress.waits_for
-            && self.mirrors[mirror].in_sync.count_ones() > 1
+            && self.mirrors[mirror].in_sync().count_ones() > 1
         {
             // What the source can't read another one may have.
             self.must_mend(mirror, at..at.saturating_add(REGION.into()));

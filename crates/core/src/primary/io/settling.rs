@@ -12,7 +12,7 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
-use crate::primary::io::parts::{Part, PartAction};
+use crate::primary::io::part::{Part, PartAction};
 use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Phase, Primary};
 use crate::time::Instant;
@@ -117,7 +117,7 @@ impl<P: Payload> Primary<P> {
 
     /// How far all writes to a mirror are finished: what a flush that begins now lets settle.
     pub(in crate::primary) fn finished_through(&self, mirror: usize) -> Sequence {
-        let is_unfinished = |part: &Part<P>| part.mirror == mirror && part.changes_data();
+        let is_unfinished = |part: &Part<P>| part.mirror() == mirror && part.changes_data();
         let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
         let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
         let held = held.map(|held| held.first);
@@ -153,7 +153,7 @@ impl<P: Payload> Primary<P> {
         let through = settling.through;
         (settling.told, settling.told_at) = (through, cx.now);
         let peers = &self.mirrors[mirror];
-        let members = peers.ids(peers.members).filter_map(|id| self.peers.get(&id));
+        let members = peers.ids(peers.members()).filter_map(|id| self.peers.get(&id));
         members.for_each(|peer| tell(cx, peer, generation, through));
     }
 

@@ -101,8 +101,8 @@ impl<P: Payload> Primary<P> {
         self.note_unanswered(cx.now, &settings);
         for mirror in 0..self.mirrors.len() {
             let peers = &self.mirrors[mirror];
-            let members: Vec<_> = peers.ids(peers.members).collect();
-            let in_sync: Vec<_> = peers.ids(peers.in_sync).collect();
+            let members: Vec<_> = peers.ids(peers.members()).collect();
+            let in_sync: Vec<_> = peers.ids(peers.in_sync()).collect();
             let medians: Vec<(ReplicaId, Option<Duration>)> =
                 in_sync.iter().map(|id| (*id, self.peers.get(id).and_then(Peer::median))).collect();
             for replica in members {
@@ -122,7 +122,7 @@ impl<P: Payload> Primary<P> {
     fn note_unanswered(&mut self, now: Instant, settings: &LagSettings) {
         let parts = self.parts.values().filter(|part| part.changes_data());
         let late: Vec<_> = parts
-            .map(|part| (part.mirror, part.unanswered(), now.since(part.sent_at)))
+            .map(|part| (part.mirror(), part.unanswered(), now.since(part.sent_at())))
             .filter(|(_, unanswered, age)| *unanswered != 0 && *age >= settings.least)
             .collect();
         for peer in self.peers.values_mut() {

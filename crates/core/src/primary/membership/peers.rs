@@ -135,13 +135,31 @@ impl Peers {
 #[derive(Debug, Default, Clone)]
 pub(in crate::primary) struct MirrorPeers {
     /// Which replica has which slot.
-    pub slots: [Option<ReplicaId>; 16],
-    pub members: ReplicaSet,
-    pub in_sync: ReplicaSet,
-    pub local: ReplicaSet,
+    slots: [Option<ReplicaId>; 16],
+    members: ReplicaSet,
+    in_sync: ReplicaSet,
+    /// Those on the primary's node.
+    local: ReplicaSet,
 }
 
 impl MirrorPeers {
+    /// Who takes writes by the view.
+    #[inline]
+    pub fn members(&self) -> ReplicaSet {
+        self.members
+    }
+
+    #[inline]
+    pub fn in_sync(&self) -> ReplicaSet {
+        self.in_sync
+    }
+
+    /// Those on the primary's node.
+    #[inline]
+    pub fn local(&self) -> ReplicaSet {
+        self.local
+    }
+
     /// Takes over what a view says; slots of replicas that stay do not change.
     pub fn update(&mut self, mirror: &MirrorView, here: NodeId) {
         for slot in &mut self.slots {
@@ -165,6 +183,15 @@ impl MirrorPeers {
         let slot = position(Some(id)).or_else(|| position(None))?;
         self.slots[slot] = Some(id);
         Some(slot as u32)
+    }
+
+    /// Panics if these are not the sets of a view's mirror.
+    pub fn check_invariants(&self, mirror: &MirrorView, here: NodeId) {
+        let mut expected = self.clone();
+        expected.update(mirror, here);
+        let sets = |peers: &Self| (peers.members, peers.in_sync, peers.local);
+        assert!(sets(self) == sets(&expected), "I4: the members are not those of the view");
+        assert!(self.in_sync & !self.members == 0, "I4: who is in-sync is a member");
     }
 
     /// The replicas of a set, in the order of their slots.

@@ -233,12 +233,12 @@ impl<P: Payload> Primary<P> {
         let lacking = self.lacking(mirror);
         let peers = &self.mirrors[mirror];
         let has_lost = |peer: &Peer| peer.disk().is_lost() || lacking & peer.bit() != 0;
-        peers.ids(peers.in_sync).all(|id| self.peers.get(&id).is_some_and(has_lost))
+        peers.ids(peers.in_sync()).all(|id| self.peers.get(&id).is_some_and(has_lost))
     }
 
     fn has_sound_other(&self, mirror: usize, replica: ReplicaId) -> bool {
         let peers = &self.mirrors[mirror];
-        peers.ids(peers.in_sync).any(|id| id != replica && self.is_sound(id))
+        peers.ids(peers.in_sync()).any(|id| id != replica && self.is_sound(id))
     }
 
     /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
@@ -348,9 +348,9 @@ impl<P: Payload> Primary<P> {
                 >= self.adoption.deadline(self.config.settings.deadline) * deadlines;
         }
         let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
-        let mut parts = self.parts.values().filter(|part| part.mirror == peer.mirror());
+        let mut parts = self.parts.values().filter(|part| part.mirror() == peer.mirror());
         peer.session().pinged_at().is_some_and(overdue)
-            || parts.any(|part| part.waits_for(bit) && overdue(part.sent_at))
+            || parts.any(|part| part.waits_for(bit) && overdue(part.sent_at()))
     }
 
     pub(in crate::primary) fn pong(
@@ -372,7 +372,9 @@ impl<P: Payload> Primary<P> {
     /// too: a view that this primary has not learnt of may have made it the only one in-sync.
     pub(in crate::primary) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
         let peers = &self.mirrors[mirror];
-        peers.ids(peers.members).all(|id| self.peers.get(&id).is_some_and(|peer| peer.grants(now)))
+        peers
+            .ids(peers.members())
+            .all(|id| self.peers.get(&id).is_some_and(|peer| peer.grants(now)))
     }
 
     /// Holds an answer back until the lease is confirmed.

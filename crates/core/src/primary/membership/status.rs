@@ -62,8 +62,9 @@ impl<P: Payload> Primary<P> {
 
     fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
         let peer = self.peers.get(&replica)?;
-        let unanswered =
-            || self.parts.values().filter(|p| p.mirror == peer.mirror() && p.waits_for(peer.bit()));
+        let unanswered = || {
+            self.parts.values().filter(|p| p.mirror() == peer.mirror() && p.waits_for(peer.bit()))
+        };
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         let is_awaited = self.state_of(replica) == Some(ReplicaState::Stale)
             && matches!((&self.phase, peer.session()), (Phase::Serving, Session::Down));
@@ -72,7 +73,7 @@ impl<P: Payload> Primary<P> {
             leaving: self.leaving(replica),
             connected: peer.is_ready(),
             outstanding: unanswered().count(),
-            oldest: unanswered().map(|part| now.since(part.sent_at)).max(),
+            oldest: unanswered().map(|part| now.since(part.sent_at())).max(),
             retry_in: is_awaited.then(|| peer.retry_at().since(now)),
             rebuild: peer.progress().filter(|_| is_rebuilding),
             failed_reads: peer.disk().failed_reads(),

@@ -221,7 +221,7 @@ impl Calls {
     }
 
     fn begin(&mut self, number: CoordinatorCall, kind: CallKind, since: Instant) {
-        debug_assert!(self.under_way.is_none(), "V5: two calls at once");
+        debug_assert!(self.under_way.is_none(), "two calls at once");
         self.under_way = Some(Call { number, kind, since });
     }
 

@@ -1,13 +1,12 @@
 //! What replicas answer to parts, and what follows: the client's answer, the end of the part.
 
-use super::{Part, PartAction};
 use crate::ids::*;
 use crate::message::{BlockDigest, Failure};
-use crate::operation::{Extent, RequestError};
+use crate::operation::Extent;
 use crate::payload::Payload;
-use crate::policy::{ReplicaSet, WriteProgress, acknowledged};
+use crate::policy::{ReplicaSet, acknowledged};
+use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::io::settling::Held;
 use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
@@ -32,13 +31,10 @@ impl<P: Payload> Primary<P> {
     ) -> Option<(&mut Part<P>, &mut Peer)> {
         let peer = self.peers.get_mut(&replica)?;
         let part = self.parts.get_mut(&sequence)?;
-        let bit = peer.bit();
-        let is_asked = part.mirror == peer.mirror() && part.sent & part.targets & bit != 0;
-        let has_answered = (part.written | part.failed) & bit != 0;
-        if !is_asked || has_answered {
+        if part.mirror() != peer.mirror() || !part.awaits_answer_of(peer.bit()) {
             return None;
         }
-        peer.confirm(part.sent_at);
+        peer.confirm(part.sent_at());
         Some((part, peer))
     }
 
@@ -49,7 +45,7 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
     ) {
         if let Some((part, bit)) = self.answer_for(replica, sequence) {
-            part.received |= bit;
+            part.received_by(bit);
             self.check_part(cx, sequence);
         }
     }
@@ -63,11 +59,11 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some((part, peer)) = self.answer_of(replica, sequence) else { return };
         match result {
-            Ok(()) if part.action.asks_for_content() => return,
+            Ok(()) if part.action().asks_for_content() => return,
             Ok(()) => {
-                part.written |= peer.bit();
+                part.written_by(peer.bit());
                 if part.changes_data() {
-                    peer.speed().wrote(cx.now.since(part.sent_at));
+                    peer.speed().wrote(cx.now.since(part.sent_at()));
                 }
             }
             Err(failure) => self.part_failed(replica, sequence, failure),
@@ -81,14 +77,13 @@ impl<P: Payload> Primary<P> {
 
     fn part_failed(&mut self, replica: ReplicaId, sequence: Sequence, failure: Failure) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        if let PartAction::Digest { .. } = part.action {
-            part.targets &= !bit;
+        if let PartAction::Digest { .. } = part.action() {
+            part.excuse(bit);
             return self.could_not_digest(sequence, bit);
         }
-        part.failed |= bit;
-        part.failure = Some(failure);
-        let (range, is_durable) = (part.action.read_range(), part.action.is_durable());
-        let is_one_block = part.is_one_block;
+        part.failed_by(bit, failure);
+        let (range, is_durable) = (part.action().read_range(), part.action().is_durable());
+        let is_one_block = part.is_one_block();
         if is_durable {
             self.failed_flush(replica);
         }
@@ -107,7 +102,7 @@ impl<P: Payload> Primary<P> {
     fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let (mirror, bit, is_often) = (peer.mirror(), peer.bit(), peer.disk_mut().fail_read());
-        if is_often || self.mirrors[mirror].in_sync & !bit == 0 {
+        if is_often || self.mirrors[mirror].in_sync() & !bit == 0 {
             return self.disk_failed(replica, Failure::Medium);
         }
         self.must_mend(mirror, range);
@@ -122,9 +117,9 @@ impl<P: Payload> Primary<P> {
         digests: Vec<BlockDigest>,
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let PartAction::Digest { length, .. } = part.action else { return };
-        if part.written & bit == 0 && digests.len() == length.div_ceil(BLOCK) as usize {
-            part.written |= bit;
+        let PartAction::Digest { length, .. } = part.action() else { return };
+        if digests.len() == length.div_ceil(BLOCK) as usize {
+            part.written_by(bit);
             self.digested(sequence, bit, digests);
             self.confirmations_changed(cx);
             self.check_part(cx, sequence);
@@ -140,15 +135,15 @@ impl<P: Payload> Primary<P> {
         is_unverified: bool,
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let PartAction::Read { length, .. } = part.action else { return };
+        let PartAction::Read { length, .. } = *part.action() else { return };
         let Some(payload) = payload.filter(|p| p.length() == length) else { return };
-        if part.answered || part.written != 0 {
+        if part.was_written() {
             return;
         }
         if is_unverified {
             part.take_unverified(bit, payload);
         } else {
-            part.written |= bit;
+            part.written_by(bit);
             self.keep_data(sequence, payload);
         }
         self.confirmations_changed(cx);
@@ -163,14 +158,14 @@ impl<P: Payload> Primary<P> {
         extents: Vec<Extent>,
     ) {
         let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let PartAction::Map { length, .. } = part.action else { return };
+        let PartAction::Map { length, .. } = *part.action() else { return };
         let mut lengths = extents.iter().map(|extent| extent.length);
         let covered = lengths.try_fold(0u64, u64::checked_add);
-        if part.written != 0 || !covered.is_some_and(|c| (1..=u64::from(length)).contains(&c)) {
+        if part.was_written() || !covered.is_some_and(|c| (1..=u64::from(length)).contains(&c)) {
             return;
         }
-        part.written |= bit;
-        let (number, from) = (part.request, part.from);
+        part.written_by(bit);
+        let (number, from) = (part.request(), part.from());
         if let Some(request) = self.requests.get_mut(&number) {
             request.extents.push((from, extents));
         }
@@ -183,13 +178,10 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn part_refused(&mut self, replica: ReplicaId, sequence: Sequence) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        let Some(part) = self.parts.get_mut(&sequence).filter(|p| p.mirror == mirror) else {
+        let Some(part) = self.parts.get_mut(&sequence).filter(|p| p.mirror() == mirror) else {
             return;
         };
-        part.sent &= !bit;
-        if part.action.is_read() && part.written == 0 && part.targets == bit {
-            part.targets = 0;
-            part.was_refused = true;
+        if part.refused_by(bit) {
             self.unplaced.push_back(sequence);
         }
     }
@@ -197,17 +189,17 @@ impl<P: Payload> Primary<P> {
     /// Answers and finishes a part, as far as what is known of it permits.
     pub(in crate::primary) fn check_part(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
-        if part.action.is_read() {
+        if part.is_read() {
             return self.check_read(cx, sequence);
         }
         if !self.adoption.is_over() {
             return;
         }
-        if !part.answered && self.may_acknowledge(part) {
-            if self.needs_lease(part) && !self.has_lease(part.mirror, cx.now) {
+        if !part.is_answered() && self.may_acknowledge(part) {
+            if self.needs_lease(part) && !self.has_lease(part.mirror(), cx.now) {
                 return self.await_lease(cx, sequence);
             }
-            if cfg!(debug_assertions) && part.failed & part.targets == 0 {
+            if cfg!(debug_assertions) && part.failed_targets() == 0 {
                 self.check_acknowledged(part);
             }
             self.acknowledge(cx, sequence);
@@ -217,16 +209,16 @@ impl<P: Payload> Primary<P> {
 
     pub(super) fn check_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get_mut(&sequence) else { return };
-        if part.written != 0 {
-            let mirror = part.mirror;
+        if part.was_written() {
+            let mirror = part.mirror();
             if !self.has_lease(mirror, cx.now) {
                 return self.await_lease(cx, sequence);
             }
-        } else if part.failed & part.targets != 0 {
+        } else if part.failed_targets() != 0 {
             // Another replica may have it whole; if none does, the failure is the answer.
-            let exhausted = self.mirrors[part.mirror].in_sync & !part.failed == 0;
+            let exhausted = self.mirrors[part.mirror()].in_sync() & !part.failed() == 0;
             if !exhausted {
-                part.targets = 0;
+                part.read_elsewhere();
                 return self.unplaced.push_back(sequence);
             }
             if self.settle_for_unverified(sequence) {
@@ -240,58 +232,47 @@ impl<P: Payload> Primary<P> {
         }
         let Some(part) = self.parts.remove(&sequence) else { return };
         self.renew_what_was_read(&part);
-        let error = if part.written != 0 { None } else { part.failure.map(RequestError::from) };
-        self.part_answered(cx, part.request, error);
-        self.part_finished(part.request);
+        let error = if part.was_written() { None } else { part.error() };
+        self.part_answered(cx, part.request(), error);
+        self.part_finished(part.request());
     }
 
     fn may_acknowledge(&self, part: &Part<P>) -> bool {
         let Some(view) = &self.view else { return false };
-        let mirror = &self.mirrors[part.mirror];
+        let mirror = &self.mirrors[part.mirror()];
         let settled = part.missing() == 0;
-        if part.failed & part.targets != 0 {
+        if part.failed_targets() != 0 {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
-            return settled && mirror.in_sync & part.targets & !part.failed == 0;
+            return settled && mirror.in_sync() & part.targets() & !part.failed() == 0;
         }
         // One that rebuilds counts, too: a view that this primary has not learnt of may have made it
         // the only one in-sync.
-        let is_flush = matches!(part.action, PartAction::Flush { .. });
-        if is_flush && self.lacking(part.mirror) & mirror.members != 0 {
+        let is_flush = matches!(part.action(), PartAction::Flush { .. });
+        if is_flush && self.lacking(part.mirror()) & mirror.members() != 0 {
             return false;
         }
-        let progress = WriteProgress {
-            members: part.targets,
-            in_sync: part.targets & mirror.in_sync,
-            local: mirror.local,
-            received: part.received,
-            written: part.written,
-            durable: part.action.is_durable(),
-        };
-        acknowledged(view.protocol, progress)
+        acknowledged(view.protocol, part.progress(mirror))
     }
 
     fn needs_lease(&self, part: &Part<P>) -> bool {
         let is_c = self.view.as_ref().is_none_or(|view| view.protocol == Protocol::C);
-        !is_c && !part.action.is_durable()
+        !is_c && !part.action().is_durable()
     }
 
     fn acknowledge(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get_mut(&sequence) else { return };
-        part.answered = true;
-        let failed = part.failed & part.targets != 0;
-        let error = part.failure.filter(|_| failed).map(RequestError::from);
-        part.is_acknowledged = error.is_none();
-        match part.action {
+        let error = part.answer();
+        match part.action() {
             PartAction::Flush { .. } | PartAction::Settle { .. } | PartAction::Digest { .. } => {}
             // One that failed counts too: it may be on the disk, and be read from there.
             _ => self.acknowledged = self.acknowledged.max(sequence),
         }
-        let (number, mirror, is_settling) = (part.request, part.mirror, part.is_settling());
-        let flushed = match part.action {
+        let (number, mirror, is_settling) = (part.request(), part.mirror(), part.is_settling());
+        let flushed = match *part.action() {
             PartAction::Flush { covers, settles } if error.is_none() => Some((covers, settles)),
             _ => None,
         };
-        if let PartAction::Settle { through } = part.action
+        if let PartAction::Settle { through } = *part.action()
             && error.is_none()
         {
             self.settled(cx, mirror, through);
@@ -321,7 +302,7 @@ impl<P: Payload> Primary<P> {
     /// begin anew, so that they do not keep what their source lacks.
     pub(in crate::primary) fn rebuilds_lack_a_source(&mut self, mirror: usize) {
         let peers = &self.mirrors[mirror];
-        let rebuilding: Vec<_> = peers.ids(peers.members & !peers.in_sync).collect();
+        let rebuilding: Vec<_> = peers.ids(peers.members() & !peers.in_sync()).collect();
         for id in rebuilding {
             self.wants_to_leave(id, Cause::SourceFailed);
         }
@@ -329,32 +310,30 @@ impl<P: Payload> Primary<P> {
 
     fn finish_if_over(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
-        if !part.answered || part.missing() != 0 {
+        if !part.is_answered() || part.missing() != 0 {
             return;
         }
-        let in_sync = self.mirrors[part.mirror].in_sync;
-        let (written, failed) = (part.written & part.targets, part.failed & part.targets);
-        if part.has_failed() && written != 0 && failed != 0 {
+        let in_sync = self.mirrors[part.mirror()].in_sync();
+        if part.has_failed() && part.targets() & part.written() != 0 && part.failed_targets() != 0 {
             // Answered with an error, and one that rebuilds has it: that one leaves, or, if it became
             // in-sync meanwhile, those that failed it. Until then nobody reads there.
             return;
         }
-        if part.is_acknowledged && part.failed & in_sync != 0 {
+        if part.is_acknowledged() && part.failed() & in_sync != 0 {
             // Acknowledged when it had arrived (A, B). Who failed it since has to leave first.
-            if in_sync & !self.lacking(part.mirror) == 0 {
+            if in_sync & !self.lacking(part.mirror()) == 0 {
                 self.end(cx, EndReason::LostWrites);
             }
             return;
         }
         if let Some(part) = self.parts.remove(&sequence) {
-            if part.is_acknowledged && part.failed != 0 {
-                self.remember_lack(part.mirror, part.failed);
+            if part.is_acknowledged() && part.failed() != 0 {
+                self.remember_lack(part.mirror(), part.failed());
             }
-            if part.changes_data() && failed != 0 {
-                let held = Held { first: sequence, targets: part.targets, failed };
-                self.hold_settling(part.mirror, held);
+            if part.changes_data() && part.failed_targets() != 0 {
+                self.hold_settling(part.mirror(), part.held(sequence));
             }
-            self.part_finished(part.request);
+            self.part_finished(part.request());
         }
     }
 
@@ -375,8 +354,10 @@ impl<P: Payload> Primary<P> {
             .values()
             .filter(|peer| peer.mirror() == mirror && peer.disk().lacks_writes());
         let remembered = peers.fold(0, |set, peer| set | peer.bit());
-        let parts = self.parts.values().filter(|part| part.mirror == mirror);
-        parts.filter(|part| part.is_acknowledged).fold(remembered, |set, part| set | part.failed)
+        let parts = self.parts.values().filter(|part| part.mirror() == mirror);
+        parts
+            .filter(|part| part.is_acknowledged())
+            .fold(remembered, |set, part| set | part.failed())
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
@@ -392,7 +373,7 @@ impl<P: Payload> Primary<P> {
         let reads: Vec<_> = self
             .parts
             .iter()
-            .filter(|(_, part)| part.request == number && part.action.is_read())
+            .filter(|(_, part)| part.request() == number && part.is_read())
             .map(|(sequence, _)| *sequence)
             .collect();
         for sequence in reads {

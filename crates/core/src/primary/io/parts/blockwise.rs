@@ -1,8 +1,8 @@
 //! Reading block by block what no replica could read as a whole: each may have another block damaged.
 
-use super::{Part, PartAction};
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::io::part::{Part, PartAction};
 use crate::primary::{Context, Primary};
 use crate::settings::BLOCK;
 
@@ -10,17 +10,14 @@ impl<P: Payload> Primary<P> {
     /// Whether a read that all have failed may yet be answered block by block. That of a check is not:
     /// which replica has its blocks whole is known.
     pub(super) fn may_read_blockwise(&self, part: &Part<P>) -> bool {
-        let PartAction::Read { offset, length } = part.action else { return false };
-        let block = u64::from(BLOCK);
-        let is_longer = offset / block < (offset + u64::from(length) - 1) / block;
-        let has_others = self.mirrors[part.mirror].in_sync.count_ones() > 1;
-        is_longer && has_others && !self.is_check(part.request)
+        let has_others = self.mirrors[part.mirror()].in_sync().count_ones() > 1;
+        part.reads_several_blocks() && has_others && !self.is_check(part.request())
     }
 
     /// Puts a read of each block in the place of one that failed.
     pub(super) fn read_blockwise(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.remove(&sequence) else { return };
-        let PartAction::Read { offset, length } = part.action else { return };
+        let PartAction::Read { offset, length } = *part.action() else { return };
         let (end, mut at) = (offset + u64::from(length), offset);
         let mut pieces = Vec::new();
         while at < end {
@@ -28,17 +25,16 @@ impl<P: Payload> Primary<P> {
             pieces.push((at, (next - at) as u32));
             at = next;
         }
-        if let Some(request) = self.requests.get_mut(&part.request) {
+        if let Some(request) = self.requests.get_mut(&part.request()) {
             request.unanswered += pieces.len() - 1;
             request.unfinished += pieces.len() - 1;
         }
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
-            let from = part.from + (at - offset);
-            let (sequence, _) = self.add_part(cx, part.request, part.mirror, from, action);
-            if let Some(piece) = self.parts.get_mut(&sequence) {
-                piece.is_one_block = true;
-            }
+            let from = part.from() + (at - offset);
+            let mirror = (part.mirror(), &self.mirrors[part.mirror()]);
+            let piece = Part::new(part.request(), mirror, from, action, cx.now).of_one_block();
+            let sequence = self.add_part(piece);
             self.place_read(cx, sequence);
         }
     }

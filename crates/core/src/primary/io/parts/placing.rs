@@ -2,7 +2,6 @@
 //! reads to answer.
 
 use crate::ids::*;
-use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::{Context, Primary};
@@ -26,32 +25,32 @@ impl<P: Payload> Primary<P> {
 
     pub(super) fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         let Some(part) = self.parts.get(&sequence) else { return };
-        if part.was_refused && (self.wants_newest() || self.calls.is_under_way()) {
+        if part.was_refused() && (self.wants_newest() || self.calls.is_under_way()) {
             return self.unplaced.push_back(sequence);
         }
-        let mirror = &self.mirrors[part.mirror];
+        let mirror = &self.mirrors[part.mirror()];
         // One that failed a write lacks it; it is read only if there is no other one to drop it for,
         // and if nobody was told that the write succeeded.
-        let is_last = mirror.in_sync.count_ones() == 1;
+        let is_last = mirror.in_sync().count_ones() == 1;
         let is_usable = |id: &ReplicaId| {
             let Some(peer) = self.peers.get(id) else { return false };
             let has_failed = peer.is_failing();
             peer.is_healthy() && (!has_failed || is_last && self.is_sound(*id))
         };
         let choose = |set: ReplicaSet| {
-            let usable: Vec<_> = mirror.ids(set & !part.failed).filter(is_usable).collect();
-            self.least_asked(part.mirror, &usable, sequence)
+            let usable: Vec<_> = mirror.ids(set & !part.failed()).filter(is_usable).collect();
+            self.least_asked(part.mirror(), &usable, sequence)
         };
-        let chosen = choose(mirror.in_sync & mirror.local).or_else(|| choose(mirror.in_sync));
+        let chosen = choose(mirror.in_sync() & mirror.local()).or_else(|| choose(mirror.in_sync()));
         let bit = chosen.and_then(|id| self.peers.get(&id)).map_or(0, |peer| peer.bit());
-        let exhausted = mirror.in_sync & !part.failed == 0;
+        let exhausted = mirror.in_sync() & !part.failed() == 0;
         if bit == 0 && self.settle_for_unverified(sequence) {
             return self.check_read(cx, sequence);
         }
         let Some(part) = self.parts.get_mut(&sequence) else { return };
         if bit == 0 && exhausted {
             // Those that could have read it have left since: the failure is the answer.
-            let (number, error) = (part.request, part.failure.map(RequestError::from));
+            let (number, error) = (part.request(), part.error());
             self.parts.remove(&sequence);
             self.part_answered(cx, number, error);
             return self.part_finished(number);
@@ -59,10 +58,7 @@ impl<P: Payload> Primary<P> {
         if bit == 0 {
             return self.unplaced.push_back(sequence);
         }
-        part.targets = bit;
-        part.sent = 0;
-        part.was_refused = false;
-        part.sent_at = cx.now;
+        part.place(bit, cx.now);
         self.send_unsent(cx, sequence, bit);
     }
 
@@ -78,10 +74,10 @@ impl<P: Payload> Primary<P> {
             return usable.first().copied();
         }
         let latest = self.parts.values().rev().take(MOST_LOOKED_AT);
-        let asked = latest.filter(|part| part.mirror == mirror && part.action.is_read());
+        let asked = latest.filter(|part| part.mirror() == mirror && part.is_read());
         let mut reads = [0; ReplicaSet::BITS as usize + 1];
         // A set of one is the power of two of its place; a read that is not placed has none.
-        asked.for_each(|part| reads[part.targets.trailing_zeros() as usize] += 1);
+        asked.for_each(|part| reads[part.targets().trailing_zeros() as usize] += 1);
         let reads_of = |id: &ReplicaId| {
             let bit = self.peers.get(id).map_or(0, |peer| peer.bit());
             reads[bit.trailing_zeros() as usize]

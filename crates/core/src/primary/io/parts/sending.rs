@@ -1,12 +1,12 @@
 //! Cutting requests into parts, and sending them: to the members, and again after a reconnect.
 
-use super::{Part, PartAction};
 use crate::ids::*;
 use crate::message::OperationId;
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::io::compare::Comparison;
+use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
 use crate::primary::{Context, Primary};
 use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
@@ -86,8 +86,10 @@ impl<P: Payload> Primary<P> {
         from: u64,
         action: PartAction<P>,
     ) {
-        let (is_read, changes_data) = (action.is_read(), action.written_range().is_some());
-        let (sequence, targets) = self.add_part(cx, request, mirror, from, action);
+        let part = Part::new(request, (mirror, &self.mirrors[mirror]), from, action, cx.now);
+        let (is_read, changes_data) = (part.is_read(), part.changes_data());
+        let targets = part.targets();
+        let sequence = self.add_part(part);
         if changes_data {
             self.write_begins(mirror, sequence, cx.now);
         }
@@ -107,45 +109,16 @@ impl<P: Payload> Primary<P> {
         from: u64,
         action: PartAction<P>,
     ) {
-        let (sequence, _) = self.add_part(cx, request, mirror, from, action);
-        if let Some(part) = self.parts.get_mut(&sequence) {
-            part.failed = avoided;
-        }
+        let peers = &self.mirrors[mirror];
+        let part = Part::new(request, (mirror, peers), from, action, cx.now).not_from(avoided);
+        let sequence = self.add_part(part);
         self.place_read(cx, sequence);
     }
 
-    pub(super) fn add_part(
-        &mut self,
-        cx: &Context<'_, P>,
-        request: RequestNumber,
-        mirror: usize,
-        from: u64,
-        action: PartAction<P>,
-    ) -> (Sequence, ReplicaSet) {
+    pub(super) fn add_part(&mut self, part: Part<P>) -> Sequence {
         self.last_sequence = self.last_sequence.next();
-        let sequence = self.last_sequence;
-        let targets = action.targets(&self.mirrors[mirror]);
-        let part = Part {
-            request,
-            mirror,
-            from,
-            action,
-            targets,
-            begun: false,
-            sent: 0,
-            received: 0,
-            written: 0,
-            failed: 0,
-            failure: None,
-            unverified: None,
-            sent_at: cx.now,
-            answered: false,
-            is_acknowledged: false,
-            was_refused: false,
-            is_one_block: false,
-        };
-        self.parts.insert(sequence, part);
-        (sequence, targets)
+        self.parts.insert(self.last_sequence, part);
+        self.last_sequence
     }
 
     /// Sends a part to those of `targets` that have an open session and have not got it there.
@@ -157,16 +130,15 @@ impl<P: Payload> Primary<P> {
     ) {
         let generation = self.generation();
         let Some(part) = self.parts.get_mut(&sequence) else { return };
-        let mirror = &self.mirrors[part.mirror];
+        let mirror = &self.mirrors[part.mirror()];
         let is_b = self.view.as_ref().is_some_and(|view| view.protocol == Protocol::B);
-        for id in mirror.ids(targets & part.missing() & !part.sent) {
+        for id in mirror.ids(targets & part.unsent()) {
             let Some(peer) = self.peers.get(&id) else { continue };
             if let Some(link) = peer.ready_link() {
-                part.begun = true;
-                part.sent |= peer.bit();
-                let receipt = is_b && mirror.local & peer.bit() == 0;
+                part.send_to(peer.bit());
+                let receipt = is_b && mirror.local() & peer.bit() == 0;
                 let id = OperationId { generation, sequence };
-                let (message, payload) = part.action.message(id, receipt);
+                let (message, payload) = part.action().message(id, receipt);
                 cx.send(link, message, payload);
             }
         }
@@ -179,9 +151,7 @@ impl<P: Payload> Primary<P> {
         let unsent: Vec<_> = self
             .parts
             .iter()
-            .filter(|(_, part)| {
-                part.mirror == mirror && part.waits_for(bit) && part.sent & bit == 0
-            })
+            .filter(|(_, part)| part.mirror() == mirror && part.unsent() & bit != 0)
             .map(|(sequence, _)| *sequence)
             .collect();
         for sequence in unsent {
@@ -194,22 +164,16 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn session_ended(&mut self, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
-            part.sent &= !bit;
+        for part in self.parts.values_mut().filter(|part| part.mirror() == mirror) {
+            part.forget_session(bit);
         }
         self.take_reads_from(mirror, bit);
     }
 
     /// Reads and maps that a replica has not answered go to another one.
     pub(in crate::primary) fn take_reads_from(&mut self, mirror: usize, bit: ReplicaSet) {
-        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| part.mirror == mirror) {
-            if part.action.is_read()
-                && part.targets == bit
-                && part.written == 0
-                && part.failed & bit == 0
-            {
-                part.targets = 0;
-                part.sent = 0;
+        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| part.mirror() == mirror) {
+            if part.take_read_from(bit) {
                 self.unplaced.push_back(*sequence);
             }
         }
@@ -218,14 +182,15 @@ impl<P: Payload> Primary<P> {
     /// What was read by an older view and not told yet, because the lease was not confirmed, is read anew:
     /// other primaries may have changed it since, and the new view's members confirm only that one.
     pub(in crate::primary) fn read_again(&mut self) {
-        self.parts.values_mut().for_each(Part::forget_unverified);
-        let is_held = |part: &Part<P>| part.action.is_read() && part.written != 0 && !part.answered;
-        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| is_held(part)) {
-            if let Some(request) = self.requests.get_mut(&part.request) {
-                request.data.retain(|(from, _)| u64::from(*from) != part.from);
-                request.extents.retain(|(from, _)| *from != part.from);
+        for (sequence, part) in self.parts.iter_mut() {
+            part.forget_unverified();
+            if !part.read_again() {
+                continue;
             }
-            (part.written, part.targets, part.sent) = (0, 0, 0);
+            if let Some(request) = self.requests.get_mut(&part.request()) {
+                request.data.retain(|(from, _)| u64::from(*from) != part.from());
+                request.extents.retain(|(from, _)| *from != part.from());
+            }
             self.unplaced.push_back(*sequence);
         }
     }
@@ -238,42 +203,25 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.disk_mut().renew(last);
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        let parts = self.parts.values_mut().filter(|part| part.mirror == mirror);
-        for part in parts.filter(|part| !part.action.is_read()) {
-            part.received &= !bit;
-            if has_rebooted {
-                part.written &= !bit;
-            }
+        let parts = self.parts.values_mut().filter(|part| part.mirror() == mirror);
+        for part in parts.filter(|part| !part.is_read()) {
+            part.forget_life(bit, has_rebooted);
         }
     }
 
     /// A replica is no member any more: nothing waits for it, once the others have adopted that.
     pub(in crate::primary) fn forget_target(&mut self, mirror: usize, bit: ReplicaSet) {
-        for part in self.parts.values_mut().filter(|part| part.mirror == mirror) {
-            if !part.action.is_read() {
-                part.targets &= !bit;
-                part.failed &= !bit;
+        for part in self.parts.values_mut().filter(|part| part.mirror() == mirror) {
+            if !part.is_read() {
+                part.forget_replica(bit);
             }
         }
     }
 
-    /// The view has changed: what was sent to nobody yet goes to its members. A write that is not
-    /// finished goes to those that have joined, too: it may not have reached their source yet, so the
-    /// source could not tell them of it. So does a flush: whoever rebuilds because another primary has
-    /// died keeps what is written, and may lose it.
+    /// The view has changed: parts go to its members.
     pub(in crate::primary) fn retarget_parts(&mut self) {
-        for part in self.parts.values_mut().filter(|part| !part.action.is_read()) {
-            let mirror = &self.mirrors[part.mirror];
-            if !part.begun {
-                part.targets = part.action.targets(mirror);
-            } else if part.is_flush() || part.changes_data() && part.is_of_the_mirror(mirror) {
-                let joined = mirror.members & !part.targets;
-                part.targets |= joined;
-                for set in [&mut part.sent, &mut part.received, &mut part.written, &mut part.failed]
-                {
-                    *set &= !joined;
-                }
-            }
+        for part in self.parts.values_mut().filter(|part| !part.is_read()) {
+            part.retarget(&self.mirrors[part.mirror()]);
         }
     }
 }
