@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::cluster::{Cluster, SIZE, replica};
+use evenkeel_core::message::RebuildWait;
 use evenkeel_core::primary::{Command, VerifyState, Wrong, WrongRange};
 use evenkeel_core::view::Change;
 use evenkeel_core::*;
@@ -251,6 +252,37 @@ fn what_the_sources_of_a_rebuild_have_damaged_is_mended() {
         assert_eq!(cluster.rewritten(primary), 2);
         assert!(cluster.data(c) == cluster.data(a) && cluster.data(c) == cluster.data(b));
     }
+}
+
+/// The only source can't read a block. All else is copied, the rebuild says what it waits for, and the disk is not
+/// asked without end; a client that writes the block has it go on.
+#[test]
+fn a_rebuild_whose_only_source_has_a_bad_block_copies_the_rest_and_says_where_it_is() {
+    let (mut cluster, primary) = full(1, 2);
+    let [a, b] = [0, 1].map(|r| replica(0, r));
+    cluster.kill(b);
+    for chunk in 0..32 {
+        cluster.write(primary, chunk * 131_072, 99, 131_072);
+    }
+    let bad = (1 << 20) + 3 * 4096;
+    cluster.unreadable.insert((a, bad));
+    cluster.restart(b, true);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(b), ReplicaState::Rebuilding);
+    let waits_for = cluster.progress(b).and_then(|progress| progress.waits_for);
+    assert_eq!(waits_for, Some(RebuildWait::SourceMedium(bad)));
+    let (from, to) = (bad as usize, bad as usize + 4096);
+    assert!(cluster.data(a)[..from] == cluster.data(b)[..from], "what comes before is copied");
+    assert!(cluster.data(a)[to..] == cluster.data(b)[to..], "so is the rest");
+    let errors = |cluster: &mut Cluster| cluster.replica(a).status().disk_errors;
+    let before = errors(&mut cluster);
+    cluster.pass(10 * A_WHILE);
+    let tries = errors(&mut cluster) - before;
+    assert!((2..=20).contains(&tries), "it was tried {tries} times in 5 minutes");
+    cluster.write(primary, bad, 7, 4096);
+    cluster.pass(2 * A_WHILE);
+    assert_eq!(cluster.state(b), ReplicaState::InSync);
+    assert!(cluster.data(a) == cluster.data(b));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod copies;
 mod counting;
 mod learning;
+mod set_aside;
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::copies::{Copy, Run};
 use self::counting::Count;
 use self::learning::Question;
+use self::set_aside::SetAside;
 use super::flush::FlushWaiter;
 use super::intents::MOST_PAGES;
 use super::{Context, DiskError, Replica, ReplicaEffect};
@@ -45,6 +47,8 @@ pub(super) struct Rebuild {
     cursor: u64,
     /// Blocks of which the source has told that they may hold data.
     dense: Range<u64>,
+    /// What the source can't read.
+    set_aside: SetAside,
     copies: BTreeMap<CopyToken, Copy>,
     runs: BTreeMap<CopyToken, Run>,
     /// Copied since a device flush last began, and before the one that runs.
@@ -113,6 +117,7 @@ impl Rebuild {
             lacking: BlockSet::default(),
             cursor: 0,
             dense: 0..0,
+            set_aside: SetAside::default(),
             copies: BTreeMap::new(),
             runs: BTreeMap::new(),
             unflushed: BlockSet::default(),
@@ -132,7 +137,11 @@ impl Rebuild {
     /// How far it is; no amounts until all is counted.
     pub fn progress(&self) -> RebuildProgress {
         let (done, total) = self.total.map_or((0, 0), |total| (self.done.min(total), total));
-        RebuildProgress { done, total, ..self.progress }
+        let unreadable = self.set_aside.first();
+        let unreadable =
+            unreadable.map(|block| RebuildWait::SourceMedium(block * u64::from(BLOCK)));
+        let waits_for = self.progress.waits_for.or(unreadable);
+        RebuildProgress { done, total, waits_for, ..self.progress }
     }
 
     /// How this replica's disk has failed it, if it has.
@@ -200,6 +209,7 @@ impl<P: Payload> Replica<P> {
         self.let_go_of_late_copies(cx);
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.pace.advance(cx.now);
+            rebuild.set_aside.advance(cx.now);
         }
         self.advance_phase(cx);
         self.report_progress(cx);
@@ -307,10 +317,6 @@ impl<P: Payload> Replica<P> {
         }
         rebuild.source = Source::None;
         rebuild.progress.waits_for = Some(why);
-        if matches!(why, RebuildWait::SourceMedium(_)) {
-            // Its primaries can have that mended.
-            rebuild.report_at = cx.now;
-        }
         rebuild.retry_at = cx.now + RETRY_PAUSE;
         rebuild.tries += 1;
         if let Phase::Learning(question) | Phase::Inheriting(_, question) = &mut rebuild.phase {

@@ -153,7 +153,9 @@ impl<P: Payload> Replica<P> {
         }
         for from in [rebuild.cursor, 0] {
             rebuild.cursor = from;
-            while let Some(run) = rebuild.lacking.first_run(rebuild.cursor..u64::MAX) {
+            while let Some(run) =
+                rebuild.set_aside.first_run(&rebuild.lacking, rebuild.cursor..u64::MAX)
+            {
                 let unit = rebuild.unit_at(now, &run);
                 rebuild.cursor = unit.end;
                 if rebuild.copies.values().any(|copy| copy.overlaps(&unit)) {
@@ -244,7 +246,9 @@ impl<P: Payload> Replica<P> {
             let Some(rebuild) = &mut self.rebuild else { return };
             let Some(copy) = rebuild.copies.get_mut(&region) else { return };
             let under_way = rebuild.runs.values().filter(|run| run.region == region).count();
-            let next = rebuild.lacking.first_run(copy.next..copy.blocks.end);
+            let wanted = copy.next..copy.blocks.end;
+            let next = rebuild.set_aside.first_run(&rebuild.lacking, wanted);
+            let next = next.map(|run| rebuild.set_aside.piece(run));
             let Some(blocks) = next.filter(|_| !copy.is_let_go) else {
                 if under_way == 0 {
                     self.region_over(cx, region);
@@ -295,7 +299,7 @@ impl<P: Payload> Replica<P> {
                 }
             }
             (CopyContent::Failed(_), _) => {
-                return self.lose_source(cx, RebuildWait::SourceMedium(offset));
+                return self.source_failed(cx, region, run.blocks.clone());
             }
             _ => return self.lose_source(cx, RebuildWait::Source),
         };
@@ -311,6 +315,29 @@ impl<P: Payload> Replica<P> {
         copy.is_alive = true;
         let lock = copy.lock;
         self.begin_held(cx, lock, token.0, action);
+    }
+
+    /// The source could not read a run. Its other blocks are copied without it, and what it can't read later; if
+    /// there is another source that one is asked.
+    fn source_failed(&mut self, cx: &mut Context<'_, P>, region: CopyToken, run: Range<u64>) {
+        let me = self.config.id;
+        let mirror = self.view.replica(me).map(|(mirror, _)| &self.view.mirrors[mirror]);
+        let has_others = mirror.is_some_and(|mirror| mirror.in_sync().count() > 1);
+        let offset = self.bytes_of(&run).start;
+        let Some(rebuild) = &mut self.rebuild else { return };
+        // Its primaries can have that repaired.
+        rebuild.report_at = cx.now;
+        if run.end - run.start > UNIT {
+            // How it begins can't be told, so it is copied.
+            rebuild.dense = run;
+        } else {
+            rebuild.set_aside.failed(cx.now, run);
+        }
+        if has_others {
+            return self.lose_source(cx, RebuildWait::SourceMedium(offset));
+        }
+        let Some(unit) = rebuild.copies.get(&region).map(|copy| copy.unit.clone()) else { return };
+        self.let_go(cx, |copy| copy.unit == unit);
     }
 
     /// The source has told how a long run begins: so many blocks of zeroes, then so many of data. Returns
@@ -358,6 +385,7 @@ impl<P: Payload> Replica<P> {
         match outcome {
             Ok(()) => {
                 rebuild.progress.waits_for = None;
+                rebuild.set_aside.copied(run.blocks.clone());
                 rebuild.not_lacking_any_more(run.blocks, run.is_hole);
             }
             Err(error) => {
