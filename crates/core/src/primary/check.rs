@@ -231,7 +231,7 @@ impl<P: Payload> Primary<P> {
         for piece in pieces {
             let action = PartAction::Digest { offset: piece.offset, length: piece.length };
             let bytes = piece.offset..piece.offset + u64::from(piece.length);
-            let compared = Compared::new(self.last_sequence.next(), piece.mirror, bytes);
+            let compared = Compared::new(self.writes.upcoming(), piece.mirror, bytes);
             if let Some(check) = &mut self.check {
                 check.compared.push(compared);
             }

@@ -73,7 +73,7 @@ impl<P: Payload> Primary<P> {
                 self.dispatch_ready(cx);
             }
             Step::Flushing(number) if !self.requests.contains_key(&number) => {
-                if self.flushed < self.acknowledged {
+                if self.writes.are_unflushed() {
                     return self.end(cx, EndReason::DetachedUnclean);
                 }
                 self.detach_step(Step::GivingUp);

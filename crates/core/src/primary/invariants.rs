@@ -15,6 +15,7 @@ impl<P: Payload> Primary<P> {
             return assert!(self.requests.is_empty() && self.early.is_empty(), "I11: not answered");
         }
         self.ranges.check_invariants();
+        self.writes.check_invariants();
         self.check_waits(now);
         self.check_requests();
         self.check_parts();

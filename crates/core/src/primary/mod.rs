@@ -35,6 +35,7 @@ use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{self, Asked, Client, Request, RequestNumber};
 use self::io::settling::Settling;
+use self::io::writes::Writes;
 use self::membership::peers::{MirrorPeers, Peers};
 use self::sharing::Silences;
 use self::start::Gathering;
@@ -92,12 +93,8 @@ pub struct Primary<P> {
     rewritten: u64,
     verify: Option<Verify>,
     suspension: Suspension,
-    /// The highest-numbered write that was acknowledged, or that failed and may be seen.
-    acknowledged: Sequence,
-    /// The highest-numbered write that a finished flush covers.
-    flushed: Sequence,
+    writes: Writes,
     last_number: u64,
-    last_sequence: Sequence,
     tick_at: Instant,
 }
 
@@ -158,10 +155,8 @@ impl<P: Payload> Primary<P> {
             rewritten: 0,
             verify: None,
             suspension: Suspension::default(),
-            acknowledged: Sequence(0),
-            flushed: Sequence(0),
+            writes: Writes::default(),
             last_number: 0,
-            last_sequence: Sequence(0),
             tick_at: now,
         }
     }

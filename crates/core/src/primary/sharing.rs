@@ -234,8 +234,7 @@ impl<P: Payload> Primary<P> {
         let me = self.config.id;
         let is_gone = |other: &PrimaryRecord| other.id != me && !new.has_primary(other.id);
         if old.primaries.iter().any(is_gone) {
-            self.last_sequence = self.last_sequence.next();
-            self.acknowledged = self.last_sequence;
+            self.writes.inherit();
         }
     }
 

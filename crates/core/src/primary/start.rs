@@ -277,9 +277,7 @@ impl<P: Payload> Primary<P> {
         let parent = self.view.as_ref();
         let follows = parent.and_then(|parent| only_primary_before(parent, &view));
         if self.view.as_ref().is_some_and(|view| !view.primaries.is_empty()) {
-            // The last primary may have acknowledged what no flush covers: losing it counts.
-            self.last_sequence = self.last_sequence.next();
-            self.acknowledged = self.last_sequence;
+            self.writes.inherit();
         }
         self.phase = Phase::Serving;
         self.adoption.take_over(follows);

@@ -13,3 +13,4 @@ mod rebuilds;
 pub(super) mod requests;
 mod reservations;
 pub(super) mod settling;
+pub(super) mod writes;

@@ -108,7 +108,7 @@ impl<P: Payload> Primary<P> {
         generation: Generation,
     ) {
         if generation == self.generation() {
-            self.rebuild_waits.copied(replica, generation, self.last_sequence);
+            self.rebuild_waits.copied(replica, generation, self.writes.last());
             self.tell_finished(cx);
         }
     }

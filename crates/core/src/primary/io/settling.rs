@@ -122,7 +122,7 @@ impl<P: Payload> Primary<P> {
         let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
         let held = held.map(|held| held.first);
         let first = unfinished.map(|(sequence, _)| *sequence).into_iter().chain(held).min();
-        first.map_or(self.last_sequence, |first| Sequence(first.0.saturating_sub(1)))
+        first.map_or(self.writes.last(), |first| Sequence(first.0.saturating_sub(1)))
     }
 
     /// Every member of a mirror has answered a flush that began when all writes up to here were

@@ -210,7 +210,7 @@ impl<P: Payload> Primary<P> {
         let has_rebooted = peer.incarnations().has_rebooted() || peer.disk().has_failed_flush();
         // What other primaries have had acknowledged is not known here.
         let is_shared = self.has_others();
-        let is_unflushed = is_shared || self.acknowledged > self.flushed;
+        let is_unflushed = is_shared || self.writes.are_unflushed();
         let may_have_lost = is_old_copy || has_rebooted && is_unflushed;
         if !may_have_lost {
             self.forget_life(replica, has_rebooted);

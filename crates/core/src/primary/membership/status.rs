@@ -45,7 +45,7 @@ impl<P: Payload> Primary<P> {
             waiting: self.suspension.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
             requests: self.requests.values().filter(|r| r.client.is_some()).count(),
-            unflushed: self.acknowledged > self.flushed,
+            unflushed: self.writes.are_unflushed(),
             verify: self.verify.as_ref().map(|verify| verify.status().clone()),
             rewritten: self.rewritten,
         }

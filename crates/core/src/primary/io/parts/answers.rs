@@ -265,7 +265,7 @@ impl<P: Payload> Primary<P> {
         match part.action() {
             PartAction::Flush { .. } | PartAction::Settle { .. } | PartAction::Digest { .. } => {}
             // One that failed counts too: it may be on the disk, and be read from there.
-            _ => self.acknowledged = self.acknowledged.max(sequence),
+            _ => self.writes.acknowledge(sequence),
         }
         let (number, mirror, is_settling) = (part.request(), part.mirror(), part.is_settling());
         let flushed = match *part.action() {
@@ -294,7 +294,7 @@ impl<P: Payload> Primary<P> {
             .get(&number)
             .is_some_and(|request| request.unanswered == 1 && request.error.is_none());
         if is_last {
-            self.flushed = self.flushed.max(covers);
+            self.writes.flush(covers);
         }
     }
 

@@ -26,7 +26,7 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        let covers = self.acknowledged;
+        let covers = self.writes.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
         let parts: Vec<(usize, u64, PartAction<P>)> = match operation {
             Operation::Read { offset, length } => pieces(offset, length.into(), LONGEST_PAYLOAD)
@@ -116,9 +116,9 @@ impl<P: Payload> Primary<P> {
     }
 
     pub(super) fn add_part(&mut self, part: Part<P>) -> Sequence {
-        self.last_sequence = self.last_sequence.next();
-        self.parts.insert(self.last_sequence, part);
-        self.last_sequence
+        let sequence = self.writes.send_next();
+        self.parts.insert(sequence, part);
+        sequence
     }
 
     /// Sends a part to those of `targets` that have an open session and have not got it there.
