@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::verify::VerifyStatus;
+use super::scrub::verify::VerifyStatus;
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress};
 use crate::operation::{Operation, Reply, RequestError};

@@ -1,46 +1,48 @@
 //! A primary: runs the mirrors of one volume that is attached on its node.
 //!
-//! The life of a write, in [`io`]: [`requests`] accepts it and takes the lock on its range; [`parts`] cuts it
-//! into one part per mirror and sends each to every member; the answers come back there, and
+//! [`Primary`] routes events and effects; what it knows is in machines with private fields, each of which decides its
+//! own part and says what follows.
+//!
+//! The life of a write, in [`io`]: the request is accepted and takes the lock on its range; it is cut
+//! into one part per mirror, and each is sent to every member; the answers come back there, and
 //! [`crate::policy`] decides when the client is answered. The life of a failure: [`membership`]
 //! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator commits and the
-//! others adopt; the parts that waited for it go on. While that is not possible,
-//! [`waiting`] bounds that. [`start`] and [`end`] are the attach and the detach; [`sharing`] is what
-//! several primaries of one volume have to do with each other, [`io::claims`] how one of them has a range for itself:
-//! to compare and rewrite it ([`check`]), to compare and write, to keep hosts out.
+//! others adopt; the parts that waited for it go on. While that is not possible, [`waiting`] says what requests wait
+//! for, and fails them in time ([`suspension`]). [`start`] and [`end`] are the attach and the detach; [`sharing`] is
+//! what several primaries of one volume have to do with each other, [`io::claims`] how one of them has a range for
+//! itself: to compare and mend it ([`scrub`]), to compare and write, to keep hosts out.
 
-mod check;
 mod end;
 mod interface;
 mod invariants;
 mod io;
 mod membership;
+mod scrub;
 mod sharing;
 mod start;
 mod suspension;
-mod verify;
 mod views;
 mod waiting;
 
 use std::collections::VecDeque;
 
+pub use self::scrub::verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 pub use interface::*;
-pub use verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 
-use self::check::{BadRanges, Check};
 use self::io::claims::Claims;
 use self::io::exclusions::Exclusions;
 use self::io::part::Part;
 use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
-use self::io::requests::{self, Asked, Client, Request, RequestNumber};
+use self::io::requests::{Asked, Client, Request, RequestNumber};
 use self::io::settling::Settling;
 use self::io::writes::Writes;
 use self::membership::peers::{MirrorPeers, Peers};
+use self::scrub::check::{BadRanges, Check};
+use self::scrub::verify::Verify;
 use self::sharing::Silences;
 use self::start::Gathering;
 use self::suspension::Suspension;
-use self::verify::Verify;
 use self::views::adoption::Adoption;
 use self::views::calls::Calls;
 use self::views::edits::Edits;

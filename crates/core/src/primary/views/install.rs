@@ -5,7 +5,7 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::primary::membership::peer::Peer;
-use crate::primary::verify::Verify;
+use crate::primary::scrub::verify::Verify;
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
 use crate::time::Instant;

@@ -13,13 +13,13 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use self::compared::{Compared, Difference};
-use super::io::part::PartAction;
-use super::requests::RequestNumber;
-use super::{Context, Note, Phase, Primary};
 use crate::ids::*;
 use crate::message::BlockDigest;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
+use crate::primary::io::part::PartAction;
+use crate::primary::io::requests::RequestNumber;
+use crate::primary::{Context, Note, Phase, Primary};
 use crate::settings::{BLOCK, LONGEST_PAYLOAD};
 use crate::stripe;
 use crate::time::Instant;
@@ -29,14 +29,14 @@ const MOST_BAD_RANGES: usize = 64;
 
 /// A range of a mirror that one of its replicas could not read, in whole blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BadRange {
+pub(in crate::primary) struct BadRange {
     mirror: usize,
     bytes: Range<u64>,
 }
 
 /// Ranges that were found wanting.
 #[derive(Debug, Default)]
-pub(super) struct BadRanges {
+pub(in crate::primary) struct BadRanges {
     /// They wait to be compared and mended.
     waiting: VecDeque<BadRange>,
     /// They were compared, and nobody knows what is right there. Each read of them would have them compared
@@ -65,7 +65,7 @@ impl BadRanges {
 
 /// One range that is being looked after. There is one at a time.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(in crate::primary) struct Check {
     number: RequestNumber,
     /// In the volume.
     range: Range<u64>,
@@ -91,7 +91,7 @@ enum Step {
 
 /// What came of a check.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(in crate::primary) struct Checked {
     pub differences: Vec<Difference>,
     /// Whether every piece was compared on two replicas or more.
     pub was_compared: bool,
@@ -103,7 +103,7 @@ pub(super) struct Checked {
 
 impl<P: Payload> Primary<P> {
     /// A replica could not read a range that another one may have.
-    pub(super) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
+    pub(in crate::primary) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
         if let Some(bad) = self.bad_range(mirror, bytes) {
             self.bad_ranges.add(bad);
         }
@@ -111,7 +111,12 @@ impl<P: Payload> Primary<P> {
 
     /// A replica has lost checksums of a range that was read. `is_vouched_for`: another one has it, and it fits
     /// its checksum there. Else a comparison shows what is right only if all replicas can tell.
-    pub(super) fn must_renew(&mut self, mirror: usize, bytes: Range<u64>, is_vouched_for: bool) {
+    pub(in crate::primary) fn must_renew(
+        &mut self,
+        mirror: usize,
+        bytes: Range<u64>,
+        is_vouched_for: bool,
+    ) {
         let Some(bad) = self.bad_range(mirror, bytes) else { return };
         let may_help = is_vouched_for || self.is_everyone_in_sync(mirror);
         if may_help && !self.bad_ranges.undecided.contains(&bad) {
@@ -133,7 +138,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Takes the check under way as far as it goes, or begins the next one.
-    pub(super) fn advance_check(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn advance_check(&mut self, cx: &mut Context<'_, P>) {
         if let Some(verify) = &mut self.verify {
             verify.advance(cx.now);
         }
@@ -207,12 +212,12 @@ impl<P: Payload> Primary<P> {
         self.dispatch_ready(cx);
     }
 
-    pub(super) fn is_check(&self, number: RequestNumber) -> bool {
+    pub(in crate::primary) fn is_check(&self, number: RequestNumber) -> bool {
         self.check.as_ref().is_some_and(|check| check.number == number)
     }
 
     /// The range is locked: has its replicas tell what they hold.
-    pub(super) fn check_locked(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn check_locked(&mut self, cx: &mut Context<'_, P>) {
         let generation = self.generation();
         let Some(check) = &mut self.check else { return };
         check.generation = generation;
@@ -247,7 +252,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica says what it holds.
-    pub(super) fn digested(
+    pub(in crate::primary) fn digested(
         &mut self,
         sequence: Sequence,
         bit: ReplicaSet,
@@ -259,7 +264,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A replica could not say what it holds.
-    pub(super) fn could_not_digest(&mut self, sequence: Sequence, bit: ReplicaSet) {
+    pub(in crate::primary) fn could_not_digest(&mut self, sequence: Sequence, bit: ReplicaSet) {
         if let Some(compared) = self.compared_by(sequence) {
             compared.take_nothing(bit);
         }

@@ -6,10 +6,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::check::Checked;
-use super::{Context, Note, Primary};
 use crate::ids::{Generation, ReplicaId};
 use crate::pace::Pace;
 use crate::payload::Payload;
+use crate::primary::{Context, Note, Primary};
 use crate::settings::LONGEST_PAYLOAD;
 use crate::time::Instant;
 use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState};
@@ -181,7 +181,7 @@ impl VerifyStatus {
 
 /// A verify, under way or over.
 #[derive(Debug)]
-pub(super) struct Verify {
+pub(in crate::primary) struct Verify {
     status: VerifyStatus,
     /// Whose content counts where none has a majority.
     source: Option<ReplicaId>,
@@ -215,7 +215,12 @@ impl Verify {
 
 impl<P: Payload> Primary<P> {
     /// Begins a verify. One that runs goes on.
-    pub(super) fn begin_verify(&mut self, now: Instant, repairs: bool, source: Option<ReplicaId>) {
+    pub(in crate::primary) fn begin_verify(
+        &mut self,
+        now: Instant,
+        repairs: bool,
+        source: Option<ReplicaId>,
+    ) {
         if let Some(verify) = self.verify.as_mut().filter(|verify| verify.is_running()) {
             (verify.status.repairs, verify.source) = (repairs, source);
             return;
@@ -226,28 +231,28 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Ends a verify, if one runs.
-    pub(super) fn stop_verify(&mut self, now: Instant) {
+    pub(in crate::primary) fn stop_verify(&mut self, now: Instant) {
         if let Some(verify) = self.verify.as_mut().filter(|verify| verify.is_running()) {
             verify.status.state = VerifyState::Stopped;
             verify.status.ended = Some(now);
         }
     }
 
-    pub(super) fn verifies(&self) -> bool {
+    pub(in crate::primary) fn verifies(&self) -> bool {
         self.verify.as_ref().is_some_and(Verify::is_running)
     }
 
-    pub(super) fn verify_repairs(&self) -> bool {
+    pub(in crate::primary) fn verify_repairs(&self) -> bool {
         self.verify.as_ref().is_some_and(|verify| verify.status.repairs)
     }
 
     /// Whose content counts where none has a majority.
-    pub(super) fn repair_source(&self) -> Option<ReplicaId> {
+    pub(in crate::primary) fn repair_source(&self) -> Option<ReplicaId> {
         self.verify.as_ref().filter(|verify| verify.is_running())?.source
     }
 
     /// The next range of the volume to check, if it is time for one.
-    pub(super) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
+    pub(in crate::primary) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
         let is_busy = self.is_busy(now);
         let (limit, size) = self.view.as_ref().map(|v| (v.rebuild_limit, v.geometry.size))?;
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
@@ -266,7 +271,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The range that was begun last is over.
-    pub(super) fn range_verified(
+    pub(in crate::primary) fn range_verified(
         &mut self,
         cx: &mut Context<'_, P>,
         checked: Checked,
