@@ -35,7 +35,7 @@ impl<P: Payload> Primary<P> {
         match &self.phase {
             Phase::Serving => {
                 self.stop_verify(cx.now);
-                self.bad_ranges.clear();
+                self.bad_ranges.forget();
                 self.fail_early(cx, RequestError::Detached, |_| true);
                 self.phase =
                     Phase::Detaching(Detaching { command, since: cx.now, step: Step::Draining });
@@ -149,7 +149,7 @@ impl<P: Payload> Primary<P> {
         self.adoption.forget();
         self.peers.forget();
         self.silences.forget();
-        self.bad_ranges.clear();
+        self.bad_ranges.forget();
         self.claims.forget();
         self.exclusions.forget();
         self.check = None;

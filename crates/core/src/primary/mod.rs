@@ -38,7 +38,8 @@ use self::io::requests::{Asked, Client, Request, RequestNumber};
 use self::io::settling::Settling;
 use self::io::writes::Writes;
 use self::membership::peers::{MirrorPeers, Peers};
-use self::scrub::check::{BadRanges, Check};
+use self::scrub::bad_ranges::BadRanges;
+use self::scrub::check::Check;
 use self::scrub::verify::Verify;
 use self::sharing::Silences;
 use self::start::Gathering;
@@ -89,10 +90,7 @@ pub struct Primary<P> {
     speed_judged_at: Instant,
     /// The range that is being compared or rewritten.
     check: Option<Check>,
-    /// Ranges that some replica could not read, to be rewritten there.
     bad_ranges: BadRanges,
-    /// How many of them were.
-    rewritten: u64,
     verify: Option<Verify>,
     suspension: Suspension,
     writes: Writes,
@@ -154,7 +152,6 @@ impl<P: Payload> Primary<P> {
             speed_judged_at: now,
             check: None,
             bad_ranges: BadRanges::default(),
-            rewritten: 0,
             verify: None,
             suspension: Suspension::default(),
             writes: Writes::default(),

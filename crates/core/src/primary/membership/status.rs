@@ -47,7 +47,7 @@ impl<P: Payload> Primary<P> {
             requests: self.requests.values().filter(|r| r.client.is_some()).count(),
             unflushed: self.writes.are_unflushed(),
             verify: self.verify.as_ref().map(|verify| verify.status().clone()),
-            rewritten: self.rewritten,
+            rewritten: self.bad_ranges.rewritten(),
         }
     }
 

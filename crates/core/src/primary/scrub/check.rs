@@ -10,9 +10,9 @@
 mod compared;
 
 use core::ops::Range;
-use std::collections::VecDeque;
 
 use self::compared::{Compared, Difference};
+use super::bad_ranges::BadRange;
 use crate::ids::*;
 use crate::message::BlockDigest;
 use crate::payload::Payload;
@@ -20,48 +20,9 @@ use crate::policy::ReplicaSet;
 use crate::primary::io::part::PartAction;
 use crate::primary::io::requests::RequestNumber;
 use crate::primary::{Context, Note, Phase, Primary};
-use crate::settings::{BLOCK, LONGEST_PAYLOAD};
+use crate::settings::LONGEST_PAYLOAD;
 use crate::stripe;
 use crate::time::Instant;
-
-/// Failed reads that wait to be rewritten; of more, each is found when it is read again.
-const MOST_BAD_RANGES: usize = 64;
-
-/// A range of a mirror that one of its replicas could not read, in whole blocks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::primary) struct BadRange {
-    mirror: usize,
-    bytes: Range<u64>,
-}
-
-/// Ranges that were found wanting.
-#[derive(Debug, Default)]
-pub(in crate::primary) struct BadRanges {
-    /// They wait to be compared and mended.
-    waiting: VecDeque<BadRange>,
-    /// They were compared, and nobody knows what is right there. Each read of them would have them compared
-    /// again.
-    undecided: VecDeque<BadRange>,
-}
-
-impl BadRanges {
-    fn add(&mut self, bad: BadRange) {
-        if self.waiting.len() < MOST_BAD_RANGES && !self.waiting.contains(&bad) {
-            self.waiting.push_back(bad);
-        }
-    }
-
-    fn is_undecided(&mut self, bad: BadRange) {
-        if self.undecided.len() == MOST_BAD_RANGES {
-            self.undecided.pop_front();
-        }
-        self.undecided.push_back(bad);
-    }
-
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
 
 /// One range that is being looked after. There is one at a time.
 #[derive(Debug)]
@@ -118,18 +79,13 @@ impl<P: Payload> Primary<P> {
         is_vouched_for: bool,
     ) {
         let Some(bad) = self.bad_range(mirror, bytes) else { return };
-        let may_help = is_vouched_for || self.is_everyone_in_sync(mirror);
-        if may_help && !self.bad_ranges.undecided.contains(&bad) {
-            self.bad_ranges.add(bad);
+        if is_vouched_for || self.is_everyone_in_sync(mirror) {
+            self.bad_ranges.add_unless_undecided(bad);
         }
     }
 
-    /// A range in whole blocks; `None` if it is not inside the mirror, as a replica may name any.
     fn bad_range(&self, mirror: usize, bytes: Range<u64>) -> Option<BadRange> {
-        let (block, size) = (u64::from(BLOCK), self.view.as_ref()?.replica_size());
-        let end = bytes.end.min(size).next_multiple_of(block).min(size);
-        let bad = BadRange { mirror, bytes: bytes.start / block * block..end };
-        (bytes.start < size).then_some(bad)
+        BadRange::new(mirror, bytes, self.view.as_ref()?.replica_size())
     }
 
     fn is_everyone_in_sync(&self, mirror: usize) -> bool {
@@ -167,7 +123,7 @@ impl<P: Payload> Primary<P> {
 
     fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
         // Nearly always there is nothing to check, and this is asked after every event.
-        if self.bad_ranges.waiting.is_empty() && !self.verifies() {
+        if self.bad_ranges.are_mended() && !self.verifies() {
             return;
         }
         if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
@@ -175,12 +131,9 @@ impl<P: Payload> Primary<P> {
         }
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        if let Some(bad) = self.bad_ranges.waiting.pop_front() {
-            let place = |at| stripe::volume_offset(geometry, mirrors, bad.mirror, at);
-            // With the chunks of other mirrors between, if it is longer than a chunk.
-            let (start, end) = (place(bad.bytes.start), place(bad.bytes.end - 1) + 1);
-            if start < geometry.size {
-                self.begin_check(cx, start..end.min(geometry.size), Some(bad));
+        if let Some(bad) = self.bad_ranges.next() {
+            if let Some(range) = bad.in_volume(geometry, mirrors) {
+                self.begin_check(cx, range, Some(bad));
             }
         } else if let Some(range) = self.next_to_verify(cx.now) {
             self.begin_check(cx, range, None);
@@ -247,7 +200,7 @@ impl<P: Payload> Primary<P> {
     /// The range is checked later.
     fn put_off(&mut self) {
         let Some(check) = self.check.take() else { return };
-        self.bad_ranges.waiting.extend(check.bad);
+        check.bad.into_iter().for_each(|bad| self.bad_ranges.put_off(bad));
         self.end_kept(check.number);
     }
 
@@ -375,7 +328,7 @@ impl<P: Payload> Primary<P> {
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let mended = |found: &&Difference| found.is_repaired && found.wrong != 0;
         for mended in check.differences.iter().filter(mended) {
-            self.rewritten += 1;
+            self.bad_ranges.rewrote();
             let offset = mended.volume_offset(geometry, mirrors);
             let length = mended.bytes.end - mended.bytes.start;
             cx.note(Note::Rewritten { offset, length });
