@@ -121,8 +121,11 @@ pub(super) struct Unknown {
 
 #[derive(Debug, Default)]
 struct Journal {
-    /// The last block that was written.
+    /// The last block that was written, or that a commit has tried to write.
     sequence: u64,
+    /// The last one that is durable. Pages name no later one: a start would number the next blocks from here, and
+    /// take the pages for newer than these.
+    durable: u64,
     /// Up to this one the pages have everything, durably.
     floor: u64,
     /// Whether that is so for all blocks once the present commit is flushed.
@@ -149,7 +152,8 @@ pub(super) enum Commit {
 impl ChecksumStore {
     pub(super) fn new(area: Area, recovered: Recovered) -> Self {
         let sequence = recovered.sequence;
-        let journal = Journal { sequence, floor: sequence, ..Journal::default() };
+        let (durable, floor) = (sequence, sequence);
+        let journal = Journal { sequence, durable, floor, ..Journal::default() };
         Self {
             area,
             pages: BTreeMap::new(),
@@ -386,6 +390,7 @@ impl ChecksumStore {
     /// A commit has ended well.
     pub(super) const fn committed(&mut self) {
         self.journal.is_committing = false;
+        self.journal.durable = self.journal.sequence;
     }
 
     /// A commit has failed before its flush, or with it.
@@ -410,7 +415,7 @@ impl ChecksumStore {
     /// Writes these pages as they are now. [`Self::pages_written`] is to be told.
     fn page_writes(&mut self, pages: &BTreeSet<u32>) -> Writes {
         self.is_writing = !pages.is_empty();
-        let sequence = self.journal.sequence;
+        let sequence = self.journal.durable;
         let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
         for number in pages {
             let place = self.place(*number);

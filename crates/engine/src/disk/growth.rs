@@ -80,6 +80,8 @@ enum Sums {
     Anew(Area),
     /// They cover so many bytes of data, at the same place.
     Extended(u64),
+    /// The same, and that of what was the last block is forgotten.
+    Renewed(u64),
 }
 
 /// Why a step could not be written.
@@ -156,6 +158,10 @@ impl Sums {
             Self::Carried(area) => store.carried(area),
             Self::Anew(area) => store.begin_anew(area),
             Self::Extended(length) => store.extend(length),
+            Self::Renewed(length) => {
+                store.forgot_part();
+                store.extend(length);
+            }
         }
     }
 }
@@ -185,6 +191,10 @@ impl<I: Io> Disk<I> {
         if request.length <= self.superblocks.newest().data_length {
             return Some(Ok(None));
         }
+        if !self.superblocks.are_known() {
+            // What is free by the one may be used by the other.
+            return Some(Err(super::broken().into()));
+        }
         if !self.growth.is_idle() {
             return Some(Err(EngineError::Busy));
         }
@@ -204,11 +214,7 @@ impl<I: Io> Disk<I> {
             return Vec::new();
         }
         let Some(request) = self.growth.take_waiting() else { return Vec::new() };
-        let planned = if self.superblocks.are_known() {
-            Plan::new(&self.superblocks, &mut self.data, &request).changes()
-        } else {
-            Err(super::broken().into())
-        };
+        let planned = Plan::new(&self.superblocks, &mut self.data, &request).changes();
         let prepared = planned.and_then(|planned| Ok((planned, self.helper.prepare()?)));
         match prepared {
             Ok(((Some(changes), after), ())) => {

@@ -96,6 +96,8 @@ pub(in crate::disk) struct Rest {
     /// The pages have all that blocks of the journal up to this one name.
     sequence: u64,
     pieces: Vec<(u64, Vec<u8>)>,
+    /// What is written when these are durable.
+    last: Option<(u64, Vec<u8>)>,
     /// Pages that memory does not have: they go as the disk has them.
     unread: Vec<u32>,
     /// A block that is not known any more.
@@ -117,6 +119,9 @@ impl Rest {
         for (place, bytes) in &self.pieces {
             write_at(file, bytes, *place)?;
         }
+        file.flush()?;
+        let Some((place, bytes)) = &self.last else { return Ok(()) };
+        write_at(file, bytes, *place)?;
         file.flush()
     }
 
@@ -174,9 +179,10 @@ impl ChecksumStore {
     }
 
     /// Nothing for this area yet.
-    const fn rest(&self, to: Area) -> Rest {
-        let (from, sequence) = (self.area, self.journal.sequence);
-        Rest { from, to, sequence, pieces: Vec::new(), unread: Vec::new(), forgotten: None }
+    fn rest(&self, to: Area) -> Rest {
+        let (from, sequence) = (self.area, self.journal.durable);
+        let (pieces, unread) = (Vec::new(), Vec::new());
+        Rest { from, to, sequence, pieces, last: None, unread, forgotten: None }
     }
 
     /// A page with all that is known: what memory has, or else the disk.
@@ -197,37 +203,51 @@ impl ChecksumStore {
 
     /// The area is where [`Self::finish_carrying`] has brought all checksums.
     pub(in crate::disk) fn carried(&mut self, area: Area) {
-        self.pages.values_mut().for_each(|page| page.is_dirty = false);
-        self.begin_at(area);
+        self.journal.sequence += 1;
+        self.area = area;
+        self.pages_have_all();
     }
 
     /// The area is elsewhere, and there is nothing in it but [`Self::beginning`]: no page, and no block of
     /// the journal, lies where one of this number lay.
     pub(in crate::disk) fn begin_anew(&mut self, area: Area) {
         self.pages.clear();
-        self.begin_at(area);
+        self.carried(area);
     }
 
-    fn begin_at(&mut self, area: Area) {
-        self.area = area;
+    /// The pages have all that is known, durably, and the last block of the journal says so.
+    fn pages_have_all(&mut self) {
+        self.pages.values_mut().for_each(|page| page.is_dirty = false);
         let journal = &mut self.journal;
-        journal.sequence += 1;
-        journal.floor = journal.sequence;
+        (journal.floor, journal.durable) = (journal.sequence, journal.sequence);
         journal.unsaved.clear();
         journal.is_overfull = false;
     }
 
     /// The data are to become longer. Of a last block of which there was only a part, what it must yield
     /// changes: it is not known any more. Returns what makes that durable; nothing may be at work in it.
+    ///
+    /// Blocks of the journal may name what it yielded, and a page that is torn later would be taken for what they
+    /// say. So all pages are written that have changed, and then a block that says that older ones do not count.
     pub(in crate::disk) fn forget_part(&mut self, block: u64) -> Rest {
-        let number = super::page_of(block);
-        if let Some((sum, _)) = self.entry(block) {
-            *sum = 0;
+        if let Some((sum, is_dirty)) = self.entry(block) {
+            (*sum, *is_dirty) = (0, true);
         }
-        self.journal.unsaved.retain(|(named, _)| *named != block);
+        let mut late = self.dirty_pages();
+        late.insert(super::page_of(block));
         let mut rest = Rest { forgotten: Some(block), ..self.rest(self.area) };
-        self.add_page(&mut rest, number);
+        for number in late {
+            self.add_page(&mut rest, number);
+        }
+        rest.last = Some(self.first_block(self.area));
+        // The number is used up even if that fails: its bytes may be on the disk.
+        self.journal.sequence += 1;
         rest
+    }
+
+    /// What [`Self::forget_part`] has returned is durable.
+    pub(in crate::disk) fn forgot_part(&mut self) {
+        self.pages_have_all();
     }
 }
 

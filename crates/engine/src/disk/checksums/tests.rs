@@ -208,6 +208,28 @@ fn zeroed_blocks_are_known_but_in_empty_pages() {
     assert!(!checksums.pages[&0].is_dirty);
 }
 
+/// A commit has failed, the next one has written pages, and the process ends before a block of the journal says
+/// so. The next start numbers blocks from the last one that it finds: pages must not seem newer than these.
+#[test]
+fn pages_name_no_block_that_the_journal_may_not_have() {
+    let (file, nowhere) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    let mut checksums = begun();
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(0, [1, 2].into_iter());
+    commit(&mut checksums, &file);
+    checksums.record(0, [3].into_iter());
+    fail_to_commit(&mut checksums, &nowhere, true);
+    let Commit::Pages(writes) = checksums.commit() else { panic!("the last one has failed") };
+    carry_out(&file, &writes);
+    let recovered = recover(&file, AREA, &[]).unwrap();
+    let mut checksums = ChecksumStore::new(AREA, recovered);
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(0, [4, 5].into_iter());
+    commit(&mut checksums, &file);
+    recover(&file, AREA, &[]).unwrap();
+    assert_eq!([0, 1].map(|block| on_disk(&file, block)), [4, 5]);
+}
+
 /// A start forgets the checksums of open regions in the pages. If one of them is torn later, when those regions
 /// are closed, older blocks of the journal must not say again what it forgot.
 #[test]

@@ -110,11 +110,12 @@ impl<'a> Plan<'a> {
         let metadata_offset = checksums_offset(superblock) - bitmaps_length(length);
         let longer = Superblock { data_length: length, metadata_offset, ..superblock.clone() };
         let (superblock, mut changes) = self.relaid(longer)?;
+        let mut checksums = Sums::Extended(length);
         if let Some(store) = self.store.as_mut().filter(|_| part != 0) {
             changes.before = Some(store.forget_part(block));
+            checksums = Sums::Renewed(length);
         }
-        let after = After { superblock, checksums: Sums::Extended(length), task: None };
-        Ok((Some(changes), after))
+        Ok((Some(changes), After { superblock, checksums, task: None }))
     }
 
     /// The next superblock, and what it takes to save it.

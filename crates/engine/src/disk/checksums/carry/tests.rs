@@ -117,6 +117,24 @@ fn a_block_that_becomes_longer_is_not_known() {
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [0, 0, 88]);
 }
 
+/// If its page is torn later, older blocks of the journal must not say again what it yielded as a part.
+#[test]
+fn what_a_growth_forgets_the_journal_does_not_say_again() {
+    let file = tempfile::tempfile().unwrap();
+    let mut checksums = ChecksumStore::new(AREA, Recovered::default());
+    pin(&mut checksums, &file, &(0..AREA.length));
+    checksums.record(6 * B, [6, 7].into_iter());
+    commit(&mut checksums, &file);
+    checksums.record(1500 * B, [15].into_iter());
+    checksums.forget_part(7).carry_out(&file).unwrap();
+    checksums.forgot_part();
+    checksums.record(2000 * B, [20].into_iter());
+    commit(&mut checksums, &file);
+    assert_eq!(after_a_crash(&file, AREA, &[6, 7, 1500, 2000]), [6, 0, 15, 20]);
+    write_at(&file, &[0xff; PAGE_LENGTH], AREA.page(0)).unwrap();
+    assert_eq!(after_a_crash(&file, AREA, &[6, 7, 1500, 2000]), [0, 0, 15, 20]);
+}
+
 /// Else blocks of the journal would be numbered from 1 after a restart, and pages seem to have them.
 #[test]
 fn a_journal_that_begins_anew_goes_on_counting() {
