@@ -38,4 +38,14 @@ enum Sabotage {
     CountFailedTables,
     /// Each save of a view begins with the same superblock.
     WriteOneSlotFirst,
+    /// What is to read as zeroes before data lie there is left as it is.
+    SkipZeroing,
+    /// Checksums are not copied to where they will lie.
+    LoseCarried,
+    /// A step of making room is forgotten that waits.
+    ForgetRoom,
+    /// The disk is closed whatever is under way.
+    CloseAtOnce,
+    /// What is refused for want of space counts as a flush that has failed.
+    CountRefusals,
 }

@@ -97,6 +97,12 @@ impl<I: Io, T> RawDisk<I, T> {
         self.operations.iter().any(|(_, operation)| is_metadata(&operation.step))
     }
 
+    /// What a mistake would do: what was refused for want of space counts as a flush.
+    #[cfg(test)]
+    pub(in crate::disk) fn count_failed_flush(&mut self) {
+        self.flushes.flush_failed(&io::Error::from_raw_os_error(libc::ENOSPC));
+    }
+
     /// What a mistake would do: whatever is under way is believed.
     #[cfg(test)]
     pub(in crate::disk) fn believe_flushes(&mut self) {

@@ -42,6 +42,8 @@ pub(in crate::disk) struct Faults {
     pub(in crate::disk) lost: u64,
     /// In ten thousand steps, how many flushes of others on this drive fail.
     pub(in crate::disk) elsewhere: u64,
+    /// In ten thousand steps, how often space runs out, or is there again.
+    pub(in crate::disk) space: u64,
 }
 
 /// What the device does wrong on purpose, for an oracle to find.
@@ -97,6 +99,10 @@ pub(in crate::disk) struct State {
     pub(in crate::disk) unread: Vec<Range<u64>>,
     /// Calls that may still be made before the power is cut.
     pub(in crate::disk) calls_left: Option<u64>,
+    /// Nothing can be written where nothing was before.
+    pub(in crate::disk) is_full: bool,
+    /// What was refused for that since the process began.
+    pub(in crate::disk) refused: u64,
 }
 
 /// A simulated device. Cloning it shares it.
@@ -123,6 +129,8 @@ impl Device {
             drive,
             unread,
             calls_left,
+            is_full: false,
+            refused: 0,
         })))
     }
 
@@ -182,12 +190,28 @@ impl State {
         }
     }
 
+    /// Whether a write needs space that there is not.
+    pub(in crate::disk) fn lacks_space(&self, offset: u64, length: usize) -> bool {
+        let mut pages = offset / PAGE..(offset + length as u64).div_ceil(PAGE);
+        self.is_full && pages.any(|page| !self.pages.contains_key(&page))
+    }
+
+    /// A write is refused, as it needs space that there is not.
+    pub(in crate::disk) fn refuse(&mut self) -> io::Error {
+        self.refused += 1;
+        io::Error::from_raw_os_error(libc::ENOSPC)
+    }
+
     /// Makes sectors of a range read as zeroes: all of them, or those that are drawn.
     pub(in crate::disk) fn zero(&mut self, range: Range<u64>, is_whole: bool) {
-        for sector in range.start / SECTOR..range.end / SECTOR {
-            let is_zero = !self.pages.contains_key(&(sector * SECTOR / PAGE));
-            if !is_zero && (is_whole || self.random.chance(500)) {
-                self.put(sector, &[0; SECTOR as usize]);
+        let (first, last) = (range.start / SECTOR, range.end / SECTOR);
+        let pages = self.pages.range(range.start / PAGE..range.end.div_ceil(PAGE));
+        for page in pages.map(|(page, _)| *page).collect::<Vec<_>>() {
+            let sectors = page * PAGE / SECTOR..(page + 1) * PAGE / SECTOR;
+            for sector in sectors.start.max(first)..sectors.end.min(last) {
+                if is_whole || self.random.chance(500) {
+                    self.put(sector, &[0; SECTOR as usize]);
+                }
             }
         }
     }
@@ -269,7 +293,7 @@ impl State {
             self.unsettled.remove(&sector);
             self.set(sector, &content);
         }
-        (self.failures, self.failed_flushes, self.calls_left) = (0, 0, None);
+        (self.failures, self.failed_flushes, self.refused, self.calls_left) = (0, 0, 0, None);
     }
 
     /// The power is cut. Returns the sectors of the data that were torn.
@@ -292,7 +316,7 @@ impl State {
             }
             self.set(sector, &content);
         }
-        (self.failures, self.failed_flushes, self.calls_left) = (0, 0, None);
+        (self.failures, self.failed_flushes, self.refused, self.calls_left) = (0, 0, 0, None);
         torn
     }
 
@@ -383,6 +407,9 @@ impl Access for Device {
                 state.write(offset, bytes, false);
             }
             return Err(error);
+        }
+        if state.lacks_space(offset, bytes.len()) {
+            return Err(state.refuse());
         }
         let length = state.length(bytes.len());
         state.write(offset, &bytes[..length], true);

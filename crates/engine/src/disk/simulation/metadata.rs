@@ -18,6 +18,8 @@ struct Saved<T> {
     tried: Vec<T>,
     /// Whether any was ever saved.
     was_saved: bool,
+    /// Whether it may be anything, as its place is a new one.
+    is_any: bool,
 }
 
 impl<T: Clone + PartialEq> Saved<T> {
@@ -27,18 +29,18 @@ impl<T: Clone + PartialEq> Saved<T> {
 
     /// A save has ended well: what was tried before can't be found any more.
     fn ended(&mut self, what: &T) {
-        (self.last, self.was_saved) = (what.clone(), true);
+        (self.last, self.was_saved, self.is_any) = (what.clone(), true, false);
         let place = self.tried.iter().position(|tried| tried == what);
         self.tried.drain(..place.map_or(0, |place| place + 1));
     }
 
     fn may_be(&self, what: &T) -> bool {
-        self.last == *what || self.tried.contains(what)
+        self.is_any || self.last == *what || self.tried.contains(what)
     }
 
     fn found(&mut self, what: T) {
         self.was_saved |= what != self.last;
-        (self.last, self.tried) = (what, Vec::new());
+        (self.last, self.tried, self.is_any) = (what, Vec::new(), false);
     }
 }
 
@@ -48,11 +50,13 @@ pub(super) struct Expected {
     view: Saved<u64>,
     tables: [Saved<BTreeSet<u64>>; SLOTS],
     pages: BTreeMap<(u8, u32), Saved<u64>>,
+    /// Whether bitmaps have come to new places, which may hold anything.
+    has_moved: bool,
 }
 
 impl Expected {
     pub(super) fn new(generation: u64) -> Self {
-        let view = Saved { last: generation, tried: Vec::new(), was_saved: true };
+        let view = Saved { last: generation, was_saved: true, ..Saved::default() };
         Self { view, ..Self::default() }
     }
 
@@ -127,15 +131,24 @@ impl Expected {
         Ok(())
     }
 
+    /// The places of bitmaps change: none counts, or is found again.
+    pub(super) fn forget_pages(&mut self) {
+        self.pages.clear();
+        self.has_moved = true;
+    }
+
     pub(super) fn pages_begun(&mut self, pages: &[(u8, u32, u64)]) {
         for (slot, page, stamp) in pages {
-            self.pages.entry((*slot, *page)).or_default().begun(*stamp);
+            let new = || Saved { is_any: self.has_moved, ..Saved::default() };
+            self.pages.entry((*slot, *page)).or_insert_with(new).begun(*stamp);
         }
     }
 
     pub(super) fn pages_saved(&mut self, pages: &[(u8, u32, u64)]) {
         for (slot, page, stamp) in pages {
-            self.pages.entry((*slot, *page)).or_default().ended(stamp);
+            if let Some(expected) = self.pages.get_mut(&(*slot, *page)) {
+                expected.ended(stamp);
+            }
         }
     }
 
@@ -156,7 +169,7 @@ impl Expected {
             match all.get(place).copied().unwrap_or(Some(0)) {
                 Some(stamp) if expected.may_be(&stamp) => expected.found(stamp),
                 // It stays damaged until it is saved.
-                None if !expected.tried.is_empty() => {}
+                None if !expected.tried.is_empty() || expected.is_any => {}
                 None if is_lost(place.0, place.1) => expected.begun(expected.last),
                 stamp => {
                     let Saved { last, tried, .. } = expected;

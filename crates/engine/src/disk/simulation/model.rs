@@ -142,6 +142,20 @@ impl Model {
         }
     }
 
+    /// The data have become longer, or may have: of a last block of which there was a part all changes.
+    pub(super) fn may_be_longer(&mut self) {
+        if !self.length.is_multiple_of(BLOCK) {
+            self.forget(self.length / BLOCK..self.length / BLOCK + 1);
+        }
+    }
+
+    pub(super) fn set_length(&mut self, length: u64) {
+        if length != self.length {
+            self.may_be_longer();
+        }
+        self.length = length;
+    }
+
     pub(super) const fn now(&self) -> u64 {
         self.clock
     }

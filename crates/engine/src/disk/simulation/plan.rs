@@ -32,6 +32,10 @@ pub(super) struct Plan {
     /// Of a thousand starts.
     pub(super) rebuilds: u64,
     pub(super) bitmap_pages: u64,
+    /// Of a thousand steps, in how many a growth begins or goes on.
+    pub(super) grows: u64,
+    /// In ten thousand steps.
+    pub(super) closes: u64,
     block: u64,
     weights: [u64; KINDS],
     hot: Vec<u64>,
@@ -65,6 +69,8 @@ impl Plan {
             rot: 0,
             rebuilds: random.pick(&[0, 200, 500]),
             bitmap_pages: pages_per_bitmap(length).min(4),
+            grows: 0,
+            closes: 0,
             block,
             weights,
             hot: (0..hot).map(|_| random.below(length.div_ceil(REGION))).collect(),
@@ -100,12 +106,16 @@ impl Plan {
             without_punch: some(1) != 0,
             without_zero_range: some(1) != 0,
             elsewhere: 0,
+            space: 0,
             lost: 0,
         };
         // Drawn apart: older seeds tell what they told.
         let mut aside = random.aside();
         self.faults.elsewhere = aside.fault(10);
         self.faults.lost = aside.fault(400);
+        self.grows = aside.fault(40);
+        self.closes = aside.fault(15);
+        self.faults.space = aside.fault(30);
         if random.chance(150) {
             self.cuts_saves = true;
             (self.cuts, self.faults.tables, self.faults.torn) = (self.cuts.max(1), 300, 500);
@@ -119,6 +129,7 @@ impl Plan {
     /// From now on nothing goes wrong but what was done before.
     pub(super) fn calm(&mut self, faults: &mut Faults) {
         (self.kills, self.cuts, self.rot, self.cuts_saves) = (0, 0, 0, false);
+        (self.grows, self.closes) = (0, 0);
         let Faults { without_punch, without_zero_range, .. } = *faults;
         *faults = Faults { without_punch, without_zero_range, ..Faults::default() };
     }
@@ -132,6 +143,15 @@ impl Plan {
             left -= weight;
         }
         KINDS - 1
+    }
+
+    /// By how much the data are to grow; `None`: they are long enough.
+    pub(super) fn growth(&self, random: &mut Random) -> Option<u64> {
+        let most = if self.length > 1 << 30 { 4 << 20 } else { 24 << 20 };
+        let is_small = random.chance(300);
+        let more = random.below(if is_small { 1 << 20 } else { most }) / self.block * self.block;
+        let is_long = self.length % (1 << 30) > 96 << 20;
+        (!is_long && more > 0).then_some(more)
     }
 
     /// A region, mostly one of few.

@@ -87,8 +87,11 @@ impl Queue {
             && random.chance(250)
             && let Some((offset, bytes)) = operation.what.written()
         {
-            self.device.state().write(offset, bytes, true);
-            operation.is_done = true;
+            let mut state = self.device.state();
+            if !state.lacks_space(offset, bytes.len()) {
+                state.write(offset, bytes, true);
+                operation.is_done = true;
+            }
             return None;
         }
         if self.device.state().lie == Lie::NeverEnd && random.chance(2) {
@@ -183,6 +186,9 @@ impl Queue {
             // Mostly one after which the core goes on to believe flushes.
             let error = state.random.pick(&[libc::ENOSPC, libc::ENOSPC, libc::ENOSPC, libc::EIO]);
             return Err(io::Error::from_raw_os_error(error));
+        }
+        if !is_done && state.lacks_space(offset, bytes.len()) {
+            return Err(state.refuse());
         }
         let often = state.faults.write;
         if !is_done && state.random.chance(often) {

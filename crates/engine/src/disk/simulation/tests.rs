@@ -16,22 +16,29 @@ const SAMPLE: u64 = 60;
 const KEPT: [u64; 5] = [1, 2, 9, 100_841, 100_945];
 
 /// What each fault and each oracle needs to be worth something.
-const MARKS: [&str; 21] = [
+const MARKS: [&str; 28] = [
     "bitmaps",
+    "closes",
+    "closes with operations under way",
     "damage",
     "failed flushes of others",
     "failures",
     "flushes",
     "flushes that failed unasked",
+    "growths",
+    "growths that failed",
     "kills",
     "maps",
     "power cuts",
     "power cuts while a table is saved again",
+    "power cuts while room is made",
     "reads",
     "rot",
+    "space runs out, or is there again",
     "starts from one superblock, as the other is lost",
     "starts that failed",
     "starts with lost sectors",
+    "steps of growths",
     "steps while pages go",
     "tables",
     "tables that close",
@@ -133,6 +140,11 @@ fn every_canary_is_found() {
         Sabotage::TellNoFailures,
         Sabotage::CountFailedTables,
         Sabotage::WriteOneSlotFirst,
+        Sabotage::SkipZeroing,
+        Sabotage::LoseCarried,
+        Sabotage::ForgetRoom,
+        Sabotage::CloseAtOnce,
+        Sabotage::CountRefusals,
     ];
     let mut unseen = Vec::new();
     for sabotage in lies.map(Sabotage::Device).into_iter().chain(mistakes) {

@@ -1,6 +1,7 @@
 //! The shipped disk over a simulated device, used as the core uses it, killed and opened again.
 
 mod actions;
+mod growth;
 mod lost;
 mod outcomes;
 
@@ -15,9 +16,11 @@ use evenkeel_core::{
 };
 use evenkeel_format::{
     ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage,
-    DATA_OFFSET, PAGE_LENGTH, SUPERBLOCK_LENGTH, Slot as Copy, Superblock, checksum_pages, newest,
+    DATA_OFFSET, PAGE_LENGTH, SUPERBLOCK_LENGTH, Slot as Copy, Superblock, bitmaps_length,
+    checksum_pages, disk_length, metadata_offset, newest, pages_per_bitmap,
 };
 
+use self::growth::Growing;
 use self::lost::Lost;
 use super::Sabotage;
 use super::device::{Device, Lie, Places, SECTOR};
@@ -89,6 +92,13 @@ pub(super) struct World {
     distrusts: bool,
     is_rebuilding: bool,
     lost: Lost,
+    /// What the disk says of itself: where things lie.
+    superblock: Superblock,
+    growing: Option<Growing>,
+    /// The data may have this length.
+    asked_length: Option<u64>,
+    /// Refused writes that a mistake has counted as flushes.
+    counted: u64,
     /// Units of the allocation map that were ever written to; `None`: a crash may have damaged its pages.
     written: Option<BTreeSet<u64>>,
     pub(super) counts: Counts,
@@ -100,15 +110,7 @@ impl World {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random, sabotage);
         let superblock = superblock_of(plan.length, plan.has_checksums);
-        let area = Area::of(&superblock);
-        let data = superblock.data_offset..superblock.data_offset + plan.length;
-        let last = area.page(checksum_pages(plan.length) as u32);
-        let places = Places {
-            data,
-            marks: ALLOCATION_OFFSET..ALLOCATION_OFFSET + u64::from(ALLOCATION_PAGES) * 4096,
-            bitmaps: superblock.metadata_offset..area.start(),
-            checksums: area.start()..last,
-        };
+        let places = places_of(&superblock);
         let lie = if let Sabotage::Device(lie) = sabotage { lie } else { Lie::None };
         let device = Device::new(Random::new(random.bits()), places);
         format(&device, &superblock, plan.has_map);
@@ -137,6 +139,10 @@ impl World {
             distrusts: false,
             is_rebuilding: false,
             lost: Lost::default(),
+            superblock,
+            growing: None,
+            asked_length: None,
+            counted: 0,
             written: Some(BTreeSet::new()),
             counts: Counts::new(),
             log: false,
@@ -166,6 +172,18 @@ impl World {
         }
         if self.aside.below(10_000) < self.device.state().faults.elsewhere {
             return self.fail_elsewhere();
+        }
+        if self.plan.grows > 0 && self.aside.chance(self.plan.grows) {
+            return self.grow();
+        }
+        if self.aside.below(10_000) < self.plan.closes {
+            return self.close();
+        }
+        if self.aside.below(10_000) < self.device.state().faults.space {
+            self.note("space runs out, or is there again");
+            let mut state = self.device.state();
+            state.is_full = !state.is_full;
+            return Ok(());
         }
         if self.random.below(10_000) < self.plan.kills {
             return self.crash(false);
@@ -241,6 +259,7 @@ impl World {
         if is_lost {
             self.note("starts from one superblock, as the other is lost");
         }
+        self.found_length(&newest.superblock)?;
         self.note_torn_pages(&newest.superblock);
         let flushes = Flushes::new(self.drive());
         let prepared = match self.sabotage {
@@ -278,6 +297,19 @@ impl World {
         Ok(Ok(()))
     }
 
+    /// A start has found data of this length: that of the last growth, or of the one that was under way.
+    fn found_length(&mut self, superblock: &Superblock) -> Result<(), Violation> {
+        let length = superblock.data_length;
+        if length != self.plan.length && Some(length) != self.asked_length {
+            let expected = (self.plan.length, self.asked_length);
+            return Err(("V2", format!("{length} bytes of data, and not {expected:?}")));
+        }
+        self.superblock = superblock.clone();
+        self.set_length(length);
+        self.lay_out();
+        Ok(())
+    }
+
     /// What the disk is told to be its drive.
     fn drive(&self) -> Arc<Drive> {
         match self.sabotage {
@@ -313,7 +345,7 @@ impl World {
         self.model.opened(names);
         self.flushed = self.model.now();
         self.changed.clear();
-        self.distrusts = false;
+        (self.distrusts, self.asked_length) = (false, None);
         self.is_rebuilding = self.random.chance(self.plan.rebuilds);
     }
 
@@ -326,7 +358,7 @@ impl World {
     }
 
     fn lose(&mut self, is_cut: bool) {
-        (self.disk, self.tasks) = (None, None);
+        (self.disk, self.tasks, self.growing) = (None, None, None);
         self.queue.abandon();
         let pending = core::mem::take(&mut self.pending);
         let under_way: Vec<_> = pending
@@ -339,6 +371,7 @@ impl World {
         let mut state = self.device.state();
         let is_lost = is_cut || state.failures > 0;
         state.process_ends();
+        state.is_full = false;
         let torn = if is_cut { state.power_cut() } else { Vec::new() };
         drop(state);
         self.model.crashed(&under_way, is_lost, &torn, DATA_OFFSET);
@@ -362,6 +395,7 @@ impl World {
     /// Without further faults all is answered, and holds what it must; also after a last start.
     fn finish(&mut self) -> Result<(), Violation> {
         self.plan.calm(&mut self.device.state().faults);
+        self.device.state().is_full = false;
         self.drain()?;
         for is_cut in [false, true] {
             self.read_all()?;
@@ -378,21 +412,30 @@ impl World {
     fn drain(&mut self) -> Result<(), Violation> {
         for _ in 0..1_000_000 {
             let is_idle = self.queue.is_idle();
-            if self.pending.is_empty() && is_idle {
+            if self.pending.is_empty() && is_idle && !self.waits_for_room() {
                 return Ok(());
             }
             self.now += 1000;
             self.advance()?;
-            if is_idle && self.queue.is_idle() && !self.pending.is_empty() {
+            if self.waits_for_room() {
+                self.grow()?;
+            }
+            let waits = |world: &Self| !world.pending.is_empty() || world.waits_for_room();
+            if is_idle && self.queue.is_idle() && waits(self) {
                 // Perhaps a task has ended just now.
                 self.advance()?;
-                if self.queue.is_idle() && !self.pending.is_empty() {
+                if self.waits_for_room() {
+                    self.grow()?;
+                }
+                if self.queue.is_idle() && waits(self) {
                     break;
                 }
             }
         }
         let stuck: Vec<_> = self.pending.values().collect();
-        Err(("I11", format!("nothing is under way, and without an answer are {stuck:?}")))
+        let growing = &self.growing;
+        let why = format!("nothing is under way, and without an answer are {stuck:?}, {growing:?}");
+        Err(("I11", why))
     }
 
     fn read_all(&mut self) -> Result<(), Violation> {
@@ -405,6 +448,17 @@ impl World {
             }
         }
         self.drain()
+    }
+}
+
+/// Where things lie.
+fn places_of(superblock: &Superblock) -> Places {
+    let (area, length) = (Area::of(superblock), superblock.data_length);
+    Places {
+        data: superblock.data_offset..superblock.data_offset + length,
+        marks: ALLOCATION_OFFSET..ALLOCATION_OFFSET + u64::from(ALLOCATION_PAGES) * 4096,
+        bitmaps: superblock.metadata_offset..area.start(),
+        checksums: area.start()..area.page(checksum_pages(length) as u32),
     }
 }
 

@@ -21,11 +21,12 @@ impl World {
             return;
         }
         self.note("starts with lost sectors");
-        let superblock = superblock_of(self.plan.length, self.plan.has_checksums);
+        let Some(superblock) = self.found() else { return };
         let area = Area::of(&superblock);
         for _ in 0..=self.aside.below(3) {
             let page = PAGE_LENGTH as u64;
-            let of_bitmaps = page_offset(self.plan.length, self.aside.below(16) as u8, 0) / page
+            let of_bitmaps = page_offset(superblock.data_length, self.aside.below(16) as u8, 0)
+                / page
                 + self.aside.below(self.plan.bitmap_pages);
             let copy = self.aside.pick(&[TableCopy::A, TableCopy::B]);
             let (from, length) = match self.aside.below(6) {
@@ -35,7 +36,7 @@ impl World {
                 2 => (ALLOCATION_OFFSET, 2 * page),
                 3 => (superblock.metadata_offset + of_bitmaps * page, page),
                 4 => (area.start(), JOURNAL_BLOCKS * page),
-                _ => (area.page(0), checksum_pages(self.plan.length) * page),
+                _ => (area.page(0), checksum_pages(superblock.data_length) * page),
             };
             let at = from + self.aside.below(length / SECTOR) * SECTOR;
             let is_superblock =
@@ -47,6 +48,16 @@ impl World {
             self.tell(|| format!("-- the sector at byte {at} is lost"));
             self.device.state().lose(at / SECTOR);
         }
+    }
+
+    /// What a start would find.
+    fn found(&self) -> Option<Superblock> {
+        let copies = [Copy::A, Copy::B].map(|copy| {
+            let mut bytes = vec![0; SUPERBLOCK_LENGTH];
+            let read = self.device.state().read(copy.offset(), &mut bytes);
+            read.map(|()| bytes).unwrap_or_default()
+        });
+        newest(&copies[0], &copies[1]).ok().map(|newest| newest.superblock)
     }
 
     fn is_whole(&self, copy: Copy) -> bool {

@@ -24,6 +24,9 @@ impl World {
     /// flush that has failed (W5).
     fn hear_of_failed_flushes(&mut self) -> Result<(), Violation> {
         let is_told = self.with_disk(|disk, _| disk.take_failed_flush().then_some(())).is_some();
+        if is_told && self.device.state().failures == 0 {
+            return Err(("W5", "the core is told of a flush, and none has failed".to_owned()));
+        }
         if is_told && self.sabotage != Sabotage::TellNoFailures {
             self.note("flushes that failed unasked");
             self.distrusts = true;
@@ -39,11 +42,8 @@ impl World {
     }
 
     fn advance_one(&mut self) -> Result<(), Violation> {
-        let task = self.tasks.as_ref().and_then(|tasks| tasks.try_recv().ok());
-        if let Some(Order::Mapped { job, extents, .. }) = task.map(|task| task()) {
-            let now = Instant(self.now);
-            let ended = self.with_disk(|disk, _| disk.mapped(now, job, extents));
-            return ended.map_or(Ok(()), |ended| self.ended(ended));
+        if let Some(task) = self.tasks.as_ref().and_then(|tasks| tasks.try_recv().ok()) {
+            return self.advance_task(task);
         }
         let Some(completion) = self.queue.advance(&mut self.random) else { return Ok(()) };
         let Owner::Disk { job, .. } = completion.owner else { return Ok(()) };
@@ -53,6 +53,40 @@ impl World {
         if store.is_some_and(ChecksumStore::is_evicting) {
             self.note("steps while pages go");
         }
+        self.forget_unread();
+        if let Some(ended) = ended {
+            self.ended(ended)?;
+        }
+        self.advance_room()
+    }
+
+    /// What waits for the end of others goes on.
+    fn advance_room(&mut self) -> Result<(), Violation> {
+        if self.sabotage == Sabotage::ForgetRoom {
+            return Ok(());
+        }
+        let ended = self.with_disk(|disk, means| Some(disk.advance_room(means)));
+        self.all_ended(ended.unwrap_or_default())
+    }
+
+    /// The helper does something.
+    fn advance_task(&mut self, task: Task) -> Result<(), Violation> {
+        match self.run_task(task)? {
+            Some(Order::Mapped { job, extents, .. }) => {
+                let now = Instant(self.now);
+                let ended = self.with_disk(|disk, _| disk.mapped(now, job, extents));
+                if let Some(ended) = ended {
+                    self.ended(ended)?;
+                }
+                self.advance_room()
+            }
+            Some(Order::RoomMade { result, .. }) => self.room_made(result),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checksums that could not be read are not known.
+    pub(super) fn forget_unread(&mut self) {
         let unread = core::mem::take(&mut self.device.state().unread);
         for range in unread {
             let start = self.device.state().places.checksums.start + (1 << 20);
@@ -60,7 +94,6 @@ impl World {
             let blocks = CHECKSUMS_PER_PAGE as u64;
             self.model.forget(page(range.start) * blocks..(page(range.end) + 1) * blocks);
         }
-        ended.map_or(Ok(()), |ended| self.ended(ended))
     }
 
     pub(super) fn ended(&mut self, ended: Ended) -> Result<(), Violation> {
@@ -146,15 +179,19 @@ impl World {
         why: &str,
     ) -> Result<(), Violation> {
         let is_damage = error == DiskError::Damaged;
-        let has_failed = self.device.state().failures > 0;
+        // A step of a growth could not be written to its end.
+        let is_broken = self.disk.as_ref().is_some_and(|disk| !disk.superblocks.are_known());
+        let reads_bad = self.reads_bad(&pending.asked);
+        let has_failed = is_broken || reads_bad || self.device.state().failures > 0;
+        let refused = self.device.state().refused > 0;
+        if refused && !has_failed && !is_damage && error != DiskError::NoSpace {
+            let asked = &pending.asked;
+            return Err(("I11", format!("for want of space {asked:?} fails as {error:?}: {why}")));
+        }
         let may_fail = match &pending.asked {
             Asked::Read(range) if is_damage => self.model.may_be_damaged(range),
-            Asked::Read(range) | Asked::Change(Change { range, .. }) => {
-                let blocks = range.start / BLOCK * BLOCK..range.end.next_multiple_of(BLOCK);
-                let place = blocks.start + DATA_OFFSET..blocks.end + DATA_OFFSET;
-                !is_damage && (has_failed || self.device.state().has_bad(&place))
-            }
-            _ => !is_damage && has_failed,
+            Asked::Read(_) => has_failed,
+            _ => !is_damage && (has_failed || refused),
         };
         if !may_fail {
             let oracle = if is_damage { "I9" } else { "I11" };
@@ -176,6 +213,15 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether an action reads blocks that the device can't read.
+    fn reads_bad(&self, asked: &Asked) -> bool {
+        let (Asked::Read(range) | Asked::Change(Change { range, .. })) = asked else {
+            return false;
+        };
+        let blocks = range.start / BLOCK * BLOCK..range.end.next_multiple_of(BLOCK);
+        self.device.state().has_bad(&(blocks.start + DATA_OFFSET..blocks.end + DATA_OFFSET))
     }
 
     /// What holds data must be called allocated; what was never written to must not.
@@ -213,6 +259,10 @@ impl World {
                 if let Some(store) = disk.data.store_mut() {
                     store.forget_unsaved();
                 }
+            }
+            Sabotage::CountRefusals if self.device.state().refused > self.counted => {
+                self.counted += 1;
+                disk.data.raw_mut().count_failed_flush();
             }
             Sabotage::BelieveFlushes => disk.data.raw_mut().believe_flushes(),
             Sabotage::WriteOneSlotFirst if disk.superblocks.is_idle() => {
