@@ -2,9 +2,12 @@
 //! may go away meanwhile.
 //!
 //! What is cut off between two steps leaves halves: a primary that has ended and that the node still
-//! lists, room that is zeroed while it is in use already. So no change lives in its request.
+//! lists, space that is zeroed while it is in use already. So no change lives in its request.
+//!
+//! A change that waits for the coordinator gives up once nobody awaits it ([`asker_has_gone`]). Whoever
+//! interrupted the command may have given another one meanwhile; the first must not take effect after it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, TryAcquireError};
@@ -14,6 +17,16 @@ use crate::api::{ApiError, ErrorCode};
 
 /// Most changes under way at a time.
 const MAX_TASKS: u32 = 512;
+
+tokio::task_local! {
+    /// Lives as long as somebody awaits the change that this task carries out.
+    static ASKER: Weak<()>;
+}
+
+/// Returns true in a change whose answer nobody awaits any more.
+pub fn asker_has_gone() -> bool {
+    ASKER.try_with(|asker| asker.strong_count() == 0).unwrap_or(false)
+}
 
 /// The changes under way.
 #[derive(Debug)]
@@ -38,12 +51,15 @@ impl Tasks {
         change: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ApiError> {
         let permit = self.room.clone().try_acquire_owned().map_err(refusal)?;
-        let task = tokio::spawn(async move {
+        let asker = Arc::new(());
+        let task = tokio::spawn(ASKER.scope(Arc::downgrade(&asker), async move {
             let done = change.await;
             drop(permit);
             done
-        });
-        task.await.map_err(|error| {
+        }));
+        let done = task.await;
+        drop(asker);
+        done.map_err(|error| {
             let (what, advice) =
                 ("the work was cut off", "Please report this, with the node's log");
             ApiError::new(ErrorCode::System, what, error.to_string(), advice)

@@ -12,6 +12,7 @@ use crate::admission;
 use crate::api::types::{CoordinatorStatus, NodeRef};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
+use crate::tasks::asker_has_gone;
 
 /// How long a request of the API waits for the coordinator.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -177,8 +178,9 @@ impl Handle {
         answer
     }
 
-    /// Asks, and asks again with growing pauses until there is an answer or the time is up. All
-    /// requests may be repeated: the coordinator recognises a change that it has already made.
+    /// Asks, and asks again with growing pauses until there is an answer, the time is up, or [nobody awaits
+    /// the change](asker_has_gone) for which this is asked. All requests may be repeated: the coordinator
+    /// recognises a change that it has already made.
     ///
     /// # Errors
     /// If there is no answer in time.
@@ -191,9 +193,12 @@ impl Handle {
         let mut pause = PAUSE.0;
         loop {
             match self.call_once(request.clone()).await {
-                Err(CallError::Unreachable(_)) if started.elapsed() + pause < patience => {
+                Err(CallError::Unreachable(why)) if started.elapsed() + pause < patience => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE.1);
+                    if asker_has_gone() {
+                        return Err(CallError::Unreachable(why));
+                    }
                 }
                 answer => return answer,
             }

@@ -1,10 +1,12 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::{MAX_TASKS, Tasks};
 use crate::api::ErrorCode;
+use crate::coordinator::{Answer, CallError, CallFuture, Coordinator, Handle, Request};
 
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(10);
@@ -50,4 +52,51 @@ async fn changes_are_bounded() {
     assert_eq!(refused.code, ErrorCode::WrongState);
     drop(begun);
     assert!(tasks.finish(LONG).await);
+}
+
+/// A coordinator that is away at first.
+#[derive(Debug, Default)]
+struct Away {
+    is_back: AtomicBool,
+    changes: AtomicU32,
+}
+
+impl Coordinator for Away {
+    fn call(&self, _: Request) -> CallFuture<'_> {
+        let answer = if self.is_back.load(Ordering::Relaxed) {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+            Ok(Answer::Done)
+        } else {
+            Err(CallError::Unreachable("it is away".into()))
+        };
+        Box::pin(async { answer })
+    }
+}
+
+/// What a command that was interrupted meanwhile still does when the coordinator is back.
+async fn changes_when_it_is_back(is_interrupted: bool) -> u32 {
+    let (tasks, away, handle) =
+        (Tasks::default(), Arc::new(Away::default()), Arc::new(Handle::default()));
+    handle.set(away.clone(), None);
+    let request = Request::Stop { volume: String::new(), stopped: true };
+    let mut command =
+        Box::pin(tasks.carry_out(async move { handle.call_within(request, LONG).await.is_ok() }));
+    assert!(tokio::time::timeout(SHORT, &mut command).await.is_err(), "it waits");
+    away.is_back.store(true, Ordering::Relaxed);
+    let is_done = match is_interrupted {
+        true => {
+            drop(command);
+            None
+        }
+        false => Some(command.await.unwrap()),
+    };
+    assert_ne!(is_done, Some(false));
+    assert!(tasks.finish(LONG).await);
+    away.changes.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn an_interrupted_command_changes_nothing_when_the_coordinator_is_back() {
+    assert_eq!(changes_when_it_is_back(false).await, 1, "somebody awaits it");
+    assert_eq!(changes_when_it_is_back(true).await, 0);
 }
