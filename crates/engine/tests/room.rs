@@ -47,7 +47,14 @@ fn step(cluster: &Cluster, step: RoomStep) -> Result<Option<Range<u64>>, EngineE
 /// A step with what has to be done before the next one.
 fn carry_out(cluster: &Cluster, length: u64, step: RoomStep) {
     let file = open_direct(&cluster.path(0, 0));
-    match ask_for(cluster, length, step).unwrap() {
+    // A table of open regions may be saved just then.
+    let task = loop {
+        match ask_for(cluster, length, step) {
+            Err(EngineError::Busy) => {}
+            answer => break answer.unwrap(),
+        }
+    };
+    match task {
         Some(RoomTask::Zero(range)) => {
             let zeroes = vec![0; (range.end - range.start) as usize];
             let path = cluster.path(0, 0);
