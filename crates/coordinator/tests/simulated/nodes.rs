@@ -385,6 +385,16 @@ impl World {
             return now;
         }
         let seen = self.seen.get(&volume)?;
+        // What was told of this number before an older store was put back.
+        let siblings: Vec<&StoredVolume> = seen
+            .iter()
+            .filter(|seen| now.as_ref().is_some_and(|now| is_sibling(seen, now)))
+            .collect();
+        if self.cluster.random.chance(500)
+            && let Some(sibling) = self.cluster.random.pick(&siblings)
+        {
+            return Some((*sibling).clone());
+        }
         self.cluster.random.pick(seen).cloned()
     }
 
@@ -633,6 +643,12 @@ impl World {
         self.processes[which].cut_off_until = until;
         self.cluster.count("nodes cut off");
     }
+}
+
+/// Whether two views have one number, and are of two branches.
+fn is_sibling(one: &StoredVolume, other: &StoredVolume) -> bool {
+    let [one, other] = [one, other].map(|stored| stored.view.decode().expect("stored"));
+    one != other && one.is_of_era(&other) && one.generation == other.generation
 }
 
 fn first_view(volume: VolumeId, replica: ReplicaId, node: NodeId) -> View {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_coordinator::starts::Present;
 use evenkeel_coordinator::store::{Entry, Key, Space};
 use evenkeel_coordinator::{Answer, Maker, NodeRecord, Request, VolumeRecord};
-use evenkeel_core::View;
+use evenkeel_core::{Generation, View};
 use evenkeel_format::decode_view;
 use serde::de::DeserializeOwned;
 
@@ -93,7 +93,10 @@ impl Oracles {
     pub fn discarded(&mut self, replica: &str, view: &View) -> Result<(), Violation> {
         let bytes = evenkeel_format::encode_view(view).expect("it was stored");
         let is_ordered = [replica, &view.volume.to_string()].map(|id| self.ordered.contains(id));
-        if self.forgotten.contains(&bytes) && is_ordered == [false, false] {
+        // One that was placed and has not joined by then has nothing; nor has one of a volume that was never attached.
+        let is_member = view.replicas().any(|(_, record)| record.id.to_string() == replica);
+        let was_used = is_member && view.generation > Generation(1);
+        if self.forgotten.contains(&bytes) && was_used && is_ordered == [false, false] {
             let (volume, generation) = (view.volume, view.generation);
             let why = format!("{replica} of {volume} had {generation:?}, and is deleted");
             return Err(("forgotten", why));
