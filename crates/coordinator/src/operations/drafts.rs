@@ -44,8 +44,9 @@ pub fn draft(
 
 /// Gives up a draft, or what may yet become one: the request that notes it may come later than this one.
 pub fn give_up(transaction: &mut Transaction<'_>, volume: &str) -> Done {
-    // The answer to its creation was lost, and it exists, or did.
+    // It exists, or did: the answer to its creation was lost, or a restored store holds a draft of before.
     if transaction.has(Space::Volumes, volume)? || transaction.has(Space::Deleted, volume)? {
+        take(transaction, volume)?;
         return Ok(Answer::Done);
     }
     // A restored store may hold it, too.
@@ -54,7 +55,7 @@ pub fn give_up(transaction: &mut Transaction<'_>, volume: &str) -> Done {
     Ok(Answer::Done)
 }
 
-/// Takes a draft out, to make the volume in the same transaction. `false`: there is none.
+/// Takes a draft out. `false`: there is none.
 pub fn take(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
     let found = transaction.has(Space::Drafts, volume)?;
     if found {
@@ -72,11 +73,7 @@ pub fn sweep(transaction: &mut Transaction<'_>) -> Planned<bool> {
     for volume in transaction.names(Space::Drafts)? {
         if swept < MAX_SWEPT && transaction.look(|t| is_dead(t, &volume))? {
             is_dead(transaction, &volume)?;
-            if transaction.has(Space::Volumes, &volume)? {
-                transaction.delete(Space::Drafts, &volume);
-            } else {
-                give_up(transaction, &volume)?;
-            }
+            give_up(transaction, &volume)?;
             let text = format!("gave up volume {volume}, whose creation was cut off");
             transaction.note(Note::Log(text));
             swept += 1;

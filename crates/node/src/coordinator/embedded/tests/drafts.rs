@@ -61,3 +61,23 @@ fn giving_up_takes_back_a_draft_and_never_a_volume() {
     assert!(matches!(give_up(&other), Answer::Done));
     assert_eq!(fate(&coordinator, &other), Fate::NeverMade);
 }
+
+#[test]
+fn a_draft_that_a_restored_database_holds_of_a_deleted_volume_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    let (stored, view) = volume(&coordinator, "web");
+    // The backup is from before the volume was made; its disks bring it back, and then it is deleted.
+    draft(&coordinator, &stored);
+    let (volume, by) = (Box::new(stored.clone()), ALPHA.to_string());
+    let assemble = Request::Assemble { volume, replaces: None, node: by.clone() };
+    assert!(matches!(coordinator.answer(assemble).unwrap(), Answer::Done));
+    let (volume, generation) = (stored.record.id.clone(), view.generation.0);
+    let delete = Request::Delete { node: by, volume, generation, force: false };
+    assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+
+    let reborn = NodeRecord { incarnation: 2, ..node(ALPHA, "alpha") };
+    coordinator.answer(Request::Register(follows_1(reborn))).unwrap();
+    assert_eq!(fate(&coordinator, &stored), Fate::Deleted, "nobody is refused an answer by it");
+}
