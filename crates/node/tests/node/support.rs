@@ -112,7 +112,11 @@ impl TestNode {
         std::fs::create_dir_all(&copy.config.state).unwrap();
         for entry in std::fs::read_dir(&self.config.state).unwrap() {
             let entry = entry.unwrap();
-            std::fs::copy(entry.path(), copy.config.state.join(entry.file_name())).unwrap();
+            match std::fs::copy(entry.path(), copy.config.state.join(entry.file_name())) {
+                // The node was writing it, and has given it its name since.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => assert!(copied.is_ok(), "{}: {copied:?}", entry.path().display()),
+            }
         }
         copy
     }
