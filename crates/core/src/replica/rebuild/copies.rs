@@ -60,8 +60,10 @@ impl Rebuild {
     /// What is held for the beginning of a lacking run: a unit that is copied, or a longer one of which
     /// the source has not told what it holds.
     fn unit_at(&self, now: Instant, run: &Range<u64>) -> Range<u64> {
-        if run.end - run.start > UNIT && !self.dense.contains(&run.start) {
-            return run.start..run.end.min(run.start + SURVEY);
+        // What is read block by block is not part of the question: that has one run alone.
+        let asked = self.set_aside.piece(run.clone());
+        if asked.end - asked.start > UNIT && !self.dense.contains(&run.start) {
+            return asked.start..asked.end.min(asked.start + SURVEY);
         }
         let length = if self.pace.is_busy(now) { SMALL_UNIT } else { UNIT };
         let start = run.start / length * length;
