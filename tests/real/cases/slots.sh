@@ -15,7 +15,7 @@ fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 
 fio=$!
 sleep 2
 [ "$(status '.volume.primaries[0].slot')" = 0 ] || die "the first primary holds slot $(status '.volume.primaries[0].slot')"
-refused 2 "primaries 1..=32" ek 1 volume change $vol --primaries 33
+refused 2 "a number from 1 to 32" ek 1 volume change $vol --primaries 33
 before=$(status .volume.generation)
 ek 3 volume change $vol --primaries 4 --quiet
 ek 3 volume change $vol --primaries 4 | grep -q "it was so already" || die "the second change does not say so"
