@@ -33,7 +33,7 @@ pub use memory::{Identity, Memory, Moment};
 pub use messages::{Answer, CallError, Fate, FoundReplica, Request};
 pub use operations::dropped;
 pub use records::{
-    Caller, Lineage, Maker, NoData, NodeLife, NodeRecord, PlacedReplica, Registration,
+    Caller, Lineage, Maker, NoData, NodeLiveness, NodeRecord, PlacedReplica, Registration,
     StoredVolume, VolumeRecord,
 };
 pub use removed::RemovedNode;

@@ -145,7 +145,7 @@ impl Liveness {
 
     /// When it was heard of last, if it was since the start.
     #[must_use]
-    pub fn last_heard(&self, node: &str) -> Option<Moment> {
+    pub fn last_seen(&self, node: &str) -> Option<Moment> {
         match self.nodes.get(node) {
             Some(Heard::At(_, at)) => Some(*at),
             Some(Heard::Before(..)) | None => None,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::names;
 use crate::removed::RemovedNode;
 use crate::wanted::{Shown, Wish};
-use crate::{Maker, NodeLife, PlacedReplica, Registration, StoredVolume, ViewText};
+use crate::{Maker, NodeLiveness, PlacedReplica, Registration, StoredVolume, ViewText};
 
 /// Why a coordinator did not answer. Whether a change was made is unknown then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -273,7 +273,7 @@ pub enum Answer {
     /// Nodes that were removed, the newest last.
     RemovedNodes(Vec<RemovedNode>),
     /// All nodes.
-    Nodes(Vec<NodeLife>),
+    Nodes(Vec<NodeLiveness>),
     /// All volumes, by name.
     Volumes(Vec<StoredVolume>),
     /// A volume.

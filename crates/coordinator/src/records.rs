@@ -62,7 +62,7 @@ pub struct Caller {
 
 /// A node with what the coordinator has heard of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeLife {
+pub struct NodeLiveness {
     /// The node.
     pub node: NodeRecord,
     /// Whether it was heard of within the expiry time.
@@ -72,7 +72,9 @@ pub struct NodeLife {
     #[serde(default)]
     pub may_live: bool,
     /// When, in seconds since 1970; `None`: not since the coordinator's start.
-    pub last_heard: Option<u64>,
+    // What nodes say to each other keeps its names.
+    #[serde(rename = "last_heard")]
+    pub last_seen: Option<u64>,
     /// Whether it serves the coordinator.
     pub coordinator: bool,
 }

@@ -11,7 +11,7 @@ use crate::api::error::ErrorAnswer;
 use crate::api::types::{Disk, DisksAnswer};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::Address;
-use crate::coordinator::{Answer, NodeLife, Request};
+use crate::coordinator::{Answer, NodeLiveness, Request};
 use crate::node::Node;
 
 /// How long a node may take to answer a question.
@@ -20,7 +20,7 @@ pub const QUESTION: Duration = Duration::from_secs(3);
 pub const COMMAND: Duration = Duration::from_secs(90);
 
 /// The nodes as the coordinator knows them; as last known if it does not answer.
-pub async fn nodes(node: &Node) -> Vec<NodeLife> {
+pub async fn nodes(node: &Node) -> Vec<NodeLiveness> {
     match node.coordinator.call_once(Request::Nodes).await {
         Ok(Answer::Nodes(nodes)) => {
             node.coordinator.set_nodes(nodes.clone());
@@ -37,14 +37,14 @@ pub async fn nodes(node: &Node) -> Vec<NodeLife> {
 pub fn isolation(node: &Node) -> Option<String> {
     let here = node.identity.node.to_string();
     let (own, others): (Vec<_>, Vec<_>) =
-        node.coordinator.nodes().into_iter().partition(|life| life.node.id == here);
-    let serves = own.iter().any(|life| life.coordinator) && node.coordinator.status().reachable;
+        node.coordinator.nodes().into_iter().partition(|member| member.node.id == here);
+    let serves = own.iter().any(|member| member.coordinator) && node.coordinator.status().reachable;
     serves.then(|| alone(&node.identity.name, &others)).flatten()
 }
 
 /// The same, of what is known of the other nodes.
-fn alone(here: &str, others: &[NodeLife]) -> Option<String> {
-    let hears_nobody = !others.is_empty() && others.iter().all(|life| !life.may_live);
+fn alone(here: &str, others: &[NodeLiveness]) -> Option<String> {
+    let hears_nobody = !others.is_empty() && others.iter().all(|member| !member.may_live);
     hears_nobody.then(|| {
         format!(
             "the coordinator hears no node but its own, {here}: unless all others are down, {here} is cut off from them. Ask one of them before you take a volume over"
@@ -60,7 +60,7 @@ fn not_asked(name: &str) -> String {
 /// What a request ends with that a node was to carry out for somebody: if that node could not be asked, with what
 /// was wanted of it.
 #[must_use]
-pub fn for_what(what: &str, target: &NodeLife, error: ApiError) -> ApiError {
+pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError {
     let not_asked = not_asked(&target.node.name);
     match error.what == not_asked {
         true => {
@@ -76,7 +76,7 @@ pub fn for_what(what: &str, target: &NodeLife, error: ApiError) -> ApiError {
 /// The other node's, or that it does not answer.
 pub async fn forward<Q: Serialize, A: DeserializeOwned>(
     node: &Node,
-    target: &NodeLife,
+    target: &NodeLiveness,
     method: Method,
     path: &str,
     body: Option<&Q>,
@@ -127,18 +127,18 @@ pub async fn disks(node: &Arc<Node>) -> Result<(Vec<Disk>, Vec<String>), ApiErro
     let here = node.identity.node.to_string();
     let mut warnings = Vec::new();
     let mut asked = Vec::new();
-    for life in nodes(node).await.into_iter().filter(|life| life.node.id != here) {
-        if life.may_live {
+    for member in nodes(node).await.into_iter().filter(|member| member.node.id != here) {
+        if member.may_live {
             let node = node.clone();
             asked.push(tokio::spawn(async move {
                 let path = routes::DISKS;
                 let answer =
-                    forward::<(), DisksAnswer>(&node, &life, Method::GET, path, None, QUESTION);
-                (life.node.name.clone(), answer.await)
+                    forward::<(), DisksAnswer>(&node, &member, Method::GET, path, None, QUESTION);
+                (member.node.name.clone(), answer.await)
             }));
         } else {
             warnings
-                .push(format!("node {} is not alive: its disks are not listed", life.node.name));
+                .push(format!("node {} is not alive: its disks are not listed", member.node.name));
         }
     }
     for answer in asked {

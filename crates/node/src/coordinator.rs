@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use evenkeel_coordinator::{
-    Answer, CallError, Caller, Fate, FoundReplica, Maker, NoData, NodeLife, NodeRecord,
+    Answer, CallError, Caller, Fate, FoundReplica, Maker, NoData, NodeLiveness, NodeRecord,
     PlacedReplica, Registration, RemovedNode, Request, Shown, StoredVolume, ViewText, VolumeRecord,
     WantedNbd, WantedOn, Wish, dropped, from_hex, to_hex,
 };

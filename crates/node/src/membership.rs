@@ -331,7 +331,7 @@ impl Member {
             self.revision = revision;
             let here = node.identity.node.to_string();
             // The coordinator was restarted with another database, within a heartbeat.
-            self.registered = nodes.iter().any(|life| life.node.id == here);
+            self.registered = nodes.iter().any(|member| member.node.id == here);
             node.peers.learn(&nodes);
             let changed = node.coordinator.set_nodes(nodes);
             if (learn_removed(node).await || changed)
@@ -365,15 +365,15 @@ pub async fn list(node: &Node) -> Result<Vec<ClusterNode>, ApiError> {
         return Err(ApiError::new(ErrorCode::System, what, "an unexpected answer", advice));
     };
     let here = node.identity.node.to_string();
-    let describe = |life: crate::coordinator::NodeLife| ClusterNode {
-        here: life.node.id == here,
-        id: life.node.id,
-        name: life.node.name,
-        addresses: life.node.addresses,
-        coordinator: life.coordinator,
-        alive: life.alive,
-        last_heard: life.last_heard,
-        software: life.node.software,
+    let describe = |member: crate::coordinator::NodeLiveness| ClusterNode {
+        here: member.node.id == here,
+        id: member.node.id,
+        name: member.node.name,
+        addresses: member.node.addresses,
+        coordinator: member.coordinator,
+        alive: member.alive,
+        last_seen: member.last_seen,
+        software: member.node.software,
     };
     Ok(nodes.into_iter().map(describe).collect())
 }

@@ -96,9 +96,9 @@ fn node_metrics(node: &Node, page: &mut Page) {
     let reachable = u8::from(node.coordinator.status().reachable);
     page.one("coordinator_reachable", "gauge", "Whether the coordinator answers.", reachable);
     page.head("cluster_node_alive", "gauge", "Whether the coordinator hears of a node.");
-    for life in node.coordinator.nodes() {
-        let labels = [("node", life.node.name.as_str())];
-        page.line("cluster_node_alive", &labels, u8::from(life.alive));
+    for member in node.coordinator.nodes() {
+        let labels = [("node", member.node.name.as_str())];
+        page.line("cluster_node_alive", &labels, u8::from(member.alive));
     }
 }
 

@@ -98,7 +98,7 @@ impl Node {
     /// that is not known does not.
     #[must_use]
     pub fn may_live(&self, id: NodeId) -> bool {
-        id == self.identity.node || self.coordinator.node(id).is_some_and(|life| life.may_live)
+        id == self.identity.node || self.coordinator.node(id).is_some_and(|member| member.may_live)
     }
 
     /// Keeps a sentence for the status, with the time, and logs it.

@@ -24,7 +24,7 @@ use crate::api::ApiError;
 use crate::api::error::ErrorAnswer;
 use crate::cluster_name::ClusterName;
 use crate::config::Address;
-use crate::coordinator::{NodeLife, RemovedNode};
+use crate::coordinator::{NodeLiveness, RemovedNode};
 use crate::disks::Unserved;
 use crate::start::StartId;
 
@@ -152,9 +152,9 @@ impl Peers {
     }
 
     /// Notes the present start of each node. Software that does not count its starts has none.
-    pub fn learn(&self, nodes: &[NodeLife]) {
+    pub fn learn(&self, nodes: &[NodeLiveness]) {
         let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        for record in nodes.iter().map(|life| &life.node).filter(|record| record.counter != 0) {
+        for record in nodes.iter().map(|member| &member.node).filter(|record| record.counter != 0) {
             let incarnation = Incarnation(record.incarnation);
             let start = StartId { counter: record.counter, incarnation };
             record.id.parse().ok().and_then(|id| starts.insert(id, start));

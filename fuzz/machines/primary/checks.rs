@@ -81,7 +81,9 @@ impl Bench {
                 assert!(self.links.remove(&link).is_some(), "link {link} is closed twice");
             }
             PrimaryEffect::ReadView { call } => self.coordinator.called(call, None),
-            PrimaryEffect::SwapView { call, view, .. } => self.coordinator.called(call, Some(*view)),
+            PrimaryEffect::SwapView { call, view, .. } => {
+                self.coordinator.called(call, Some(*view))
+            }
             PrimaryEffect::Ended { .. } => {
                 assert!(!std::mem::replace(&mut self.has_ended, true), "it ends twice");
             }

@@ -73,7 +73,12 @@ pub fn play(input: &[u8]) {
 impl Bench {
     fn new(view: View, id: PrimaryId) -> Self {
         let now = Instant(1_000_000_000_000);
-        let config = PrimaryConfig { id, volume: view.volume, settings: Settings::default(), earlier: Earlier::Ended };
+        let config = PrimaryConfig {
+            id,
+            volume: view.volume,
+            settings: Settings::default(),
+            earlier: Earlier::Ended,
+        };
         Self {
             core: Primary::new(config, now),
             now,

@@ -80,7 +80,10 @@ impl Disk {
             DiskAction::SaveIntents(table) => self.check_table(table, view),
             DiskAction::SaveMissing(pages) => self.check_pages(pages, view),
             DiskAction::Flush { .. } => {
-                assert!(!self.any(|a| matches!(a, DiskAction::Flush { .. })), "two flushes at once");
+                assert!(
+                    !self.any(|a| matches!(a, DiskAction::Flush { .. })),
+                    "two flushes at once"
+                );
             }
             data => self.check_range(data, view, id),
         }

@@ -144,7 +144,7 @@ pub struct ClusterNode {
     /// Whether the coordinator has heard of it within the expiry time.
     pub alive: bool,
     /// When the coordinator heard of it last; `null` if not since the coordinator's own start.
-    pub last_heard: Option<u64>,
+    pub last_seen: Option<u64>,
     /// Version of its software.
     pub software: String,
 }

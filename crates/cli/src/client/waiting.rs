@@ -129,7 +129,7 @@ async fn of_volume(client: &Client, asked: &Asked) -> Option<String> {
 fn silent(nodes: &NodesAnswer, now: u64) -> Option<String> {
     let is_silent =
         |heard: Option<u64>, alive: bool| !alive || heard.is_some_and(|at| at + SILENT < now);
-    let silent = nodes.nodes.iter().filter(|node| is_silent(node.last_heard, node.alive));
+    let silent = nodes.nodes.iter().filter(|node| is_silent(node.last_seen, node.alive));
     let names: Vec<&str> = silent.map(|node| node.name.as_str()).collect();
     match names[..] {
         [] => None,

@@ -96,7 +96,7 @@ fn nodes(answer: &NodesAnswer) -> String {
 }
 
 fn liveness(node: &ClusterNode) -> String {
-    match (node.alive, node.last_heard) {
+    match (node.alive, node.last_seen) {
         (true, _) => "alive".good(),
         (false, Some(moment)) => format!("silent for {}", ago(moment)).bad(),
         (false, None) => "silent".bad(),

@@ -6,7 +6,7 @@ use super::Done;
 use crate::memory::Note;
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
-use crate::{Answer, Caller, NodeLife};
+use crate::{Answer, Caller, NodeLiveness};
 
 /// Most silent nodes of which something is stored at once. The others are next.
 const MAX_SAVED: usize = 32;
@@ -51,11 +51,11 @@ pub fn nodes(transaction: &mut Transaction<'_>) -> Done {
     transaction.names(Space::Silent)?;
     for id in transaction.names(Space::Nodes)? {
         let Some(node) = transaction.node(&id)? else { continue };
-        let last_heard = transaction.memory.liveness.last_heard(&id).map(|at| at.unix);
+        let last_seen = transaction.memory.liveness.last_seen(&id).map(|at| at.unix);
         let may_live = transaction.may_live(&id)?;
-        let alive = last_heard.is_some() && may_live;
+        let alive = last_seen.is_some() && may_live;
         let coordinator = id == transaction.memory.identity.here.to_string();
-        nodes.push(NodeLife { node, alive, may_live, last_heard, coordinator });
+        nodes.push(NodeLiveness { node, alive, may_live, last_seen, coordinator });
     }
     nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
     Ok(Answer::Nodes(nodes))

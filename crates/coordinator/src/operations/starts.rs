@@ -100,7 +100,7 @@ pub fn register(
 fn heard(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<Heard> {
     let memory = transaction.memory;
     let asked = memory.asked(incarnation).unwrap_or(transaction.now.steady);
-    let last = memory.liveness.last_heard(node);
+    let last = memory.liveness.last_seen(node);
     Ok(match last {
         _ if !transaction.may_live(node)? => Heard::Silent,
         Some(last) if last.steady > asked + ON_ITS_WAY => Heard::Since,

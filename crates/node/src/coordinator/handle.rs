@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use evenkeel_core::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, CallError, Coordinator, NodeLife, RemovedNode, Request, unix_seconds};
+use super::{Answer, CallError, Coordinator, NodeLiveness, RemovedNode, Request, unix_seconds};
 use crate::admission;
 use crate::api::types::{CoordinatorStatus, NodeRef};
 use crate::api::{ApiError, ErrorCode};
@@ -73,7 +73,7 @@ pub struct Membership {
     pub address: Option<String>,
     /// The nodes as last known: the addresses by which replicas are reached even while the
     /// coordinator is away.
-    pub nodes: Vec<NodeLife>,
+    pub nodes: Vec<NodeLiveness>,
     /// The nodes that were removed from it: they are refused.
     #[serde(default)]
     pub removed: Vec<RemovedNode>,
@@ -115,9 +115,10 @@ impl Handle {
     }
 
     /// Notes what the coordinator says of the nodes. `true`: their number or an address changed.
-    pub fn set_nodes(&self, nodes: Vec<NodeLife>) -> bool {
+    pub fn set_nodes(&self, nodes: Vec<NodeLiveness>) -> bool {
         let mut inner = self.lock();
-        let records = |nodes: &[NodeLife]| nodes.iter().map(|n| n.node.clone()).collect::<Vec<_>>();
+        let records =
+            |nodes: &[NodeLiveness]| nodes.iter().map(|n| n.node.clone()).collect::<Vec<_>>();
         let changed = records(&inner.membership.nodes) != records(&nodes);
         inner.membership.nodes = nodes;
         changed
@@ -133,22 +134,22 @@ impl Handle {
 
     /// The nodes as last known.
     #[must_use]
-    pub fn nodes(&self) -> Vec<NodeLife> {
+    pub fn nodes(&self) -> Vec<NodeLiveness> {
         self.lock().membership.nodes.clone()
     }
 
     /// A node by its identity.
     #[must_use]
-    pub fn node(&self, id: NodeId) -> Option<NodeLife> {
+    pub fn node(&self, id: NodeId) -> Option<NodeLiveness> {
         let id = id.to_string();
-        self.lock().membership.nodes.iter().find(|life| life.node.id == id).cloned()
+        self.lock().membership.nodes.iter().find(|member| member.node.id == id).cloned()
     }
 
     /// A node by its name or identity.
     #[must_use]
-    pub fn node_by_name(&self, name: &str) -> Option<NodeLife> {
+    pub fn node_by_name(&self, name: &str) -> Option<NodeLiveness> {
         let inner = self.lock();
-        let is = |life: &&NodeLife| life.node.name == name || life.node.id == name;
+        let is = |member: &&NodeLiveness| member.node.name == name || member.node.id == name;
         inner.membership.nodes.iter().find(is).cloned()
     }
 
@@ -157,9 +158,10 @@ impl Handle {
     pub fn node_ref(&self, id: NodeId) -> NodeRef {
         let id = id.to_string();
         let Membership { nodes, removed, .. } = &self.lock().membership;
-        let lives = nodes.iter().map(|life| (&life.node.id, &life.node.name));
+        let members = nodes.iter().map(|member| (&member.node.id, &member.node.name));
         let left = removed.iter().map(|node| (&node.id, &node.name));
-        let name = lives.chain(left).find(|(known, _)| **known == id).map(|(_, name)| name.clone());
+        let name =
+            members.chain(left).find(|(known, _)| **known == id).map(|(_, name)| name.clone());
         NodeRef { name: name.unwrap_or_else(|| id.clone()), id }
     }
 

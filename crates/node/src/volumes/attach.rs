@@ -296,7 +296,7 @@ async fn not_started(
     let (code, advice) = words::attach_failed(reason);
     if reason == EndReason::NoData {
         cluster::nodes(node).await;
-        let is_dead = |id| node.coordinator.node(id).is_some_and(|life| !life.alive);
+        let is_dead = |id| node.coordinator.node(id).is_some_and(|member| !member.alive);
         let silent = |mirror: &&MirrorView| mirror.in_sync().all(|replica| is_dead(replica.node));
         if let Some(mirror) = found.view.mirrors.iter().find(silent) {
             let name = |replica| super::replica::places(node, found, replica)[0].clone();
@@ -360,7 +360,7 @@ pub(super) fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> 
 fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
     let elsewhere = found.view.primaries.iter().filter(|p| p.id.node != node.identity.node);
     for primary in elsewhere.filter(|_| !found.view.is_shared()) {
-        let alive = node.coordinator.node(primary.id.node).is_none_or(|life| life.may_live);
+        let alive = node.coordinator.node(primary.id.node).is_none_or(|member| member.may_live);
         let name = node.coordinator.node_ref(primary.id.node).name;
         if alive {
             return Err(ApiError::new(

@@ -130,7 +130,7 @@ pub(super) async fn refuse_attached(
         return Ok(());
     }
     cluster::nodes(node).await;
-    let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|life| life.may_live);
+    let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|member| member.may_live);
     let primaries: Vec<NodeId> = primaries_elsewhere(node, &found.view).collect();
     if let Some(primary) = primaries.iter().find(|id| may_live(id)) {
         return Err(attached(what, &node.coordinator.node_ref(*primary).name));

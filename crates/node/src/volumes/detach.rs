@@ -12,13 +12,13 @@ use super::actor::{Turn, turn};
 use super::attach::{device_error, place, reach, why_ended};
 use super::lifecycle::{Over, Phase};
 use super::lookup::{
-    Found, There, find, life, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
+    Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
 };
 use super::{Attached, export, lookup, unclean, verdict, wanted};
 use crate::api::types::{DetachAnswer, DetachRequest};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::{NodeLife, Request};
+use crate::coordinator::{NodeLiveness, Request};
 use crate::node::Node;
 
 /// How long a detach may take before it is reported as still going on.
@@ -79,14 +79,14 @@ fn not_again(volume: &str, node: &str) -> DetachAnswer {
 async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
     match name {
         None => Ok(true),
-        Some(name) => named(node, what, name).await.map(|life| life.is_none()),
+        Some(name) => named(node, what, name).await.map(|member| member.is_none()),
     }
 }
 
 /// Where a volume is detached that nothing uses here.
 enum Where {
     /// On a node on which it is attached, or meant to be.
-    There(Found, NodeLife),
+    There(Found, NodeLiveness),
     /// Here: a primary of this node has ended, and the view names it still.
     Left(Found),
 }
@@ -124,7 +124,7 @@ async fn detach_there(
     }
     match primary_elsewhere(node, &found.view).or_else(|| nodes.first().copied()) {
         Some(_) if forwarded => Err(moved(what)),
-        Some(id) => life(node, what, id).map(|life| Where::There(found, life)),
+        Some(id) => member(node, what, id).map(|member| Where::There(found, member)),
         None if is_left => Ok(Where::Left(found)),
         None => {
             let (why, advice) = ("it is not attached", "See `evenkeel volume status`");
@@ -138,11 +138,11 @@ async fn detach_there(
 fn refuse_elsewhere(
     node: &Node,
     found: &Found,
-    named: Option<&NodeLife>,
+    named: Option<&NodeLiveness>,
     what: &str,
 ) -> Result<(), ApiError> {
     let here = node.identity.node.to_string();
-    let named = named.map_or(here.as_str(), |life| &life.node.id);
+    let named = named.map_or(here.as_str(), |member| &member.node.id);
     let attached: Vec<_> = found.view.primaries.iter().map(|p| p.id.node.to_string()).collect();
     let wanted = found.stored.record.wanted_on.iter().filter(|(_, shown)| shown.is_some());
     let wanted: Vec<_> = wanted.map(|(id, _)| id.clone()).collect();

@@ -7,19 +7,19 @@ use evenkeel_exports::nbd;
 use hyper::Method;
 
 use super::actor::{Turn, turn};
-use super::lookup::{Found, There, find, forward, life, moved, primary_elsewhere};
+use super::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
 use super::{Attached, Phase, WantedNbd, wanted};
 use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::NodeLife;
+use crate::coordinator::NodeLiveness;
 use crate::nbd::FRONTEND;
 use crate::node::Node;
 
 /// Where a volume is attached.
 enum Place {
     Here(Arc<Attached>),
-    There(Box<(Found, NodeLife)>),
+    There(Box<(Found, NodeLiveness)>),
 }
 
 async fn place(node: &Node, what: &str, volume: &str, forwarded: bool) -> Result<Place, ApiError> {
@@ -30,7 +30,7 @@ async fn place(node: &Node, what: &str, volume: &str, forwarded: bool) -> Result
     match primary_elsewhere(node, &found.view) {
         Some(_) if forwarded => Err(moved(what)),
         Some(elsewhere) => {
-            let target = life(node, what, elsewhere)?;
+            let target = member(node, what, elsewhere)?;
             Ok(Place::There(Box::new((found, target))))
         }
         None => Err(ApiError::new(

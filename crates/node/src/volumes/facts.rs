@@ -85,9 +85,9 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
     let here = replica.node == node.identity.node;
     // Right after the coordinator's start nothing may be known of a node.
     let alive = || {
-        let life = node.coordinator.node(replica.node)?;
-        let is_known = life.alive == life.may_live && node.coordinator.status().reachable;
-        is_known.then_some(life.alive)
+        let member = node.coordinator.node(replica.node)?;
+        let is_known = member.alive == member.may_live && node.coordinator.status().reachable;
+        is_known.then_some(member.alive)
     };
     let id = replica.id.to_string();
     ReplicaFacts {

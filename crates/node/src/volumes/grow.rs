@@ -125,10 +125,10 @@ async fn make_room(
     if target == node.identity.node {
         return here(node, volume, replica, room).await;
     }
-    let life = lookup::life(node, "a replica cannot be made larger", target)?;
+    let member = lookup::member(node, "a replica cannot be made larger", target)?;
     let path = routes::fill(MAKE_ROOM, &[&volume.to_string(), &replica.to_string()]);
     let deadline = make::CREATION;
-    cluster::forward::<_, bool>(node, &life, Method::POST, &path, Some(room), deadline).await?;
+    cluster::forward::<_, bool>(node, &member, Method::POST, &path, Some(room), deadline).await?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use hyper::Method;
 
 use crate::api::ErrorCode;
 use crate::api::handlers::peer::{self, PeerReplica, PeerReplicas};
-use crate::coordinator::NodeLife;
+use crate::coordinator::NodeLiveness;
 use crate::disks::Unserved;
 use crate::node::Node;
 use crate::{admission, cluster};
@@ -66,8 +66,8 @@ impl Heard {
 }
 
 /// How long a node is waited for; `is_awaited`: another node waits for the answer that comes of it.
-pub(super) const fn patience(life: &NodeLife, is_awaited: bool) -> Duration {
-    if is_awaited || !life.may_live { SHORT_PATIENCE } else { PATIENCE }
+pub(super) const fn patience(member: &NodeLiveness, is_awaited: bool) -> Duration {
+    if is_awaited || !member.may_live { SHORT_PATIENCE } else { PATIENCE }
 }
 
 /// Asks the other nodes of the replicas in these views, all at the same time, and each once.
@@ -102,11 +102,12 @@ pub(super) async fn ask_nodes(
 ) -> Heard {
     let mut asked = Vec::new();
     for (id, replicas) in by_node {
-        let Some(life) = node.coordinator.node(id) else { continue };
+        let Some(member) = node.coordinator.node(id) else { continue };
         let node = node.clone();
         let question = async move {
-            let patience = patience(&life, is_awaited);
-            let answer = tokio::time::timeout(patience, ask_one(&node, &life, &replicas, patience));
+            let patience = patience(&member, is_awaited);
+            let answer =
+                tokio::time::timeout(patience, ask_one(&node, &member, &replicas, patience));
             (id, answer.await.unwrap_or(None))
         };
         asked.push(tokio::spawn(question));
@@ -126,19 +127,19 @@ pub(super) async fn ask_nodes(
 /// does not know the question, and says nothing of its replicas.
 async fn ask_one(
     node: &Node,
-    life: &NodeLife,
+    member: &NodeLiveness,
     replicas: &BTreeSet<ReplicaId>,
     patience: Duration,
 ) -> Option<Vec<PeerReplica>> {
     let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
     let (path, body) = (peer::CONDITIONS, Some(&question));
     let answer =
-        cluster::forward::<_, Vec<PeerReplica>>(node, life, Method::POST, path, body, patience);
+        cluster::forward::<_, Vec<PeerReplica>>(node, member, Method::POST, path, body, patience);
     match answer.await {
         Ok(told) => Some(told),
         Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => None,
         Err(error) => {
-            tracing::debug!(node = life.node.name, %error, "it says nothing of its replicas");
+            tracing::debug!(node = member.node.name, %error, "it says nothing of its replicas");
             Some(Vec::new())
         }
     }

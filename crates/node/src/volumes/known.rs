@@ -56,7 +56,7 @@ async fn told(node: &Arc<Node>, ours: Vec<Newest>, only: Option<VolumeId>) -> Ve
     let views = ours.iter().map(|newest| &newest.superblock.view);
     let (mut heard, others) = tokio::join!(
         hearing::ask(node, views, false),
-        found::elsewhere(node, only, |life| hearing::patience(life, false)),
+        found::elsewhere(node, only, |member| hearing::patience(member, false)),
     );
     let (mut volumes, mut untold) = answered(ours.into_iter().zip(asked).collect()).await;
     for (newest, _) in &mut untold {
@@ -125,7 +125,7 @@ impl Newest {
         let id = volume.to_string();
         let attached = others.attached.iter().find(|(volume, _)| *volume == id);
         let at = attached.and_then(|(_, name)| node.coordinator.node_by_name(name));
-        self.attached = at.and_then(|life| life.node.id.parse().ok());
+        self.attached = at.and_then(|member| member.node.id.parse().ok());
         for replica in others.replicas.iter().filter(|it| it.superblock.volume == volume) {
             self.add(replica);
         }
@@ -206,8 +206,8 @@ fn by_primary(node: &Arc<Node>, newest: &Newest) -> Option<Asked> {
 fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
     let (node, volume) = (node.clone(), newest.superblock.volume.to_string());
     let answer = tokio::spawn(async move {
-        let life = node.coordinator.node(at)?;
-        primaries::told_by(&node, &life, &volume, false).await
+        let member = node.coordinator.node(at)?;
+        primaries::told_by(&node, &member, &volume, false).await
     });
     (at, answer)
 }

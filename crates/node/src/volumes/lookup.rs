@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::replica::places;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
-use crate::coordinator::{Answer, CallError, NodeLife, Request, StoredVolume};
+use crate::coordinator::{Answer, CallError, NodeLiveness, Request, StoredVolume};
 use crate::node::Node;
 
 /// A volume as the coordinator knows it.
@@ -60,7 +60,7 @@ pub(super) fn called(volume: &str) -> String {
 /// Who has to carry out what is asked of a volume.
 pub(super) struct There<'a> {
     pub found: &'a Found,
-    pub target: &'a NodeLife,
+    pub target: &'a NodeLiveness,
     /// What is asked, as a refusal begins.
     pub what: &'a str,
 }
@@ -156,7 +156,7 @@ pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
 /// be alive, or the first of all.
 pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
     let elsewhere = || primaries_elsewhere(node, view);
-    let may_live = |id: &NodeId| node.coordinator.node(*id).is_some_and(|life| life.may_live);
+    let may_live = |id: &NodeId| node.coordinator.node(*id).is_some_and(|member| member.may_live);
     elsewhere().find(may_live).or_else(|| elsewhere().next())
 }
 
@@ -176,18 +176,18 @@ pub(super) fn carried_out_elsewhere(
     found: &Found,
     forwarded: bool,
     what: &str,
-) -> Result<Option<NodeLife>, ApiError> {
+) -> Result<Option<NodeLiveness>, ApiError> {
     let is_here = node.volumes.get(found.view.volume).is_some();
     match primary_elsewhere(node, &found.view) {
         Some(_) if is_here => Ok(None),
         Some(_) if forwarded => Err(moved(what)),
-        Some(elsewhere) => life(node, what, elsewhere).map(Some),
+        Some(elsewhere) => member(node, what, elsewhere).map(Some),
         None => Ok(None),
     }
 }
 
 /// A node by its identity, as last known.
-pub(super) fn life(node: &Node, what: &str, id: NodeId) -> Result<NodeLife, ApiError> {
+pub(super) fn member(node: &Node, what: &str, id: NodeId) -> Result<NodeLiveness, ApiError> {
     node.coordinator.node(id).ok_or_else(|| {
         let name = node.coordinator.node_ref(id).name;
         let why = match name == id.to_string() {
@@ -203,7 +203,7 @@ pub(super) async fn named(
     node: &Node,
     what: &str,
     name: &str,
-) -> Result<Option<NodeLife>, ApiError> {
+) -> Result<Option<NodeLiveness>, ApiError> {
     if name == node.identity.name || name == node.identity.node.to_string() {
         return Ok(None);
     }

@@ -111,13 +111,13 @@ pub(super) async fn make_one(
     if target == node.identity.node {
         return local::create_replica(node, disk, new).await;
     }
-    let life = lookup::life(node, what, target)?;
+    let member = lookup::member(node, what, target)?;
     let superblock = new.superblock.encode().map_err(|e| {
         ApiError::new(ErrorCode::BadRequest, what, e.to_string(), "Choose other values")
     })?;
     let request = CreateReplica { disk, superblock: to_hex(&superblock.0), thin: new.thin };
     let body = Some(&request);
-    cluster::forward::<_, bool>(node, &life, Method::POST, REPLICAS, body, CREATION).await?;
+    cluster::forward::<_, bool>(node, &member, Method::POST, REPLICAS, body, CREATION).await?;
     Ok(())
 }
 
@@ -169,10 +169,10 @@ pub(super) async fn delete_one(
     if target == node.identity.node {
         return local::delete_replica(node, volume, replica).await.map(drop);
     }
-    let life = lookup::life(node, "a replica cannot be deleted", target)?;
+    let member = lookup::member(node, "a replica cannot be deleted", target)?;
     let path = routes::fill(REPLICA, &[&volume.to_string(), &replica.to_string()]);
     let deadline = cluster::COMMAND;
-    cluster::forward::<(), bool>(node, &life, Method::DELETE, &path, None, deadline).await?;
+    cluster::forward::<(), bool>(node, &member, Method::DELETE, &path, None, deadline).await?;
     Ok(())
 }
 

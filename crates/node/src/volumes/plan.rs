@@ -17,7 +17,7 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
-use crate::coordinator::NodeLife;
+use crate::coordinator::NodeLiveness;
 use crate::node::Node;
 
 /// Most replicas that a refusal names.
@@ -232,7 +232,7 @@ fn on_disk(node: &Node, disk: &str, superblock: &Superblock) -> LostReplica {
 /// Has another node tell a plan: that which would carry it out.
 async fn ask(
     node: &Node,
-    (found, target): (&Found, &NodeLife),
+    (found, target): (&Found, &NodeLiveness),
     path: &str,
     what: String,
 ) -> Result<PlanAnswer, ApiError> {

@@ -12,7 +12,7 @@ use super::{hearing, status, wanted, words};
 use crate::api::routes;
 use crate::api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
 use crate::cluster;
-use crate::coordinator::{NodeLife, unix_seconds};
+use crate::coordinator::{NodeLiveness, unix_seconds};
 use crate::node::Node;
 
 /// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows why it
@@ -58,19 +58,20 @@ async fn together(
 ) -> Option<VolumeStatus> {
     let mut asked = Vec::new();
     for id in others {
-        let Some(life) = node.coordinator.node(id) else { continue };
+        let Some(member) = node.coordinator.node(id) else { continue };
         let (node, volume) = (node.clone(), volume.to_owned());
         asked.push(tokio::spawn(async move {
-            let status = told_by(&node, &life, &volume, true).await;
-            (node.coordinator.node_ref(id), life, status)
+            let status = told_by(&node, &member, &volume, true).await;
+            (node.coordinator.node_ref(id), member, status)
         }));
     }
     let mut notes = Vec::new();
     for answer in asked {
-        let Ok((reference, life, status)) = answer.await else { continue };
+        let Ok((reference, member, status)) = answer.await else { continue };
         // On the coordinator's own node it has just come back, and the coordinator hears it in a moment.
-        let is_unheard =
-            !life.may_live && node.coordinator.status().reachable && !node.config.coordinator.here;
+        let is_unheard = !member.may_live
+            && node.coordinator.status().reachable
+            && !node.config.coordinator.here;
         match status {
             Some(status) => {
                 if is_unheard {
@@ -91,17 +92,17 @@ async fn together(
 /// From the primary on another node, if it answers.
 pub(super) async fn told_by(
     node: &Arc<Node>,
-    life: &NodeLife,
+    member: &NodeLiveness,
     volume: &str,
     is_hurried: bool,
 ) -> Option<VolumeStatus> {
     let path = routes::fill(routes::VOLUME, &[volume]);
-    let deadline = match is_hurried && !life.may_live {
-        true => hearing::patience(life, false),
+    let deadline = match is_hurried && !member.may_live {
+        true => hearing::patience(member, false),
         false => cluster::QUESTION,
     };
     let answer =
-        cluster::forward::<(), VolumeAnswer>(node, life, Method::GET, &path, None, deadline);
+        cluster::forward::<(), VolumeAnswer>(node, member, Method::GET, &path, None, deadline);
     let answer = tokio::time::timeout(deadline, answer);
     let mut status = answer.await.ok()?.ok()?.volume;
     for primary in &mut status.primaries {

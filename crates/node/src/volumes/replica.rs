@@ -182,7 +182,7 @@ pub(super) fn was_removed(node: &Node, found: &Found, text: &str) -> bool {
     }
     let removed = found.stored.record.replicas.iter().filter(|placed| placed.removed);
     removed.into_iter().any(|placed| {
-        let name = node.coordinator.node_by_name(&placed.node).map(|life| life.node.name);
+        let name = node.coordinator.node_by_name(&placed.node).map(|member| member.node.name);
         let is_place = |node: &str| node == text || format!("{node}:{}", placed.disk) == text;
         let is_there = is_place(&placed.node) || name.is_some_and(|name| is_place(&name));
         is_there || (text.len() >= 4 && placed.id.starts_with(text))
@@ -198,7 +198,7 @@ pub(super) async fn take_out(node: &Arc<Node>, found: &Found, id: ReplicaId) {
         node.warn(error.to_string());
     }
     let Some((_, record)) = found.view.replica(id) else { return };
-    if node.coordinator.node(record.node).is_some_and(|life| !life.may_live) {
+    if node.coordinator.node(record.node).is_some_and(|member| !member.may_live) {
         tracing::info!(replica = %id, "a removed replica is deleted when its node starts");
         return;
     }

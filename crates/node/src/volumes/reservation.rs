@@ -108,7 +108,7 @@ async fn host_of(node: &Node, what: &str, name: Option<&str>) -> Result<HostId, 
         return Ok(host);
     }
     let id = match named(node, what, name).await? {
-        Some(life) => life.node.id.parse().unwrap_or(node.identity.node),
+        Some(member) => member.node.id.parse().unwrap_or(node.identity.node),
         None => node.identity.node,
     };
     Ok(HostId(id.0))
@@ -169,7 +169,7 @@ pub(super) fn told(node: &Node, reservations: &Reservations) -> Option<Reservati
     }
     let registrant = |registrant: &CoreRegistrant| Registrant {
         host: registrant.host.to_string(),
-        node: node.coordinator.node(NodeId(registrant.host.0)).map(|life| life.node.name),
+        node: node.coordinator.node(NodeId(registrant.host.0)).map(|member| member.node.name),
         key: format!("{:#x}", registrant.key),
         holder: reservations.is_held_by(registrant.host),
     };

@@ -14,7 +14,7 @@ use super::lookup::{Found, by_names, decode, unexpected};
 use super::{attach, plan, replica};
 use crate::api::types::{Plan, PlanAnswer, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, NodeLife, Request};
+use crate::coordinator::{Answer, NodeLiveness, Request};
 use crate::node::Node;
 use crate::{cluster, membership};
 
@@ -48,7 +48,7 @@ pub async fn plan(node: &Arc<Node>, name: &str) -> Result<PlanAnswer, ApiError> 
 /// The volumes that use a node, and what they lose with it.
 async fn losses(
     node: &Arc<Node>,
-    victim: &NodeLife,
+    victim: &NodeLiveness,
     what: &str,
 ) -> Result<(Vec<Use>, Plan), ApiError> {
     let id = identity(victim, what)?;
@@ -95,11 +95,12 @@ pub async fn remove(
 }
 
 /// A node of the cluster by its name or identity.
-async fn known(node: &Node, name: &str, what: &str) -> Result<Option<NodeLife>, ApiError> {
+async fn known(node: &Node, name: &str, what: &str) -> Result<Option<NodeLiveness>, ApiError> {
     let Answer::Nodes(nodes) = node.coordinator.ask(what, Request::Nodes).await? else {
         return Err(unexpected(what, &Answer::Done));
     };
-    let victim = nodes.iter().find(|life| life.node.name == name || life.node.id == name).cloned();
+    let victim =
+        nodes.iter().find(|member| member.node.name == name || member.node.id == name).cloned();
     node.coordinator.set_nodes(nodes);
     match victim {
         Some(victim) if victim.coordinator => {
@@ -111,7 +112,7 @@ async fn known(node: &Node, name: &str, what: &str) -> Result<Option<NodeLife>, 
     }
 }
 
-fn identity(victim: &NodeLife, what: &str) -> Result<NodeId, ApiError> {
+fn identity(victim: &NodeLiveness, what: &str) -> Result<NodeId, ApiError> {
     victim.node.id.parse().map_err(|_| {
         let why = format!("node {} has no proper identity", victim.node.name);
         ApiError::new(ErrorCode::System, what, why, "Compare the versions of the nodes")
@@ -152,7 +153,12 @@ async fn uses(node: &Node, id: NodeId, what: &str) -> Result<Vec<Use>, ApiError>
 }
 
 /// A node that may live is emptied first.
-fn refuse_living(node: &Node, victim: &NodeLife, uses: &[Use], what: &str) -> Result<(), ApiError> {
+fn refuse_living(
+    node: &Node,
+    victim: &NodeLiveness,
+    uses: &[Use],
+    what: &str,
+) -> Result<(), ApiError> {
     if !victim.may_live || uses.is_empty() {
         return Ok(());
     }

@@ -262,7 +262,7 @@ fn primary(node: &Node, id: evenkeel_core::NodeId, slot: Option<u8>) -> PrimaryS
     PrimaryStatus {
         node: node.coordinator.node_ref(id),
         slot,
-        alive: here || node.coordinator.node(id).is_some_and(|life| life.may_live),
+        alive: here || node.coordinator.node(id).is_some_and(|member| member.may_live),
         here,
         device: None,
         device_kind: None,

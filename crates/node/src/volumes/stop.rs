@@ -138,16 +138,16 @@ pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
             }
             continue;
         }
-        let Some(life) = node.coordinator.node(id).filter(|life| life.may_live) else {
+        let Some(member) = node.coordinator.node(id).filter(|member| member.may_live) else {
             late.push(node.coordinator.node_ref(id).name);
             continue;
         };
         let (body, deadline) = (None::<&()>, cluster::COMMAND);
         let answer =
-            cluster::forward::<_, bool>(node, &life, Method::POST, SWEEP, body, deadline).await;
+            cluster::forward::<_, bool>(node, &member, Method::POST, SWEEP, body, deadline).await;
         // A node of an older version says `true` in any case.
         if !answer.unwrap_or(false) {
-            late.push(life.node.name);
+            late.push(member.node.name);
         }
     }
     late

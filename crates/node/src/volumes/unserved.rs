@@ -120,13 +120,19 @@ async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> 
 /// its disk is not a directory.
 async fn room(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<String> {
     let disks = match node.coordinator.node(replica.node.id.parse().ok()?)? {
-        life if life.node.id == node.identity.node.to_string() => {
+        member if member.node.id == node.identity.node.to_string() => {
             node.blocking(|node| Ok(node.disks.list())).await.ok()?
         }
-        life => {
+        member => {
             let (path, deadline) = (routes::DISKS, cluster::QUESTION);
-            let answer =
-                cluster::forward::<(), DisksAnswer>(node, &life, Method::GET, path, None, deadline);
+            let answer = cluster::forward::<(), DisksAnswer>(
+                node,
+                &member,
+                Method::GET,
+                path,
+                None,
+                deadline,
+            );
             answer.await.ok()?.disks
         }
     };

@@ -12,7 +12,7 @@ use super::lookup::{Found, find, unexpected};
 use crate::admission;
 use crate::api::ApiError;
 use crate::api::types::WantedStatus;
-use crate::coordinator::{Answer, CallError, NodeLife, Request, Shown, VolumeRecord};
+use crate::coordinator::{Answer, CallError, NodeLiveness, Request, Shown, VolumeRecord};
 use crate::node::Node;
 
 /// What the state directory remembers: the volumes that are not wanted here any more, of which the
@@ -99,7 +99,7 @@ pub(super) fn elsewhere(node: &Node, record: &VolumeRecord) -> impl Iterator<Ite
 pub(super) async fn take_back(
     node: &Node,
     found: &Found,
-    target: &NodeLife,
+    target: &NodeLiveness,
     what: &str,
 ) -> Result<bool, ApiError> {
     let (volume, id) = (found.stored.record.id.clone(), target.node.id.clone());
@@ -119,8 +119,8 @@ pub(super) async fn take_back(
 pub(super) fn on(node: &Node, record: &VolumeRecord, view: &View) -> Vec<WantedStatus> {
     let is_primary = |id: NodeId| view.primaries.iter().any(|primary| primary.id.node == id);
     let alive = |id: NodeId| {
-        let life = node.coordinator.node(id).filter(|_| node.coordinator.status().reachable);
-        life.filter(|life| life.alive == life.may_live).map(|life| life.alive)
+        let member = node.coordinator.node(id).filter(|_| node.coordinator.status().reachable);
+        member.filter(|member| member.alive == member.may_live).map(|member| member.alive)
     };
     let others = elsewhere(node, record).map(|id| (id, alive(id)));
     let waiting = others.filter(|(id, alive)| !is_primary(*id) || *alive == Some(false));

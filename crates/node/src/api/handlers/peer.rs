@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::extract::{Body, Json, Path, Query, Refusal};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
-use crate::coordinator::{Answer, Caller, NodeLife, Request, from_hex};
+use crate::coordinator::{Answer, Caller, NodeLiveness, Request, from_hex};
 use crate::disks::{NewReplica, Unserved};
 use crate::node::Node;
 use crate::volumes::assemble::{PIECE, found, read_piece};
@@ -242,7 +242,7 @@ pub async fn read(
 /// If it does not answer, or cannot read it.
 pub async fn read_data(
     node: &Node,
-    life: &NodeLife,
+    member: &NodeLiveness,
     replica: ReplicaId,
     offset: u64,
     length: u64,
@@ -251,7 +251,7 @@ pub async fn read_data(
     let question = ReadData { replica: replica.to_string(), offset, length };
     let question = serde_json::to_vec(&question)?;
     let mut last = io::Error::other("its node's addresses are not known");
-    for text in &life.node.addresses {
+    for text in &member.node.addresses {
         let Ok(address) = Address::parse(text) else { continue };
         let body = question.clone().into();
         match node.peers.request(&address, Method::POST, READ, body, deadline).await {
@@ -260,7 +260,7 @@ pub async fn read_data(
             }
             Ok((status, bytes)) => {
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).into_owned();
-                last = io::Error::other(format!("node {}: {status}: {text}", life.node.name));
+                last = io::Error::other(format!("node {}: {status}: {text}", member.node.name));
             }
             Err(e) => last = io::Error::other(e.to_string()),
         }

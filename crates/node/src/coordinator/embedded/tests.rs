@@ -220,7 +220,7 @@ fn restarts_of_the_coordinator_do_not_begin_the_wait_for_a_dead_node_anew() {
         coordinator.answer(Request::Heartbeat { node: ALPHA.to_string() }).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
-        nodes.iter().find(|life| life.node.name == "beta").unwrap().may_live
+        nodes.iter().find(|member| member.node.name == "beta").unwrap().may_live
     };
     {
         let coordinator = open(dir.path(), expiry);

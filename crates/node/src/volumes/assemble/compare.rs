@@ -95,9 +95,9 @@ impl Source {
                 read.await.map_err(io::Error::other)?
             }
             Self::There { node: id, replica } => {
-                let life = node.coordinator.node(*id);
-                let life = life.ok_or_else(|| io::Error::other("its node is not known"))?;
-                read_data(node, &life, *replica, at, length, DEADLINE).await
+                let member = node.coordinator.node(*id);
+                let member = member.ok_or_else(|| io::Error::other("its node is not known"))?;
+                read_data(node, &member, *replica, at, length, DEADLINE).await
             }
         }
     }

@@ -12,7 +12,7 @@ use hyper::Method;
 use crate::api::ApiError;
 use crate::api::handlers::peer::{FOUND, PeerFound};
 use crate::cluster;
-use crate::coordinator::{NodeLife, from_hex};
+use crate::coordinator::{NodeLiveness, from_hex};
 use crate::examine::{Found, examine, examine_one};
 use crate::node::Node;
 
@@ -58,9 +58,9 @@ pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Eve
     let here = here(node, None).await?;
     take(&mut all, node.identity.node, &node.identity.name, here);
     let own = node.identity.node.to_string();
-    for life in cluster::nodes(node).await {
-        if life.node.id != own {
-            ask(&mut all, node, &life).await;
+    for member in cluster::nodes(node).await {
+        if member.node.id != own {
+            ask(&mut all, node, &member).await;
         }
     }
     let named: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
@@ -92,18 +92,24 @@ pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Eve
 pub(in crate::volumes) async fn elsewhere(
     node: &Arc<Node>,
     only: Option<VolumeId>,
-    patience: impl Fn(&NodeLife) -> Duration,
+    patience: impl Fn(&NodeLiveness) -> Duration,
 ) -> Everything {
     let own = node.identity.node.to_string();
     let path = only.map_or_else(|| FOUND.to_owned(), |volume| format!("{FOUND}?volume={volume}"));
-    let others = node.coordinator.nodes().into_iter().filter(|life| life.node.id != own);
-    let asked = others.map(|life| {
-        let (node, path, patience) = (node.clone(), path.clone(), patience(&life));
+    let others = node.coordinator.nodes().into_iter().filter(|member| member.node.id != own);
+    let asked = others.map(|member| {
+        let (node, path, patience) = (node.clone(), path.clone(), patience(&member));
         tokio::spawn(async move {
-            let answer =
-                cluster::forward::<(), PeerFound>(&node, &life, Method::GET, &path, None, patience);
+            let answer = cluster::forward::<(), PeerFound>(
+                &node,
+                &member,
+                Method::GET,
+                &path,
+                None,
+                patience,
+            );
             let found = tokio::time::timeout(patience, answer).await.ok()?.ok()?;
-            Some((life.node.id.parse::<NodeId>().ok()?, life.node.name, found))
+            Some((member.node.id.parse::<NodeId>().ok()?, member.node.name, found))
         })
     });
     let asked: Vec<_> = asked.collect();
@@ -140,15 +146,15 @@ pub async fn here(node: &Arc<Node>, only: Option<VolumeId>) -> Result<PeerFound,
     Ok(PeerFound { replicas: replicas.await?, attached })
 }
 
-async fn ask(all: &mut Everything, node: &Arc<Node>, life: &NodeLife) {
-    let name = life.node.name.clone();
-    if !life.may_live {
+async fn ask(all: &mut Everything, node: &Arc<Node>, member: &NodeLiveness) {
+    let name = member.node.name.clone();
+    if !member.may_live {
         let warning = format!("node {name} does not answer: its disks were not looked at");
         return all.warnings.push(warning);
     }
     let answer =
-        cluster::forward::<(), PeerFound>(node, life, Method::GET, FOUND, None, cluster::COMMAND);
-    match (answer.await, life.node.id.parse()) {
+        cluster::forward::<(), PeerFound>(node, member, Method::GET, FOUND, None, cluster::COMMAND);
+    match (answer.await, member.node.id.parse()) {
         (Ok(found), Ok(id)) => take(all, id, &name, found),
         (Err(e), _) => {
             all.warnings.push(format!("the disks of node {name} were not looked at: {}", e.why))

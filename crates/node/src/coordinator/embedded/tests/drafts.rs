@@ -9,7 +9,7 @@ fn fate(coordinator: &Embedded, stored: &StoredVolume) -> Fate {
 }
 
 #[test]
-fn a_drafts_replicas_are_kept_until_its_node_begins_another_life() {
+fn a_drafts_replicas_are_kept_until_its_node_begins_another_incarnation() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_secs(10));
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();

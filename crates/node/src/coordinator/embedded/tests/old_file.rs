@@ -93,7 +93,7 @@ fn a_database_of_the_software_before_is_read_and_written_in_its_form() {
     };
     assert_eq!(web.view.decode().unwrap(), view);
     let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
-    let names: Vec<_> = nodes.iter().map(|life| life.node.name.as_str()).collect();
+    let names: Vec<_> = nodes.iter().map(|member| member.node.name.as_str()).collect();
     assert_eq!(names, ["alpha", "beta"]);
     let removed = coordinator.answer(Request::RemovedNodes).unwrap();
     assert!(matches!(removed, Answer::RemovedNodes(all) if all[0].name == "gamma"));
