@@ -73,7 +73,7 @@ pub fn superblock() -> Superblock {
         mirror: 0,
         data_offset: evenkeel_format::DATA_OFFSET,
         data_length: view.replica_size(),
-        lives: Lives::of([Incarnation(3)]),
+        incarnations: Incarnations::of([Incarnation(3)]),
         saved: 0,
         metadata_offset: evenkeel_format::metadata_offset(view.replica_size()),
         has_checksums: true,

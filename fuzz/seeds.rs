@@ -146,7 +146,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     let report = ReplicaReport {
         replica: ReplicaId(2),
         incarnation: Incarnation(5),
-        is_old_copy: false,
+        is_stale_clone: false,
         boot: BootId(1),
         generation,
         lineage: Lineage(11),
@@ -167,12 +167,14 @@ fn messages() -> Vec<(&'static str, Message)> {
     let content = CopyContent::Data;
     vec![
         ("open_primary", {
-            let (opener, named_lives) = (Opener::Primary(primary), Lives::of([Incarnation(4)]));
-            Message::OpenSession { session, opener, named_lives }
+            let (opener, named_incarnations) =
+                (Opener::Primary(primary), Incarnations::of([Incarnation(4)]));
+            Message::OpenSession { session, opener, named_incarnations }
         }),
         ("open_copier", {
-            let (opener, named_lives) = (Opener::Copier(ReplicaId(1)), Lives::default());
-            Message::OpenSession { session, opener, named_lives }
+            let (opener, named_incarnations) =
+                (Opener::Copier(ReplicaId(1)), Incarnations::default());
+            Message::OpenSession { session, opener, named_incarnations }
         }),
         ("opened", Message::SessionOpened { session, report }),
         ("adopt", Message::Adopt { view: Box::new(view()) }),

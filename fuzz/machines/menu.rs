@@ -61,7 +61,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
         6 => Message::OpenSession {
             session: SessionNumber(script.near(live.session)),
             opener: opener(script),
-            named_lives: Lives::of([Incarnation(live.session)]),
+            named_incarnations: Incarnations::of([Incarnation(live.session)]),
         },
         7 | 8 => Message::Adopt { view: Box::new(views::next(script, &live.view)) },
         9 => Message::Ping { generation, number: script.near(1) },
@@ -78,7 +78,9 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
         13 => Message::Settled {
             generation,
             through: Sequence(script.near(live.number)),
-            last_of_earlier_lives: script.is_set().then(|| Sequence(script.near(live.number))),
+            last_of_earlier_incarnations: script
+                .is_set()
+                .then(|| Sequence(script.near(live.number))),
         },
         14 => from_source(script, live),
         _ => match script.choose(4) {
@@ -199,7 +201,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
     let honest = ReplicaReport {
         replica: live.replica,
         incarnation: Incarnation(incarnation),
-        is_old_copy: false,
+        is_stale_clone: false,
         boot: BootId(1),
         generation: live.view.generation,
         lineage: live.view.lineage,
@@ -213,7 +215,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
     ReplicaReport {
         replica: live.replica(script),
         incarnation: Incarnation(script.near(incarnation)),
-        is_old_copy: script.near(incarnation) != incarnation,
+        is_stale_clone: script.near(incarnation) != incarnation,
         boot: BootId(script.near(1).into()),
         generation: Generation(script.near(honest.generation.0)),
         lineage: Lineage(script.near(live.view.lineage.0 as u64).into()),

@@ -25,7 +25,7 @@ const SAVE_PERIOD: Duration = Duration::from_secs(1);
 /// What is known of one node, on the clock that counts listening.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
-    /// Not since the start. Counted since then, on top of what an earlier life had counted.
+    /// Not since the start. Counted since then, on top of what an earlier incarnation had counted.
     Before(Duration, Duration),
     /// Since the start: when on that clock, and in full.
     At(Duration, Moment),

@@ -65,7 +65,7 @@ pub enum Request {
     Draft {
         /// The node that makes it.
         node: String,
-        /// The life of its daemon. When that ends, the draft is given up.
+        /// The incarnation of its daemon. When that ends, the draft is given up.
         incarnation: u64,
         /// The volume's identity.
         volume: String,
@@ -177,7 +177,7 @@ pub enum Request {
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
     Fates(Vec<FoundReplica>),
     /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none takes it
-    /// up until that is `Discarded` or this life of the node's daemon has ended; else `Fates` with what
+    /// up until that is `Discarded` or this incarnation of the node's daemon has ended; else `Fates` with what
     /// is to become of it: also `Unknown`, if its disk knows more of it than the coordinator.
     Discard {
         /// Who deletes it.

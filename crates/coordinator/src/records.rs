@@ -124,7 +124,7 @@ pub struct PlacedReplica {
     /// Whether it was taken out of the volume, or given up before a view held it: its space may be given back.
     #[serde(default)]
     pub removed: bool,
-    /// Who makes it, until a view holds it. When that life of a daemon ends before, it is given up, and this
+    /// Who makes it, until a view holds it. When that incarnation of a daemon ends before, it is given up, and this
     /// stays: such a replica has never been in use, as far as this coordinator knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maker: Option<Maker>,
@@ -137,12 +137,12 @@ impl PlacedReplica {
     }
 }
 
-/// A life of a node's daemon.
+/// An incarnation of a node's daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maker {
     /// The node's identity.
     pub node: String,
-    /// The life of its daemon.
+    /// The incarnation of its daemon.
     pub incarnation: u64,
 }
 

@@ -68,11 +68,11 @@ fn parse_identity(text: &str) -> Result<u128, ParseIdentityError> {
 }
 
 identity!(
-    /// A volume, for its whole life.
+    /// A volume, for as long as it exists.
     VolumeId
 );
 identity!(
-    /// One replica, for its whole life.
+    /// One replica, for as long as it exists.
     ReplicaId
 );
 identity!(
@@ -132,7 +132,7 @@ number!(
     Generation
 );
 number!(
-    /// One life of a primary or of a replica: drawn anew by the driver at each start, never 0.
+    /// One incarnation of a primary or of a replica: drawn anew by the driver at each start, never 0.
     Incarnation
 );
 number!(
@@ -173,7 +173,7 @@ number!(
     CommandId
 );
 
-/// A primary: which node, and which life of it.
+/// A primary: which node, and which incarnation of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrimaryId {
     /// The node on which the volume is attached.

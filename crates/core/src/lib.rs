@@ -27,7 +27,7 @@ mod cluster;
 pub mod assembly;
 pub mod block_set;
 pub mod ids;
-pub mod lives;
+pub mod incarnations;
 pub mod message;
 pub mod operation;
 mod pace;
@@ -43,7 +43,7 @@ pub mod time;
 pub mod view;
 
 pub use ids::*;
-pub use lives::Lives;
+pub use incarnations::Incarnations;
 pub use message::{Message, OperationId};
 pub use operation::{Extent, Operation, Reply, RequestError};
 pub use payload::Payload;

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::block_set::PageBits;
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::operation::{Extent, RequestError};
 use crate::view::{ReplicaState, View};
 
@@ -34,11 +34,11 @@ pub enum Opener {
 pub struct ReplicaReport {
     /// Which it is.
     pub replica: ReplicaId,
-    /// Its present life.
+    /// Its present incarnation.
     pub incarnation: Incarnation,
-    /// Whether its superblocks do not know all lives that the opener names: then an old copy of its disk was
+    /// Whether its superblocks do not know all incarnations that the opener names: then an old copy of its disk was
     /// put back.
-    pub is_old_copy: bool,
+    pub is_stale_clone: bool,
     /// The boot of its machine.
     pub boot: BootId,
     /// The generation that it has adopted.
@@ -150,9 +150,9 @@ pub enum Message {
         session: SessionNumber,
         /// Who.
         opener: Opener,
-        /// Which life of the replica a primary's view names, and which ones views may name that it could not
+        /// Which incarnation of the replica a primary's view names, and which ones views may name that it could not
         /// learn of; none to copy.
-        named_lives: Lives,
+        named_incarnations: Incarnations,
     },
     /// The session is open.
     SessionOpened {
@@ -386,8 +386,8 @@ pub enum Message {
         /// The last of those writes.
         through: Sequence,
         /// If the replica has restarted and stayed: the last write that was sent before that. Once it has
-        /// settled, so has all that the replica got in earlier lives.
-        last_of_earlier_lives: Option<Sequence>,
+        /// settled, so has all that the replica got in earlier incarnations.
+        last_of_earlier_incarnations: Option<Sequence>,
     },
     /// From a replica to its primaries: my intent log fills up. See to it that writes settle.
     LogFilling {

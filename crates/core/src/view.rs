@@ -138,7 +138,7 @@ pub enum Cause {
     /// The volume was put together from its disks, and this replica counted. Until it has adopted that,
     /// it may go on in the era before, unseen (V7).
     Unconfirmed,
-    /// Its disk is an old copy, which was put back: saved in an earlier life than the volume knows.
+    /// Its disk is an old copy, which was put back: saved in an earlier incarnation than the volume knows.
     OldCopy,
     /// It is larger than the volume, which had grown on a side that was not kept.
     TooLarge,
@@ -156,7 +156,7 @@ pub struct ReplicaRecord {
     /// The generation in which it took this state. If it is the same in two views, the replica
     /// never left in between.
     pub since: Generation,
-    /// The life of it that this view knows; zero before its first session.
+    /// The incarnation of it that this view knows; zero before its first session.
     pub incarnation: Incarnation,
     /// Why it is not in-sync.
     pub cause: Cause,
@@ -243,7 +243,7 @@ pub enum ViewError {
     LastInSync,
     /// The replica is not in the state that the change starts from.
     WrongState(ReplicaState),
-    /// The replica has had another life since.
+    /// The replica has had another incarnation since.
     WrongIncarnation,
     /// There are as many primaries as a volume may have.
     TooManyPrimaries,
@@ -339,7 +339,7 @@ impl View {
         self.mirrors.first()?.in_sync().map(|record| record.id).min()
     }
 
-    /// Whether this life of this primary may act.
+    /// Whether this incarnation of this primary may act.
     #[must_use]
     pub fn has_primary(&self, primary: PrimaryId) -> bool {
         self.slot_of(primary).is_some()

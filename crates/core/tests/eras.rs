@@ -116,7 +116,7 @@ fn assembled(cluster: &Cluster, mark: u128) -> View {
     let view = cluster.newest.clone();
     let found = view.replicas().map(|(_, record)| Present {
         replica: record.id,
-        lives: Lives::of([record.incarnation]),
+        incarnations: Incarnations::of([record.incarnation]),
         view: &view,
         node: record.node,
     });

@@ -200,7 +200,7 @@ impl Bench {
                 let report = ReplicaReport {
                     replica,
                     incarnation: Incarnation(1),
-                    is_old_copy: false,
+                    is_stale_clone: false,
                     boot: BootId(1),
                     generation: Generation(1),
                     lineage: Lineage(1),

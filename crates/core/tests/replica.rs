@@ -85,7 +85,7 @@ impl Bench {
             incarnation: Incarnation(1),
             boot: BootId(1),
             view,
-            lives: Lives::of([Incarnation(1)]),
+            incarnations: Incarnations::of([Incarnation(1)]),
             // All of it, so that writes begin at once.
             open_regions: vec![OpenRegions { slot: 0, region: 1 << 20, open: vec![0] }],
             missing: Vec::new(),
@@ -115,7 +115,7 @@ impl Bench {
             Message::OpenSession {
                 session: SessionNumber(session),
                 opener,
-                named_lives: Lives::of([Incarnation(1)]),
+                named_incarnations: Incarnations::of([Incarnation(1)]),
             },
         )
     }
@@ -342,7 +342,7 @@ fn after_a_failed_flush_none_succeeds() {
     assert_eq!(said(&bench.say(1, flush(2))), [failed]);
 }
 
-/// If the process ends before the next flush, the primary must not believe its next life.
+/// If the process ends before the next flush, the primary must not believe its next incarnation.
 #[test]
 fn a_failed_flush_that_nobody_here_asked_for_is_told_at_once() {
     let mut bench = Bench::new();
@@ -559,7 +559,7 @@ fn source_report(generation: u64) -> ReplicaReport {
     ReplicaReport {
         replica: OTHER,
         incarnation: Incarnation(1),
-        is_old_copy: false,
+        is_stale_clone: false,
         boot: BootId(2),
         generation: Generation(generation),
         lineage: Lineage(1),

@@ -92,7 +92,7 @@ impl OpenReplica {
     pub fn read(
         file: OwnedFd,
         mut newest: Newest,
-        life: (Incarnation, BootId),
+        incarnation: (Incarnation, BootId),
         settings: Settings,
     ) -> std::io::Result<Self> {
         let layout = Layout::of(&file, &newest.superblock)?;
@@ -101,10 +101,10 @@ impl OpenReplica {
         let superblock = &newest.superblock;
         let config = ReplicaConfig {
             id: superblock.replica,
-            incarnation: life.0,
-            boot: life.1,
+            incarnation: incarnation.0,
+            boot: incarnation.1,
             view: superblock.view.clone(),
-            lives: superblock.lives,
+            incarnations: superblock.incarnations,
             open_regions: metadata.open_regions,
             missing: metadata.missing,
             settings,

@@ -303,8 +303,8 @@ impl<I: Io> Disk<I> {
             DiskAction::SaveView(view, _) if !self.superblocks.have_room_for(&view) => {
                 return Some(self.fail_at_once(asked, no_room()));
             }
-            DiskAction::SaveView(view, lives) => {
-                let refused = self.superblocks.save(asked, *view, lives).err();
+            DiskAction::SaveView(view, incarnations) => {
+                let refused = self.superblocks.save(asked, *view, incarnations).err();
                 self.next_save(means);
                 return refused.map(|(asked, error)| self.fail_at_once(asked, error));
             }

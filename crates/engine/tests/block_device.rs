@@ -106,7 +106,7 @@ fn whatever_is_written_and_trimmed_no_data_lie_where_the_map_has_none() {
         (random >> 33) % below
     };
     let mut expected = vec![0; 6 << 20];
-    for life in 2..6 {
+    for incarnation in 2..6 {
         cluster.attach();
         let client = cluster.client();
         for round in 0..40 {
@@ -139,7 +139,7 @@ fn whatever_is_written_and_trimmed_no_data_lie_where_the_map_has_none() {
         drop(client);
         cluster.detach();
         cluster.close_replica(0, 0, 0);
-        cluster.open_replica(0, 0, 0, life).expect("opens");
+        cluster.open_replica(0, 0, 0, incarnation).expect("opens");
     }
     cluster.stop();
     drop(device);

@@ -252,15 +252,15 @@ fn where_there_is_no_place_checksums_begin_anew() {
     client.call(Request::Flush).unwrap();
     cluster.detach();
     settle(&cluster);
-    for life in 2..5 {
+    for incarnation in 2..5 {
         cluster.close_replica(0, 0, 0);
-        cluster.open_replica(0, 0, 0, life).unwrap();
+        cluster.open_replica(0, 0, 0, incarnation).unwrap();
         cluster.attach();
         let client = cluster.client();
-        if life > 2 {
-            assert_eq!(client.read(4096, 4096), pattern(life - 1, 4096));
+        if incarnation > 2 {
+            assert_eq!(client.read(4096, 4096), pattern(incarnation - 1, 4096));
         }
-        client.write(4096, pattern(life, 4096));
+        client.write(4096, pattern(incarnation, 4096));
         client.call(Request::Flush).unwrap();
         cluster.detach();
         settle(&cluster);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use evenkeel_core::{Incarnation, Lives, ReplicaId, View, VolumeId};
+use evenkeel_core::{Incarnation, Incarnations, ReplicaId, View, VolumeId};
 use thiserror::Error;
 
 use crate::bytes::{Put, Reader, Short, crc32c_of_parts, padded_text};
@@ -45,12 +45,12 @@ pub struct Superblock {
     pub replica: ReplicaId,
     /// Which mirror of the stripe it belongs to.
     pub mirror: u32,
-    /// First byte of the data on the disk; fixed for the replica's life.
+    /// First byte of the data on the disk; fixed for as long as the replica exists.
     pub data_offset: u64,
     /// Bytes of data, at least [`View::replica_size`].
     pub data_length: u64,
-    /// The lives of the replica that a view may name; the newest one is that in which this was saved.
-    pub lives: Lives,
+    /// The incarnations of the replica that a view may name; the newest one is that in which this was saved.
+    pub incarnations: Incarnations,
     /// When this was saved, in seconds since 1970; zero: not known.
     pub saved: u64,
     /// First byte of the metadata that lie behind the data.
@@ -177,10 +177,10 @@ impl Superblock {
         out.put_padded(self.name.as_bytes(), LONGEST_NAME);
         out.put_u32(view.len() as u32);
         out.put_padded(&[], 4);
-        out.put_u64(self.lives.newest().0);
+        out.put_u64(self.incarnations.newest().0);
         out.put_u64(self.metadata_offset);
         out.put_u64(self.saved);
-        self.lives.0[1..].iter().for_each(|life| out.put_u64(life.0));
+        self.incarnations.0[1..].iter().for_each(|incarnation| out.put_u64(incarnation.0));
         out.put_padded(&[], VIEW_OFFSET - out.len());
         out.put_padded(&view, SUPERBLOCK_LENGTH - VIEW_OFFSET);
         let crc = checksum(&out).to_le_bytes();
@@ -228,10 +228,10 @@ impl Superblock {
             .ok_or(FormatError::Invalid("the volume's name is not a permitted one"))?;
         let view_length = reader.u32()? as usize;
         reader.take(4)?;
-        let mut lives = Lives([Incarnation(reader.u64()?); Lives::MOST]);
+        let mut incarnations = Incarnations([Incarnation(reader.u64()?); Incarnations::MOST]);
         let (metadata_offset, saved) = (reader.u64()?, reader.u64()?);
-        for life in &mut lives.0[1..] {
-            *life = Incarnation(reader.u64()?);
+        for incarnation in &mut incarnations.0[1..] {
+            *incarnation = Incarnation(reader.u64()?);
         }
         let view = slot[VIEW_OFFSET..]
             .get(..view_length)
@@ -244,7 +244,7 @@ impl Superblock {
             mirror,
             data_offset,
             data_length,
-            lives,
+            incarnations,
             saved,
             metadata_offset,
             has_checksums: u64_at(slot, 48) & CHECKSUMS != 0,

@@ -66,9 +66,14 @@ impl DataPath {
         identity: &Identity,
         settings: evenkeel_core::Settings,
     ) -> Result<(), EngineError> {
-        let life = (crate::identity::random_incarnation(), replica.boot(identity.boot));
+        let incarnation = (crate::identity::random_incarnation(), replica.boot(identity.boot));
         let read = move || {
-            evenkeel_engine::OpenReplica::read(replica.file.into(), replica.newest, life, settings)
+            evenkeel_engine::OpenReplica::read(
+                replica.file.into(),
+                replica.newest,
+                incarnation,
+                settings,
+            )
         };
         let replica = tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??;
         ask(|answer| self.0.open_replica(replica, answer)).await
@@ -215,7 +220,7 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
             if node.coordinator.node(target).is_none() {
                 crate::cluster::nodes(&node).await;
             }
-            let addresses = node.coordinator.node(target).map(|life| life.node.addresses);
+            let addresses = node.coordinator.node(target).map(|member| member.node.addresses);
             let addresses = addresses.unwrap_or_default();
             let socket = node.peers.connect_replica(&addresses, volume, replica).await;
             if let Err(error) = &socket {

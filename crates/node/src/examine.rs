@@ -229,7 +229,7 @@ fn fill(examined: &mut Examined, file: &File, newest: &Newest) {
         mirror: superblock.mirror as usize,
         volume_id: superblock.volume.to_string(),
         volume: superblock.name.clone(),
-        life: format!("{:016x}", superblock.lives.newest().0),
+        incarnation: format!("{:016x}", superblock.incarnations.newest().0),
         data_offset: superblock.data_offset,
         data_size: superblock.data_length,
         metadata_offset: superblock.metadata_offset,

@@ -67,7 +67,7 @@ pub fn fill_random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the kernel gives random bytes");
 }
 
-/// A life, drawn anew; never 0.
+/// An incarnation, drawn anew; never 0.
 #[must_use]
 pub fn random_incarnation() -> Incarnation {
     let mut bytes = [0; 8];

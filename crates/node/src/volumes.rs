@@ -87,7 +87,7 @@ pub struct Wanted {
     pub volume: String,
     /// Its name.
     pub name: String,
-    /// The life of its primary, to tell whether another one was there since.
+    /// The incarnation of its primary, to tell whether another one was there since.
     pub incarnation: u64,
     /// With a block device.
     pub device: bool,
@@ -149,7 +149,7 @@ pub struct Attached {
     size: Arc<AtomicU64>,
     /// Logical block size.
     pub block_size: u32,
-    /// This life of its primary.
+    /// This incarnation of its primary.
     pub primary: PrimaryId,
     /// What it is attached for.
     purpose: Purpose,

@@ -40,8 +40,9 @@ pub fn view(view: &View) -> String {
     let mut text = format!("generation {}", view.generation);
     for primary in &view.primaries {
         let PrimaryId { node, incarnation } = primary.id;
-        let life = incarnation.0 >> 48;
-        text += &format!(", primary {life:x} on node {} in slot {}", node.0 - 1, primary.slot);
+        let incarnation = incarnation.0 >> 48;
+        text +=
+            &format!(", primary {incarnation:x} on node {} in slot {}", node.0 - 1, primary.slot);
     }
     for mirror in &view.mirrors {
         let records = mirror.replicas.iter();

@@ -18,7 +18,7 @@ use crate::random::Random;
 pub enum Party {
     /// The primary of this number.
     Primary(usize),
-    /// The replica of this number, in this life.
+    /// The replica of this number, in this incarnation.
     Replica(usize, u32),
 }
 

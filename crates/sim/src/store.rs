@@ -1,7 +1,7 @@
 //! A replica's superblocks, intent log and bitmaps on its simulated disk, in the shipped format.
 
 use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions};
-use evenkeel_core::{Lives, ReplicaId, View};
+use evenkeel_core::{Incarnations, ReplicaId, View};
 use evenkeel_format::{
     DATA_OFFSET, INTENT_SLOTS, IntentTable, NewestError, Slot, Superblock, TableCopy, decode_page,
     encode_page, metadata_offset, newest, newest_table,
@@ -26,8 +26,8 @@ pub struct Store {
 pub struct Found {
     /// The view in its superblocks.
     pub view: View,
-    /// The lives that they list.
-    pub lives: Lives,
+    /// The incarnations that they list.
+    pub incarnations: Incarnations,
     /// The open regions.
     pub open_regions: Vec<OpenRegions>,
     /// The pages of bitmaps.
@@ -66,7 +66,7 @@ impl Store {
             write_first: Slot::A,
             tables: [(0, TableCopy::A); INTENT_SLOTS as usize],
         };
-        let save = store.begin(view, Lives::default());
+        let save = store.begin(view, Incarnations::default());
         (store, save.bytes)
     }
 
@@ -78,13 +78,13 @@ impl Store {
         newest(a, b).ok().map(|newest| newest.superblock)
     }
 
-    /// Puts other lives into the superblocks of a disk.
+    /// Puts other incarnations into the superblocks of a disk.
     ///
     /// # Panics
     /// If the format does not take them, as it does.
-    pub fn relabel(disk: &mut Disk, lives: Lives) {
+    pub fn relabel(disk: &mut Disk, incarnations: Incarnations) {
         if let Some(superblock) = Self::examine(disk) {
-            let superblock = Superblock { lives, ..superblock };
+            let superblock = Superblock { incarnations, ..superblock };
             let bytes = superblock.encode().expect("the format takes every valid view").0;
             (0..2).for_each(|slot| disk.write_slot(slot, &bytes, None));
         }
@@ -121,7 +121,7 @@ impl Store {
             disk.pages().filter_map(|((slot, page), bytes)| decode_page(bytes, slot, page));
         let found = Found {
             view: superblock.view,
-            lives: superblock.lives,
+            incarnations: superblock.incarnations,
             open_regions,
             missing: missing.collect(),
             damaged: newest.damaged.is_some(),
@@ -150,11 +150,11 @@ impl Store {
         *copy = copy.other();
     }
 
-    /// Begins a save of this view and these lives.
+    /// Begins a save of this view and these incarnations.
     ///
     /// # Panics
     /// If the format does not take the view.
-    pub fn begin(&mut self, view: &View, lives: Lives) -> Save {
+    pub fn begin(&mut self, view: &View, incarnations: Incarnations) -> Save {
         self.sequence += 1;
         let superblock = Superblock {
             sequence: self.sequence,
@@ -164,7 +164,7 @@ impl Store {
             mirror: self.mirror,
             data_offset: DATA_OFFSET,
             data_length: view.replica_size(),
-            lives,
+            incarnations,
             saved: 0,
             metadata_offset: metadata_offset(view.replica_size()),
             has_checksums: false,

@@ -32,7 +32,7 @@ const UNMAP: u16 = 4;
 const HAS_NUMBER: u16 = 8;
 const BUSY: u16 = 16;
 const UNVERIFIED: u16 = 32;
-const EARLIER_LIVES: u16 = 64;
+const EARLIER_INCARNATIONS: u16 = 64;
 const HAS_RANGE: u16 = 128;
 
 /// The numbers of the message types; a number once given is never given to another message.
@@ -129,9 +129,9 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         },
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
-        Message::Settled { generation, through, last_of_earlier_lives: last } => Fields {
+        Message::Settled { generation, through, last_of_earlier_incarnations: last } => Fields {
             offset: last.unwrap_or_default().0,
-            flags: flag(EARLIER_LIVES, last.is_some()),
+            flags: flag(EARLIER_INCARNATIONS, last.is_some()),
             ..numbered(kind::SETTLED, generation, through.0)
         },
         Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),
@@ -287,15 +287,15 @@ fn content_from(fields: &Fields) -> Option<CopyContent> {
 /// Appends a message's body, if it has one.
 pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
     match message {
-        Message::OpenSession { opener: Opener::Primary(primary), named_lives, .. } => {
+        Message::OpenSession { opener: Opener::Primary(primary), named_incarnations, .. } => {
             put_primary(*primary, out);
-            named_lives.0.iter().for_each(|life| out.put_u64(life.0));
+            named_incarnations.0.iter().for_each(|incarnation| out.put_u64(incarnation.0));
         }
         Message::OpenSession { opener: Opener::Copier(replica), .. } => out.put_u128(replica.0),
         Message::SessionOpened { report, .. } => {
             out.put_u128(report.replica.0);
             out.put_u64(report.incarnation.0);
-            out.put_u8(u8::from(report.is_old_copy));
+            out.put_u8(u8::from(report.is_stale_clone));
             out.put_u128(report.boot.0);
             out.put_u128(report.lineage.0);
             out.put_u64(report.size);

@@ -15,8 +15,8 @@ use crate::machines::script::Script;
 pub struct Disk {
     /// The view in the superblocks.
     pub saved: View,
-    /// The lives that they list.
-    pub lives: Lives,
+    /// The incarnations that they list.
+    pub incarnations: Incarnations,
     /// Bytes of data that there is room for.
     room: u64,
     pub tables: BTreeMap<u8, OpenRegions>,
@@ -33,7 +33,7 @@ impl Disk {
         let room = view.replica_size() + (64 << 20);
         Self {
             saved: view,
-            lives: Lives::of([Incarnation(5)]),
+            incarnations: Incarnations::of([Incarnation(5)]),
             room,
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -43,9 +43,9 @@ impl Disk {
     }
 
     /// With what a replica starts here.
-    pub fn config(&self, id: ReplicaId, life: u64) -> ReplicaConfig {
+    pub fn config(&self, id: ReplicaId, incarnation: u64) -> ReplicaConfig {
         let whole = self.pages.values().cloned().map(FoundPage::Whole);
-        super::config(self, id, life, whole.collect())
+        super::config(self, id, incarnation, whole.collect())
     }
 
     /// What the saved view says of a replica.
@@ -99,7 +99,7 @@ impl Disk {
     fn check_view(&self, next: &View, id: ReplicaId) {
         assert!(!self.is_saving_view(), "two views at once");
         assert!(next.is_valid() && next.replica(id).is_some());
-        // The same one is saved with another life, also while somebody copies from here.
+        // The same one is saved with another incarnation, also while somebody copies from here.
         let is_same = *next == self.saved;
         assert!(is_same || next.generation > self.saved.generation, "back to an older view");
         assert!(next.replica_size() >= self.saved.replica_size());
@@ -189,7 +189,9 @@ impl Disk {
                 return DiskOutcome::Data(Blank { length, value: script.byte() & 1 });
             }
             DiskAction::Map { length, .. } => return DiskOutcome::Extents(map(script, length)),
-            DiskAction::SaveView(view, lives) => (self.saved, self.lives) = (*view, lives),
+            DiskAction::SaveView(view, incarnations) => {
+                (self.saved, self.incarnations) = (*view, incarnations)
+            }
             DiskAction::SaveIntents(table) => {
                 self.tables.insert(table.slot, table);
             }

@@ -126,7 +126,7 @@ pub fn answer(
         Message::LogFilling { generation } => Message::Settled {
             generation,
             through: Sequence(script.near(live.number)),
-            last_of_earlier_lives: script.is_set().then_some(Sequence(live.number)),
+            last_of_earlier_incarnations: script.is_set().then_some(Sequence(live.number)),
         },
         _ => return None,
     };

@@ -36,7 +36,7 @@ pub struct Bench {
     core: Replica<Blank>,
     id: ReplicaId,
     now: Instant,
-    life: u64,
+    incarnation: u64,
     disk: Disk,
     links: BTreeMap<LinkId, Link>,
     last_link: u64,
@@ -74,7 +74,7 @@ impl Bench {
             core,
             id,
             now,
-            life: 5,
+            incarnation: 5,
             disk,
             links: BTreeMap::new(),
             last_link: 0,
@@ -109,8 +109,8 @@ impl Bench {
         }
         self.last_session += 1;
         let session = SessionNumber(self.last_session);
-        let (opener, named_lives) = (menu::opener(script), self.named_lives());
-        self.deliver(link, (Message::OpenSession { session, opener, named_lives }, None));
+        let (opener, named_incarnations) = (menu::opener(script), self.named_incarnations());
+        self.deliver(link, (Message::OpenSession { session, opener, named_incarnations }, None));
     }
 
     fn new_link(&mut self) -> LinkId {
@@ -215,11 +215,11 @@ impl Bench {
         }
     }
 
-    /// The lives that an opener names: mostly those that the disk lists.
-    fn named_lives(&self) -> Lives {
+    /// The incarnations that an opener names: mostly those that the disk lists.
+    fn named_incarnations(&self) -> Incarnations {
         match self.last_session % 8 {
-            7 => Lives::of([Incarnation(1 << 40)]),
-            _ => self.disk.lives,
+            7 => Incarnations::of([Incarnation(1 << 40)]),
+            _ => self.disk.incarnations,
         }
     }
 
@@ -250,8 +250,8 @@ impl Bench {
         self.links.clear();
         self.dialled.clear();
         self.asked.clear();
-        self.life += 1;
-        self.core = Replica::new(self.disk.config(self.id, self.life), self.now);
+        self.incarnation += 1;
+        self.core = Replica::new(self.disk.config(self.id, self.incarnation), self.now);
         self.check_state();
     }
 
@@ -307,8 +307,8 @@ impl Bench {
         let link = self.new_link();
         self.step(ReplicaEvent::LinkOpened { link });
         let session = SessionNumber(u64::MAX);
-        let named_lives = self.disk.lives;
-        self.deliver(link, (Message::OpenSession { session, opener, named_lives }, None));
+        let named_incarnations = self.disk.incarnations;
+        self.deliver(link, (Message::OpenSession { session, opener, named_incarnations }, None));
         for _ in 0..64 {
             self.complete_all();
         }
@@ -318,13 +318,13 @@ impl Bench {
 }
 
 /// The configuration of a replica with this on its disk.
-fn config(disk: &Disk, id: ReplicaId, life: u64, missing: Vec<FoundPage>) -> ReplicaConfig {
+fn config(disk: &Disk, id: ReplicaId, incarnation: u64, missing: Vec<FoundPage>) -> ReplicaConfig {
     ReplicaConfig {
         id,
-        incarnation: Incarnation(life),
+        incarnation: Incarnation(incarnation),
         boot: BootId(1),
         view: disk.saved.clone(),
-        lives: disk.lives,
+        incarnations: disk.incarnations,
         open_regions: disk.tables.values().cloned().collect(),
         missing,
         settings: Settings::default(),

@@ -115,8 +115,8 @@ pub struct ExaminedReplica {
     pub volume_id: String,
     /// The volume's name.
     pub volume: String,
-    /// The life of the replica in which the superblock was saved, in hexadecimal digits.
-    pub life: String,
+    /// The incarnation of the replica in which the superblock was saved, in hexadecimal digits.
+    pub incarnation: String,
     /// First byte of the data on the disk.
     pub data_offset: u64,
     /// Bytes of data.
@@ -195,8 +195,8 @@ pub struct ExaminedMember {
     pub since: u64,
     /// The generation in which it ceased to be in-sync; `null`: it is in-sync, or lacks everything.
     pub missing_since: Option<u64>,
-    /// The life of it that the view knows, in hexadecimal digits.
-    pub life: String,
+    /// The incarnation of it that the view knows, in hexadecimal digits.
+    pub incarnation: String,
 }
 
 /// The intent log.

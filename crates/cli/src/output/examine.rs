@@ -105,7 +105,10 @@ fn content(replica: &ExaminedReplica) -> String {
     let name =
         format!("{} ({}), mirror {}", replica.volume.bold(), replica.volume_id, replica.mirror);
     text.push_str(&line("volume", &name));
-    text.push_str(&line("replica", &format!("{}, life {}", replica.id, replica.life)));
+    text.push_str(&line(
+        "replica",
+        &format!("{}, incarnation {}", replica.id, replica.incarnation),
+    ));
     let data = format!(
         "{} from byte {}; bitmaps from byte {}; {}",
         size(replica.data_size),

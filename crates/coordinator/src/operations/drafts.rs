@@ -95,8 +95,9 @@ fn is_dead(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
     }
 }
 
-/// Whether a life of a node's daemon has ended, or has not been heard of for the expiry time.
+/// Whether an incarnation of a node's daemon has ended, or has not been heard of for the expiry time.
 pub fn is_over(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<bool> {
-    let same_life = transaction.node(node)?.is_some_and(|node| node.incarnation == incarnation);
-    Ok(!same_life || !transaction.may_live(node)?)
+    let same_incarnation =
+        transaction.node(node)?.is_some_and(|node| node.incarnation == incarnation);
+    Ok(!same_incarnation || !transaction.may_live(node)?)
 }

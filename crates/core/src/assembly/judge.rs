@@ -3,7 +3,7 @@
 
 use super::Side;
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::view::{Cause, PrimaryRecord, ReplicaRecord, ReplicaState, View};
 
 /// What a new era is begun with.
@@ -26,8 +26,8 @@ pub struct Start {
 pub struct Present<'a> {
     /// Which.
     pub replica: ReplicaId,
-    /// The lives that its superblocks list.
-    pub lives: Lives,
+    /// The incarnations that its superblocks list.
+    pub incarnations: Incarnations,
     /// The view in them.
     pub view: &'a View,
     /// The node that has it.
@@ -187,14 +187,14 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
         let found = mirror.replicas.iter().filter_map(|record| find(present, record.id));
         let best = found.filter(was_in_sync).max_by_key(|found| found.view.generation);
         let Some(best) = best else { continue };
-        let (id, life) = (best.replica, best.lives.newest());
-        // It may be one by a life that this disk does not list: then the view is to name one that it does.
+        let (id, incarnation) = (best.replica, best.incarnations.newest());
+        // It may be one by an incarnation that this disk does not list: then the view is to name one that it does.
         if next.replica(id).is_some_and(|(_, record)| record.state.takes_writes()) {
             next.appoint(id, ReplicaState::Stale, Cause::None, None);
         }
         // It is in the view, and stale.
-        let _ = next.admit(id, life);
-        let _ = next.complete(id, life);
+        let _ = next.admit(id, incarnation);
+        let _ = next.complete(id, incarnation);
         for other in mirror.replicas.iter().filter(|record| record.id != id) {
             // All are in the view.
             let _ = next.distrust(other.id);
@@ -226,9 +226,9 @@ fn can_adopt(found: &Present<'_>, next: &View) -> bool {
 }
 
 /// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it lists the
-/// life that the view names, and was saved since it became in-sync.
+/// incarnation that the view names, and was saved since it became in-sync.
 fn is_as_recorded(found: &Present<'_>, record: &ReplicaRecord) -> bool {
-    found.lives.knows(record.incarnation) && found.view.generation >= record.since
+    found.incarnations.knows(record.incarnation) && found.view.generation >= record.since
 }
 
 /// Makes replicas stale that have to be copied as a whole. One that its mirror cannot do without is

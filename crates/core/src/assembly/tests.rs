@@ -1,6 +1,6 @@
 use super::*;
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::view::{MirrorView, ReplicaRecord, ReplicaState};
 
 pub(super) const HERE: NodeId = NodeId(50);
@@ -24,12 +24,16 @@ pub(super) fn view(states: [ReplicaState; 3]) -> View {
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub replica: ReplicaId,
-    pub lives: Lives,
+    pub incarnations: Incarnations,
     pub view: View,
 }
 
 pub(super) fn disk(id: u128, view: &View) -> Disk {
-    Disk { replica: ReplicaId(id), lives: Lives::of([Incarnation(3)]), view: view.clone() }
+    Disk {
+        replica: ReplicaId(id),
+        incarnations: Incarnations::of([Incarnation(3)]),
+        view: view.clone(),
+    }
 }
 
 pub(super) fn start(force: bool) -> Start {
@@ -40,9 +44,9 @@ pub(super) fn start(force: bool) -> Start {
 pub(super) fn present(disks: &[Disk]) -> Vec<Present<'_>> {
     disks
         .iter()
-        .map(|Disk { replica, lives, view }| Present {
+        .map(|Disk { replica, incarnations, view }| Present {
             replica: *replica,
-            lives: *lives,
+            incarnations: *incarnations,
             view,
             node: HERE,
         })

@@ -346,7 +346,7 @@ pub struct PeerStatus {
     /// As what it leaves its mirror and why, if that waits for the coordinator. Until then the view
     /// calls it what it was.
     pub leaving: Option<(ReplicaState, Cause)>,
-    /// Whether a session is open with the life of it that the view knows.
+    /// Whether a session is open with the incarnation of it that the view knows.
     pub connected: bool,
     /// Operations that it has not answered.
     pub outstanding: usize,

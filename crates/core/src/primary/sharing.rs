@@ -80,13 +80,13 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// An in-sync replica with which no session is open, or not with the life that the others rely upon.
+    /// An in-sync replica with which no session is open, or not with the incarnation that the others rely upon.
     fn unreached(&self) -> Option<ReplicaId> {
         let view = self.view.as_ref()?;
         let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
-        let is_reached = |id: ReplicaId, life: Incarnation| {
-            let said = self.peers.get(&id).and_then(Peer::life);
-            self.is_usable(id) && said == Some(life)
+        let is_reached = |id: ReplicaId, incarnation: Incarnation| {
+            let said = self.peers.get(&id).and_then(Peer::incarnation);
+            self.is_usable(id) && said == Some(incarnation)
         };
         in_sync.find(|record| !is_reached(record.id, record.incarnation)).map(|record| record.id)
     }

@@ -54,7 +54,7 @@ impl<P: Payload> Primary<P> {
         let needed: Vec<_> =
             view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
         if self.view.as_ref() != Some(&view) {
-            self.end_doubt_of_lives();
+            self.end_doubt_of_incarnations();
             self.adoption.confirm_by(view.unconfirmed());
             if let Phase::Starting(gathering) = &mut self.phase {
                 gathering.is_first_of_era = !self.adoption.is_over();
@@ -143,7 +143,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether an in-sync replica answers, and is the one that the view knows.
     pub(super) fn is_usable(&self, replica: ReplicaId) -> bool {
-        self.is_open(replica) && !self.is_old_copy(replica)
+        self.is_open(replica) && !self.is_stale_clone(replica)
     }
 
     /// Whether a replica has adopted a newer view than the one read. Another primary may have been at
@@ -167,7 +167,7 @@ impl<P: Payload> Primary<P> {
     fn take_office(&mut self, cx: &mut Context<'_, P>) {
         if !self.has_sources() {
             let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync()));
-            let old = in_sync.into_iter().find(|id| self.is_old_copy(*id));
+            let old = in_sync.into_iter().find(|id| self.is_stale_clone(*id));
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::OldCopy));
         }
         if self.hears_predecessor() {
@@ -219,7 +219,7 @@ impl<P: Payload> Primary<P> {
             let source = self.choose_source(&view, mirror)?;
             for record in &replicas.replicas {
                 let (state, cause) = match record.state {
-                    ReplicaState::InSync if self.is_old_copy(record.id) => {
+                    ReplicaState::InSync if self.is_stale_clone(record.id) => {
                         (ReplicaState::Stale, Cause::OldCopy)
                     }
                     ReplicaState::InSync if !self.is_open(record.id) => {
@@ -232,9 +232,9 @@ impl<P: Payload> Primary<P> {
                     ReplicaState::Rebuilding => (ReplicaState::Stale, record.cause),
                     state => (state, record.cause),
                 };
-                let life = self.peers.get(&record.id).and_then(Peer::life);
-                next.appoint(record.id, state, cause, life);
-                if self.is_old_copy(record.id) {
+                let incarnation = self.peers.get(&record.id).and_then(Peer::incarnation);
+                next.appoint(record.id, state, cause, incarnation);
+                if self.is_stale_clone(record.id) {
                     let _ = next.distrust(record.id);
                 }
             }
@@ -261,12 +261,13 @@ impl<P: Payload> Primary<P> {
         let Phase::Starting(gathering) = &self.phase else { return None };
         let rank = |record: &&ReplicaRecord| {
             let report = gathering.reports.get(&record.id);
-            let same_life = report.is_some_and(|report| report.incarnation == record.incarnation);
+            let same_incarnation =
+                report.is_some_and(|report| report.incarnation == record.incarnation);
             let was_local = view.protocol != Protocol::C
                 && view.primaries.iter().any(|primary| primary.id.node == record.node);
             let generation = report.map(|report| report.generation);
             let is_here = record.node == self.config.id.node;
-            (was_local, same_life, generation, is_here)
+            (was_local, same_incarnation, generation, is_here)
         };
         let usable = view.mirrors[mirror].in_sync().filter(|record| self.is_usable(record.id));
         usable.max_by_key(rank).map(|record| record.id)

@@ -6,10 +6,10 @@
 //! the answer.
 
 use super::claims::Claims;
-use super::sessions::{Confirmation, LifeRecord, Successor};
+use super::sessions::{Confirmation, IncarnationRecord, Successor};
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -216,9 +216,9 @@ impl<P: Payload> Replica<P> {
         if let Some(adoption) = &mut self.adoption {
             adoption.phase = Phase::Saving(ticket);
             let view = Box::new(adoption.view.clone());
-            let named = Lives::of([self.life_named_by(&view)]);
-            self.lives = self.lives.followed_by(self.config.incarnation, &named);
-            cx.disk(ticket, DiskAction::SaveView(view, self.lives));
+            let named = Incarnations::of([self.incarnation_named_by(&view)]);
+            self.incarnations = self.incarnations.followed_by(self.config.incarnation, &named);
+            cx.disk(ticket, DiskAction::SaveView(view, self.incarnations));
         }
     }
 
@@ -238,7 +238,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.unsaved_over = None;
-        self.life_record = LifeRecord::Saved;
+        self.incarnation_record = IncarnationRecord::Saved;
         let old = core::mem::replace(&mut self.view, adoption.view);
         self.claims = Claims::default();
         self.intents_follow(cx, &old);

@@ -141,7 +141,7 @@ impl<P: Payload> Replica<P> {
         let outcome = outcome.and(self.flushes.broken.map_or(Ok(()), Err));
         if let Err(error) = outcome {
             self.flushes.broken = Some(error);
-            // Also those who did not ask: a primary that relies on this disk must not believe its next life.
+            // Also those who did not ask: a primary that relies on this disk must not believe its next incarnation.
             self.tell_disk_failed(cx, error.into());
         }
         self.rebuild_flush_ended(cx, outcome.is_ok());

@@ -77,7 +77,7 @@ struct Region {
 struct Pending {
     /// Writes of a primary: the last one.
     up_to: Option<(PrimaryId, Sequence)>,
-    /// Writes whose primary is not asked any more, or that came in an earlier life.
+    /// Writes whose primary is not asked any more, or that came in an earlier incarnation.
     orphaned: bool,
     /// Writes of which it is known who may lack them, but this disk has not been flushed since.
     unflushed: bool,
@@ -315,20 +315,22 @@ impl IntentLog {
     }
 
     /// Whether it would wait for ever: it needs more places than there are, or some are held by what
-    /// does not settle before it: this write or later ones, and, if it was sent before this life of the
-    /// replica, those of earlier lives.
+    /// does not settle before it: this write or later ones, and, if it was sent before this incarnation of the
+    /// replica, those of earlier incarnations.
     pub fn waits_for_itself(
         &self,
         blocks: &Range<u64>,
         (primary, sequence): (PrimaryId, Sequence),
-        last_of_earlier_lives: Option<Sequence>,
+        last_of_earlier_incarnations: Option<Sequence>,
     ) -> bool {
-        let is_of_earlier_life = last_of_earlier_lives.is_some_and(|last| sequence <= last);
+        let is_of_earlier_incarnation =
+            last_of_earlier_incarnations.is_some_and(|last| sequence <= last);
         let needed = self.regions_of(blocks).count();
         needed > self.capacity()
             || self.regions.values().map(|region| region.pending).any(|pending| {
                 let is_later = |(holder, last)| holder == primary && last >= sequence;
-                pending.up_to.is_some_and(is_later) || (pending.orphaned && is_of_earlier_life)
+                pending.up_to.is_some_and(is_later)
+                    || (pending.orphaned && is_of_earlier_incarnation)
             })
     }
 

@@ -279,15 +279,15 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         generation: Generation,
         through: Sequence,
-        last_of_earlier_lives: Option<Sequence>,
+        last_of_earlier_incarnations: Option<Sequence>,
     ) {
         let Some(primary) = self.primary_of(link) else { return };
         if self.is_current(generation) && self.view.has_primary(primary) {
             let has_progressed = self.intents.settled(primary, through);
-            if let Some(last) = last_of_earlier_lives {
-                self.intents.note_earlier_lives(primary, last);
+            if let Some(last) = last_of_earlier_incarnations {
+                self.intents.note_earlier_incarnations(primary, last);
                 if last <= through {
-                    self.intents.settle_earlier_lives(primary, &self.view.primaries);
+                    self.intents.settle_earlier_incarnations(primary, &self.view.primaries);
                 }
             }
             self.intent_work.asked_at.take_if(|_| has_progressed);

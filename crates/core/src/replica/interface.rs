@@ -3,7 +3,7 @@
 use super::intent_log::OpenRegions;
 use super::missing::{FoundPage, MissingPage};
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::message::{Message, RebuildProgress};
 use crate::operation::Extent;
 use crate::settings::Settings;
@@ -129,7 +129,7 @@ pub enum DiskAction<P> {
         length: u32,
     },
     /// Make this view durable in both superblocks, one after the other, with the replica's lives.
-    SaveView(Box<View>, Lives),
+    SaveView(Box<View>, Incarnations),
     /// Make this table of open regions durable, in its slot. One save at a time is asked for; the last
     /// one of the slot that succeeded must survive a crash during the next. The checksums of regions
     /// that it closes become durable before it does.
@@ -201,13 +201,13 @@ pub struct ReplicaStatus {
     pub operations: usize,
     /// How far the rebuild is, if it is rebuilding.
     pub rebuild: Option<RebuildProgress>,
-    /// Bytes written to the data area since this life began, by clients' writes and by copies.
+    /// Bytes written to the data area since this incarnation began, by clients' writes and by copies.
     pub bytes_written: u64,
-    /// Disk errors met since this life began.
+    /// Disk errors met since this incarnation began.
     pub disk_errors: u64,
     /// Regions that are open in its intent log.
     pub open_regions: usize,
-    /// Saves of the intent log since this life began.
+    /// Saves of the intent log since this incarnation began.
     pub intent_saves: u64,
 }
 
@@ -216,14 +216,14 @@ pub struct ReplicaStatus {
 pub struct ReplicaConfig {
     /// Which it is.
     pub id: ReplicaId,
-    /// Its present life; drawn anew by the driver at each start.
+    /// Its present incarnation; drawn anew by the driver at each start.
     pub incarnation: Incarnation,
     /// The boot of its machine.
     pub boot: BootId,
     /// The view in its superblock.
     pub view: View,
-    /// The lives that the superblocks list.
-    pub lives: Lives,
+    /// The incarnations that the superblocks list.
+    pub incarnations: Incarnations,
     /// The tables of open regions on its disk, of all slots that hold anything.
     pub open_regions: Vec<OpenRegions>,
     /// What its places for bitmaps hold.

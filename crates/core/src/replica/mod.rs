@@ -31,10 +31,10 @@ use self::intents::IntentWork;
 use self::missing::Missing;
 use self::operations::DataOperation;
 use self::rebuild::Rebuild;
-use self::sessions::{Asked, Confirmation, LifeRecord, Session};
+use self::sessions::{Asked, Confirmation, IncarnationRecord, Session};
 use self::slots::IntentSlots;
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::range_lock::{LockNumber, RangeLock};
@@ -65,8 +65,8 @@ pub struct Replica<P> {
     missing: Missing,
     claims: Claims,
     /// Those that the superblocks list, or will when they are saved next.
-    lives: Lives,
-    life_record: LifeRecord,
+    incarnations: Incarnations,
+    incarnation_record: IncarnationRecord,
     adoption: Option<Adoption>,
     /// The last adoption could not be saved: the generation that the superblocks had before. Only that
     /// of `view` is the newer one, below which all is refused.
@@ -100,7 +100,7 @@ impl<P> Context<'_, P> {
 impl<P: Payload> Replica<P> {
     /// A replica that has just been opened; its view is the one read from its superblock.
     ///
-    /// Whom it answered in an earlier life it does not know, so it takes every primary of that
+    /// Whom it answered in an earlier incarnation it does not know, so it takes every primary of that
     /// view as answered just now (rule V3).
     #[must_use]
     pub fn new(config: ReplicaConfig, now: Instant) -> Self {
@@ -113,11 +113,11 @@ impl<P: Payload> Replica<P> {
         let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
             Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
         });
-        let life_record = match config.lives.newest() == config.incarnation {
-            true => LifeRecord::Saved,
-            false => LifeRecord::Unsaved,
+        let incarnation_record = match config.incarnations.newest() == config.incarnation {
+            true => IncarnationRecord::Saved,
+            false => IncarnationRecord::Unsaved,
         };
-        let lives = config.lives;
+        let incarnations = config.incarnations;
         let mut replica = Self {
             config,
             view,
@@ -131,8 +131,8 @@ impl<P: Payload> Replica<P> {
             intent_work: IntentWork::default(),
             missing,
             claims: Claims::default(),
-            lives,
-            life_record,
+            incarnations,
+            incarnation_record,
             adoption: None,
             unsaved_over: None,
             rebuild: None,
@@ -229,7 +229,7 @@ impl<P: Payload> Replica<P> {
         payload: Option<P>,
     ) {
         match message {
-            Message::OpenSession { session, opener, named_lives: named } => {
+            Message::OpenSession { session, opener, named_incarnations: named } => {
                 self.open_session(cx, link, Asked { session, opener, named });
             }
             Message::Adopt { view } => self.adopt(cx, link, *view),
@@ -255,8 +255,8 @@ impl<P: Payload> Replica<P> {
             Message::Granted { generation, claimant, number } => {
                 self.stands_aside(cx, link, generation, (claimant, number));
             }
-            Message::Settled { generation, through, last_of_earlier_lives } => {
-                self.settled(link, generation, through, last_of_earlier_lives);
+            Message::Settled { generation, through, last_of_earlier_incarnations } => {
+                self.settled(link, generation, through, last_of_earlier_incarnations);
             }
             Message::AskMissing { generation, replica, page } => {
                 self.missing_asked(cx, link, generation, replica, page);
@@ -294,8 +294,8 @@ impl<P: Payload> Replica<P> {
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         self.disk_errors += u64::from(outcome.is_err());
-        if self.life_record == LifeRecord::Saving(ticket) {
-            self.life_saved(cx, outcome.map(|_| ()));
+        if self.incarnation_record == IncarnationRecord::Saving(ticket) {
+            self.incarnation_saved(cx, outcome.map(|_| ()));
         } else if self.flushes.is_running(ticket) {
             self.flush_done(cx, outcome.map(|_| ()));
         } else if self.adoption.as_ref().is_some_and(|a| a.is_saving(ticket)) {

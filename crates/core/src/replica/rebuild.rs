@@ -22,7 +22,7 @@ use super::intents::MOST_PAGES;
 use super::{Context, DiskError, Replica, ReplicaEffect};
 use crate::block_set::BlockSet;
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
 use crate::pace::Pace;
 use crate::payload::Payload;
@@ -190,7 +190,7 @@ impl Rebuild {
 }
 
 impl<P: Payload> Replica<P> {
-    /// Whether this life of the replica has completed a rebuild, and has told so.
+    /// Whether this incarnation of the replica has completed a rebuild, and has told so.
     pub(super) fn has_rebuilt(&self) -> bool {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.phase == Phase::Complete)
     }
@@ -278,8 +278,12 @@ impl<P: Payload> Replica<P> {
             (Some(rebuild), Some(link)) => {
                 rebuild.source = Source::Opening(replica, link, cx.now);
                 let opener = Opener::Copier(id);
-                let named_lives = Lives::default();
-                cx.send(link, Message::OpenSession { session: number, opener, named_lives }, None);
+                let named_incarnations = Incarnations::default();
+                cx.send(
+                    link,
+                    Message::OpenSession { session: number, opener, named_incarnations },
+                    None,
+                );
             }
             (Some(_), None) => self.lose_source(cx, RebuildWait::Source),
             (None, Some(link)) => cx.disconnect(link),

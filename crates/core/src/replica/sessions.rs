@@ -4,7 +4,7 @@ use core::iter;
 
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -28,13 +28,13 @@ pub(super) struct Asked {
     pub session: SessionNumber,
     /// By whom.
     pub opener: Opener,
-    /// Which lives of this replica the opener's view names, or others may.
-    pub named: Lives,
+    /// Which incarnations of this replica the opener's view names, or others may.
+    pub named: Incarnations,
 }
 
-/// Whether the superblocks list the present life.
+/// Whether the superblocks list the present incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LifeRecord {
+pub(super) enum IncarnationRecord {
     Unsaved,
     Saving(u64),
     Saved,
@@ -103,7 +103,7 @@ impl<P: Payload> Replica<P> {
             _ => None,
         });
         for (link, asked) in ready.collect::<Vec<_>>() {
-            if !self.is_life_known_to(cx, asked) {
+            if !self.is_incarnation_known_to(cx, asked) {
                 return;
             }
             self.answer_session(cx, link, asked);
@@ -135,39 +135,44 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Whether this life may be told to who asks: the superblocks list it, or do not list the one that the
+    /// Whether this incarnation may be told to who asks: the superblocks list it, or do not list the one that the
     /// asker's view names (see [`crate::lives`]). If not, it is added to them, which the session waits for.
-    fn is_life_known_to(&mut self, cx: &mut Context<'_, P>, asked: Asked) -> bool {
+    fn is_incarnation_known_to(&mut self, cx: &mut Context<'_, P>, asked: Asked) -> bool {
         let is_primary = matches!(asked.opener, Opener::Primary(_));
-        // A view whose save has failed is not to be written over: the next adoption lists the life.
-        if self.life_record == LifeRecord::Unsaved
+        // A view whose save has failed is not to be written over: the next adoption lists the incarnation.
+        if self.incarnation_record == IncarnationRecord::Unsaved
             && is_primary
             && !self.is_unsaved()
-            && self.lives.know_all(&asked.named)
+            && self.incarnations.know_all(&asked.named)
         {
             let ticket = self.next_number();
-            self.life_record = LifeRecord::Saving(ticket);
+            self.incarnation_record = IncarnationRecord::Saving(ticket);
             // Who asks may be of another era. By the own view a volume can be put together, too.
-            let named = iter::once(self.life_named_by(&self.view)).chain(asked.named.0);
-            self.lives = self.lives.followed_by(self.config.incarnation, &Lives::of(named));
+            let named = iter::once(self.incarnation_named_by(&self.view)).chain(asked.named.0);
+            self.incarnations =
+                self.incarnations.followed_by(self.config.incarnation, &Incarnations::of(named));
             let view = Box::new(self.view.clone());
-            cx.disk(ticket, DiskAction::SaveView(view, self.lives));
+            cx.disk(ticket, DiskAction::SaveView(view, self.incarnations));
         }
-        !matches!(self.life_record, LifeRecord::Saving(_))
+        !matches!(self.incarnation_record, IncarnationRecord::Saving(_))
     }
 
-    /// The life of this replica that a view names; zero if none.
-    pub(super) fn life_named_by(&self, view: &View) -> Incarnation {
+    /// The incarnation of this replica that a view names; zero if none.
+    pub(super) fn incarnation_named_by(&self, view: &View) -> Incarnation {
         view.replica(self.config.id).map_or(Incarnation(0), |(_, record)| record.incarnation)
     }
 
-    /// The superblocks list this life, or can't be saved: then who asked has to ask again.
-    pub(super) fn life_saved(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
+    /// The superblocks list this incarnation, or can't be saved: then who asked has to ask again.
+    pub(super) fn incarnation_saved(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        outcome: Result<(), DiskError>,
+    ) {
         if outcome.is_ok() {
-            self.life_record = LifeRecord::Saved;
+            self.incarnation_record = IncarnationRecord::Saved;
             return;
         }
-        self.life_record = LifeRecord::Unsaved;
+        self.incarnation_record = IncarnationRecord::Unsaved;
         let sessions = self.sessions.iter();
         let waiting = sessions.filter(|(_, session)| matches!(session, Session::Waiting(..)));
         let links: Vec<_> = waiting.map(|(link, _)| *link).collect();
@@ -178,11 +183,11 @@ impl<P: Payload> Replica<P> {
         self.operations.values().any(|operation| operation.origin.opener() == Some(opener))
     }
 
-    fn report(&self, named: &Lives, now: Instant) -> ReplicaReport {
+    fn report(&self, named: &Incarnations, now: Instant) -> ReplicaReport {
         ReplicaReport {
             replica: self.config.id,
             incarnation: self.config.incarnation,
-            is_old_copy: !self.lives.know_all(named),
+            is_stale_clone: !self.incarnations.know_all(named),
             boot: self.config.boot,
             generation: self.adopted_generation(),
             lineage: self.view.lineage,

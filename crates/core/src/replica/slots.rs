@@ -20,15 +20,15 @@ pub(super) struct IntentSlots {
     logs: Vec<IntentLog>,
     /// The slot that was saved last.
     saved_last: usize,
-    /// The last write that primaries sent before this life of the replica.
-    last_of_earlier_lives: BTreeMap<PrimaryId, Sequence>,
+    /// The last write that primaries sent before this incarnation of the replica.
+    last_of_earlier_incarnations: BTreeMap<PrimaryId, Sequence>,
 }
 
 impl IntentSlots {
     /// The slots as their tables were found on the disk.
     pub fn new(view: &View, found: &[OpenRegions], now: Instant) -> Self {
         let mut slots =
-            Self { logs: Vec::new(), saved_last: 0, last_of_earlier_lives: BTreeMap::new() };
+            Self { logs: Vec::new(), saved_last: 0, last_of_earlier_incarnations: BTreeMap::new() };
         let holds_any = |table: &&OpenRegions| !table.open.is_empty();
         let used = found.iter().filter(holds_any).map(|table| table.slot + 1).max().unwrap_or(0);
         for slot in 0..view.intents.slots.max(used) {
@@ -85,7 +85,7 @@ impl IntentSlots {
         by: (PrimaryId, Sequence),
         may_close: impl Fn(&Range<u64>) -> bool,
     ) -> Reservation {
-        let last = self.last_of_earlier_lives.get(&by.0).copied();
+        let last = self.last_of_earlier_incarnations.get(&by.0).copied();
         let log = self.log(slot);
         let reservation = log.reserve(now, blocks, by);
         if reservation != Reservation::Full {
@@ -117,9 +117,9 @@ impl IntentSlots {
         self.any(|log| log.settled(by, through))
     }
 
-    /// The last write that this primary sent before this life of the replica.
-    pub fn note_earlier_lives(&mut self, by: PrimaryId, last: Sequence) {
-        self.last_of_earlier_lives.insert(by, last);
+    /// The last write that this primary sent before this incarnation of the replica.
+    pub fn note_earlier_incarnations(&mut self, by: PrimaryId, last: Sequence) {
+        self.last_of_earlier_incarnations.insert(by, last);
     }
 
     /// Asks all of them, also when one has said yes.
@@ -127,9 +127,9 @@ impl IntentSlots {
         self.logs.iter_mut().filter_map(|log| ask(log).then_some(())).count() > 0
     }
 
-    /// A primary says that what it had sent before this life of the replica has settled. With it has what
+    /// A primary says that what it had sent before this incarnation of the replica has settled. With it has what
     /// others had sent who are none of these primaries any more: the flush covers it.
-    pub fn settle_earlier_lives(&mut self, by: PrimaryId, primaries: &[PrimaryRecord]) {
+    pub fn settle_earlier_incarnations(&mut self, by: PrimaryId, primaries: &[PrimaryRecord]) {
         for (slot, log) in self.logs.iter_mut().enumerate() {
             let holder = primaries.iter().find(|record| usize::from(record.slot) == slot);
             if holder.is_none_or(|holder| holder.id == by) {
@@ -161,13 +161,13 @@ impl IntentSlots {
     /// See [`IntentLog::orphan`].
     pub fn orphan(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
         self.logs.iter_mut().for_each(|log| log.orphan(&is_gone));
-        self.last_of_earlier_lives.retain(|primary, _| !is_gone(*primary));
+        self.last_of_earlier_incarnations.retain(|primary, _| !is_gone(*primary));
     }
 
     /// See [`IntentLog::settle_gone`].
     pub fn settle_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
         self.logs.iter_mut().for_each(|log| log.settle_gone(&is_gone));
-        self.last_of_earlier_lives.retain(|primary, _| !is_gone(*primary));
+        self.last_of_earlier_incarnations.retain(|primary, _| !is_gone(*primary));
     }
 
     /// See [`IntentLog::begin_anew`].

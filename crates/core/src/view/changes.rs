@@ -93,7 +93,7 @@ impl View {
     /// that stood in for it are spares again.
     ///
     /// # Errors
-    /// If it is not rebuilding, or has had another life since it began.
+    /// If it is not rebuilding, or has had another incarnation since it began.
     pub fn complete(&mut self, id: ReplicaId, incarnation: Incarnation) -> Result<(), ViewError> {
         let record = self.record_mut(id)?;
         if record.state != ReplicaState::Rebuilding {
@@ -107,7 +107,7 @@ impl View {
         self.fulfil_role(id)
     }
 
-    /// Sets what the first view of a new primary says of a replica, and its life if that is known.
+    /// Sets what the first view of a new primary says of a replica, and its incarnation if that is known.
     pub(crate) fn appoint(
         &mut self,
         id: ReplicaId,
@@ -133,7 +133,7 @@ impl View {
         Ok(())
     }
 
-    /// Records the life that a member has now, where that is known to have lost nothing.
+    /// Records the incarnation that a member has now, where that is known to have lost nothing.
     ///
     /// # Errors
     /// If the view does not hold the replica.

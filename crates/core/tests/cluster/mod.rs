@@ -57,18 +57,18 @@ impl Payload for Bytes {
 struct Host {
     replica: Replica<Bytes>,
     disk: HostDisk,
-    lives: u64,
+    incarnations: u64,
     boot: u128,
     up: bool,
 }
 
-/// What lasts from one life to the next.
+/// What lasts from one incarnation to the next.
 #[derive(Clone)]
 pub struct HostDisk {
     data: Vec<u8>,
     /// The view in its superblocks.
     saved: View,
-    lives: Lives,
+    incarnations: Incarnations,
     open_regions: BTreeMap<u8, OpenRegions>,
     pages: BTreeMap<(u8, u32), MissingPage>,
 }
@@ -203,7 +203,7 @@ impl Cluster {
             let disk = HostDisk {
                 data: vec![0; newest.replica_size() as usize],
                 saved: newest.clone(),
-                lives: Lives::default(),
+                incarnations: Incarnations::default(),
                 open_regions: BTreeMap::new(),
                 pages: BTreeMap::new(),
             };
@@ -225,18 +225,18 @@ impl Cluster {
         cluster
     }
 
-    fn host(&self, id: ReplicaId, disk: HostDisk, lives: u64, boot: u128) -> Host {
+    fn host(&self, id: ReplicaId, disk: HostDisk, incarnations: u64, boot: u128) -> Host {
         let config = ReplicaConfig {
             id,
-            incarnation: Incarnation(lives),
+            incarnation: Incarnation(incarnations),
             boot: BootId(boot),
             view: disk.saved.clone(),
-            lives: disk.lives,
+            incarnations: disk.incarnations,
             open_regions: disk.open_regions.values().cloned().collect(),
             missing: disk.pages.values().cloned().map(FoundPage::Whole).collect(),
             settings: Settings::default(),
         };
-        Host { replica: Replica::new(config, self.now), disk, lives, boot, up: true }
+        Host { replica: Replica::new(config, self.now), disk, incarnations, boot, up: true }
     }
 
     fn number(&mut self) -> u64 {
@@ -325,7 +325,7 @@ impl Cluster {
         self.newest.replica(id).unwrap().1.state
     }
 
-    /// Bytes written to a replica's data in its present life.
+    /// Bytes written to a replica's data in its present incarnation.
     pub fn bytes_written(&self, id: ReplicaId) -> u64 {
         self.hosts[&id].replica.status().bytes_written
     }
@@ -401,7 +401,7 @@ impl Cluster {
     pub fn restart(&mut self, id: ReplicaId, rebooted: bool) {
         let host = self.hosts.remove(&id).unwrap();
         let boot = host.boot + u128::from(rebooted);
-        let host = self.host(id, host.disk, host.lives + 1, boot);
+        let host = self.host(id, host.disk, host.incarnations + 1, boot);
         self.hosts.insert(id, host);
     }
 
@@ -652,8 +652,8 @@ impl Cluster {
                 return Ok(DiskOutcome::Extents(extents(&host.disk.data[range(offset, length)])));
             }
             DiskAction::Flush { .. } => {}
-            DiskAction::SaveView(view, lives) => {
-                (host.disk.saved, host.disk.lives) = (*view, lives);
+            DiskAction::SaveView(view, incarnations) => {
+                (host.disk.saved, host.disk.incarnations) = (*view, incarnations);
             }
             DiskAction::SaveIntents(table) => {
                 host.disk.open_regions.insert(table.slot, table);

@@ -7,7 +7,7 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::replica::MissingPage;
-use evenkeel_core::{Lives, View};
+use evenkeel_core::{Incarnations, View};
 use evenkeel_format::{Newest, Slot, Superblock, SuperblockBytes, encode_page, page_offset};
 
 use super::filters::{Request, Writes};
@@ -151,13 +151,13 @@ impl Superblocks {
         &mut self,
         asked: Asked,
         view: View,
-        lives: Lives,
+        incarnations: Incarnations,
     ) -> Result<(), (Asked, io::Error)> {
         // The number is used up even if the save fails: its bytes may be on the disk.
         self.superblock.sequence += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let saved = now.map_or(0, |now| now.as_secs());
-        let superblock = Superblock { view, lives, saved, ..self.superblock.clone() };
+        let superblock = Superblock { view, incarnations, saved, ..self.superblock.clone() };
         match superblock.encode() {
             Ok(bytes) => {
                 self.superblock = superblock;

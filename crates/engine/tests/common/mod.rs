@@ -200,7 +200,7 @@ impl Cluster {
                     mirror: mirror as u32,
                     data_offset: DATA_OFFSET,
                     data_length: view.replica_size(),
-                    lives: Lives::default(),
+                    incarnations: Incarnations::default(),
                     saved: 0,
                     metadata_offset: metadata_offset(view.replica_size()),
                     has_checksums: self.shape.has_checksums,
@@ -246,9 +246,10 @@ impl Cluster {
         index: usize,
         incarnation: u64,
     ) -> Result<(), EngineError> {
-        let life = (Incarnation(incarnation * 1000 + index as u64), BootId(1));
+        let incarnation = (Incarnation(incarnation * 1000 + index as u64), BootId(1));
         let file = OwnedFd::from(open_direct(&self.path(mirror, index)));
-        let replica = OpenReplica::read(file, newest, life, self.shape.settings).expect("readable");
+        let replica =
+            OpenReplica::read(file, newest, incarnation, self.shape.settings).expect("readable");
         ask(|answer| self.engines[node].open_replica(replica, answer))
     }
 

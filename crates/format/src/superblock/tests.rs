@@ -43,7 +43,7 @@ pub(crate) fn sample() -> Superblock {
         mirror: 0,
         data_offset: DATA_OFFSET,
         data_length: 4 << 30,
-        lives: Lives::of([77, 5].map(Incarnation)),
+        incarnations: Incarnations::of([77, 5].map(Incarnation)),
         saved: 1_800_000_000,
         metadata_offset: crate::metadata_offset(4 << 30),
         has_checksums: true,
@@ -67,7 +67,7 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
             mirror: mirror % view.mirrors.len() as u32,
             data_offset: DATA_OFFSET + beyond / 4096 * 4096,
             data_length: view.replica_size() + beyond,
-            lives: Lives::of([sequence, 1, 2, 3].map(Incarnation)),
+            incarnations: Incarnations::of([sequence, 1, 2, 3].map(Incarnation)),
             saved: sequence,
             metadata_offset: (DATA_OFFSET + view.replica_size() + 2 * beyond)
                 .next_multiple_of(4096),

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use evenkeel_core::{Lives, ReplicaId};
+use evenkeel_core::{Incarnations, ReplicaId};
 use serde::{Deserialize, Serialize};
 
 use super::directory::MARKER;
@@ -147,7 +147,7 @@ impl Origins {
 /// Has a replica list one incarnation that no view names, durably: then it is an old copy to all.
 fn disown(replica: &mut OpenReplica) -> io::Result<()> {
     let mut superblock = replica.newest.superblock.clone();
-    superblock.lives = Lives::of([random_incarnation()]);
+    superblock.incarnations = Incarnations::of([random_incarnation()]);
     superblock.sequence += 1;
     replica_file::write_superblocks(&replica.file, &superblock, replica.newest.write_first)?;
     replica.newest = replica_file::both(&superblock);

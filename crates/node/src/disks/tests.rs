@@ -49,7 +49,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         mirror: 0,
         data_offset: DATA_OFFSET,
         data_length: size,
-        lives: Lives::default(),
+        incarnations: Incarnations::default(),
         saved: 0,
         metadata_offset: evenkeel_format::metadata_offset(size),
         has_checksums: false,

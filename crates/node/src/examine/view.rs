@@ -40,6 +40,6 @@ fn member(record: &ReplicaRecord, this: ReplicaId) -> ExaminedMember {
         why: Some(record.cause.to_string()).filter(|why| !why.is_empty()),
         since: record.since.0,
         missing_since: record.missing_since.map(|generation| generation.0),
-        life: format!("{:016x}", record.incarnation.0),
+        incarnation: format!("{:016x}", record.incarnation.0),
     }
 }

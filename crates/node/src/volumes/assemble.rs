@@ -304,7 +304,7 @@ fn question(
         .iter()
         .map(|Replica { superblock, node, .. }| Present {
             replica: superblock.replica,
-            lives: superblock.lives,
+            incarnations: superblock.incarnations,
             view: &superblock.view,
             node: *node,
         })

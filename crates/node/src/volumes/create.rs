@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage, Lives,
-    MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId, ReplicaRecord,
-    ReplicaState, Role, View, VolumeId, settings, stripe,
+    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, Incarnations, IntentLayout, Lease,
+    Lineage, MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId,
+    ReplicaRecord, ReplicaState, Role, View, VolumeId, settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, metadata_offset};
 
@@ -266,7 +266,7 @@ impl Draft {
             mirror: mirror as u32,
             data_offset: DATA_OFFSET,
             data_length: size,
-            lives: Lives::default(),
+            incarnations: Incarnations::default(),
             saved: unix_seconds(),
             metadata_offset: metadata_offset(size),
             has_checksums: self.checksums,

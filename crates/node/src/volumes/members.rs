@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::{Lives, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
+use evenkeel_core::{Incarnations, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
 
@@ -367,7 +367,7 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
         mirror: mirror as u32,
         data_offset: DATA_OFFSET,
         data_length: size,
-        lives: Lives::default(),
+        incarnations: Incarnations::default(),
         metadata_offset: metadata_offset(size),
         has_checksums: found.stored.record.checksums,
         saved: unix_seconds(),

@@ -485,9 +485,9 @@ impl Cluster {
 
     fn open_replicas(&mut self) {
         for replica in 0..self.replicas.len() {
-            let life = self.replicas[replica].life;
+            let starts = self.replicas[replica].starts;
             if self.replicas[replica].core.is_none() {
-                self.queue.push(self.now + 1, Event::ReplicaStarts { replica, life });
+                self.queue.push(self.now + 1, Event::ReplicaStarts { replica, starts });
             }
         }
     }
@@ -508,7 +508,7 @@ fn decide(
 ) -> Result<Decision, Refusal> {
     let found = findings.superblocks.iter().map(|(node, superblock)| Present {
         replica: superblock.replica,
-        lives: superblock.lives,
+        incarnations: superblock.incarnations,
         view: &superblock.view,
         node: *node,
     });

@@ -100,12 +100,12 @@ impl Cluster {
         view
     }
 
-    /// The old copy of a disk lists the lives of the one that it takes the place of.
+    /// The old copy of a disk lists the incarnations of the one that it takes the place of.
     pub(super) fn passing_for(&self, newest: &Disk, mut copy: Disk) -> Disk {
         if self.sabotage == Some(Sabotage::PassOldCopies)
             && let Some(newest) = Store::examine(newest)
         {
-            Store::relabel(&mut copy, newest.lives);
+            Store::relabel(&mut copy, newest.incarnations);
         }
         copy
     }

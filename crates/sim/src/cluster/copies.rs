@@ -15,7 +15,7 @@ impl Cluster {
         if self.random.chance(500) {
             let replicas = 0..self.replicas.len();
             let possible: Vec<_> = replicas
-                .filter(|replica| self.is_told_by_its_life(*replica))
+                .filter(|replica| self.is_shown_by_its_incarnation(*replica))
                 .filter(|replica| self.is_dispensable(*replica))
                 .collect();
             if !possible.is_empty() {
@@ -40,12 +40,12 @@ impl Cluster {
         self.coordinator.newest().replica(id).map(|(_, record)| *record)
     }
 
-    /// Whether the newest view names a life that began after the copy was made: a copy of the same life
+    /// Whether the newest view names an incarnation that began after the copy was made: a copy of the same incarnation
     /// can't be told, by nobody.
-    fn is_told_by_its_life(&self, replica: usize) -> bool {
+    fn is_shown_by_its_incarnation(&self, replica: usize) -> bool {
         let copy = self.replicas[replica].copy.as_ref().and_then(Store::examine);
         let record = self.record(replica);
-        copy.zip(record).is_some_and(|(copy, record)| !copy.lives.knows(record.incarnation))
+        copy.zip(record).is_some_and(|(copy, record)| !copy.incarnations.knows(record.incarnation))
     }
 
     /// Whether another replica of its mirror has all data, too: what is left of a mirror otherwise is the
@@ -79,7 +79,7 @@ impl Cluster {
             slot.newest_disk = Some(newest);
         }
         slot.is_old = true;
-        // Until it starts it has no life: the one that rebuilt may be about to become in-sync.
+        // Until it starts it has no incarnation: the one that rebuilt may be about to become in-sync.
         slot.incarnation = Incarnation(0);
         // What it promised, its disk has forgotten.
         slot.fence = Fence::default();
@@ -113,8 +113,8 @@ impl Cluster {
         // As the kernel counts disks that appear.
         self.replicas[replica].swaps += 1;
         self.replicas[replica].tables.forget();
-        let life = self.replicas[replica].life;
-        self.queue.push(self.now + pause, Event::ReplicaStarts { replica, life });
+        let starts = self.replicas[replica].starts;
+        self.queue.push(self.now + pause, Event::ReplicaStarts { replica, starts });
     }
 
     /// Replicas with old disks that are known to lack everything are like any other such replica.
@@ -122,8 +122,8 @@ impl Cluster {
         for replica in 0..self.replicas.len() {
             let record = self.record(replica);
             // One that rebuilt before with another disk may be about to become in-sync, see `put_back`.
-            let life = self.replicas[replica].incarnation;
-            let is_out = |r: ReplicaRecord| !r.state.takes_writes() || r.incarnation == life;
+            let incarnation = self.replicas[replica].incarnation;
+            let is_out = |r: ReplicaRecord| !r.state.takes_writes() || r.incarnation == incarnation;
             let lacks_all = |r: ReplicaRecord| {
                 r.state != ReplicaState::InSync && r.missing_since.is_none() && is_out(r)
             };

@@ -152,10 +152,10 @@ impl Cluster {
             DiskAction::Flush { .. } => {
                 Some(Work::Flush { mark: self.replicas[replica].disk.flush_mark() })
             }
-            DiskAction::SaveView(view, lives) => {
+            DiskAction::SaveView(view, incarnations) => {
                 let generation = view.generation;
                 self.judge_adoption(replica, view);
-                let save = self.replicas[replica].store.begin(view, *lives);
+                let save = self.replicas[replica].store.begin(view, *incarnations);
                 Some(Work::Save { save, generation })
             }
             DiskAction::SaveIntents(regions) => {

@@ -217,8 +217,8 @@ impl Cluster {
     fn restart_replica(&mut self, replica: usize, pause: Time) {
         if self.replicas[replica].core.is_some() {
             self.replica_dies(replica, false);
-            let life = self.replicas[replica].life;
-            self.queue.push(self.now + pause, Event::ReplicaStarts { replica, life });
+            let starts = self.replicas[replica].starts;
+            self.queue.push(self.now + pause, Event::ReplicaStarts { replica, starts });
         }
     }
 
@@ -301,9 +301,9 @@ impl Cluster {
             }
         }
         for replica in 0..self.replicas.len() {
-            let life = self.replicas[replica].life;
+            let starts = self.replicas[replica].starts;
             if self.replicas[replica].core.is_none() {
-                self.queue.push(self.now + 1, Event::ReplicaStarts { replica, life });
+                self.queue.push(self.now + 1, Event::ReplicaStarts { replica, starts });
             }
         }
         self.profile.connect_failures = 0;

@@ -209,7 +209,7 @@ impl Cluster {
     }
 
     /// Whether a replica is where it must end: out of the view if its node is dead, in-sync in its
-    /// present life and with all answered if not.
+    /// present incarnation and with all answered if not.
     fn is_settled(&self, record: &ReplicaRecord, peer: Option<&PeerStatus>) -> bool {
         let is_in_sync = record.state == ReplicaState::InSync;
         if record.state == ReplicaState::Spare {

@@ -16,7 +16,7 @@ use crate::oracles::registers::Change;
 use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
-/// How often one life of a replica may refuse the same thing: more is a loop without a pause.
+/// How often one incarnation of a replica may refuse the same thing: more is a loop without a pause.
 const MOST_REFUSALS: u32 = 2_000;
 
 /// A run of sectors of the volume that lies on one mirror, and where.

@@ -61,7 +61,7 @@ impl Cluster {
         if refused || !is_there || !self.lives(dial.from) {
             return self.queue.push(self.now + back, Event::DialAnswered(dial, None));
         }
-        let answerer = Party::Replica(dial.replica, self.replicas[dial.replica].life);
+        let answerer = Party::Replica(dial.replica, self.replicas[dial.replica].starts);
         let link = self.network.connect((dial.from, dial.node), (answerer, to));
         self.queue.push(self.now + back, Event::DialAnswered(dial, Some(link)));
         self.step_replica(dial.replica, ReplicaEvent::LinkOpened { link });
@@ -104,8 +104,8 @@ impl Cluster {
     fn lives(&self, party: Party) -> bool {
         match party {
             Party::Primary(primary) => self.primaries[primary].alive,
-            Party::Replica(replica, life) => {
-                self.replicas[replica].life == life && self.replicas[replica].core.is_some()
+            Party::Replica(replica, starts) => {
+                self.replicas[replica].starts == starts && self.replicas[replica].core.is_some()
             }
         }
     }
@@ -180,9 +180,12 @@ impl Cluster {
                 self.step_primary(primary, PrimaryEvent::Message { link, message, payload });
             }
             Party::Replica(replica, _) => {
-                if let Message::Settled { generation, through, last_of_earlier_lives } = message {
-                    let earlier_lives = last_of_earlier_lives.is_some_and(|last| last <= through);
-                    self.note_settled(replica, link, generation, (through, earlier_lives));
+                if let Message::Settled { generation, through, last_of_earlier_incarnations } =
+                    message
+                {
+                    let earlier_incarnations =
+                        last_of_earlier_incarnations.is_some_and(|last| last <= through);
+                    self.note_settled(replica, link, generation, (through, earlier_incarnations));
                 }
                 self.judge_era(replica, link, &message);
                 self.note_copy_asked(replica, link, &message);
@@ -198,7 +201,7 @@ impl Cluster {
         replica: usize,
         link: LinkId,
         generation: Generation,
-        (through, earlier_lives): (Sequence, bool),
+        (through, earlier_incarnations): (Sequence, bool),
     ) {
         let dialler = self.network.links.get(&link).map(|link| link.ends[0].party);
         let slot = &self.replicas[replica];
@@ -210,9 +213,9 @@ impl Cluster {
             && slot.core.as_ref().is_some_and(listens)
         {
             self.minimal.told((slot.mirror, replica), primary, through);
-            if earlier_lives {
-                self.marks.reach(Mark::EarlierLivesSettled);
-                self.minimal.told_of_earlier_lives((slot.mirror, replica));
+            if earlier_incarnations {
+                self.marks.reach(Mark::EarlierIncarnationsSettled);
+                self.minimal.told_of_earlier_incarnations((slot.mirror, replica));
             }
         }
     }

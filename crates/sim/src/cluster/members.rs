@@ -52,7 +52,7 @@ impl Cluster {
         let id = ReplicaId(replica as u128 + 1);
         let place = replicas::Place { id, mirror, node };
         self.replicas.push(replicas::make(&view, place));
-        self.queue.push(self.now, Event::ReplicaStarts { replica, life: 0 });
+        self.queue.push(self.now, Event::ReplicaStarts { replica, starts: 0 });
         let node = NodeId(node as u128 + 1);
         self.command(primary, Command::Add(Newcomer { id, node, mirror, role }));
     }

@@ -72,7 +72,7 @@ enum Event {
     },
     ReplicaTick {
         replica: usize,
-        life: u32,
+        starts: u32,
     },
     /// A dial reaches the node of the replica.
     DialArrives(Dial),
@@ -127,11 +127,11 @@ enum Event {
     Assemble,
     NodeStarts {
         node: usize,
-        life: u32,
+        starts: u32,
     },
     ReplicaStarts {
         replica: usize,
-        life: u32,
+        starts: u32,
     },
     Fault,
     PartitionEnds {
@@ -297,7 +297,7 @@ impl Cluster {
             cluster.lines.share();
         }
         for node in 0..cluster.nodes.len() {
-            cluster.queue.push(0, Event::NodeStarts { node, life: 0 });
+            cluster.queue.push(0, Event::NodeStarts { node, starts: 0 });
         }
         cluster.queue.push(1000, Event::Attach);
         cluster.plan_fault();
@@ -454,7 +454,7 @@ impl Cluster {
             Event::Reads { primary } => self.issue_read_only(primary),
             Event::Bound { primary, request, command } => self.bound(primary, request, command),
             Event::PrimaryTick { primary } => self.primary_tick(primary),
-            Event::ReplicaTick { replica, life } => self.replica_tick(replica, life),
+            Event::ReplicaTick { replica, starts } => self.replica_tick(replica, starts),
             Event::DialArrives(dial) => self.dial_arrives(dial),
             Event::DialAnswered(dial, link) => self.dial_answered(dial, link),
             Event::Deliver { link, end } => self.deliver(link, end),
@@ -472,8 +472,8 @@ impl Cluster {
             Event::CopyAttaches { machine, identity } => self.copy_attaches(machine, identity),
             Event::Trouble(trouble) => self.trouble(trouble),
             Event::Assemble => self.assemble_planned(),
-            Event::NodeStarts { node, life } => self.node_starts(node, life),
-            Event::ReplicaStarts { replica, life } => self.replica_starts(replica, life),
+            Event::NodeStarts { node, starts } => self.node_starts(node, starts),
+            Event::ReplicaStarts { replica, starts } => self.replica_starts(replica, starts),
             Event::Fault => self.inject(),
             Event::PartitionEnds { from, to } => self.partition_ends(from, to),
             Event::OperatorReturns { replica } => self.command_somewhere(Command::ReAdd(replica)),

@@ -13,8 +13,8 @@ pub(super) struct Node {
     pub up: bool,
     /// Stays down for the rest of the run.
     pub dead: bool,
-    /// Counts the lives of the process.
-    pub life: u32,
+    /// Counts the incarnations of the process.
+    pub starts: u32,
     pub boot: BootId,
     pub paused_until: Time,
     /// Until when the coordinator does not hear it, though others do.
@@ -29,7 +29,7 @@ impl Node {
         let mut node = Self {
             up: false,
             dead: false,
-            life: 0,
+            starts: 0,
             boot: BootId(0),
             paused_until: 0,
             no_coordinator_until: 0,
@@ -61,8 +61,8 @@ impl Node {
 }
 
 impl Cluster {
-    pub(super) fn node_starts(&mut self, node: usize, life: u32) {
-        if self.nodes[node].life != life || self.nodes[node].dead || self.nodes[node].up {
+    pub(super) fn node_starts(&mut self, node: usize, starts: u32) {
+        if self.nodes[node].starts != starts || self.nodes[node].dead || self.nodes[node].up {
             return;
         }
         self.nodes[node].up = true;
@@ -73,8 +73,8 @@ impl Cluster {
         for replica in 0..self.replicas.len() {
             if self.replicas[replica].node == node {
                 let at = self.now + self.random.below(2 * MILLISECOND);
-                let life = self.replicas[replica].life;
-                self.queue.push(at, Event::ReplicaStarts { replica, life });
+                let starts = self.replicas[replica].starts;
+                self.queue.push(at, Event::ReplicaStarts { replica, starts });
             }
         }
     }
@@ -85,7 +85,7 @@ impl Cluster {
         let random = &mut self.random;
         let stopped = &mut self.nodes[node];
         stopped.up = false;
-        stopped.life += 1;
+        stopped.starts += 1;
         stopped.paused_until = 0;
         if power {
             stopped.boots(random);
@@ -104,8 +104,8 @@ impl Cluster {
 
     /// Lets the process start after this pause.
     pub(super) fn start_node_after(&mut self, node: usize, pause: Time) {
-        let life = self.nodes[node].life;
-        self.queue.push(self.now + pause, Event::NodeStarts { node, life });
+        let starts = self.nodes[node].starts;
+        self.queue.push(self.now + pause, Event::NodeStarts { node, starts });
     }
 
     /// All links of a party break. A killed process closes them at once; a machine without power

@@ -18,7 +18,7 @@ use crate::payload::{SECTOR, Sectors};
 use crate::queue::{MICROSECOND, Time};
 use crate::sabotage::Sabotage;
 
-/// An attached volume: one life of a primary, and its client.
+/// An attached volume: one incarnation of a primary, and its client.
 #[derive(Debug)]
 pub(super) struct PrimarySlot {
     pub id: PrimaryId,

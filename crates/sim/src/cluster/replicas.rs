@@ -30,11 +30,11 @@ pub(super) struct ReplicaSlot {
     pub health: Health,
     pub store: Store,
     pub core: Option<Replica<Sectors>>,
-    /// Counts the lives of the process.
-    pub life: u32,
-    /// The present or last life, as the views name it.
+    /// Counts the incarnations of the process.
+    pub starts: u32,
+    /// The present or last incarnation, as the views name it.
     pub incarnation: Incarnation,
-    /// When the last life ended.
+    /// When the last incarnation ended.
     pub ended: Moment,
     /// The generation that is saved in the superblocks.
     pub adopted: Generation,
@@ -50,11 +50,11 @@ pub(super) struct ReplicaSlot {
     pub fence: Fence,
     /// When it first answered the adoption of each generation.
     pub joined: BTreeMap<Generation, Moment>,
-    /// First stamps of the writes that arrived in this life.
+    /// First stamps of the writes that arrived in this incarnation.
     pub received: HashSet<Cell>,
-    /// How often each operation was refused in this life.
+    /// How often each operation was refused in this incarnation.
     pub refused: HashMap<Option<Sequence>, u32>,
-    /// Copies that were asked for in this life and not answered, with the generation of the question.
+    /// Copies that were asked for in this incarnation and not answered, with the generation of the question.
     pub copies_asked: HashMap<(LinkId, CopyToken), Generation>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.
     pub lost: BTreeSet<u32>,
@@ -66,7 +66,7 @@ pub(super) struct ReplicaSlot {
     pub newest_disk: Option<(Disk, BTreeSet<u32>)>,
     /// How often its disk was taken out for another one.
     pub swaps: u64,
-    /// In which life, and since when a member, it last failed to change its disk.
+    /// In which incarnation, and since when a member, it last failed to change its disk.
     pub failed_change: Option<(Incarnation, Generation)>,
     tick: Option<Time>,
     /// From which replica it copied last.
@@ -150,7 +150,7 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         health: Health::default(),
         store,
         core: None,
-        life: 0,
+        starts: 0,
         incarnation: Incarnation(0),
         ended: 0,
         adopted: view.generation,
@@ -176,17 +176,17 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
 }
 
 impl Cluster {
-    pub(super) fn replica_starts(&mut self, replica: usize, life: u32) {
+    pub(super) fn replica_starts(&mut self, replica: usize, starts: u32) {
         let node = self.replicas[replica].node;
         let slot = &mut self.replicas[replica];
-        if slot.life != life
+        if slot.starts != starts
             || slot.core.is_some()
             || !self.nodes[node].up
             || self.coordinator.stopped
         {
             return;
         }
-        let life = Incarnation(self.random.bits() | 1);
+        let incarnation = Incarnation(self.random.bits() | 1);
         let (store, found) = match Store::open(&slot.disk) {
             Ok(found) => found,
             Err(error) => {
@@ -207,10 +207,10 @@ impl Cluster {
         let verdict = slot.fence.starts(replica, generation);
         let config = ReplicaConfig {
             id: slot.id,
-            incarnation: life,
+            incarnation,
             boot: BootId(self.nodes[node].boot.0 ^ u128::from(slot.swaps)),
             view: found.view,
-            lives: found.lives,
+            incarnations: found.incarnations,
             open_regions: found.open_regions,
             missing: found.missing,
             settings: self.profile.own_settings[node],
@@ -257,8 +257,8 @@ impl Cluster {
         let moment = self.tick_moment();
         let slot = &mut self.replicas[replica];
         let lived = slot.core.take().is_some();
-        let party = Party::Replica(replica, slot.life);
-        slot.life += 1;
+        let party = Party::Replica(replica, slot.starts);
+        slot.starts += 1;
         slot.ended = moment;
         slot.tick = None;
         slot.received.clear();
@@ -275,9 +275,9 @@ impl Cluster {
         }
     }
 
-    pub(super) fn replica_tick(&mut self, replica: usize, life: u32) {
+    pub(super) fn replica_tick(&mut self, replica: usize, starts: u32) {
         let slot = &mut self.replicas[replica];
-        if slot.life != life || slot.tick.take_if(|at| *at <= self.now).is_none() {
+        if slot.starts != starts || slot.tick.take_if(|at| *at <= self.now).is_none() {
             return;
         }
         let clock = self.nodes[slot.node].clock(self.now);
@@ -308,14 +308,14 @@ impl Cluster {
         let at = self.nodes[slot.node].time(wakeup).max(self.now + MICROSECOND);
         if slot.tick.is_none_or(|planned| planned > at) {
             slot.tick = Some(at);
-            let life = slot.life;
-            self.queue.push(at, Event::ReplicaTick { replica, life });
+            let starts = slot.starts;
+            self.queue.push(at, Event::ReplicaTick { replica, starts });
         }
     }
 
     fn replica_effect(&mut self, replica: usize, effect: ReplicaEffect<Sectors>) {
         let slot = &mut self.replicas[replica];
-        let party = Party::Replica(replica, slot.life);
+        let party = Party::Replica(replica, slot.starts);
         match effect {
             ReplicaEffect::Send { link, message, payload } => {
                 self.judge_answer(replica, link, &message);

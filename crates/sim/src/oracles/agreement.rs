@@ -17,9 +17,9 @@ pub struct Member {
     pub written: bool,
     /// Whether that is durable.
     pub durable: bool,
-    /// Whether the write has arrived in this life of the replica.
+    /// Whether the write has arrived in this incarnation of the replica.
     pub received: bool,
-    /// Whether its life ended since the write began, or its part in the primary's era, so that what it
+    /// Whether its incarnation ended since the write began, or its part in the primary's era, so that what it
     /// had is no longer to be seen.
     pub excused: bool,
 }

@@ -28,7 +28,7 @@ const NEVER: Sequence = Sequence(u64::MAX);
 #[derive(Debug, Default)]
 struct Region {
     writes: BTreeMap<usize, LastWrite>,
-    /// Whether older writes there are of a primary that tells nothing any more, or of an earlier life:
+    /// Whether older writes there are of a primary that tells nothing any more, or of an earlier incarnation:
     /// then what is told of newer ones does not help until all replicas are in-sync again.
     is_orphaned: bool,
 }
@@ -78,7 +78,7 @@ pub struct Minimal {
     regions: HashMap<Place, Region>,
     /// Mirrors of which any region may have been found open.
     all_dirty: HashSet<usize>,
-    /// In whose log these regions stay open from earlier lives; `None`: all.
+    /// In whose log these regions stay open from earlier incarnations; `None`: all.
     earlier: HashSet<(usize, usize, Option<u64>)>,
     /// The replicas that are not in-sync.
     left: HashMap<usize, Left>,
@@ -135,7 +135,7 @@ impl Minimal {
     }
 
     /// A replica that stays is told that what it found open in its log has settled.
-    pub fn told_of_earlier_lives(&mut self, replica: (usize, usize)) {
+    pub fn told_of_earlier_incarnations(&mut self, replica: (usize, usize)) {
         self.earlier.retain(|(mirror, finder, _)| (*mirror, *finder) != replica);
     }
 

@@ -7,7 +7,7 @@
 //! - [`lines`]: a forced assembly begins another line of descent; each is judged by itself.
 //! - [`agreement`] (**I4 agreed**): at the moment of an acknowledgement the simulator looks at the
 //!   disks of all members of the primary's view. It permits a member to hold something newer (a
-//!   later or concurrent write), and excuses a replica whose life ended since the write began
+//!   later or concurrent write), and excuses a replica whose incarnation ended since the write began
 //!   (what it had answered before, its machine may have taken back), and a rebuilding one that
 //!   joined after the write began (the copy brings it; I6 sees whether it does).
 //! - [`fencing`] (**I3 fenced**): no answer of an adoption while work of an older generation is on
@@ -21,7 +21,7 @@
 //! - [`tables`] (**I5**): what a replica finds open when it starts. That it opens regions before it
 //!   writes to them is judged where writes begin.
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
-//!   rebuilding in the same life, no mirror loses its last in-sync replica; and who takes over from a
+//!   rebuilding in the same incarnation, no mirror loses its last in-sync replica; and who takes over from a
 //!   primary that has not detached leaves one in-sync replica in each mirror, from which all reads of
 //!   open regions come (**I8 one voice**).
 //! - **I6 convergent** and **I11 loud** are judged where they end: see the cluster's `finale`. I11

@@ -70,11 +70,11 @@ fn adoptions() -> impl Strategy<Value = Message> {
             let primary = PrimaryId { node: NodeId(id), incarnation: Incarnation(incarnation) };
             let opener =
                 if copies { Opener::Copier(ReplicaId(id)) } else { Opener::Primary(primary) };
-            let named_lives = match opener {
-                Opener::Primary(_) => Lives::of([!session, session].map(Incarnation)),
-                Opener::Copier(_) => Lives::default(),
+            let named_incarnations = match opener {
+                Opener::Primary(_) => Incarnations::of([!session, session].map(Incarnation)),
+                Opener::Copier(_) => Incarnations::default(),
             };
-            Message::OpenSession { session: SessionNumber(session), opener, named_lives }
+            Message::OpenSession { session: SessionNumber(session), opener, named_incarnations }
         }),
         (any::<([u64; 3], [u128; 3])>(), prop::option::of(replica_states())).prop_map(
             |((numbers, ids), state)| Message::SessionOpened {
@@ -82,7 +82,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 report: ReplicaReport {
                     replica: ReplicaId(ids[0]),
                     incarnation: Incarnation(numbers[1]),
-                    is_old_copy: numbers[1].is_multiple_of(2),
+                    is_stale_clone: numbers[1].is_multiple_of(2),
                     boot: BootId(ids[1]),
                     generation: Generation(numbers[2]),
                     lineage: Lineage(ids[2]),
@@ -107,7 +107,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 5 => Message::Settled {
                     generation,
                     through: Sequence(number),
-                    last_of_earlier_lives: (number % 2 == 1).then_some(Sequence(number)),
+                    last_of_earlier_incarnations: (number % 2 == 1).then_some(Sequence(number)),
                 },
                 6 => Message::LogFilling { generation },
                 7 => Message::Claim {

@@ -74,8 +74,9 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         kind::WRITES_FINISHED => Message::WritesFinished { generation },
         kind::REBUILD_DONE => Message::RebuildDone { generation },
         kind::SETTLED => {
-            let last_of_earlier_lives = has(EARLIER_LIVES).then_some(Sequence(offset));
-            Message::Settled { generation, through: id.sequence, last_of_earlier_lives }
+            let last_of_earlier_incarnations =
+                has(EARLIER_INCARNATIONS).then_some(Sequence(offset));
+            Message::Settled { generation, through: id.sequence, last_of_earlier_incarnations }
         }
         kind::LOG_FILLING => Message::LogFilling { generation },
         kind::CROSS_OFF => Message::CrossOff { generation, offset, length: number },
@@ -106,13 +107,13 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         kind::OPEN_SESSION => {
             let session = SessionNumber(fields.number);
             let opener = read_opener(fields, body)?;
-            let mut named_lives = Lives::default();
+            let mut named_incarnations = Incarnations::default();
             if let Opener::Primary(_) = opener {
-                for life in &mut named_lives.0 {
-                    *life = Incarnation(body.u64()?);
+                for incarnation in &mut named_incarnations.0 {
+                    *incarnation = Incarnation(body.u64()?);
                 }
             }
-            Message::OpenSession { session, opener, named_lives }
+            Message::OpenSession { session, opener, named_incarnations }
         }
         kind::SESSION_OPENED => {
             let session = SessionNumber(fields.number);
@@ -233,7 +234,7 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
     Ok(ReplicaReport {
         replica: ReplicaId(body.u128()?),
         incarnation: Incarnation(body.u64()?),
-        is_old_copy: read_flag(fields, body)?,
+        is_stale_clone: read_flag(fields, body)?,
         boot: BootId(body.u128()?),
         generation: Generation(fields.generation),
         lineage: Lineage(body.u128()?),

@@ -16,7 +16,7 @@ fn answer() -> ExamineAnswer {
             ],
             "replica": {
                 "id": "3fa9c1d2-0000-0000-0000-000000000000", "mirror": 0,
-                "volume_id": "5e", "volume": "music", "life": "00000000000000ff",
+                "volume_id": "5e", "volume": "music", "incarnation": "00000000000000ff",
                 "data_offset": 1048576, "data_size": 8388608, "metadata_offset": 9437184, "has_checksums": true,
                 "view": {
                     "generation": 7, "parent": 6, "lineage": "l", "coordinator": "c",
@@ -25,9 +25,9 @@ fn answer() -> ExamineAnswer {
                     "primaries": [],
                     "mirrors": [[
                         {"id": "3fa9c1d2-0000", "this": true, "node": "aaaaaaaa-1", "state": "in-sync",
-                         "cause": null, "since": 1, "missing_since": null, "life": "0"},
+                         "cause": null, "since": 1, "missing_since": null, "incarnation": "0"},
                         {"id": "0badcafe-0000", "this": false, "node": "bbbbbbbb-1", "state": "stale",
-                         "cause": "restarted", "why": "its node restarted", "since": 6, "missing_since": 6, "life": "0"}
+                         "cause": "restarted", "why": "its node restarted", "since": 6, "missing_since": 6, "incarnation": "0"}
                     ]]
                 },
                 "intents": {"places": 64, "region_size": 1048576, "slots": [{
@@ -51,7 +51,7 @@ fn a_replica_is_shown_with_all_that_its_disk_says() {
   superblock   copy A at 0: damaged
   superblock   copy B at 524288: good, counts, checksum 0badcafe is right, sequence 9, generation 7, format 1, by evenkeel 0.1.0, no features
   volume       music (5e), mirror 0
-  replica      3fa9c1d2-0000-0000-0000-000000000000, life 00000000000000ff
+  replica      3fa9c1d2-0000-0000-0000-000000000000, incarnation 00000000000000ff
   data         8M from byte 1048576; bitmaps from byte 9437184; a checksum for each block
   view         generation 7 after 6, lineage l, coordinator c
   layout       8M, protocol C, block size 512, chunk 64K, bitmap internal

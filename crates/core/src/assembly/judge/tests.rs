@@ -70,9 +70,10 @@ fn by_force_a_stale_replica_is_taken_as_it_was_when_it_left() {
 #[test]
 fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
     let newest = view([InSync, InSync, Faulty]);
-    let old_life = Disk { lives: Lives::of([Incarnation(2)]), ..disk(2, &newest) };
+    let old_incarnation =
+        Disk { incarnations: Incarnations::of([Incarnation(2)]), ..disk(2, &newest) };
     let early = disk(2, &View { generation: Generation(6), ..newest.clone() });
-    for second in [old_life, early] {
+    for second in [old_incarnation, early] {
         let disks = [disk(1, &newest), second.clone()];
         let next = next_view(&newest, &present(&disks), &[], start(false)).unwrap();
         assert_eq!(states(&next), [InSync, Stale, Faulty]);
@@ -84,11 +85,11 @@ fn an_older_copy_of_a_disk_does_not_count_as_in_sync() {
 }
 
 #[test]
-fn by_force_an_older_copy_is_named_by_a_life_that_it_lists() {
+fn by_force_an_older_copy_is_named_by_an_incarnation_that_it_lists() {
     for (theirs, own) in [(InSync, InSync), (Rebuilding, InSync)] {
         let newest = view([theirs, Stale, Stale]);
         let own = View { generation: Generation(8), ..view([own, Stale, Stale]) };
-        let copy = Disk { lives: Lives::of([Incarnation(2)]), ..disk(1, &own) };
+        let copy = Disk { incarnations: Incarnations::of([Incarnation(2)]), ..disk(1, &own) };
         let next = next_view(&newest, &present(&[copy]), &[], start(true)).unwrap();
         assert!(next.is_valid());
         assert_eq!(states(&next), [InSync, Stale, Stale]);
@@ -172,10 +173,12 @@ fn who_counted_has_to_confirm_it_and_can_be_given_up_by_force() {
     let left = next.leave(ReplicaId(2), Stale, Cause::Operator);
     assert_eq!(left, Err(ViewError::Unconfirmed));
     assert_eq!(next.retire(ReplicaId(1)), Err(ViewError::Unconfirmed));
-    // An older copy of a disk may have gone on, too, with the life that it has now.
+    // An older copy of a disk may have gone on, too, with the incarnation that it has now.
     let newest = view([InSync, InSync, Stale]);
-    let old_life = Disk { lives: Lives::of([Incarnation(2)]), ..disk(2, &newest) };
-    let next = next_view(&newest, &present(&[disk(1, &newest), old_life]), &[], start(false));
+    let old_incarnation =
+        Disk { incarnations: Incarnations::of([Incarnation(2)]), ..disk(2, &newest) };
+    let next =
+        next_view(&newest, &present(&[disk(1, &newest), old_incarnation]), &[], start(false));
     let next = next.unwrap();
     assert_eq!(states(&next), [InSync, Stale, Stale]);
     assert_eq!(next.unconfirmed().count(), 2);

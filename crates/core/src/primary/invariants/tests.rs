@@ -62,7 +62,7 @@ fn only_members_are_waited_for() {
 }
 
 #[test]
-fn operations_go_to_the_life_that_the_view_names() {
+fn operations_go_to_the_incarnation_that_the_view_names() {
     let restart = |peer: &mut Peer| {
         peer.incarnations_mut().said(Incarnation(99), BootId(1), false);
     };

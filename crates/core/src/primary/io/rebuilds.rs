@@ -146,7 +146,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         let Some(peer) = self.peers.get(&replica).filter(|peer| peer.is_ready()) else { return };
-        if let Some(incarnation) = peer.life()
+        if let Some(incarnation) = peer.incarnation()
             && is_rebuilding
             && generation == self.generation()
         {

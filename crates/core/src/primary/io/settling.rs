@@ -227,6 +227,6 @@ impl<P: Payload> Primary<P> {
 
 fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
     let Some(link) = peer.ready_link() else { return };
-    let last_of_earlier_lives = peer.disk().renewed_at();
-    cx.send(link, Message::Settled { generation, through, last_of_earlier_lives }, None);
+    let last_of_earlier_incarnations = peer.disk().renewed_at();
+    cx.send(link, Message::Settled { generation, through, last_of_earlier_incarnations }, None);
 }

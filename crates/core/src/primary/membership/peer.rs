@@ -9,7 +9,7 @@ pub(in crate::primary) use self::session::Session;
 use core::time::Duration;
 
 use self::disk::Disk;
-use self::incarnations::Incarnations;
+use self::incarnations::PeerIncarnations;
 use self::session::Reconnection;
 use crate::ids::*;
 use crate::message::{RebuildProgress, ReplicaReport, SlotBits};
@@ -28,7 +28,7 @@ pub(in crate::primary) struct Peer {
     place: Place,
     session: Session,
     reconnection: Reconnection,
-    incarnations: Incarnations,
+    incarnations: PeerIncarnations,
     /// The latest moment of asking for which it has confirmed the generation.
     confirmed: Option<Instant>,
     /// What that is worth: the shortest lease of the view that it was last known to have adopted and of all
@@ -85,7 +85,7 @@ impl Peer {
             place,
             session: Session::Down,
             reconnection: Reconnection::new(retry_pause, now),
-            incarnations: Incarnations::default(),
+            incarnations: PeerIncarnations::default(),
             confirmed: None,
             lease,
             told: Told::default(),
@@ -138,7 +138,7 @@ impl Peer {
         self.session.any_link()
     }
 
-    /// Whether operations may be sent: the session is with the life that the view knows.
+    /// Whether operations may be sent: the session is with the incarnation that the view knows.
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.ready_link().is_some()
@@ -185,16 +185,16 @@ impl Peer {
         &mut self.disk
     }
 
-    pub fn incarnations(&self) -> &Incarnations {
+    pub fn incarnations(&self) -> &PeerIncarnations {
         &self.incarnations
     }
 
-    pub fn incarnations_mut(&mut self) -> &mut Incarnations {
+    pub fn incarnations_mut(&mut self) -> &mut PeerIncarnations {
         &mut self.incarnations
     }
 
-    /// Its life, as it said in the last session.
-    pub fn life(&self) -> Option<Incarnation> {
+    /// Its incarnation, as it said in the last session.
+    pub fn incarnation(&self) -> Option<Incarnation> {
         self.incarnations.present()
     }
 
@@ -271,20 +271,20 @@ impl Peer {
 
     /// The session that was asked for is open.
     pub fn session_opened(&mut self, link: LinkId, report: &ReplicaReport, now: Instant) {
-        self.incarnations.said(report.incarnation, report.boot, report.is_old_copy);
+        self.incarnations.said(report.incarnation, report.boot, report.is_stale_clone);
         self.told.slots = report.slots;
         self.session = Session::opened(link);
         self.answers_since = now;
     }
 
-    /// Operations may be sent: the life with which the session is open is the one that the view knows.
+    /// Operations may be sent: the incarnation with which the session is open is the one that the view knows.
     fn become_ready(&mut self) {
         self.session.become_ready();
         self.disk.is_there();
         self.incarnations.rely();
     }
 
-    /// The same life is back: it is sent what it has not answered.
+    /// The same incarnation is back: it is sent what it has not answered.
     pub fn resume(&mut self, shortest_pause: Duration) {
         self.become_ready();
         self.reconnection.begin_anew(shortest_pause);
@@ -392,10 +392,10 @@ impl Peer {
         self.confirm(asked);
     }
 
-    /// There is another view, in which it is a member with this life, or none.
+    /// There is another view, in which it is a member with this incarnation, or none.
     pub fn follow_view(&mut self, member: Option<Incarnation>) {
         self.session.follow_view();
-        if member.is_some() && member == self.life() && self.open_link().is_some() {
+        if member.is_some() && member == self.incarnation() && self.open_link().is_some() {
             self.become_ready();
         }
         self.has_refused = false;

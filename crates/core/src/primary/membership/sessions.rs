@@ -2,7 +2,7 @@
 //! answers grant (rules W2, W5, V3).
 
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
 use crate::primary::membership::peer::{Peer, Session, SessionEnd};
@@ -24,12 +24,12 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         link: LinkId,
     ) {
-        let named_lives = self.named_lives(replica);
+        let named_incarnations = self.named_incarnations(replica);
         let Some(session) = self.peers.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
         let opener = Opener::Primary(self.config.id);
-        cx.send(link, Message::OpenSession { session, opener, named_lives }, None);
+        cx.send(link, Message::OpenSession { session, opener, named_incarnations }, None);
     }
 
     pub(in crate::primary) fn link_down(
@@ -132,7 +132,9 @@ impl<P: Payload> Primary<P> {
             return;
         };
         let Some(peer) = self.peers.get(&replica).filter(|peer| !peer.is_ready()) else { return };
-        let (Some(link), Some(incarnation)) = (peer.open_link(), peer.life()) else { return };
+        let (Some(link), Some(incarnation)) = (peer.open_link(), peer.incarnation()) else {
+            return;
+        };
         match record.state {
             state if state.takes_writes() && record.incarnation == incarnation => {
                 self.session_resumed(cx, replica);
@@ -147,31 +149,31 @@ impl<P: Payload> Primary<P> {
 
     /// A stale replica may return. It keeps what it has, unless an old copy of its disk was put back.
     fn admit(&mut self, replica: ReplicaId, incarnation: Incarnation) {
-        let is_known = !self.is_old_copy(replica);
+        let is_known = !self.is_stale_clone(replica);
         self.edit(Edit::Admit { replica, incarnation, is_known });
     }
 
-    /// Whether an old copy of a replica's disk was put back, and no view has admitted that life since.
-    pub(in crate::primary) fn is_old_copy(&self, replica: ReplicaId) -> bool {
-        let named = self.named_lives(replica).newest();
+    /// Whether an old copy of a replica's disk was put back, and no view has admitted that incarnation since.
+    pub(in crate::primary) fn is_stale_clone(&self, replica: ReplicaId) -> bool {
+        let named = self.named_incarnations(replica).newest();
         let peer = self.peers.get(&replica);
-        peer.is_some_and(|peer| peer.incarnations().is_old_copy_unless(named))
+        peer.is_some_and(|peer| peer.incarnations().is_stale_clone_unless(named))
     }
 
-    /// The life that the view names, then those that this primary has asked for without an answer.
-    fn named_lives(&self, replica: ReplicaId) -> Lives {
+    /// The incarnation that the view names, then those that this primary has asked for without an answer.
+    fn named_incarnations(&self, replica: ReplicaId) -> Incarnations {
         let record = self.view.as_ref().and_then(|view| view.replica(replica));
         let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
         let peer = self.peers.get(&replica);
         let doubted = peer.into_iter().flat_map(|peer| peer.incarnations().doubted());
-        Lives::of([named].into_iter().chain(doubted.copied()))
+        Incarnations::of([named].into_iter().chain(doubted.copied()))
     }
 
-    /// Notes which lives a view would name that is about to be asked for: it may be committed, and this
+    /// Notes which incarnations a view would name that is about to be asked for: it may be committed, and this
     /// primary not learn of it.
-    pub(in crate::primary) fn doubt_lives(&mut self, proposed: &View) {
+    pub(in crate::primary) fn doubt_incarnations(&mut self, proposed: &View) {
         for (_, record) in proposed.replicas() {
-            let is_known = self.named_lives(record.id).0.contains(&record.incarnation);
+            let is_known = self.named_incarnations(record.id).0.contains(&record.incarnation);
             if let Some(peer) = self.peers.get_mut(&record.id).filter(|_| !is_known) {
                 peer.incarnations_mut().doubt(record.incarnation);
             }
@@ -179,11 +181,11 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A newer view is known: what was asked for in place of it can't be committed any more.
-    pub(in crate::primary) fn end_doubt_of_lives(&mut self) {
+    pub(in crate::primary) fn end_doubt_of_incarnations(&mut self) {
         self.peers.values_mut().for_each(|peer| peer.incarnations_mut().end_doubt());
     }
 
-    /// The same life of a member is back: it gets what it has not answered.
+    /// The same incarnation of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         peer.resume(self.config.settings.retry_pause.0);
@@ -196,24 +198,24 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// An in-sync replica has had another life since. It leaves, unless nobody else has the data:
+    /// An in-sync replica has had another incarnation since. It leaves, unless nobody else has the data:
     /// then it stays if it can't have lost any (W5).
     fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
-        let is_old_copy = self.is_old_copy(replica);
+        let is_stale_clone = self.is_stale_clone(replica);
         if self.has_sound_other(mirror, replica) {
-            let cause = if is_old_copy { Cause::OldCopy } else { Cause::Restarted };
+            let cause = if is_stale_clone { Cause::OldCopy } else { Cause::Restarted };
             return self.wants_to_leave(replica, cause);
         }
         let Some(peer) = self.peers.get(&replica) else { return };
-        let Some(incarnation) = peer.life() else { return };
+        let Some(incarnation) = peer.incarnation() else { return };
         // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
         let has_rebooted = peer.incarnations().has_rebooted() || peer.disk().has_failed_flush();
         // What other primaries have had acknowledged is not known here.
         let is_shared = self.has_others();
         let is_unflushed = is_shared || self.writes.are_unflushed();
-        let may_have_lost = is_old_copy || has_rebooted && is_unflushed;
+        let may_have_lost = is_stale_clone || has_rebooted && is_unflushed;
         if !may_have_lost {
-            self.forget_life(replica, has_rebooted);
+            self.forget_incarnation(replica, has_rebooted);
             if has_rebooted {
                 // Rebuilding ones may have copied what it has lost.
                 self.rebuilds_lack_a_source(mirror);
@@ -295,7 +297,7 @@ impl<P: Payload> Primary<P> {
                     && state == Some(ReplicaState::Stale)
                     && !self.calls.is_under_way() =>
             {
-                if let Some(incarnation) = peer.life() {
+                if let Some(incarnation) = peer.incarnation() {
                     self.admit(replica, incarnation);
                 }
             }

@@ -220,8 +220,8 @@ impl<P: Payload> Primary<P> {
     }
 
     fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
-        let life = self.peers.get(&replica).and_then(Peer::life);
-        life.is_some_and(|incarnation| incarnation != since)
+        let incarnation = self.peers.get(&replica).and_then(Peer::incarnation);
+        incarnation.is_some_and(|incarnation| incarnation != since)
     }
 
     pub(in crate::primary) fn has_failed(&self, replica: ReplicaId) -> bool {

@@ -68,7 +68,7 @@ impl<P: Payload> Primary<P> {
         );
         // Each next view is made of the one that is known here.
         let Some(replaces) = self.view.clone().map(Box::new) else { return };
-        self.doubt_lives(&view);
+        self.doubt_incarnations(&view);
         let call = CoordinatorCall(self.next_number());
         let view = Box::new(view);
         cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone(), replaces });

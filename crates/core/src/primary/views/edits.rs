@@ -15,7 +15,7 @@ pub(in crate::primary) enum Edit {
     Admit { replica: ReplicaId, incarnation: Incarnation, is_known: bool },
     /// A rebuilding replica has everything.
     Complete { replica: ReplicaId, incarnation: Incarnation },
-    /// An in-sync replica has a new life and has lost nothing.
+    /// An in-sync replica has a new incarnation and has lost nothing.
     Renew { replica: ReplicaId, incarnation: Incarnation },
     /// A replica leaves the volume.
     Remove(ReplicaId),

@@ -16,7 +16,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
         self.follow_leases(&view);
         let old = self.view.replace(view);
-        self.end_doubt_of_lives();
+        self.end_doubt_of_incarnations();
         let Some(view) = self.view.clone() else { return };
         self.tick_by_lease(cx.now);
         self.update_peers(cx.now);

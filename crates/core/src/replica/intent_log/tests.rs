@@ -220,7 +220,7 @@ fn what_needs_more_places_than_there_are_now_leaves_all_open() {
 }
 
 #[test]
-fn what_earlier_lives_left_settles_without_what_came_since() {
+fn what_earlier_incarnations_left_settles_without_what_came_since() {
     let mut log = found(&[1], 1 << 20);
     assert_eq!(write(&mut log, 1, 9), Reservation::Open, "its table names it");
     end(&mut log, 1);

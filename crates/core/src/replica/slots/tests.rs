@@ -100,18 +100,18 @@ fn a_write_that_is_sent_again_does_not_wait_for_later_ones() {
 }
 
 #[test]
-fn a_write_of_an_earlier_life_does_not_wait_for_what_was_open_then() {
+fn a_write_of_an_earlier_incarnation_does_not_wait_for_what_was_open_then() {
     let found = OpenRegions { slot: 0, region: u64::from(BLOCK), open: vec![1, 2, 3, 4] };
     let mut slots = IntentSlots::new(&view(1), &[found], NOW);
     assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Full);
-    slots.note_earlier_lives(ONE, Sequence(8));
+    slots.note_earlier_incarnations(ONE, Sequence(8));
     assert_eq!(write_numbered(&mut slots, 0, 9, (ONE, Sequence(9))), Reservation::Full);
     assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Opening);
     assert!(save(&mut slots).is_all());
 }
 
 #[test]
-fn a_primarys_word_on_earlier_lives_is_about_its_own_slot_and_those_of_nobody() {
+fn a_primarys_word_on_earlier_incarnations_is_about_its_own_slot_and_those_of_nobody() {
     let found = [0, 1, 2].map(|slot| OpenRegions {
         slot,
         region: u64::from(BLOCK),
@@ -119,9 +119,9 @@ fn a_primarys_word_on_earlier_lives_is_about_its_own_slot_and_those_of_nobody() 
     });
     let mut slots = IntentSlots::new(&view(3), &found, NOW);
     let holders = [(ONE, 0), (TWO, 1)].map(|(id, slot)| PrimaryRecord { id, slot });
-    slots.settle_earlier_lives(ONE, &holders);
+    slots.settle_earlier_incarnations(ONE, &holders);
     let left = slots.orphaned();
     assert_eq!((left.count(), left.first_run(0..4)), (1, Some(1..2)), "the other one's");
-    slots.settle_earlier_lives(TWO, &holders);
+    slots.settle_earlier_incarnations(TWO, &holders);
     assert!(slots.orphaned().is_empty());
 }

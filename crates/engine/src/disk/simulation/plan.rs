@@ -82,7 +82,7 @@ impl Plan {
         }
         plan.draw_faults(random);
         if is_large {
-            // Pages go only when a life is long enough to fill the memory.
+            // Pages go only when an incarnation is long enough to fill the memory.
             (plan.kills, plan.cuts) = (plan.kills.min(2), plan.cuts.min(2));
             plan.weights[..2].iter_mut().for_each(|weight| *weight *= 4);
         }
@@ -220,7 +220,7 @@ pub(in crate::disk) fn superblock_of(length: u64, has_checksums: bool) -> Superb
         mirror: 0,
         data_offset: DATA_OFFSET,
         data_length: length,
-        lives: Lives::default(),
+        incarnations: Incarnations::default(),
         saved: 0,
         metadata_offset: metadata_offset(length),
         has_checksums,

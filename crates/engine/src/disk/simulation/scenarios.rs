@@ -4,7 +4,7 @@ use std::io;
 
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Instant, Lives, View,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Incarnations, Instant, View,
 };
 use evenkeel_format::{Slot as Copy, newest};
 
@@ -66,7 +66,7 @@ impl Bench {
 
     fn save_view(&mut self, ticket: u64) {
         let view = View { generation: Generation(ticket), ..view(LENGTH) };
-        self.begin(ticket, DiskAction::SaveView(Box::new(view), Lives::default()));
+        self.begin(ticket, DiskAction::SaveView(Box::new(view), Incarnations::default()));
     }
 
     fn flush(&mut self, ticket: u64) {

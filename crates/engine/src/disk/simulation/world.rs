@@ -12,7 +12,7 @@ use std::sync::mpsc::Receiver;
 
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Extent, Generation, Instant, Lives, View,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Extent, Generation, Incarnations, Instant, View,
 };
 use evenkeel_format::{
     ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage,

@@ -12,18 +12,18 @@ fn with_replica(place: &Place) -> PathBuf {
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
     disks.add(&place.disk, None, false).unwrap();
     let mut new = new(1 << 20);
-    new.superblock.lives = Lives::of([random_incarnation()]);
+    new.superblock.incarnations = Incarnations::of([random_incarnation()]);
     let path = disks.create_replica("disk1", &new).unwrap().path;
     disks.remember_files();
     path
 }
 
 /// The incarnations that the replica lists when the disks are opened.
-fn listed(place: &Place) -> Lives {
+fn listed(place: &Place) -> Incarnations {
     let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
     assert_eq!(opened.len(), 1, "{:?}", disks.list());
     disks.remember_files();
-    opened[0].newest.superblock.lives
+    opened[0].newest.superblock.incarnations
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_copy_in_the_place_of_a_file_lists_no_incarnation_that_was_named() {
     assert_eq!(listed(&place), disowned);
     let slots = [Slot::A, Slot::B].map(|slot| {
         let bytes = replica_file::read_slot(&File::open(&path).unwrap(), slot.offset());
-        Superblock::decode(&bytes).unwrap().lives
+        Superblock::decode(&bytes).unwrap().incarnations
     });
     assert_eq!(slots, [disowned; 2], "should one be damaged, the other one counts");
 }

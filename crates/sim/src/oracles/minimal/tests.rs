@@ -94,7 +94,7 @@ fn what_was_found_open_stays_so_until_that_is_told_or_the_finder_begins_anew() {
         minimal.committed(&all, SAME);
         (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
         if is_told {
-            minimal.told_of_earlier_lives((0, 2));
+            minimal.told_of_earlier_incarnations((0, 2));
         }
         minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
         minimal.copies(REPLICA, (0, 3))

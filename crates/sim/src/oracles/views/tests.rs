@@ -49,11 +49,11 @@ fn a_replica_leaves_and_returns_by_a_rebuild() {
     let back = step(&left, |v| v.mirrors[0].replicas[0].state = ReplicaState::Rebuilding);
     let back = back.expect("a replica may rebuild");
     assert!(step(&back, |v| v.mirrors[0].replicas[0].state = ReplicaState::InSync).is_ok());
-    let other_life = step(&back, |v| {
+    let other_incarnation = step(&back, |v| {
         v.mirrors[0].replicas[0].state = ReplicaState::InSync;
         v.mirrors[0].replicas[0].incarnation = Incarnation(8);
     });
-    assert!(other_life.is_err());
+    assert!(other_incarnation.is_err());
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_failed_write_goes_only_where_some_source_has_it() {
     assert!(failed.answer().is_some() && failed.has_failed() && !failed.is_acknowledged());
     failed.retarget(&mirror(3));
     assert_eq!(failed.targets(), 0b11);
-    failed.forget_life(0b1, true);
+    failed.forget_incarnation(0b1, true);
     failed.replicas.failed = 0b10;
     failed.written_by(0b1);
     failed.retarget(&mirror(3));
@@ -102,9 +102,9 @@ fn what_a_restart_loses_is_asked_for_again() {
     let mut part = part(write(false));
     part.received_by(0b11);
     part.written_by(0b11);
-    part.forget_life(0b10, false);
+    part.forget_incarnation(0b10, false);
     assert_eq!((part.missing(), part.progress(&mirror(2)).received), (0, 0b01));
-    part.forget_life(0b10, true);
+    part.forget_incarnation(0b10, true);
     assert_eq!(part.missing(), 0b10);
 }
 

@@ -197,7 +197,11 @@ impl<P: Payload> Primary<P> {
 
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written: it gets all that is not finished again.
-    pub(in crate::primary) fn forget_life(&mut self, replica: ReplicaId, has_rebooted: bool) {
+    pub(in crate::primary) fn forget_incarnation(
+        &mut self,
+        replica: ReplicaId,
+        has_rebooted: bool,
+    ) {
         let Some(peer) = self.peers.get(&replica) else { return };
         let last = self.last_write(peer.mirror());
         let Some(peer) = self.peers.get_mut(&replica) else { return };
@@ -205,7 +209,7 @@ impl<P: Payload> Primary<P> {
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let parts = self.parts.values_mut().filter(|part| part.mirror() == mirror);
         for part in parts.filter(|part| !part.is_read()) {
-            part.forget_life(bit, has_rebooted);
+            part.forget_incarnation(bit, has_rebooted);
         }
     }
 

@@ -12,9 +12,9 @@ pub(in crate::primary) struct Disk {
     /// It came back with a new boot and may lack acknowledged writes (W5).
     is_lost: bool,
     /// It stays although it has restarted: the last write before that. When it has settled, so has all
-    /// that is open there from earlier lives.
+    /// that is open there from earlier incarnations.
     renewed_at: Option<Sequence>,
-    /// It failed to make something durable in this life: what it wrote before may be gone when its
+    /// It failed to make something durable in this incarnation: what it wrote before may be gone when its
     /// process ends, whatever a later flush says.
     has_failed_flush: bool,
     /// It failed; the replica leaves as soon as another one can go on without it.
@@ -58,7 +58,7 @@ impl Disk {
         self.is_lost = true;
     }
 
-    /// The life that the view names answers: it has what it had.
+    /// The incarnation that the view names answers: it has what it had.
     pub fn is_there(&mut self) {
         self.is_lost = false;
     }

@@ -1,22 +1,22 @@
 //! Which incarnation of a replica answers, and which ones views may name.
 
 use crate::ids::*;
-use crate::lives::Lives;
+use crate::incarnations::Incarnations;
 
 /// Which incarnation of a replica answers, and which ones views may name.
 #[derive(Debug, Default)]
-pub(in crate::primary) struct Incarnations {
+pub(in crate::primary) struct PeerIncarnations {
     /// Its own and its machine's, as it said in the last session.
     present: Option<(Incarnation, BootId)>,
     /// Those that views would name that this primary has asked for, newest first.
     doubted: Vec<Incarnation>,
     /// An old copy of its disk was put back, as it said in the last session.
-    is_old_copy: bool,
+    is_stale_clone: bool,
     /// The boot of its machine when operations could last be sent to it.
     relied_on_boot: Option<BootId>,
 }
 
-impl Incarnations {
+impl PeerIncarnations {
     pub fn present(&self) -> Option<Incarnation> {
         self.present.map(|(incarnation, _)| incarnation)
     }
@@ -27,8 +27,8 @@ impl Incarnations {
     }
 
     /// Whether it says that an old copy of its disk was put back, and does so in another incarnation than this one.
-    pub fn is_old_copy_unless(&self, named: Incarnation) -> bool {
-        self.is_old_copy && self.present().is_some_and(|present| present != named)
+    pub fn is_stale_clone_unless(&self, named: Incarnation) -> bool {
+        self.is_stale_clone && self.present().is_some_and(|present| present != named)
     }
 
     pub fn doubted(&self) -> &[Incarnation] {
@@ -36,8 +36,8 @@ impl Incarnations {
     }
 
     /// It says in a session who it is.
-    pub fn said(&mut self, incarnation: Incarnation, boot: BootId, is_old_copy: bool) {
-        (self.present, self.is_old_copy) = (Some((incarnation, boot)), is_old_copy);
+    pub fn said(&mut self, incarnation: Incarnation, boot: BootId, is_stale_clone: bool) {
+        (self.present, self.is_stale_clone) = (Some((incarnation, boot)), is_stale_clone);
     }
 
     /// Operations may be sent to it.
@@ -48,7 +48,7 @@ impl Incarnations {
     /// A view is asked for that names this one: it may be committed, and this primary not learn of it.
     pub fn doubt(&mut self, incarnation: Incarnation) {
         self.doubted.insert(0, incarnation);
-        self.doubted.truncate(Lives::MOST - 3);
+        self.doubted.truncate(Incarnations::MOST - 3);
     }
 
     /// A newer view is known: what was asked for in place of it can't be committed any more.

@@ -23,7 +23,7 @@ pub(in crate::primary) enum Session {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::primary) struct Open {
     link: LinkId,
-    /// It is with the life that the view knows, so operations may be sent.
+    /// It is with the incarnation that the view knows, so operations may be sent.
     is_ready: bool,
     /// The replica has left something unanswered for longer than the deadline.
     is_late: bool,

@@ -1,7 +1,7 @@
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-const LIFE: Incarnation = Incarnation(5);
+const INCARNATION: Incarnation = Incarnation(5);
 const LINK: LinkId = LinkId(7);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -21,14 +21,14 @@ fn report(incarnation: Incarnation, boot: u128) -> ReplicaReport {
         generation: Generation(1),
         incarnation,
         boot: BootId(boot),
-        is_old_copy: false,
+        is_stale_clone: false,
         slots: SlotBits::default(),
         size: 0,
         state: None,
     }
 }
 
-/// A session opens with this life of a replica.
+/// A session opens with this incarnation of a replica.
 fn open(peer: &mut Peer, incarnation: Incarnation, boot: u128, now: Instant) {
     peer.connect();
     let session = peer.link_up(LINK, now).expect("it was wanted");
@@ -39,13 +39,13 @@ fn open(peer: &mut Peer, incarnation: Incarnation, boot: u128, now: Instant) {
 /// A member to which operations may be sent.
 fn ready() -> Peer {
     let mut peer = peer();
-    open(&mut peer, LIFE, 1, at(0));
-    peer.follow_view(Some(LIFE));
+    open(&mut peer, INCARNATION, 1, at(0));
+    peer.follow_view(Some(INCARNATION));
     peer
 }
 
 #[test]
-fn operations_go_to_the_life_that_the_view_names() {
+fn operations_go_to_the_incarnation_that_the_view_names() {
     let mut peer = ready();
     assert_eq!(peer.ready_link(), Some(LINK));
     for none in [None, Some(Incarnation(6))] {
@@ -55,7 +55,7 @@ fn operations_go_to_the_life_that_the_view_names() {
     peer.resume(SECOND);
     assert!(peer.is_ready() && peer.is_healthy());
     peer.session_lost(at(1));
-    peer.follow_view(Some(LIFE));
+    peer.follow_view(Some(INCARNATION));
     assert!(!peer.is_ready() && peer.any_link().is_none());
 }
 
@@ -69,7 +69,7 @@ fn who_is_late_is_so_until_its_session_ends() {
     peer.is_late(true);
     assert_eq!(peer.cause_to_leave(at(5), SECOND * 5), None);
     assert_eq!(peer.cause_to_leave(at(6), SECOND * 5), Some(Cause::Disconnected));
-    open(&mut peer, LIFE, 1, at(6));
+    open(&mut peer, INCARNATION, 1, at(6));
     assert_eq!(peer.cause_to_leave(at(60), SECOND * 5), None);
 }
 
@@ -98,7 +98,7 @@ fn pauses_grow_with_each_attempt_that_fails_and_end_when_a_session_goes_on() {
         pauses.push(peer.retry_at().since(at(0)).as_secs());
     }
     assert_eq!(pauses, [1, 2, 3]);
-    open(&mut peer, LIFE, 1, at(9));
+    open(&mut peer, INCARNATION, 1, at(9));
     peer.resume(SECOND);
     assert_eq!(peer.session_lost(at(9)), SessionEnd { is_again: false, is_hopeless: false });
     assert_eq!(peer.retry_at(), at(9), "at once");
@@ -109,7 +109,7 @@ fn sessions_without_an_answer_become_hopeless() {
     let mut peer = ready();
     let ends = |peer: &mut Peer| {
         let end = peer.session_lost(at(1));
-        open(peer, LIFE, 1, at(1));
+        open(peer, INCARNATION, 1, at(1));
         (end.is_again, end.is_hopeless)
     };
     assert_eq!(ends(&mut peer), (false, false));

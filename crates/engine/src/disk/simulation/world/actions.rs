@@ -116,7 +116,7 @@ impl World {
         let generation = self.generation;
         self.expected.view_begun(generation);
         let view = View { generation: Generation(generation), ..view(self.plan.length) };
-        let action = DiskAction::SaveView(Box::new(view), Lives::default());
+        let action = DiskAction::SaveView(Box::new(view), Incarnations::default());
         self.begin(Asked::View(generation), action)
     }
 
