@@ -39,7 +39,7 @@ pub fn view() -> View {
         parent: Generation(2),
         lineage: Lineage(11),
         coordinator: CoordinatorId(12),
-        history: vec![Era {
+        epochs: vec![Epoch {
             coordinator: CoordinatorId(13),
             lineage: Lineage(11),
             last: Generation(2),

@@ -58,7 +58,7 @@ pub fn first(script: &mut Script<'_>) -> View {
         parent: Generation(9),
         lineage: Lineage(20),
         coordinator: CoordinatorId(21),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry,
         protocol: Protocol::C,
         bitmap: Bitmap::Internal,
@@ -97,7 +97,7 @@ fn record(id: ReplicaId) -> ReplicaRecord {
 pub fn next(script: &mut Script<'_>, base: &View) -> View {
     let mut view = if script.is_rare() {
         let coordinator = CoordinatorId(30 + script.choose(3) as u128);
-        base.next_era(
+        base.next_epoch(
             coordinator,
             Lineage(base.lineage.0 + script.choose(2) as u128),
             1_700_000_000,

@@ -145,7 +145,7 @@ pub enum Request {
     /// `Newest` if another view is known here than the one that was expected, or it is attached,
     /// `GivenUp` if one of its replicas is being deleted.
     Assemble {
-        /// The volume, with the first view of a new era.
+        /// The volume, with the first view of a new epoch.
         volume: Box<StoredVolume>,
         /// The generation known here that it replaces; `None`: the volume is not known here.
         replaces: Option<u64>,

@@ -32,7 +32,7 @@ pub struct Question<'a> {
 pub enum Decision {
     /// The coordinator knows the newest view: by that.
     Known,
-    /// By this view, the first of a new era.
+    /// By this view, the first of a new epoch.
     Begin(Box<View>),
 }
 
@@ -70,7 +70,7 @@ impl Question<'_> {
     /// a moment ahead of what was read there.
     fn is_known(&self, side: &Side) -> bool {
         let Some(view) = self.known else { return false };
-        *view == side.head || (self.is_attached && view.is_of_era(&side.head))
+        *view == side.head || (self.is_attached && view.is_of_epoch(&side.head))
     }
 }
 

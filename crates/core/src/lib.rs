@@ -52,6 +52,6 @@ pub use replica::{DiskAction, DiskError, DiskOutcome, Replica, ReplicaEffect, Re
 pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
 pub use view::{
-    Bitmap, Era, Geometry, IntentLayout, Lease, MirrorView, Newcomer, NoCoordinatorPolicy,
+    Bitmap, Epoch, Geometry, IntentLayout, Lease, MirrorView, Newcomer, NoCoordinatorPolicy,
     PrimaryRecord, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, Reservations, Role, View,
 };

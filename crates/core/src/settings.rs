@@ -17,8 +17,8 @@ pub const MOST_REGISTRANTS: usize = 64;
 /// Most regions that one table of an intent log names.
 pub const MOST_OPEN_REGIONS: usize = 2032;
 
-/// Most eras that a view remembers; of more, the oldest are forgotten.
-pub const MOST_ERAS: usize = 8;
+/// Most epochs that a view remembers; of more, the oldest are forgotten.
+pub const MOST_EPOCHS: usize = 8;
 /// Longest client request, in bytes (the customary limit of NBD clients).
 pub const LONGEST_REQUEST: u32 = 32 << 20;
 /// Longest payload of one message, in bytes. Longer requests are sent in pieces.

@@ -6,7 +6,7 @@
 //! becomes in-sync only from `rebuilding`.
 
 mod changes;
-mod eras;
+mod epochs;
 mod layout;
 mod lease;
 mod members;
@@ -14,7 +14,7 @@ mod no_coordinator;
 mod reservations;
 mod words;
 
-pub use eras::Era;
+pub use epochs::Epoch;
 pub use layout::{IntentLayout, LayoutError};
 pub use lease::Lease;
 pub use members::{Circumstances, Newcomer, Role};
@@ -136,7 +136,7 @@ pub enum Cause {
     /// Its writes took far longer than those of the other replicas.
     Lagging,
     /// The volume was put together from its disks, and this replica counted. Until it has adopted that,
-    /// it may go on in the era before, unseen (V7).
+    /// it may go on in the epoch before, unseen (V7).
     Unconfirmed,
     /// Its disk is an old copy, which was put back: saved in an earlier incarnation than the volume knows.
     OldCopy,
@@ -207,8 +207,8 @@ pub struct View {
     pub lineage: Lineage,
     /// Who committed it.
     pub coordinator: CoordinatorId,
-    /// The eras that it supersedes, the newest first; at most [`MOST_ERAS`].
-    pub history: Vec<Era>,
+    /// The epochs that it supersedes, the newest first; at most [`MOST_EPOCHS`].
+    pub epochs: Vec<Epoch>,
     /// Size and layout.
     pub geometry: Geometry,
     /// When a write is acknowledged.
@@ -391,7 +391,7 @@ impl View {
             && self.generation.0 < 1 << 48
             && self.intents.is_valid(self.replica_size())
             && !matches!(self.rebuild_limit, RebuildLimit::BytesPerSecond(0 | u64::MAX))
-            && self.history.len() <= MOST_ERAS
+            && self.epochs.len() <= MOST_EPOCHS
             && self.replicas().all(|(_, record)| record.has_valid_generations())
             && mirrors_are_valid
             && self.replicas().count() <= MOST_REPLICAS_IN_ALL

@@ -7,7 +7,7 @@
 mod care;
 mod claims;
 mod cluster;
-mod eras;
+mod epochs;
 mod old_copies;
 mod predecessors;
 mod primary;

@@ -61,7 +61,7 @@ fn view() -> View {
         parent: Generation(0),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

@@ -54,7 +54,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         parent: Generation(generation - 1),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),
@@ -523,7 +523,7 @@ fn a_view_of_another_lineage_or_of_an_older_generation_is_refused() {
 fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
     let now = 1_800_000_000;
     let began = |from: View| {
-        let next = from.next_era(CoordinatorId(2), Lineage(2), now);
+        let next = from.next_epoch(CoordinatorId(2), Lineage(2), now);
         View { primaries: vec![PrimaryRecord { id: NEW, slot: 0 }], ..next }
     };
     let refused = |view: View| {
@@ -537,7 +537,7 @@ fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
     refused(began(View { generation: Generation(0), ..view(1, OLD) }));
     let mut late = began(view(1, OLD));
     late.generation = Generation(9);
-    late.history[0].last = Generation(0);
+    late.epochs[0].last = Generation(0);
     refused(late);
 
     let mut bench = Bench::new();

@@ -14,14 +14,14 @@ use crate::code::cause_from_code;
 /// Any valid view.
 pub fn views() -> impl Strategy<Value = View> {
     let identities = (any::<u128>(), any::<u128>(), any::<u128>(), any::<[u64; 2]>());
-    let members = (vec(primaries(), 0..=32).prop_map(in_slots), vec(eras(), 0..=8));
+    let members = (vec(primaries(), 0..=32).prop_map(in_slots), vec(epochs(), 0..=8));
     let protocols = select(vec![Protocol::A, Protocol::B, Protocol::C]);
     let bitmaps = select(vec![Bitmap::None, Bitmap::Internal]);
     let limits = (leases(), any::<u32>(), any::<Option<u32>>());
     let options = (protocols, bitmaps, layouts(), rebuild_limits(), limits);
     let parts = (vec(mirrors(), 1..=16), reservations());
     (identities, options, geometries(), parts, members)
-        .prop_map(|(ids, options, geometry, parts, (primaries, history))| {
+        .prop_map(|(ids, options, geometry, parts, (primaries, epochs))| {
             let (mut mirrors, reservations) = parts;
             while mirrors.iter().map(|m| m.replicas.len()).sum::<usize>() > MOST_REPLICAS_IN_ALL {
                 mirrors.pop();
@@ -38,7 +38,7 @@ pub fn views() -> impl Strategy<Value = View> {
                 parent: Generation(ids.3[1]),
                 lineage: Lineage(ids.1),
                 coordinator: CoordinatorId(ids.2),
-                history,
+                epochs,
                 geometry,
                 protocol,
                 bitmap,
@@ -108,8 +108,8 @@ fn geometries() -> impl Strategy<Value = Geometry> {
     )
 }
 
-fn eras() -> impl Strategy<Value = Era> {
-    any::<(u128, u128, u64, u64)>().prop_map(|(coordinator, lineage, last, ended)| Era {
+fn epochs() -> impl Strategy<Value = Epoch> {
+    any::<(u128, u128, u64, u64)>().prop_map(|(coordinator, lineage, last, ended)| Epoch {
         coordinator: CoordinatorId(coordinator),
         lineage: Lineage(lineage),
         last: Generation(last),

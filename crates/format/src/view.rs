@@ -5,10 +5,10 @@ mod reservations;
 use core::time::Duration;
 
 use evenkeel_core::settings::{
-    MOST_ERAS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REGISTRANTS, MOST_REPLICAS_IN_ALL,
+    MOST_EPOCHS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REGISTRANTS, MOST_REPLICAS_IN_ALL,
 };
 use evenkeel_core::{
-    CoordinatorId, Era, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage,
+    CoordinatorId, Epoch, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage,
     MirrorView, NoCoordinatorPolicy, NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord,
     Reservations, Role, View, VolumeId,
 };
@@ -27,14 +27,14 @@ const CRC_OFFSET: usize = 12;
 const PRIMARY: usize = 25;
 const MIRROR: usize = 8;
 const RECORD: usize = 56;
-const ERA: usize = 48;
+const EPOCH: usize = 48;
 /// The unit of a lease's time, in milliseconds.
 const LEASE_UNIT: u128 = 10;
 /// Bytes of the limit of waits for the coordinator.
 const NO_COORDINATOR: usize = 4;
 /// Bytes of the limit of waits for data.
 const NO_DATA: usize = 4;
-/// Sections that a view may have after its eras.
+/// Sections that a view may have after its epochs.
 const HAS_RESERVATIONS: u8 = 1;
 const HAS_NO_COORDINATOR: u8 = 2;
 const HAS_NO_DATA: u8 = 4;
@@ -46,7 +46,7 @@ pub const LONGEST_VIEW: usize = HEADER
     + MOST_PRIMARIES * PRIMARY
     + MOST_MIRRORS * MIRROR
     + MOST_REPLICAS_IN_ALL * RECORD
-    + MOST_ERAS * ERA
+    + MOST_EPOCHS * EPOCH
     + NO_COORDINATOR
     + NO_DATA
     + LONGEST_RESERVATIONS;
@@ -113,7 +113,7 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
         out.put_padded(&[mirror.replicas.len() as u8], MIRROR);
         put_records(mirror, &mut out);
     }
-    view.history.iter().for_each(|era| put_era(era, &mut out));
+    view.epochs.iter().for_each(|epoch| put_epoch(epoch, &mut out));
     if sections(view) & HAS_NO_COORDINATOR != 0 {
         out.put_u32(view.no_coordinator.milliseconds());
     }
@@ -135,7 +135,7 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u8(view.mirrors.len() as u8);
     out.put_u8(view.primaries.len() as u8);
     out.put_u8(bitmap_code(view.bitmap));
-    out.put_u8(view.history.len() as u8);
+    out.put_u8(view.epochs.len() as u8);
     out.put_u8(sections(view));
     out.put_padded(&[], 4 + 4);
     out.put_u128(view.volume.0);
@@ -167,11 +167,11 @@ fn put_lease(lease: Lease, out: &mut Vec<u8>) {
     out.put_u16(lease.margin().as_millis() as u16);
 }
 
-fn put_era(era: &Era, out: &mut Vec<u8>) {
-    out.put_u128(era.coordinator.0);
-    out.put_u128(era.lineage.0);
-    out.put_u64(era.last.0);
-    out.put_u64(era.ended);
+fn put_epoch(epoch: &Epoch, out: &mut Vec<u8>) {
+    out.put_u128(epoch.coordinator.0);
+    out.put_u128(epoch.lineage.0);
+    out.put_u64(epoch.last.0);
+    out.put_u64(epoch.ended);
 }
 
 fn put_records(mirror: &MirrorView, out: &mut Vec<u8>) {
@@ -240,7 +240,7 @@ struct Counts {
     mirrors: u8,
     primaries: u8,
     bitmap: u8,
-    eras: u8,
+    epochs: u8,
     sections: u8,
 }
 
@@ -251,7 +251,7 @@ impl Counts {
             mirrors: reader.u8()?,
             primaries: reader.u8()?,
             bitmap: reader.u8()?,
-            eras: reader.u8()?,
+            epochs: reader.u8()?,
             sections: reader.u8()?,
         })
     }
@@ -280,7 +280,7 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
         mirrors: (0..counts.mirrors)
             .map(|_| read_mirror(reader))
             .collect::<Result<_, ViewFormatError>>()?,
-        history: (0..counts.eras).map(|_| read_era(reader)).collect::<Result<_, Short>>()?,
+        epochs: (0..counts.epochs).map(|_| read_epoch(reader)).collect::<Result<_, Short>>()?,
         no_coordinator: match counts.sections & HAS_NO_COORDINATOR {
             0 => NoCoordinatorPolicy::Suspend,
             _ => read_no_coordinator(reader)?,
@@ -320,8 +320,8 @@ fn read_no_coordinator(reader: &mut Reader<'_>) -> Result<NoCoordinatorPolicy, V
     }
 }
 
-fn read_era(reader: &mut Reader<'_>) -> Result<Era, Short> {
-    Ok(Era {
+fn read_epoch(reader: &mut Reader<'_>) -> Result<Epoch, Short> {
+    Ok(Epoch {
         coordinator: CoordinatorId(reader.u128()?),
         lineage: Lineage(reader.u128()?),
         last: Generation(reader.u64()?),

@@ -117,7 +117,7 @@ impl Point {
         Self { coordinator, lineage, generation: view.generation.0 }
     }
 
-    /// Whether a view is of this era, and comes no later.
+    /// Whether a view is of this epoch, and comes no later.
     fn is_not_before(&self, view: &View) -> bool {
         let at = Self::of(view);
         (&self.coordinator, &self.lineage) == (&at.coordinator, &at.lineage)

@@ -233,10 +233,10 @@ impl Profile {
         if !faults.is_empty() && Random::new(seed ^ 0x726f_7400).chance(250) {
             faults.push((Fault::Damage, 12));
         }
-        let mut era = Random::new(seed ^ 0x6572_6173);
+        let mut epoch = Random::new(seed ^ 0x6572_6173);
         let mut copies = Random::new(seed ^ 0x636f_7079);
-        if !faults.is_empty() && era.chance(400) {
-            faults.push((Fault::Assembly, era.between(2, 15)));
+        if !faults.is_empty() && epoch.chance(400) {
+            faults.push((Fault::Assembly, epoch.between(2, 15)));
         } else if !faults.is_empty() && copies.chance(500) {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
             faults.push((Fault::OldCopy, copies.between(60, 200)));
@@ -311,7 +311,7 @@ impl Profile {
             tears_tables: !faults.is_empty() && Random::new(seed ^ 0x7461_7167).chance(60),
             judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,
-            forces: era.chance(500),
+            forces: epoch.chance(500),
             fault_pause: r.magnitude(lease / 20, lease * 2),
             drift: (0..nodes).map(|_| drift(r, drift_limit)).collect(),
             placement,

@@ -103,7 +103,7 @@ moved() {
     ek 4 attach $vol --as nbd --quiet
     io 4 -c 'read -P 0x77 0 8M' -c 'write -P 0x78 8M 1M'
     in_sync_on 4
-    examined "$work/n4/d1" | jq -e '.replicas[0].replica.view.history | length == 1' > /dev/null || die "the history does not tell of the assembly"
+    examined "$work/n4/d1" | jq -e '.replicas[0].replica.view.epochs | length == 1' > /dev/null || die "the epochs do not tell of the assembly"
     ek 4 detach $vol --quiet
     compare_on 4
     stop_node 4
@@ -339,7 +339,7 @@ killed() {
     io 4 -c 'read -P 0x77 0 8M' -c "read -P $round 8M 1M"
     ek 4 detach $vol --quiet
     compare_on 4
-    examined "$work/n4/d1" | jq -e '.replicas[0].replica.view.history | length == 8' > /dev/null || die "the history is not bounded at eight eras"
+    examined "$work/n4/d1" | jq -e '.replicas[0].replica.view.epochs | length == 8' > /dev/null || die "there are more than eight epochs"
 }
 
 forced() {

@@ -145,8 +145,8 @@ pub struct ExaminedView {
     pub lineage: String,
     /// The coordinator identity that committed it.
     pub coordinator: String,
-    /// The eras that it supersedes, the newest first.
-    pub history: Vec<ExaminedEra>,
+    /// The epochs that it supersedes, the newest first.
+    pub epochs: Vec<ExaminedEpoch>,
     /// Usable size of the volume in bytes.
     pub size: u64,
     /// Logical block size.
@@ -165,14 +165,14 @@ pub struct ExaminedView {
 
 /// Views of a coordinator identity that have been superseded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ExaminedEra {
+pub struct ExaminedEpoch {
     /// The coordinator identity that committed them.
     pub coordinator: String,
     /// The line of descent of the data.
     pub lineage: String,
     /// The last generation that is superseded.
     pub last: u64,
-    /// When the era ended.
+    /// When the epoch ended.
     pub ended: Option<u64>,
 }
 

@@ -152,13 +152,13 @@ fn view(view: &ExaminedView) -> String {
         nodes => format!("on node {}, and not detached since", nodes.join(", ")),
     };
     text.push_str(&line("attached", &attached));
-    for era in &view.history {
-        let when = era.ended.map_or_else(String::new, |ended| format!(", {} ago", ago(ended)));
-        let era = format!(
+    for epoch in &view.epochs {
+        let when = epoch.ended.map_or_else(String::new, |ended| format!(", {} ago", ago(ended)));
+        let epoch = format!(
             "up to generation {}: coordinator {}, lineage {}{when}",
-            era.last, era.coordinator, era.lineage
+            epoch.last, epoch.coordinator, epoch.lineage
         );
-        text.push_str(&line("before", &era));
+        text.push_str(&line("before", &epoch));
     }
     text
 }

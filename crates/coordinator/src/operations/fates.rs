@@ -64,7 +64,7 @@ fn is_known(
         None => transaction.last_view(&found.volume)?,
     };
     Ok(known.is_some_and(|known| {
-        let is_later = known.is_of_era(adopted) && adopted.generation > known.generation;
+        let is_later = known.is_of_epoch(adopted) && adopted.generation > known.generation;
         known.continues(adopted) && !is_later
     }))
 }

@@ -285,7 +285,7 @@ impl World {
     fn adopt(&mut self, next: &View) {
         for (_, replica) in next.replicas() {
             let Some(view) = self.disks.get_mut(&replica.id.to_string()) else { continue };
-            let is_newer = !next.is_of_era(view) || next.generation > view.generation;
+            let is_newer = !next.is_of_epoch(view) || next.generation > view.generation;
             if is_newer && next.continues(view) {
                 view.clone_from(next);
             }
@@ -577,7 +577,7 @@ impl World {
         let Some(stored) = self.known(volume) else { return };
         let view = stored.view.decode().expect("stored");
         let lineage = Line(self.number());
-        let mut next = view.next_era(CoordinatorId(9), lineage, 1);
+        let mut next = view.next_epoch(CoordinatorId(9), lineage, 1);
         next.primaries.clear();
         let mut record = stored.record.clone();
         let held: Vec<_> = next.replicas().map(|(_, replica)| replica.id.to_string()).collect();
@@ -648,7 +648,7 @@ impl World {
 /// Whether two views have one number, and are of two branches.
 fn is_sibling(one: &StoredVolume, other: &StoredVolume) -> bool {
     let [one, other] = [one, other].map(|stored| stored.view.decode().expect("stored"));
-    one != other && one.is_of_era(&other) && one.generation == other.generation
+    one != other && one.is_of_epoch(&other) && one.generation == other.generation
 }
 
 fn first_view(volume: VolumeId, replica: ReplicaId, node: NodeId) -> View {
@@ -668,7 +668,7 @@ fn first_view(volume: VolumeId, replica: ReplicaId, node: NodeId) -> View {
         parent: Generation(0),
         lineage: Line(7),
         coordinator: CoordinatorId(9),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 4096, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

@@ -6,7 +6,7 @@ use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::view::{Cause, PrimaryRecord, ReplicaRecord, ReplicaState, View};
 
-/// What a new era is begun with.
+/// What a new epoch is begun with.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// Who commits its views: drawn anew, so that no older coordinator is obeyed.
@@ -49,7 +49,7 @@ pub enum Refusal {
     NothingOf(usize),
 }
 
-/// The first view of the new era: `kept` is the side that counts, `lost` are the others.
+/// The first view of the new epoch: `kept` is the side that counts, `lost` are the others.
 ///
 /// # Errors
 /// See [`Refusal`].
@@ -90,18 +90,18 @@ pub fn next_view(
     Ok(next)
 }
 
-/// The kept side's next view, of a new era: it supersedes all the others, and all they came from, for
+/// The kept side's next view, of a new epoch: it supersedes all the others, and all they came from, for
 /// somebody may have been left behind there.
 fn supersede(kept: &View, present: &[Present<'_>], lost: &[&Side], start: Start) -> View {
     let mut base = kept.clone();
     for side in lost {
         base.supersede_all(&side.head, start.now);
     }
-    let mut next = base.next_era(start.coordinator, start.lineage, start.now);
+    let mut next = base.next_epoch(start.coordinator, start.lineage, start.now);
     let newest = lost.iter().map(|side| side.head.generation).max().unwrap_or(Generation(0));
     next.generation = next.generation.max(newest.next());
-    if let (Some(era), Some(last)) = (next.history.first_mut(), last_found(kept, present)) {
-        era.last = last;
+    if let (Some(epoch), Some(last)) = (next.epochs.first_mut(), last_found(kept, present)) {
+        epoch.last = last;
     }
     next
 }
@@ -139,7 +139,7 @@ impl Doubts {
                 (None, ReplicaState::InSync | ReplicaState::Rebuilding) => {
                     doubts.missing.push(*record);
                 }
-                // It may have gone on before it heard of this era.
+                // It may have gone on before it heard of this epoch.
                 (None, _) if record.cause == Cause::Unconfirmed => doubts.missing.push(*record),
                 // It may have gone on with another side, of which only its own disk tells.
                 (None, ReplicaState::Stale | ReplicaState::Faulty) if has_lost_sides => {
@@ -152,13 +152,14 @@ impl Doubts {
     }
 }
 
-/// The last generation of an era that a replica found has adopted. One that is missing and has adopted
+/// The last generation of an epoch that a replica found has adopted. One that is missing and has adopted
 /// a later one may have writes that none of those found has: should it return, it counts as written
 /// apart.
 fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
     let views = present.iter().map(|found| found.view);
-    let of_era = views.filter(|view| view.is_of_era(kept) && view.generation <= kept.generation);
-    of_era.map(|view| view.generation).max()
+    let of_epoch =
+        views.filter(|view| view.is_of_epoch(kept) && view.generation <= kept.generation);
+    of_epoch.map(|view| view.generation).max()
 }
 
 fn find<'a>(present: &[Present<'a>], id: ReplicaId) -> Option<Present<'a>> {
@@ -219,7 +220,7 @@ fn is_of(view: &View, head: &View) -> bool {
     view.generation <= head.generation && head.continues(view)
 }
 
-/// Whether a replica can adopt a view of another era: not if it has grown on another side, for it never
+/// Whether a replica can adopt a view of another epoch: not if it has grown on another side, for it never
 /// becomes smaller.
 fn can_adopt(found: &Present<'_>, next: &View) -> bool {
     found.view.replica_size() <= next.replica_size()

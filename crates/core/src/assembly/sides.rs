@@ -13,7 +13,7 @@ pub struct Side {
 
 /// Whether one view was replaced by the other.
 fn is_older(view: &View, than: &View) -> bool {
-    match view.is_of_era(than) {
+    match view.is_of_epoch(than) {
         true => view.generation < than.generation,
         false => than.continues(view),
     }

@@ -53,7 +53,7 @@ pub(super) fn present(disks: &[Disk]) -> Vec<Present<'_>> {
         .collect()
 }
 
-/// The first view of a new era, begun by force from these disks under ids of its own.
+/// The first view of a new epoch, begun by force from these disks under ids of its own.
 pub(super) fn begun(base: &View, disks: &[Disk], mark: u128) -> View {
     let start = Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
     next_view(base, &present(disks), &[], start).unwrap()

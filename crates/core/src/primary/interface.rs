@@ -216,7 +216,7 @@ pub enum EndReason {
     /// coordinator was restored from an old backup.
     CoordinatorBehind,
     /// It could not start: the volume was put together from its disks, and this replica, which counted,
-    /// has not adopted that in time. It may have gone on in the era before (V7).
+    /// has not adopted that in time. It may have gone on in the epoch before (V7).
     Unconfirmed(ReplicaId),
     /// It could not start: others run the volume, and it does not reach this in-sync replica as they do.
     NotReached(ReplicaId),

@@ -40,7 +40,7 @@ impl<P: Payload> Primary<P> {
         let is_behind = |report: &ReplicaReport| report.generation < view.generation;
         let may_hear = is_soon && gathering.reports.values().any(is_behind);
         let are_others = view.is_shared() && self.slots_of_others(view) != 0;
-        are_others && !gathering.is_first_of_era && (may_hear || self.hears_others())
+        are_others && !gathering.is_first_of_epoch && (may_hear || self.hears_others())
     }
 
     /// The slots of the primaries on other nodes, a bit each.

@@ -22,8 +22,8 @@ pub(super) struct Gathering {
     pub reports: BTreeMap<ReplicaId, ReplicaReport>,
     /// How often a replica turned out to have adopted a newer view than the one read.
     surprises: u32,
-    /// Whether the view is the first one of an era: of the primaries that it names none acts any more.
-    pub is_first_of_era: bool,
+    /// Whether the view is the first one of an epoch: of the primaries that it names none acts any more.
+    pub is_first_of_epoch: bool,
 }
 
 impl Gathering {
@@ -42,7 +42,7 @@ impl<P: Payload> Primary<P> {
             read_at: None,
             reports: BTreeMap::new(),
             surprises: 0,
-            is_first_of_era: false,
+            is_first_of_epoch: false,
         });
         self.call_read(cx);
     }
@@ -57,7 +57,7 @@ impl<P: Payload> Primary<P> {
             self.end_doubt_of_incarnations();
             self.adoption.confirm_by(view.unconfirmed());
             if let Phase::Starting(gathering) = &mut self.phase {
-                gathering.is_first_of_era = !self.adoption.is_over();
+                gathering.is_first_of_epoch = !self.adoption.is_over();
                 // A coordinator that goes on has forgotten nothing.
                 gathering.surprises = 0;
             }
@@ -114,10 +114,10 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// The view is the first one of an era, and not all that counted have adopted it.
+    /// The view is the first one of an epoch, and not all that counted have adopted it.
     fn await_confirmation(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
         let settings = &self.config.settings;
-        // They may have to wait for the lease of a primary of the era before.
+        // They may have to wait for the lease of a primary of the epoch before.
         if waited >= settings.deadline + self.lease().honoured()
             && let Some(replica) = self.adoption.awaited().first()
         {
@@ -193,7 +193,7 @@ impl<P: Payload> Primary<P> {
         };
         let earlier = view.primaries.iter().filter(may_live);
         let slots = earlier.fold(0, |slots, other| slots | 1u32 << other.slot);
-        !gathering.is_first_of_era
+        !gathering.is_first_of_epoch
             && gathering.reports.values().any(|report| report.slots.heard & slots != 0)
     }
 

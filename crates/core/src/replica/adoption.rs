@@ -97,8 +97,8 @@ impl<P: Payload> Replica<P> {
     /// Whether a view is one that this replica may adopt, or has adopted.
     fn is_successor(&self, view: &View) -> bool {
         let is_same = view.generation == self.view.generation;
-        // What could not be saved of an era that has ended does not count.
-        let newest = match view.is_of_era(&self.view) {
+        // What could not be saved of an epoch that has ended does not count.
+        let newest = match view.is_of_epoch(&self.view) {
             true => self.view.generation,
             false => self.adopted_generation(),
         };
@@ -188,7 +188,7 @@ impl<P: Payload> Replica<P> {
             // lease (`Earlier`). One that goes on all the same has a lease like any other.
             let is_other = primary.node != adoption.adopter.node
                 || confirmation.successor == Successor::Outlived;
-            let knows = adoption.view.is_of_era(&self.view)
+            let knows = adoption.view.is_of_epoch(&self.view)
                 && confirmation.knows >= adoption.view.generation;
             (is_other && !knows).then_some((*primary, confirmation.at))
         })

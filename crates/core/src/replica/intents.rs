@@ -315,8 +315,8 @@ impl<P: Payload> Replica<P> {
         let was_in_sync = record.state == ReplicaState::InSync && !became_in_sync;
         let view = &self.view;
         let is_gone = |primary| !view.has_primary(primary);
-        let others_go_on =
-            view.is_of_era(old) && old.primaries.iter().any(|primary| view.has_primary(primary.id));
+        let others_go_on = view.is_of_epoch(old)
+            && old.primaries.iter().any(|primary| view.has_primary(primary.id));
         let has_detached = was_in_sync && others_go_on && self.is_beside_in_sync();
         if !has_detached {
             self.intents.orphan(is_gone);

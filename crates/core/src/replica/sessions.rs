@@ -147,7 +147,7 @@ impl<P: Payload> Replica<P> {
         {
             let ticket = self.next_number();
             self.incarnation_record = IncarnationRecord::Saving(ticket);
-            // Who asks may be of another era. By the own view a volume can be put together, too.
+            // Who asks may be of another epoch. By the own view a volume can be put together, too.
             let named = iter::once(self.incarnation_named_by(&self.view)).chain(asked.named.0);
             self.incarnations =
                 self.incarnations.followed_by(self.config.incarnation, &Incarnations::of(named));

@@ -22,7 +22,7 @@ pub(crate) fn view(mirrors: usize, replicas: usize) -> View {
         parent: Generation(0),
         lineage: Lineage(3),
         coordinator: CoordinatorId(4),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

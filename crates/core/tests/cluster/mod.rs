@@ -155,7 +155,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         parent: Generation(0),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: SIZE, block_size: 512, chunk: 65536 },
         protocol,
         bitmap: Bitmap::default(),

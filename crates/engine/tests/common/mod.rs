@@ -98,7 +98,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         parent: Generation(0),
         lineage: Lineage(7),
         coordinator: CoordinatorId(8),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },
         protocol: shape.protocol,
         bitmap: Bitmap::default(),

@@ -22,7 +22,7 @@ pub(crate) fn sample() -> Superblock {
         parent: Generation(2),
         lineage: Lineage(11),
         coordinator: CoordinatorId(12),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

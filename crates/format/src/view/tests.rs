@@ -30,14 +30,14 @@ pub(crate) fn largest() -> View {
         parent: Generation(1),
         lineage: Lineage(3),
         coordinator: CoordinatorId(4),
-        history: vec![
-            Era {
+        epochs: vec![
+            Epoch {
                 coordinator: CoordinatorId(5),
                 lineage: Lineage(6),
                 last: Generation(1),
                 ended: 1,
             };
-            MOST_ERAS
+            MOST_EPOCHS
         ],
         geometry: Geometry { size: 1 << 40, block_size: 512, chunk: 1 << 20 },
         protocol: evenkeel_core::Protocol::C,

@@ -28,7 +28,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         parent: Generation(0),
         lineage: Lineage(7),
         coordinator: CoordinatorId(9),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size, block_size: 4096, chunk: 65536 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

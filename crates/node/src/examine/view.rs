@@ -2,15 +2,15 @@
 
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
-use crate::api::types::{ExaminedEra, ExaminedMember, ExaminedView};
+use crate::api::types::{ExaminedEpoch, ExaminedMember, ExaminedView};
 use crate::volumes::{status, words};
 
 pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
-    let history = view.history.iter().map(|era| ExaminedEra {
-        coordinator: era.coordinator.to_string(),
-        lineage: era.lineage.to_string(),
-        last: era.last.0,
-        ended: Some(era.ended).filter(|ended| *ended != 0),
+    let epochs = view.epochs.iter().map(|epoch| ExaminedEpoch {
+        coordinator: epoch.coordinator.to_string(),
+        lineage: epoch.lineage.to_string(),
+        last: epoch.last.0,
+        ended: Some(epoch.ended).filter(|ended| *ended != 0),
     });
     let members =
         |replicas: &Vec<ReplicaRecord>| replicas.iter().map(|r| member(r, this)).collect();
@@ -19,7 +19,7 @@ pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
         parent: view.parent.0,
         lineage: view.lineage.to_string(),
         coordinator: view.coordinator.to_string(),
-        history: history.collect(),
+        epochs: epochs.collect(),
         size: view.geometry.size,
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,

@@ -1,7 +1,7 @@
 //! Putting volumes together from their disks: a stopped one, one that the coordinator does not know
 //! (new machines with old disks, or its database was lost), one whose replicas were written apart.
 //!
-//! Nothing on the disks is changed here. The coordinator is given the first view of a new era, and
+//! Nothing on the disks is changed here. The coordinator is given the first view of a new epoch, and
 //! the replicas adopt that when the volume is attached, if what they hold is superseded by it:
 //! see [`evenkeel_core::View::continues`].
 
@@ -213,7 +213,7 @@ struct Next {
     sides: Vec<Side>,
     /// The side that it goes on from, by its index.
     kept: usize,
-    /// The first view of a new era. `None`: the coordinator knows the newest one.
+    /// The first view of a new epoch. `None`: the coordinator knows the newest one.
     view: Option<Box<View>>,
 }
 

@@ -227,7 +227,7 @@ fn first_view(
         parent: Generation(0),
         lineage: Lineage(random_u128()),
         coordinator,
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry,
         protocol: match request.protocol {
             VolumeProtocol::A => Protocol::A,

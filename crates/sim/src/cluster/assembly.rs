@@ -19,7 +19,7 @@ use crate::queue::Time;
 use crate::sabotage::Sabotage;
 use crate::store::Store;
 
-/// Most eras of one run: a view remembers only so many.
+/// Most epochs of one run: a view remembers only so many.
 const MOST_BEGUN: u32 = 5;
 
 /// What may happen to a volume, or to the coordinator's database.
@@ -38,7 +38,7 @@ pub(super) enum Trouble {
 pub(super) struct Operators {
     /// Whether somebody is about to put the volume together.
     is_planned: bool,
-    /// New eras so far.
+    /// New epochs so far.
     begun: u32,
     /// Whether an assembly was refused because nothing in-sync was found of a mirror.
     pub found_nothing: bool,
@@ -233,7 +233,7 @@ impl Cluster {
             slot.core
                 .status(self.nodes[slot.node].clock(self.now))
                 .view
-                .is_some_and(|view| view.is_of_era(&known) && view.generation > known.generation)
+                .is_some_and(|view| view.is_of_epoch(&known) && view.generation > known.generation)
         };
         if self.living_primaries().any(goes_on) {
             return false;
@@ -273,8 +273,8 @@ impl Cluster {
                 Ok(Decision::Begin(view)) => {
                     let found: Vec<_> =
                         findings.superblocks.iter().map(|(_, s)| s.replica).collect();
-                    self.judge_era_begun(&sides, &choice, &view, &found);
-                    self.begin_era(here, (&sides, findings), &choice, &view);
+                    self.judge_epoch_begun(&sides, &choice, &view, &found);
+                    self.begin_epoch(here, (&sides, findings), &choice, &view);
                     return true;
                 }
                 Err(refusal) => {
@@ -348,7 +348,7 @@ impl Cluster {
         true
     }
 
-    fn begin_era(
+    fn begin_epoch(
         &mut self,
         here: usize,
         (sides, findings): (&[Side], &Findings),
@@ -356,11 +356,11 @@ impl Cluster {
         view: &View,
     ) {
         let kept = &sides[choice.keep.unwrap_or(0)].head;
-        self.log(|| format!("a new era begins: {}", crate::describe::view(view)));
+        self.log(|| format!("a new epoch begins: {}", crate::describe::view(view)));
         self.operators.begun += 1;
         self.operators.apart.clear();
         let forced = self.is_forced(choice);
-        self.mark_era(kept, choice);
+        self.mark_epoch(kept, choice);
         self.begin_line(sides, choice, view, forced.then_some(findings));
         let (mirrors, states): (Vec<_>, Vec<_>) = (
             self.replicas.iter().map(|slot| slot.mirror).collect(),
@@ -391,7 +391,7 @@ impl Cluster {
         choice.force && self.sabotage != Some(Sabotage::AssembleWithout)
     }
 
-    fn judge_era_begun(
+    fn judge_epoch_begun(
         &mut self,
         sides: &[Side],
         choice: &Choice,
@@ -403,7 +403,7 @@ impl Cluster {
         self.judge(views::check_assembly(kept, view, found, forced));
     }
 
-    fn mark_era(&mut self, kept: &View, choice: &Choice) {
+    fn mark_epoch(&mut self, kept: &View, choice: &Choice) {
         self.marks.reach(Mark::AssembledAnew);
         if !kept.primaries.is_empty() {
             self.marks.reach(Mark::AssembledUnclean);
@@ -416,7 +416,7 @@ impl Cluster {
         }
     }
 
-    /// Told to the oracles of what is read: what the new era may lack.
+    /// Told to the oracles of what is read: what the new epoch may lack.
     fn begin_line(
         &mut self,
         sides: &[Side],
@@ -425,15 +425,16 @@ impl Cluster {
         by_force: Option<&Findings>,
     ) {
         let kept = &sides[choice.keep.unwrap_or(0)].head;
-        let (old, new) = (lines::era(kept), lines::era(view));
+        let (old, new) = (lines::epoch(kept), lines::epoch(view));
         let source = by_force.and_then(|findings| self.taken_from(kept, view, findings));
         let (old, is_other) = (source.unwrap_or(old), source.is_some());
-        // Those found may know less than the line's last view, of whatever era.
-        let is_of_line = |view: &View| self.lines.are_one(lines::era(view), old);
+        // Those found may know less than the line's last view, of whatever epoch.
+        let is_of_line = |view: &View| self.lines.are_one(lines::epoch(view), old);
         let truth = self.coordinator.last(is_of_line).cloned();
         // Who was not in-sync in a view that nobody adopted is so again: what it lost counts.
         self.relaxed |= self.coordinator.newest() != kept || choice.keep.is_some();
-        let others = sides.iter().map(|side| lines::era(&side.head)).filter(|era| *era != old);
+        let others =
+            sides.iter().map(|side| lines::epoch(&side.head)).filter(|epoch| *epoch != old);
         let is_chosen = choice.keep.is_some()
             && (others.clone().count() == 0
                 || others.into_iter().any(|o| self.lines.are_one(o, old)));
@@ -460,13 +461,13 @@ impl Cluster {
     }
 
     /// By force a replica may count that was in-sync in a line that was not kept once, if its disk is all
-    /// that there is. Returns its era.
-    fn taken_from(&self, kept: &View, view: &View, findings: &Findings) -> Option<lines::EraKey> {
+    /// that there is. Returns its epoch.
+    fn taken_from(&self, kept: &View, view: &View, findings: &Findings) -> Option<lines::EpochKey> {
         let is_in_sync = |view, id| state_of(view, id) == Some(ReplicaState::InSync);
         let found = findings.superblocks.iter().map(|(_, superblock)| superblock);
         let taken = found.filter(|s| is_in_sync(view, s.replica) && !is_in_sync(kept, s.replica));
-        let mut eras = taken.map(|superblock| lines::era(&superblock.view));
-        eras.find(|era| !self.lines.comes_from(lines::era(kept), *era))
+        let mut epochs = taken.map(|superblock| lines::epoch(&superblock.view));
+        epochs.find(|epoch| !self.lines.comes_from(lines::epoch(kept), *epoch))
     }
 
     /// Whether a stripe would be put together of mirrors that went different ways. The lines of the

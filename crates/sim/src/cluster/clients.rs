@@ -295,7 +295,7 @@ impl Cluster {
                 let newest = self.coordinator.newest();
                 let is_newest = self.serving_primary() == Some(primary)
                     && newest.has_primary(self.primaries[primary].id)
-                    && self.era_of(primary) == Some(lines::era(newest));
+                    && self.epoch_of(primary) == Some(lines::epoch(newest));
                 let knows_newest =
                     !self.coordinator.newest().is_shared() || self.knows_newest(primary);
                 if error == RequestError::Invalid

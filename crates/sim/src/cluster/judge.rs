@@ -174,11 +174,11 @@ impl Cluster {
         let Some(view) = slot.core.view().cloned() else {
             return self.fail("I4", format!("primary {primary} serves without a view"));
         };
-        let era = lines::era(&view);
-        self.lines.serves(primary, era);
-        let is_newest_era = era == lines::era(self.coordinator.newest());
+        let epoch = lines::epoch(&view);
+        self.lines.serves(primary, epoch);
+        let is_newest_epoch = epoch == lines::epoch(self.coordinator.newest());
         let is_relaxed = view.protocol != Protocol::C;
-        let volatile = !is_newest_era || std::mem::replace(&mut self.relaxed, is_relaxed);
+        let volatile = !is_newest_epoch || std::mem::replace(&mut self.relaxed, is_relaxed);
         let mut lost = vec![volatile; volume.len()];
         for slot in self.replicas.iter().filter(|slot| !slot.lost.is_empty()) {
             for part in parts.iter().filter(|part| part.mirror == slot.mirror) {
@@ -191,7 +191,7 @@ impl Cluster {
         }
         let lost = |sector: u32| lost.get(sector as usize).copied().unwrap_or(true);
         self.lines.of_mut(primary).serving(primary, moment, lost);
-        if is_newest_era {
+        if is_newest_epoch {
             self.replicas.iter_mut().for_each(|slot| slot.lost.clear());
         }
     }
@@ -297,9 +297,9 @@ impl Cluster {
         let knew = self.asked_in.get(&write).is_none_or(|generation| *generation >= record.since);
         let came_later = record.state == ReplicaState::Rebuilding
             && (change.invoked <= joined || (self.coordinator.newest().is_shared() && !knew));
-        // It answered before it went over to another era, which need not have the write.
-        let era = slot.core.as_ref().map(|core| lines::era(core.view()));
-        let is_elsewhere = era.is_some_and(|era| Some(era) != self.era_of(primary));
+        // It answered before it went over to another epoch, which need not have the write.
+        let epoch = slot.core.as_ref().map(|core| lines::epoch(core.view()));
+        let is_elsewhere = epoch.is_some_and(|epoch| Some(epoch) != self.epoch_of(primary));
         let comes_with_the_copy = |sector: u32| {
             let offset = u64::from(sector) * u64::from(SECTOR);
             slot.core.as_ref().is_some_and(|core| core.is_to_be_copied(offset))
@@ -356,7 +356,7 @@ impl Cluster {
     pub(super) fn judge_clean_detach(&mut self, primary: usize) {
         self.lines.of_mut(primary).detached(primary);
         let view = self.coordinator.newest();
-        if Some(lines::era(view)) != self.era_of(primary) {
+        if Some(lines::epoch(view)) != self.epoch_of(primary) {
             // It has detached what was given up meanwhile.
         } else if view.has_primary(self.primaries[primary].id) {
             // Unless the database was restored while the answer was on its way.
@@ -371,10 +371,10 @@ impl Cluster {
         }
     }
 
-    /// The era of the view by which a primary works.
-    pub(super) fn era_of(&self, primary: usize) -> Option<lines::EraKey> {
+    /// The epoch of the view by which a primary works.
+    pub(super) fn epoch_of(&self, primary: usize) -> Option<lines::EpochKey> {
         let slot = &self.primaries[primary];
-        slot.core.view().map(lines::era)
+        slot.core.view().map(lines::epoch)
     }
 
     /// I3: what a replica adopts goes on from what it has adopted.
@@ -382,8 +382,8 @@ impl Cluster {
         let slot = &self.replicas[replica];
         let Some(core) = &slot.core else { return };
         let old = View { generation: slot.adopted, ..core.view().clone() };
-        if lines::era(&old) != lines::era(view) {
-            self.marks.reach(Mark::EraAdopted);
+        if lines::epoch(&old) != lines::epoch(view) {
+            self.marks.reach(Mark::EpochAdopted);
         }
         if !view.continues(&old) {
             let (generation, before) = (view.generation, old.generation);
@@ -398,8 +398,8 @@ impl Cluster {
         }
     }
 
-    /// I3: a replica is asked, in the generation that it has adopted, by one of its own era only.
-    pub(super) fn judge_era(&mut self, replica: usize, link: LinkId, message: &Message) {
+    /// I3: a replica is asked, in the generation that it has adopted, by one of its own epoch only.
+    pub(super) fn judge_epoch(&mut self, replica: usize, link: LinkId, message: &Message) {
         let (Message::Write { id, .. } | Message::Zero { id, .. } | Message::Read { id, .. }) =
             message
         else {
@@ -407,14 +407,14 @@ impl Cluster {
         };
         let asks = self.network.links.get(&link).map(|link| link.ends[0].party);
         let theirs = match asks {
-            Some(Party::Primary(primary)) => self.era_of(primary),
+            Some(Party::Primary(primary)) => self.epoch_of(primary),
             _ => None,
         };
         let Some(core) = &self.replicas[replica].core else { return };
         let own = core.status();
         let is_meant = own.view.generation == id.generation && !own.is_adopting;
-        if is_meant && theirs.is_some_and(|theirs| theirs != lines::era(&own.view)) {
-            self.fail("I3", format!("replica {replica} takes {message:?} of another era"));
+        if is_meant && theirs.is_some_and(|theirs| theirs != lines::epoch(&own.view)) {
+            self.fail("I3", format!("replica {replica} takes {message:?} of another epoch"));
         }
     }
 

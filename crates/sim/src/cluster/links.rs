@@ -187,7 +187,7 @@ impl Cluster {
                         last_of_earlier_incarnations.is_some_and(|last| last <= through);
                     self.note_settled(replica, link, generation, (through, earlier_incarnations));
                 }
-                self.judge_era(replica, link, &message);
+                self.judge_epoch(replica, link, &message);
                 self.note_copy_asked(replica, link, &message);
                 let payload = self.note_arrival(replica, &message, payload);
                 self.step_replica(replica, ReplicaEvent::Message { link, message, payload });

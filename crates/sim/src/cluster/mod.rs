@@ -259,7 +259,7 @@ impl Cluster {
             replicas: replicas::create(&profile, &view),
             primaries: Vec::new(),
             network: Network::new(profile.nodes),
-            lines: Lines::new(profile.most_sectors(), lines::era(&view)),
+            lines: Lines::new(profile.most_sectors(), lines::epoch(&view)),
             coordinator: Coordinator::new(view),
             operators: Operators::default(),
             cloned: BTreeSet::new(),

@@ -346,7 +346,7 @@ impl Cluster {
             }
             Note::OtherLineage(replica) if self.coordinator.was_touched => {
                 self.operators.apart.insert(replica);
-                self.marks.reach(Mark::EraRefused);
+                self.marks.reach(Mark::EpochRefused);
             }
             Note::OtherLineage(replica) => {
                 self.fail("internal", format!("replica {replica} is of another lineage"));

@@ -103,7 +103,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         parent: Generation(0),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: profile.geometry,
         protocol: profile.protocol,
         bitmap: profile.bitmap,

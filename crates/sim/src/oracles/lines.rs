@@ -11,12 +11,12 @@ use super::Violation;
 use super::registers::{Change, Moment, Read, Registers};
 use crate::payload::Cell;
 
-/// What names an era.
-pub type EraKey = (CoordinatorId, Lineage);
+/// What names an epoch.
+pub type EpochKey = (CoordinatorId, Lineage);
 
-/// The era of a view.
+/// The epoch of a view.
 #[must_use]
-pub const fn era(view: &View) -> EraKey {
+pub const fn epoch(view: &View) -> EpochKey {
     (view.coordinator, view.lineage)
 }
 
@@ -24,8 +24,8 @@ pub const fn era(view: &View) -> EraKey {
 #[derive(Debug)]
 pub struct Lines {
     lines: Vec<Registers>,
-    /// To which line the eras belong.
-    eras: HashMap<EraKey, usize>,
+    /// To which line the epochs belong.
+    epochs: HashMap<EpochKey, usize>,
     /// The line that each one has parted from.
     parents: Vec<Option<usize>>,
     /// Which sectors may have lost anything in lines in which nobody has served yet. Until then primaries
@@ -36,12 +36,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// A new volume of this many sectors, whose first views are of this era.
+    /// A new volume of this many sectors, whose first views are of this epoch.
     #[must_use]
-    pub fn new(sectors: u32, first: EraKey) -> Self {
+    pub fn new(sectors: u32, first: EpochKey) -> Self {
         Self {
             lines: vec![Registers::new(sectors)],
-            eras: HashMap::from([(first, 0)]),
+            epochs: HashMap::from([(first, 0)]),
             parents: vec![None],
             unserved: HashMap::new(),
             primaries: HashMap::new(),
@@ -99,9 +99,9 @@ impl Lines {
         self.lines.iter_mut().try_for_each(|line| line.never(write))
     }
 
-    /// A primary begins to serve in this era.
-    pub fn serves(&mut self, primary: usize, era: EraKey) {
-        let line = self.line(era);
+    /// A primary begins to serve in this epoch.
+    pub fn serves(&mut self, primary: usize, epoch: EpochKey) {
+        let line = self.line(epoch);
         if self.unserved.contains_key(&line) {
             self.lines[line] = self.parted(line);
             self.unserved.remove(&line);
@@ -132,39 +132,39 @@ impl Lines {
         &mut self.lines[self.primaries.get(&primary).copied().unwrap_or(0)]
     }
 
-    /// A new era goes on in the line of an older one.
-    pub fn goes_on(&mut self, old: EraKey, new: EraKey) {
+    /// A new epoch goes on in the line of an older one.
+    pub fn goes_on(&mut self, old: EpochKey, new: EpochKey) {
         let line = self.line(old);
-        self.eras.insert(new, line);
+        self.epochs.insert(new, line);
     }
 
-    /// A new era begins a line of its own, in which sectors may have lost anything.
-    pub fn parts(&mut self, old: EraKey, new: EraKey, lost: Vec<bool>) {
+    /// A new epoch begins a line of its own, in which sectors may have lost anything.
+    pub fn parts(&mut self, old: EpochKey, new: EpochKey, lost: Vec<bool>) {
         let (line, parent) = (self.lines.len(), self.line(old));
         self.lines.push(self.lines[parent].clone());
         self.parents.push(Some(parent));
-        self.eras.insert(new, line);
+        self.epochs.insert(new, line);
         self.unserved.insert(line, lost);
     }
 
-    /// Whether the line of an era has parted from that of another one, or is that.
+    /// Whether the line of an epoch has parted from that of another one, or is that.
     #[must_use]
-    pub fn comes_from(&self, era: EraKey, older: EraKey) -> bool {
-        let mut line = Some(self.line(era));
+    pub fn comes_from(&self, epoch: EpochKey, older: EpochKey) -> bool {
+        let mut line = Some(self.line(epoch));
         while line.is_some_and(|line| line != self.line(older)) {
             line = line.and_then(|line| self.parents[line]);
         }
         line.is_some()
     }
 
-    /// Whether two eras are of one line.
+    /// Whether two epochs are of one line.
     #[must_use]
-    pub fn are_one(&self, a: EraKey, b: EraKey) -> bool {
+    pub fn are_one(&self, a: EpochKey, b: EpochKey) -> bool {
         self.line(a) == self.line(b)
     }
 
-    fn line(&self, era: EraKey) -> usize {
-        self.eras.get(&era).copied().unwrap_or(0)
+    fn line(&self, epoch: EpochKey) -> usize {
+        self.epochs.get(&epoch).copied().unwrap_or(0)
     }
 }
 

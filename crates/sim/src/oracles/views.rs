@@ -53,7 +53,7 @@ pub fn check_primaries(old: &View, new: &View, by: PrimaryId) -> Result<(), Viol
     Err(Violation::new("I8", text))
 }
 
-/// Judges the first view of an era against the newest view of those found that it goes on from.
+/// Judges the first view of an epoch against the newest view of those found that it goes on from.
 ///
 /// # Errors
 /// If it can't be adopted by those who have adopted that; or if nobody took a loss, and it goes on without
@@ -66,7 +66,7 @@ pub fn check_assembly(
 ) -> Result<(), Violation> {
     let generation = new.generation;
     let fault = |text: &str| {
-        let text = format!("generation {generation} of a new era {text}: {new:?}");
+        let text = format!("generation {generation} of a new epoch {text}: {new:?}");
         Err(Violation::new("I4", text))
     };
     let is_anew = new.coordinator != kept.coordinator && new.lineage != kept.lineage;

@@ -20,7 +20,7 @@ fn answer() -> ExamineAnswer {
                 "data_offset": 1048576, "data_size": 8388608, "metadata_offset": 9437184, "has_checksums": true,
                 "view": {
                     "generation": 7, "parent": 6, "lineage": "l", "coordinator": "c",
-                    "history": [{"coordinator": "old", "lineage": "l", "last": 5, "ended": null}],
+                    "epochs": [{"coordinator": "old", "lineage": "l", "last": 5, "ended": null}],
                     "size": 8388608, "block_size": 512, "chunk": 65536, "protocol": "C", "bitmap": "internal",
                     "primaries": [],
                     "mirrors": [[

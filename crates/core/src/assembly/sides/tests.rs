@@ -8,7 +8,7 @@ fn view(generation: u64) -> View {
 }
 
 fn forced(from: &View, mark: u128) -> View {
-    from.next_era(CoordinatorId(mark), Lineage(mark), 1)
+    from.next_epoch(CoordinatorId(mark), Lineage(mark), 1)
 }
 
 fn heads(views: &[&View]) -> Vec<(u64, Vec<usize>)> {
@@ -25,12 +25,12 @@ fn views_of_one_coordinator_follow_from_each_other() {
 }
 
 #[test]
-fn what_a_new_era_began_from_is_older() {
+fn what_a_new_epoch_began_from_is_older() {
     let (old, base) = (view(3), view(5));
     let next = forced(&base, 20);
     assert_eq!(heads(&[&old, &base, &next]), [(6, vec![0, 1, 2])]);
     let later = forced(&next.successor(), 21);
-    assert_eq!(sides(&[&old, &base, &next, &later]).len(), 1, "over two eras");
+    assert_eq!(sides(&[&old, &base, &next, &later]).len(), 1, "over two epochs");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_resolved_split_is_one_side_again() {
     let (kept, lost) = (forced(&base, 20), forced(&base, 21).successor());
     let mut resolved = kept.clone();
     resolved.supersede(lost.coordinator, lost.lineage, lost.generation, 2);
-    let mut resolved = resolved.next_era(CoordinatorId(22), Lineage(22), 2);
+    let mut resolved = resolved.next_epoch(CoordinatorId(22), Lineage(22), 2);
     resolved.generation = Generation(lost.generation.0 + 1);
     assert_eq!(sides(&[&kept, &lost, &base, &resolved]).len(), 1);
     // But not what the losing side has written since, elsewhere.

@@ -72,7 +72,7 @@ impl Adoption {
         self.follows
     }
 
-    /// These confirm the first view of an era, before anybody is primary by it.
+    /// These confirm the first view of an epoch, before anybody is primary by it.
     pub fn confirm_by(&mut self, replicas: impl Iterator<Item = ReplicaId>) {
         self.awaited = replicas.collect();
     }

@@ -323,7 +323,7 @@ fn mismatch(newest: &View, known: Known<'_>) -> Option<Mismatch> {
     let known = known.view?;
     let (old, new) = (known.geometry, newest.geometry);
     let has_shrunk =
-        newest.is_of_era(known) && newest.generation > known.generation && new.size < old.size;
+        newest.is_of_epoch(known) && newest.generation > known.generation && new.size < old.size;
     let is_cut_alike = (new.block_size, new.chunk, newest.mirrors.len())
         == (old.block_size, old.chunk, known.mirrors.len());
     let stays = |(mirror, id)| known.replica(id).is_none_or(|(before, _)| before == mirror);

@@ -159,7 +159,7 @@ impl<P: Payload> Primary<P> {
             _ if !is_primary && self.has_given_up() => self.end(cx, EndReason::Detached),
             _ if !is_primary && !own_detach => {
                 // Also if those that went on without it have ended since.
-                let is_evicted = newest.is_shared() && newest.is_of_era(view);
+                let is_evicted = newest.is_shared() && newest.is_of_epoch(view);
                 self.end(cx, if is_evicted { EndReason::Evicted } else { EndReason::Fenced });
             }
             core::cmp::Ordering::Greater => {

@@ -196,7 +196,7 @@ pub(super) fn view(length: u64) -> View {
         parent: Generation(0),
         lineage: Lineage(7),
         coordinator: CoordinatorId(8),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: length, block_size: 512, chunk: 64 << 10 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

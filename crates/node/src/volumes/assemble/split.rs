@@ -75,7 +75,7 @@ fn describe(candidate: &Candidate, side: &Side, sides: &[Side]) -> SplitSide {
         mirror: replica.superblock.mirror as usize,
     };
     let saved = own(candidate, side, sides).map(|replica| replica.superblock.saved).max();
-    let parted = side.head.history.first().map(|era| era.ended);
+    let parted = side.head.epochs.first().map(|epoch| epoch.ended);
     SplitSide {
         replicas: own(candidate, side, sides).map(replica).collect(),
         generation: side.head.generation.0,

@@ -20,7 +20,7 @@ fn view() -> View {
         parent: Generation(0),
         lineage: Lineage(1),
         coordinator: CoordinatorId(1),
-        history: Vec::new(),
+        epochs: Vec::new(),
         geometry: Geometry { size: 4096, block_size: 512, chunk: 4096 },
         protocol: Protocol::C,
         bitmap: Bitmap::default(),

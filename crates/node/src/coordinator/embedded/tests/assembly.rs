@@ -15,7 +15,7 @@ fn assemble(coordinator: &Embedded, volume: &StoredVolume, replaces: Option<u64>
 }
 
 fn next(view: &View) -> View {
-    view.next_era(CoordinatorId(70), Lineage(71), 1)
+    view.next_epoch(CoordinatorId(70), Lineage(71), 1)
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
 }
 
 /// A deleted volume has come back from a disk that had not adopted the last view. A primary that was cut off goes on
-/// from that one, which has the number of the new era's first.
+/// from that one, which has the number of the new epoch's first.
 #[test]
-fn a_view_of_the_era_before_is_not_committed_after_an_assembly() {
+fn a_view_of_the_epoch_before_is_not_committed_after_an_assembly() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), LONG);
     let (web, first) = volume(&coordinator, "web");
@@ -182,7 +182,7 @@ fn a_view_of_the_era_before_is_not_committed_after_an_assembly() {
     let delete = Request::Delete { node, volume, generation: last.generation.0, force: true };
     assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
     let id = coordinator.id();
-    let again = first.next_era(id, Lineage(71), 1);
+    let again = first.next_epoch(id, Lineage(71), 1);
     assert_eq!((again.generation, again.coordinator), (last.generation, last.coordinator));
     assert!(matches!(assemble(&coordinator, &stored(&web, &again), None), Answer::Done));
     assert!(matches!(swap(&coordinator, ALPHA, &last.successor()), Answer::Newest(_)));

@@ -103,7 +103,7 @@ fn a_replica_that_was_taken_out_is_kept_if_it_has_gone_further_than_is_known() {
     let mut without = with.successor();
     without.remove(NEW).unwrap();
     swap(&coordinator, ALPHA, &without);
-    let another = with.next_era(CoordinatorId(70), Line(71), 1);
+    let another = with.next_epoch(CoordinatorId(70), Line(71), 1);
     assert_eq!(refusal(&coordinator, NEW, &another), Some(Fate::Unknown), "assembled since");
     let later = with.successor().successor();
     assert_eq!(refusal(&coordinator, NEW, &later), Some(Fate::Unknown));
@@ -122,7 +122,7 @@ fn of_a_deleted_volume_only_that_goes_which_is_no_newer() {
     assert_eq!(refusal(&coordinator, replica, &third), Some(Fate::Belongs));
     delete(&coordinator, &third);
     // Its number is lower: the disk had been away for long.
-    let back = view.next_era(CoordinatorId(70), Line(71), 1);
+    let back = view.next_epoch(CoordinatorId(70), Line(71), 1);
     assert!(back.generation < third.generation);
     assert_eq!(refusal(&coordinator, replica, &back), Some(Fate::Unknown));
     assert_eq!(refusal(&coordinator, replica, &third.successor()), Some(Fate::Unknown));

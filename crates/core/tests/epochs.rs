@@ -24,12 +24,12 @@ fn writes(cluster: &mut Cluster, primary: usize, offset: u64, value: u8) -> bool
     cluster.is_acknowledged(write)
 }
 
-fn next_era(view: &View, mark: u128) -> View {
-    view.next_era(CoordinatorId(mark), Lineage(mark), 1)
+fn next_epoch(view: &View, mark: u128) -> View {
+    view.next_epoch(CoordinatorId(mark), Lineage(mark), 1)
 }
 
 #[test]
-fn replicas_adopt_a_new_era_and_a_stale_one_gets_only_what_it_lacks() {
+fn replicas_adopt_a_new_epoch_and_a_stale_one_gets_only_what_it_lacks() {
     let mut cluster = Cluster::new(1, 3, Protocol::C);
     let primary = cluster.attach(0);
     cluster.write(primary, 0, 1, 256 * BLOCK);
@@ -41,7 +41,7 @@ fn replicas_adopt_a_new_era_and_a_stale_one_gets_only_what_it_lacks() {
     cluster.pass(A_WHILE);
     detach(&mut cluster, primary);
 
-    cluster.newest = next_era(&cluster.newest, 2);
+    cluster.newest = next_epoch(&cluster.newest, 2);
     let primary = cluster.attach(1);
     assert!(writes(&mut cluster, primary, 8 * BLOCK as u64, 3));
     cluster.restart(replica(0, 2), false);
@@ -52,11 +52,11 @@ fn replicas_adopt_a_new_era_and_a_stale_one_gets_only_what_it_lacks() {
 }
 
 #[test]
-fn a_primary_of_the_era_before_changes_nothing_any_more() {
+fn a_primary_of_the_epoch_before_changes_nothing_any_more() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
     let old = cluster.attach(0);
     cluster.write(old, 0, 1, BLOCK);
-    cluster.newest = next_era(&cluster.newest, 2);
+    cluster.newest = next_epoch(&cluster.newest, 2);
     let new = cluster.attach(1);
     cluster.pass(A_WHILE);
     assert!(writes(&mut cluster, new, 0, 2));
@@ -84,7 +84,7 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     cluster.kill(replica(0, 0));
 
     // Somebody goes on with replica 1, from the view that it had adopted.
-    let mut forced = next_era(&together, 2);
+    let mut forced = next_epoch(&together, 2);
     forced.leave(replica(0, 0), ReplicaState::Stale, Cause::Unreachable).unwrap();
     forced.distrust(replica(0, 0)).unwrap();
     cluster.newest = forced;
@@ -103,7 +103,7 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     let mut chosen = cluster.newest.clone();
     chosen.supersede(apart.coordinator, apart.lineage, apart.generation, 2);
     let generation = chosen.generation.max(apart.generation).next();
-    cluster.newest = View { generation, ..next_era(&chosen, 3) };
+    cluster.newest = View { generation, ..next_epoch(&chosen, 3) };
     cluster.attach(1);
     cluster.pass(A_WHILE);
     assert_eq!(cluster.state(replica(0, 0)), ReplicaState::InSync);
@@ -111,7 +111,7 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [1; BLOCK]);
 }
 
-/// The first view of an era that somebody begins with all replicas that the newest view names.
+/// The first view of an epoch that somebody begins with all replicas that the newest view names.
 fn assembled(cluster: &Cluster, mark: u128) -> View {
     let view = cluster.newest.clone();
     let found = view.replicas().map(|(_, record)| Present {
@@ -148,7 +148,7 @@ fn an_old_primary_that_nobody_saw_can_not_go_on_beside_an_assembly() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
     let old = cluster.attach(0);
     assert!(writes(&mut cluster, old, 0, 1));
-    // Somebody finds both disks. Before anybody adopts the new era the old primary drops one of them.
+    // Somebody finds both disks. Before anybody adopts the new epoch the old primary drops one of them.
     let first = assembled(&cluster, 2);
     cluster.kill(replica(0, 1));
     assert!(writes(&mut cluster, old, 0, 2));
@@ -161,20 +161,20 @@ fn an_old_primary_that_nobody_saw_can_not_go_on_beside_an_assembly() {
 }
 
 #[test]
-fn a_replica_that_could_not_save_the_first_view_of_an_era_was_not_written_apart() {
+fn a_replica_that_could_not_save_the_first_view_of_an_epoch_was_not_written_apart() {
     let mut cluster = Cluster::new(1, 1, Protocol::C);
     let primary = cluster.attach(0);
     assert!(writes(&mut cluster, primary, 0, 1));
     detach(&mut cluster, primary);
     let before = cluster.newest.clone();
-    cluster.newest = next_era(&before, 2);
+    cluster.newest = next_epoch(&before, 2);
     cluster.failing_saves.insert(replica(0, 0));
     cluster.attach(0);
     cluster.pass(A_WHILE);
-    // What somebody finds on its disk is the view before: another era begins from there.
+    // What somebody finds on its disk is the view before: another epoch begins from there.
     cluster.failing_saves.clear();
     let generation = cluster.newest.generation.next();
-    cluster.newest = View { generation, ..next_era(&before, 3) };
+    cluster.newest = View { generation, ..next_epoch(&before, 3) };
     let primary = cluster.attach(1);
     assert!(writes(&mut cluster, primary, 0, 2));
     assert!(!cluster.notes.contains(&Note::OtherLineage(replica(0, 0))));

@@ -1,13 +1,13 @@
-//! Eras: what of other coordinators' views this one goes on from, and who has to confirm that (rule V7).
+//! Epochs: what of other coordinators' views this one goes on from, and who has to confirm that (rule V7).
 
 use super::{Cause, ReplicaRecord, ReplicaState, View};
 use crate::ids::*;
-use crate::settings::MOST_ERAS;
+use crate::settings::MOST_EPOCHS;
 
 /// A run of views that one coordinator identity committed, and that has ended: the volume was
 /// assembled from its disks alone, and views go on under another identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Era {
+pub struct Epoch {
     /// Who committed its views.
     pub coordinator: CoordinatorId,
     /// The line of descent of the data then.
@@ -21,32 +21,32 @@ pub struct Era {
 impl View {
     /// Whether this view and another one were committed by the same coordinator, of the same data.
     #[must_use]
-    pub fn is_of_era(&self, other: &Self) -> bool {
+    pub fn is_of_epoch(&self, other: &Self) -> bool {
         (self.coordinator, self.lineage) == (other.coordinator, other.lineage)
     }
 
-    /// Whether who has adopted `older` may adopt this view: it was committed in the same era, or in
-    /// one that this view supersedes, not later than that era's end.
+    /// Whether who has adopted `older` may adopt this view: it was committed in the same epoch, or in
+    /// one that this view supersedes, not later than that epoch's end.
     #[must_use]
     pub fn continues(&self, older: &Self) -> bool {
-        let supersedes = |era: &Era| {
-            (era.coordinator, era.lineage) == (older.coordinator, older.lineage)
-                && older.generation <= era.last
+        let supersedes = |epoch: &Epoch| {
+            (epoch.coordinator, epoch.lineage) == (older.coordinator, older.lineage)
+                && older.generation <= epoch.last
         };
         self.volume == older.volume
-            && (self.is_of_era(older) || self.history.iter().any(supersedes))
+            && (self.is_of_epoch(older) || self.epochs.iter().any(supersedes))
     }
 
     /// Whether data of this lineage, in this generation, is what this view's data descends from.
     #[must_use]
     pub fn descends_from(&self, lineage: Lineage, generation: Generation) -> bool {
-        let supersedes = |era: &Era| era.lineage == lineage && generation <= era.last;
-        self.lineage == lineage || self.history.iter().any(supersedes)
+        let supersedes = |epoch: &Epoch| epoch.lineage == lineage && generation <= epoch.last;
+        self.lineage == lineage || self.epochs.iter().any(supersedes)
     }
 
-    /// The next view, the first of a new era: it supersedes this one and all before it.
+    /// The next view, the first of a new epoch: it supersedes this one and all before it.
     #[must_use]
-    pub fn next_era(&self, coordinator: CoordinatorId, lineage: Lineage, now: u64) -> Self {
+    pub fn next_epoch(&self, coordinator: CoordinatorId, lineage: Lineage, now: u64) -> Self {
         let mut next = self.successor();
         next.supersede(self.coordinator, self.lineage, self.generation, now);
         (next.coordinator, next.lineage) = (coordinator, lineage);
@@ -54,7 +54,7 @@ impl View {
         next
     }
 
-    /// The replicas that have to adopt this view, the first one of an era, before anybody is primary.
+    /// The replicas that have to adopt this view, the first one of an epoch, before anybody is primary.
     pub fn unconfirmed(&self) -> impl Iterator<Item = ReplicaId> {
         let is_unconfirmed = |r: &&ReplicaRecord| r.cause == Cause::Unconfirmed;
         self.replicas().map(|(_, record)| record).filter(is_unconfirmed).map(|record| record.id)
@@ -81,13 +81,13 @@ impl View {
 
     /// Supersedes all that another view is, and supersedes.
     pub fn supersede_all(&mut self, other: &Self, now: u64) {
-        for era in other.history.iter().rev() {
-            self.supersede(era.coordinator, era.lineage, era.last, era.ended);
+        for epoch in other.epochs.iter().rev() {
+            self.supersede(epoch.coordinator, epoch.lineage, epoch.last, epoch.ended);
         }
         self.supersede(other.coordinator, other.lineage, other.generation, now);
     }
 
-    /// Supersedes an era up to one of its generations, by which its replicas may adopt this view.
+    /// Supersedes an epoch up to one of its generations, by which its replicas may adopt this view.
     pub fn supersede(
         &mut self,
         coordinator: CoordinatorId,
@@ -95,11 +95,12 @@ impl View {
         last: Generation,
         now: u64,
     ) {
-        let is_same = |era: &Era| (era.coordinator, era.lineage) == (coordinator, lineage);
-        let before = self.history.iter().filter(|era| is_same(era)).map(|era| era.last).max();
-        self.history.retain(|era| !is_same(era));
+        let is_same = |epoch: &Epoch| (epoch.coordinator, epoch.lineage) == (coordinator, lineage);
+        let before =
+            self.epochs.iter().filter(|epoch| is_same(epoch)).map(|epoch| epoch.last).max();
+        self.epochs.retain(|epoch| !is_same(epoch));
         let last = before.map_or(last, |before| before.max(last));
-        self.history.insert(0, Era { coordinator, lineage, last, ended: now });
-        self.history.truncate(MOST_ERAS);
+        self.epochs.insert(0, Epoch { coordinator, lineage, last, ended: now });
+        self.epochs.truncate(MOST_EPOCHS);
     }
 }
