@@ -37,11 +37,11 @@ pub fn view() -> View {
         volume: VolumeId(7),
         generation: Generation(3),
         parent: Generation(2),
-        lineage: Lineage(11),
+        history: History(11),
         coordinator: CoordinatorId(12),
         epochs: vec![Epoch {
             coordinator: CoordinatorId(13),
-            lineage: Lineage(11),
+            history: History(11),
             last: Generation(2),
             ended: 1_700_000_000,
         }],

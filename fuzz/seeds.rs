@@ -149,7 +149,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         is_stale_clone: false,
         boot: BootId(1),
         generation,
-        lineage: Lineage(11),
+        history: History(11),
         size: 1 << 30,
         slots: SlotBits { open: 3, heard: 1 },
         state: Some(ReplicaState::InSync),

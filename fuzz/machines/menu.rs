@@ -204,7 +204,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
         is_stale_clone: false,
         boot: BootId(1),
         generation: live.view.generation,
-        lineage: live.view.lineage,
+        history: live.view.history,
         size: live.view.replica_size(),
         slots: SlotBits::default(),
         state: record.map(|record| record.state),
@@ -218,7 +218,7 @@ pub fn report(script: &mut Script<'_>, live: &Live) -> ReplicaReport {
         is_stale_clone: script.near(incarnation) != incarnation,
         boot: BootId(script.near(1).into()),
         generation: Generation(script.near(honest.generation.0)),
-        lineage: Lineage(script.near(live.view.lineage.0 as u64).into()),
+        history: History(script.near(live.view.history.0 as u64).into()),
         size: script.near(honest.size),
         slots: slots(script),
         ..honest

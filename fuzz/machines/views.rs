@@ -21,7 +21,7 @@ const CAUSES: [Cause; 8] = [
     Cause::Disconnected,
     Cause::Restarted,
     Cause::UncleanEnd,
-    Cause::OtherLineage,
+    Cause::OtherHistory,
     Cause::Medium,
     Cause::Unconfirmed,
     Cause::SourceFailed,
@@ -56,7 +56,7 @@ pub fn first(script: &mut Script<'_>) -> View {
         volume: VolumeId(7),
         generation: Generation(10),
         parent: Generation(9),
-        lineage: Lineage(20),
+        history: History(20),
         coordinator: CoordinatorId(21),
         epochs: Vec::new(),
         geometry,
@@ -99,7 +99,7 @@ pub fn next(script: &mut Script<'_>, base: &View) -> View {
         let coordinator = CoordinatorId(30 + script.choose(3) as u128);
         base.next_epoch(
             coordinator,
-            Lineage(base.lineage.0 + script.choose(2) as u128),
+            History(base.history.0 + script.choose(2) as u128),
             1_700_000_000,
         )
     } else {

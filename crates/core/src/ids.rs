@@ -82,7 +82,7 @@ identity!(
 identity!(
     /// The line of descent of a volume's data. A forced start begins a new one, so that data
     /// which went separate ways is never taken for the same.
-    Lineage
+    History
 );
 identity!(
     /// A host that asks for reads and writes: a SCSI initiator port, an NVMe host, a node of the cluster.

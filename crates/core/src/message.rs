@@ -43,8 +43,8 @@ pub struct ReplicaReport {
     pub boot: BootId,
     /// The generation that it has adopted.
     pub generation: Generation,
-    /// The lineage of its data.
-    pub lineage: Lineage,
+    /// The history of its data.
+    pub history: History,
     /// Bytes of its data, by the adopted view.
     pub size: u64,
     /// What the adopted view says of it; `None` if that view does not hold it.

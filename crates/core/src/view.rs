@@ -130,7 +130,7 @@ pub enum Cause {
     /// An operator failed it.
     Operator,
     /// It belongs to another line of descent of the data.
-    OtherLineage,
+    OtherHistory,
     /// Its source could not take a write that it has itself.
     SourceFailed,
     /// Its writes took far longer than those of the other replicas.
@@ -204,7 +204,7 @@ pub struct View {
     /// The number of the view that it replaces.
     pub parent: Generation,
     /// The line of descent of the data.
-    pub lineage: Lineage,
+    pub history: History,
     /// Who committed it.
     pub coordinator: CoordinatorId,
     /// The epochs that it supersedes, the newest first; at most [`MOST_EPOCHS`].

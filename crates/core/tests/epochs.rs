@@ -25,7 +25,7 @@ fn writes(cluster: &mut Cluster, primary: usize, offset: u64, value: u8) -> bool
 }
 
 fn next_epoch(view: &View, mark: u128) -> View {
-    view.next_epoch(CoordinatorId(mark), Lineage(mark), 1)
+    view.next_epoch(CoordinatorId(mark), History(mark), 1)
 }
 
 #[test]
@@ -94,14 +94,14 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     assert!(writes(&mut cluster, primary, BLOCK as u64, 3));
     cluster.restart(replica(0, 0), false);
     cluster.pass(A_WHILE);
-    assert!(cluster.notes.contains(&Note::OtherLineage(replica(0, 0))));
+    assert!(cluster.notes.contains(&Note::OtherHistory(replica(0, 0))));
     assert_eq!(cluster.state(replica(0, 0)), ReplicaState::Stale);
     assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [2; BLOCK], "nothing of it was overwritten");
 
     // Somebody chooses: from then on the other side may be overwritten.
     detach(&mut cluster, primary);
     let mut chosen = cluster.newest.clone();
-    chosen.supersede(apart.coordinator, apart.lineage, apart.generation, 2);
+    chosen.supersede(apart.coordinator, apart.history, apart.generation, 2);
     let generation = chosen.generation.max(apart.generation).next();
     cluster.newest = View { generation, ..next_epoch(&chosen, 3) };
     cluster.attach(1);
@@ -120,8 +120,8 @@ fn assembled(cluster: &Cluster, mark: u128) -> View {
         view: &view,
         node: record.node,
     });
-    let (coordinator, lineage) = (CoordinatorId(mark), Lineage(mark));
-    let start = Start { coordinator, lineage, now: 1, here: NodeId(9), force: false };
+    let (coordinator, history) = (CoordinatorId(mark), History(mark));
+    let start = Start { coordinator, history, now: 1, here: NodeId(9), force: false };
     next_view(&view, &found.collect::<Vec<_>>(), &[], start).unwrap()
 }
 
@@ -177,5 +177,5 @@ fn a_replica_that_could_not_save_the_first_view_of_an_epoch_was_not_written_apar
     cluster.newest = View { generation, ..next_epoch(&before, 3) };
     let primary = cluster.attach(1);
     assert!(writes(&mut cluster, primary, 0, 2));
-    assert!(!cluster.notes.contains(&Note::OtherLineage(replica(0, 0))));
+    assert!(!cluster.notes.contains(&Note::OtherHistory(replica(0, 0))));
 }

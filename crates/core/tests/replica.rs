@@ -52,7 +52,7 @@ fn view(generation: u64, primary: PrimaryId) -> View {
         volume: VolumeId(1),
         generation: Generation(generation),
         parent: Generation(generation - 1),
-        lineage: Lineage(1),
+        history: History(1),
         coordinator: CoordinatorId(1),
         epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
@@ -506,10 +506,10 @@ fn a_longer_lease_is_adopted_at_once_and_honoured_from_then_on() {
 }
 
 #[test]
-fn a_view_of_another_lineage_or_of_an_older_generation_is_refused() {
+fn a_view_of_another_history_or_of_an_older_generation_is_refused() {
     let mut bench = Bench::new();
     bench.open(1, 1, Opener::Primary(OLD));
-    let foreign = View { lineage: Lineage(9), ..view(2, OLD) };
+    let foreign = View { history: History(9), ..view(2, OLD) };
     let older = View { generation: Generation(0), ..view(1, OLD) };
     let other_of_the_same_number = view(1, NEW);
     for view in [foreign, older, other_of_the_same_number] {
@@ -523,7 +523,7 @@ fn a_view_of_another_lineage_or_of_an_older_generation_is_refused() {
 fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
     let now = 1_800_000_000;
     let began = |from: View| {
-        let next = from.next_epoch(CoordinatorId(2), Lineage(2), now);
+        let next = from.next_epoch(CoordinatorId(2), History(2), now);
         View { primaries: vec![PrimaryRecord { id: NEW, slot: 0 }], ..next }
     };
     let refused = |view: View| {
@@ -531,7 +531,7 @@ fn a_view_of_another_coordinator_is_adopted_only_if_it_supersedes_this_ones() {
         bench.open(1, 1, Opener::Primary(NEW));
         assert!(matches!(said(&bench.adopt(1, view))[..], [Message::Refused { .. }]));
     };
-    // The same lineage is not enough: the old coordinator and the new one must not both be obeyed.
+    // The same history is not enough: the old coordinator and the new one must not both be obeyed.
     refused(View { coordinator: CoordinatorId(2), ..view(2, NEW) });
     // It began from an older view than the one adopted here: this replica has gone another way.
     refused(began(View { generation: Generation(0), ..view(1, OLD) }));
@@ -562,7 +562,7 @@ fn source_report(generation: u64) -> ReplicaReport {
         is_stale_clone: false,
         boot: BootId(2),
         generation: Generation(generation),
-        lineage: Lineage(1),
+        history: History(1),
         size: 1 << 20,
         state: Some(ReplicaState::InSync),
         slots: SlotBits::default(),

@@ -79,7 +79,7 @@ codes!(Cause, cause_code, cause_from_code, {
     Medium = 6,
     NoSpace = 7,
     Operator = 8,
-    OtherLineage = 9,
+    OtherHistory = 9,
     SourceFailed = 10,
     Lagging = 11,
     Unconfirmed = 12,

@@ -36,7 +36,7 @@ pub fn views() -> impl Strategy<Value = View> {
                 volume: VolumeId(ids.0),
                 generation: Generation(ids.3[0] >> 16),
                 parent: Generation(ids.3[1]),
-                lineage: Lineage(ids.1),
+                history: History(ids.1),
                 coordinator: CoordinatorId(ids.2),
                 epochs,
                 geometry,
@@ -109,9 +109,9 @@ fn geometries() -> impl Strategy<Value = Geometry> {
 }
 
 fn epochs() -> impl Strategy<Value = Epoch> {
-    any::<(u128, u128, u64, u64)>().prop_map(|(coordinator, lineage, last, ended)| Epoch {
+    any::<(u128, u128, u64, u64)>().prop_map(|(coordinator, history, last, ended)| Epoch {
         coordinator: CoordinatorId(coordinator),
-        lineage: Lineage(lineage),
+        history: History(history),
         last: Generation(last),
         ended,
     })

@@ -8,7 +8,7 @@ use evenkeel_core::settings::{
     MOST_EPOCHS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REGISTRANTS, MOST_REPLICAS_IN_ALL,
 };
 use evenkeel_core::{
-    CoordinatorId, Epoch, Generation, Geometry, Incarnation, IntentLayout, Lease, Lineage,
+    CoordinatorId, Epoch, Generation, Geometry, History, Incarnation, IntentLayout, Lease,
     MirrorView, NoCoordinatorPolicy, NodeId, PrimaryId, PrimaryRecord, ReplicaId, ReplicaRecord,
     Reservations, Role, View, VolumeId,
 };
@@ -139,7 +139,7 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     out.put_u8(sections(view));
     out.put_padded(&[], 4 + 4);
     out.put_u128(view.volume.0);
-    out.put_u128(view.lineage.0);
+    out.put_u128(view.history.0);
     out.put_u128(view.coordinator.0);
     out.put_u64(view.generation.0);
     out.put_u64(view.parent.0);
@@ -169,7 +169,7 @@ fn put_lease(lease: Lease, out: &mut Vec<u8>) {
 
 fn put_epoch(epoch: &Epoch, out: &mut Vec<u8>) {
     out.put_u128(epoch.coordinator.0);
-    out.put_u128(epoch.lineage.0);
+    out.put_u128(epoch.history.0);
     out.put_u64(epoch.last.0);
     out.put_u64(epoch.ended);
 }
@@ -266,7 +266,7 @@ fn read_view(counts: &Counts, reader: &mut Reader<'_>) -> Result<View, ViewForma
             .ok_or_else(|| unknown("protocol", counts.protocol))?,
         bitmap: bitmap_from_code(counts.bitmap).ok_or_else(|| unknown("bitmap", counts.bitmap))?,
         volume: VolumeId(reader.u128()?),
-        lineage: Lineage(reader.u128()?),
+        history: History(reader.u128()?),
         coordinator: CoordinatorId(reader.u128()?),
         generation: Generation(reader.u64()?),
         parent: Generation(reader.u64()?),
@@ -323,7 +323,7 @@ fn read_no_coordinator(reader: &mut Reader<'_>) -> Result<NoCoordinatorPolicy, V
 fn read_epoch(reader: &mut Reader<'_>) -> Result<Epoch, Short> {
     Ok(Epoch {
         coordinator: CoordinatorId(reader.u128()?),
-        lineage: Lineage(reader.u128()?),
+        history: History(reader.u128()?),
         last: Generation(reader.u64()?),
         ended: reader.u64()?,
     })

@@ -107,20 +107,22 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     coordinator: String,
-    lineage: String,
+    // What is stored keeps its names.
+    #[serde(rename = "lineage")]
+    history: String,
     generation: u64,
 }
 
 impl Point {
     fn of(view: &View) -> Self {
-        let (coordinator, lineage) = (view.coordinator.to_string(), view.lineage.to_string());
-        Self { coordinator, lineage, generation: view.generation.0 }
+        let (coordinator, history) = (view.coordinator.to_string(), view.history.to_string());
+        Self { coordinator, history, generation: view.generation.0 }
     }
 
     /// Whether a view is of this epoch, and comes no later.
     fn is_not_before(&self, view: &View) -> bool {
         let at = Self::of(view);
-        (&self.coordinator, &self.lineage) == (&at.coordinator, &at.lineage)
+        (&self.coordinator, &self.history) == (&at.coordinator, &at.history)
             && self.generation >= at.generation
     }
 }
@@ -345,7 +347,7 @@ impl Volumes {
         let volume = attached.id;
         match note {
             // It is tried again and again, and told once.
-            Note::OtherLineage(replica) if !lock(&attached.apart).insert(replica) => return,
+            Note::OtherHistory(replica) if !lock(&attached.apart).insert(replica) => return,
             Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
             _ => {}
         }
@@ -355,7 +357,7 @@ impl Volumes {
             Note::Left(..)
             | Note::StandsIn(..)
             | Note::Suspended(_)
-            | Note::OtherLineage(_)
+            | Note::OtherHistory(_)
             | Note::ViewRefused(..)
             | Note::Evicted(_) => {
                 tracing::warn!(volume = attached.name(), "{message}");

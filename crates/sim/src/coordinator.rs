@@ -91,7 +91,7 @@ impl Coordinator {
     #[must_use]
     pub fn parent_of(&self, view: &View) -> Option<&View> {
         let is_parent =
-            |older: &&View| older.generation == view.parent && older.lineage == view.lineage;
+            |older: &&View| older.generation == view.parent && older.history == view.history;
         self.history.iter().rev().find(is_parent)
     }
 

@@ -297,7 +297,7 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
             out.put_u64(report.incarnation.0);
             out.put_u8(u8::from(report.is_stale_clone));
             out.put_u128(report.boot.0);
-            out.put_u128(report.lineage.0);
+            out.put_u128(report.history.0);
             out.put_u64(report.size);
         }
         Message::Adopt { view } => out.put(&encode_view(view)?),

@@ -186,7 +186,7 @@ pub struct SplitSide {
     /// The generation that it has come to.
     pub generation: u64,
     /// The line of descent of its data.
-    pub lineage: String,
+    pub history: String,
     /// The coordinator identity that committed its views.
     pub coordinator: String,
     /// When a superblock of it was saved last.

@@ -142,7 +142,7 @@ pub struct ExaminedView {
     /// The number of the view that it replaced.
     pub parent: u64,
     /// The line of descent of the data.
-    pub lineage: String,
+    pub history: String,
     /// The coordinator identity that committed it.
     pub coordinator: String,
     /// The epochs that it supersedes, the newest first.
@@ -169,7 +169,7 @@ pub struct ExaminedEpoch {
     /// The coordinator identity that committed them.
     pub coordinator: String,
     /// The line of descent of the data.
-    pub lineage: String,
+    pub history: String,
     /// The last generation that is superseded.
     pub last: u64,
     /// When the epoch ended.

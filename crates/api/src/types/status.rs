@@ -151,7 +151,7 @@ pub struct VolumeStatus {
     /// The number of its view.
     pub generation: u64,
     /// The line of descent of its data.
-    pub lineage: String,
+    pub history: String,
     /// Where this status comes from.
     pub source: StatusSource,
     /// With the source `replica`: when that was saved, in seconds since 1970.
@@ -314,7 +314,7 @@ pub enum ReplicaCause {
     /// An operator failed it.
     Operator,
     /// It belongs to another line of descent of the data.
-    OtherLineage,
+    OtherHistory,
     /// Its source failed a write that it has itself.
     SourceFailed,
     /// Its writes took far longer than those of the other replicas.

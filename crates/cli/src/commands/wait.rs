@@ -253,7 +253,7 @@ fn has_bad_disk(replica: &ReplicaStatus) -> bool {
 }
 
 fn is_apart(replica: &ReplicaStatus) -> bool {
-    replica.cause == Some(ReplicaCause::OtherLineage)
+    replica.cause == Some(ReplicaCause::OtherHistory)
 }
 
 /// What the volume needs somebody for.

@@ -150,7 +150,7 @@ fn one_side(number: usize, side: &SplitSide) -> String {
     if let Some(parted) = side.parted {
         text.push_str(&format!(", parted {} ago", ago(parted)));
     }
-    text.push_str(&format!(", lineage {}\n", short(&side.lineage)));
+    text.push_str(&format!(", history {}\n", short(&side.history)));
     for replica in &side.replicas {
         let (id, place) = (short(&replica.id), &replica.place);
         text.push_str(&format!("    replica {id} at {place}, mirror {}\n", replica.mirror));

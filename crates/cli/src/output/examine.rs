@@ -134,8 +134,8 @@ fn view(view: &ExaminedView) -> String {
     let mut text = line(
         "view",
         &format!(
-            "generation {} after {}, lineage {}, coordinator {}",
-            view.generation, view.parent, view.lineage, view.coordinator
+            "generation {} after {}, history {}, coordinator {}",
+            view.generation, view.parent, view.history, view.coordinator
         ),
     );
     let layout = format!(
@@ -155,8 +155,8 @@ fn view(view: &ExaminedView) -> String {
     for epoch in &view.epochs {
         let when = epoch.ended.map_or_else(String::new, |ended| format!(", {} ago", ago(ended)));
         let epoch = format!(
-            "up to generation {}: coordinator {}, lineage {}{when}",
-            epoch.last, epoch.coordinator, epoch.lineage
+            "up to generation {}: coordinator {}, history {}{when}",
+            epoch.last, epoch.coordinator, epoch.history
         );
         text.push_str(&line("before", &epoch));
     }

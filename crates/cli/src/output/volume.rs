@@ -446,7 +446,7 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
         table.note(format!("why: {reason}"));
     }
     // One that was written apart is reached, and does not return for that.
-    let is_apart = replica.cause == Some(ReplicaCause::OtherLineage);
+    let is_apart = replica.cause == Some(ReplicaCause::OtherHistory);
     if let Some(seconds) = replica.retry_seconds.filter(|_| !is_apart) {
         table.note(match seconds {
             0 => "it is being tried again".to_owned(),

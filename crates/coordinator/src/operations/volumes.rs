@@ -89,7 +89,7 @@ pub fn swap(
     let replaces = replaces.map(ViewText::decode).transpose();
     let replaces = replaces.map_err(|e| Halt::Content(format!("{e} in a view to replace")))?;
     let is_of_branch = replaces.is_none_or(|replaces| replaces == before);
-    if !next.follows(&before) || next.lineage != before.lineage || !is_of_branch {
+    if !next.follows(&before) || next.history != before.history || !is_of_branch {
         return newest(&before);
     }
     for node in dropped(&next, &before, by) {

@@ -9,7 +9,7 @@ use evenkeel_coordinator::{
 };
 use evenkeel_core::view::{self, Newcomer, Role};
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, IntentLayout, Lineage as Line,
+    Bitmap, CoordinatorId, Generation, Geometry, History as Line, Incarnation, IntentLayout,
     MirrorView, NodeId, PrimaryId, PrimaryRecord, Protocol, RebuildLimit, ReplicaId, ReplicaRecord,
     ReplicaState, View, VolumeId,
 };
@@ -576,8 +576,8 @@ impl World {
     fn assemble(&mut self, which: usize, volume: VolumeId) {
         let Some(stored) = self.known(volume) else { return };
         let view = stored.view.decode().expect("stored");
-        let lineage = Line(self.number());
-        let mut next = view.next_epoch(CoordinatorId(9), lineage, 1);
+        let history = Line(self.number());
+        let mut next = view.next_epoch(CoordinatorId(9), history, 1);
         next.primaries.clear();
         let mut record = stored.record.clone();
         let held: Vec<_> = next.replicas().map(|(_, replica)| replica.id.to_string()).collect();
@@ -666,7 +666,7 @@ fn first_view(volume: VolumeId, replica: ReplicaId, node: NodeId) -> View {
         volume,
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Line(7),
+        history: Line(7),
         coordinator: CoordinatorId(9),
         epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 4096, chunk: 65536 },

@@ -212,7 +212,7 @@ impl Oracles {
             let next = view(after, volume).expect("it is there");
             self.since_backup.insert(entry.value.clone());
             self.forgotten.remove(&entry.value);
-            let number = (volume.to_owned(), next.lineage.0, next.generation.0);
+            let number = (volume.to_owned(), next.history.0, next.generation.0);
             let known = self.views.entry(number).or_insert_with(|| entry.value.clone());
             if *known != entry.value {
                 return Err(("views", format!("two views {:?} of {volume}", next.generation)));
@@ -222,7 +222,7 @@ impl Oracles {
             let Some(parent) = view(before, volume) else {
                 return Err(("views", format!("a swap made volume {volume}")));
             };
-            if !next.follows(&parent) || next.lineage != parent.lineage {
+            if !next.follows(&parent) || next.history != parent.history {
                 let (from, to) = (parent.generation, next.generation);
                 return Err(("views", format!("{to:?} of {volume} in place of {from:?}")));
             }
@@ -320,7 +320,7 @@ impl Oracles {
     }
 
     fn has_view(&self, view: &View) -> bool {
-        let number = (view.volume.to_string(), view.lineage.0, view.generation.0);
+        let number = (view.volume.to_string(), view.history.0, view.generation.0);
         let bytes = evenkeel_format::encode_view(view).expect("sent");
         self.views.get(&number) == Some(&bytes)
     }

@@ -12,7 +12,7 @@ pub struct Start {
     /// Who commits its views: drawn anew, so that no older coordinator is obeyed.
     pub coordinator: CoordinatorId,
     /// The line of descent of its data: drawn anew.
-    pub lineage: Lineage,
+    pub history: History,
     /// Seconds since 1970.
     pub now: u64,
     /// The node that puts the volume together.
@@ -97,7 +97,7 @@ fn supersede(kept: &View, present: &[Present<'_>], lost: &[&Side], start: Start)
     for side in lost {
         base.supersede_all(&side.head, start.now);
     }
-    let mut next = base.next_epoch(start.coordinator, start.lineage, start.now);
+    let mut next = base.next_epoch(start.coordinator, start.history, start.now);
     let newest = lost.iter().map(|side| side.head.generation).max().unwrap_or(Generation(0));
     next.generation = next.generation.max(newest.next());
     if let (Some(epoch), Some(last)) = (next.epochs.first_mut(), last_found(kept, present)) {

@@ -37,8 +37,8 @@ pub(super) fn disk(id: u128, view: &View) -> Disk {
 }
 
 pub(super) fn start(force: bool) -> Start {
-    let (coordinator, lineage) = (CoordinatorId(90), Lineage(91));
-    Start { coordinator, lineage, now: 1, here: HERE, force }
+    let (coordinator, history) = (CoordinatorId(90), History(91));
+    Start { coordinator, history, now: 1, here: HERE, force }
 }
 
 pub(super) fn present(disks: &[Disk]) -> Vec<Present<'_>> {
@@ -55,7 +55,7 @@ pub(super) fn present(disks: &[Disk]) -> Vec<Present<'_>> {
 
 /// The first view of a new epoch, begun by force from these disks under ids of its own.
 pub(super) fn begun(base: &View, disks: &[Disk], mark: u128) -> View {
-    let start = Start { lineage: Lineage(mark), coordinator: CoordinatorId(mark), ..start(true) };
+    let start = Start { history: History(mark), coordinator: CoordinatorId(mark), ..start(true) };
     next_view(base, &present(disks), &[], start).unwrap()
 }
 

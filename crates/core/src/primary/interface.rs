@@ -265,8 +265,8 @@ pub enum Note {
     Suspended(Waiting),
     /// Requests go on.
     Resumed,
-    /// A replica was reached that holds data of another lineage; it is left alone.
-    OtherLineage(ReplicaId),
+    /// A replica was reached that holds data of another history; it is left alone.
+    OtherHistory(ReplicaId),
     /// A replica is too slow, and leaves if the others can go on without it.
     Lagging {
         /// Which.

@@ -190,7 +190,7 @@ impl<P: Payload> Replica<P> {
             is_stale_clone: !self.incarnations.know_all(named),
             boot: self.config.boot,
             generation: self.adopted_generation(),
-            lineage: self.view.lineage,
+            history: self.view.history,
             size: self.size(),
             state: self.state(),
             slots: self.slot_bits(now),

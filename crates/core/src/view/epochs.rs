@@ -11,7 +11,7 @@ pub struct Epoch {
     /// Who committed its views.
     pub coordinator: CoordinatorId,
     /// The line of descent of the data then.
-    pub lineage: Lineage,
+    pub history: History,
     /// The last of its views that is superseded. Who has adopted a later one has gone another way.
     pub last: Generation,
     /// When it ended, in seconds since 1970; zero: not known.
@@ -22,7 +22,7 @@ impl View {
     /// Whether this view and another one were committed by the same coordinator, of the same data.
     #[must_use]
     pub fn is_of_epoch(&self, other: &Self) -> bool {
-        (self.coordinator, self.lineage) == (other.coordinator, other.lineage)
+        (self.coordinator, self.history) == (other.coordinator, other.history)
     }
 
     /// Whether who has adopted `older` may adopt this view: it was committed in the same epoch, or in
@@ -30,26 +30,26 @@ impl View {
     #[must_use]
     pub fn continues(&self, older: &Self) -> bool {
         let supersedes = |epoch: &Epoch| {
-            (epoch.coordinator, epoch.lineage) == (older.coordinator, older.lineage)
+            (epoch.coordinator, epoch.history) == (older.coordinator, older.history)
                 && older.generation <= epoch.last
         };
         self.volume == older.volume
             && (self.is_of_epoch(older) || self.epochs.iter().any(supersedes))
     }
 
-    /// Whether data of this lineage, in this generation, is what this view's data descends from.
+    /// Whether data of this history, in this generation, is what this view's data descends from.
     #[must_use]
-    pub fn descends_from(&self, lineage: Lineage, generation: Generation) -> bool {
-        let supersedes = |epoch: &Epoch| epoch.lineage == lineage && generation <= epoch.last;
-        self.lineage == lineage || self.epochs.iter().any(supersedes)
+    pub fn descends_from(&self, history: History, generation: Generation) -> bool {
+        let supersedes = |epoch: &Epoch| epoch.history == history && generation <= epoch.last;
+        self.history == history || self.epochs.iter().any(supersedes)
     }
 
     /// The next view, the first of a new epoch: it supersedes this one and all before it.
     #[must_use]
-    pub fn next_epoch(&self, coordinator: CoordinatorId, lineage: Lineage, now: u64) -> Self {
+    pub fn next_epoch(&self, coordinator: CoordinatorId, history: History, now: u64) -> Self {
         let mut next = self.successor();
-        next.supersede(self.coordinator, self.lineage, self.generation, now);
-        (next.coordinator, next.lineage) = (coordinator, lineage);
+        next.supersede(self.coordinator, self.history, self.generation, now);
+        (next.coordinator, next.history) = (coordinator, history);
         next.mark_confirmed();
         next
     }
@@ -82,25 +82,25 @@ impl View {
     /// Supersedes all that another view is, and supersedes.
     pub fn supersede_all(&mut self, other: &Self, now: u64) {
         for epoch in other.epochs.iter().rev() {
-            self.supersede(epoch.coordinator, epoch.lineage, epoch.last, epoch.ended);
+            self.supersede(epoch.coordinator, epoch.history, epoch.last, epoch.ended);
         }
-        self.supersede(other.coordinator, other.lineage, other.generation, now);
+        self.supersede(other.coordinator, other.history, other.generation, now);
     }
 
     /// Supersedes an epoch up to one of its generations, by which its replicas may adopt this view.
     pub fn supersede(
         &mut self,
         coordinator: CoordinatorId,
-        lineage: Lineage,
+        history: History,
         last: Generation,
         now: u64,
     ) {
-        let is_same = |epoch: &Epoch| (epoch.coordinator, epoch.lineage) == (coordinator, lineage);
+        let is_same = |epoch: &Epoch| (epoch.coordinator, epoch.history) == (coordinator, history);
         let before =
             self.epochs.iter().filter(|epoch| is_same(epoch)).map(|epoch| epoch.last).max();
         self.epochs.retain(|epoch| !is_same(epoch));
         let last = before.map_or(last, |before| before.max(last));
-        self.epochs.insert(0, Epoch { coordinator, lineage, last, ended: now });
+        self.epochs.insert(0, Epoch { coordinator, history, last, ended: now });
         self.epochs.truncate(MOST_EPOCHS);
     }
 }

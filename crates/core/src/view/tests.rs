@@ -20,7 +20,7 @@ pub(crate) fn view(mirrors: usize, replicas: usize) -> View {
         volume: VolumeId(7),
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(3),
+        history: History(3),
         coordinator: CoordinatorId(4),
         epochs: Vec::new(),
         geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
@@ -79,7 +79,7 @@ fn a_faulty_replica_that_is_another_one_is_copied_as_a_whole() {
     let mut view = view(1, 2);
     view.leave(ReplicaId(1), ReplicaState::Faulty, Cause::Operator).unwrap();
     assert!(view.replica(ReplicaId(1)).unwrap().1.missing_since.is_some());
-    view.leave(ReplicaId(1), ReplicaState::Faulty, Cause::OtherLineage).unwrap();
+    view.leave(ReplicaId(1), ReplicaState::Faulty, Cause::OtherHistory).unwrap();
     assert_eq!(view.replica(ReplicaId(1)).unwrap().1.missing_since, None);
 }
 

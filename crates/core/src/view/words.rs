@@ -80,7 +80,7 @@ impl fmt::Display for Cause {
             Self::Medium => "its disk reported an input/output error",
             Self::NoSpace => "its disk is full",
             Self::Operator => "an operator failed it",
-            Self::OtherLineage => "its data belongs to another lineage",
+            Self::OtherHistory => "its data belongs to another history",
             Self::Lagging => "its writes took far longer than those of the other replicas",
             Self::Unconfirmed => {
                 "it has not confirmed yet that the volume was put together from its disks"

@@ -153,7 +153,7 @@ fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
         volume: VolumeId(1),
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(1),
+        history: History(1),
         coordinator: CoordinatorId(1),
         epochs: Vec::new(),
         geometry: Geometry { size: SIZE, block_size: 512, chunk: 65536 },

@@ -96,7 +96,7 @@ fn first_view(volume: VolumeId, shape: &Shape) -> View {
         volume,
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(7),
+        history: History(7),
         coordinator: CoordinatorId(8),
         epochs: Vec::new(),
         geometry: Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },

@@ -20,7 +20,7 @@ pub(crate) fn sample() -> Superblock {
         volume: VolumeId(7),
         generation: Generation(3),
         parent: Generation(2),
-        lineage: Lineage(11),
+        history: History(11),
         coordinator: CoordinatorId(12),
         epochs: Vec::new(),
         geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },

@@ -28,12 +28,12 @@ pub(crate) fn largest() -> View {
         volume: VolumeId(7),
         generation: Generation(2),
         parent: Generation(1),
-        lineage: Lineage(3),
+        history: History(3),
         coordinator: CoordinatorId(4),
         epochs: vec![
             Epoch {
                 coordinator: CoordinatorId(5),
-                lineage: Lineage(6),
+                history: History(6),
                 last: Generation(1),
                 ended: 1,
             };

@@ -26,7 +26,7 @@ pub(crate) fn superblock(size: u64) -> Superblock {
         volume,
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(7),
+        history: History(7),
         coordinator: CoordinatorId(9),
         epochs: Vec::new(),
         geometry: Geometry { size, block_size: 4096, chunk: 65536 },

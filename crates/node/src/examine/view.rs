@@ -8,7 +8,7 @@ use crate::volumes::{status, words};
 pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
     let epochs = view.epochs.iter().map(|epoch| ExaminedEpoch {
         coordinator: epoch.coordinator.to_string(),
-        lineage: epoch.lineage.to_string(),
+        history: epoch.history.to_string(),
         last: epoch.last.0,
         ended: Some(epoch.ended).filter(|ended| *ended != 0),
     });
@@ -17,7 +17,7 @@ pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
     ExaminedView {
         generation: view.generation.0,
         parent: view.parent.0,
-        lineage: view.lineage.to_string(),
+        history: view.history.to_string(),
         coordinator: view.coordinator.to_string(),
         epochs: epochs.collect(),
         size: view.geometry.size,

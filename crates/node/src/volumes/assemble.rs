@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
-use evenkeel_core::{CoordinatorId, Lineage, ReplicaId, View, VolumeId};
+use evenkeel_core::{CoordinatorId, History, ReplicaId, View, VolumeId};
 
 use super::actor::{Turn, turn};
 use super::lookup::{self, unexpected};
@@ -386,7 +386,7 @@ fn known_step<'a>(candidate: &'a Candidate, what: &str) -> Result<KnownStep<'a>,
 fn start(node: &Node, force: bool) -> Start {
     Start {
         coordinator: CoordinatorId(random_u128()),
-        lineage: Lineage(random_u128()),
+        history: History(random_u128()),
         now: unix_seconds(),
         here: node.identity.node,
         force,

@@ -119,14 +119,14 @@ impl ReplicaFacts {
     }
 
     fn cause(&self) -> Cause {
-        if self.apart { Cause::OtherLineage } else { self.cause }
+        if self.apart { Cause::OtherHistory } else { self.cause }
     }
 
     /// The most particular reason that is known.
     fn reason(&self, setting: Setting) -> Option<String> {
         let Setting { usage, has_source } = setting;
         if self.apart {
-            return words::reason(ReplicaState::Stale, Cause::OtherLineage, usage);
+            return words::reason(ReplicaState::Stale, Cause::OtherHistory, usage);
         }
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         if let Some(unserved) = unserved {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, Incarnation, Incarnations, IntentLayout, Lease,
-    Lineage, MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId,
+    Bitmap, CoordinatorId, Generation, Geometry, History, Incarnation, Incarnations, IntentLayout,
+    Lease, MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId,
     ReplicaRecord, ReplicaState, Role, View, VolumeId, settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, metadata_offset};
@@ -225,7 +225,7 @@ fn first_view(
         volume: VolumeId(random_u128()),
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(random_u128()),
+        history: History(random_u128()),
         coordinator,
         epochs: Vec::new(),
         geometry,

@@ -304,7 +304,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         reason: None,
         suspended: None,
         generation: view.generation.0,
-        lineage: view.lineage.to_string(),
+        history: view.history.to_string(),
         source: StatusSource::Coordinator,
         as_of: None,
         wanted_on: Vec::new(),

@@ -65,8 +65,8 @@ pub(super) fn note(
             "the coordinator tells of a view {generation} {}: the volume goes on by the one before, as if the coordinator were away. Its database is damaged: restore that, or put the volume together from its disks (evenkeel volume assemble)",
             mismatch(*why)
         ),
-        Note::OtherLineage(replica) => format!(
-            "the replica on {} holds data of another lineage and is left alone",
+        Note::OtherHistory(replica) => format!(
+            "the replica on {} holds data of another history and is left alone",
             place(*replica)
         ),
     }
@@ -87,7 +87,7 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
         | Note::StandsIn(replica, _)
         | Note::Admitted(replica)
         | Note::Completed { replica, .. }
-        | Note::OtherLineage(replica)
+        | Note::OtherHistory(replica)
         | Note::Lagging { replica, .. } => Some(*replica),
         Note::Serving { .. }
         | Note::Removed(..)
@@ -253,7 +253,7 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
         Cause::Medium => types::ReplicaCause::Medium,
         Cause::NoSpace => types::ReplicaCause::NoSpace,
         Cause::Operator => types::ReplicaCause::Operator,
-        Cause::OtherLineage => types::ReplicaCause::OtherLineage,
+        Cause::OtherHistory => types::ReplicaCause::OtherHistory,
         Cause::Lagging => types::ReplicaCause::Lagging,
         Cause::Unconfirmed => types::ReplicaCause::Unconfirmed,
         Cause::OldCopy => types::ReplicaCause::OldCopy,
@@ -388,7 +388,7 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
             }
             Usage::Unknown => format!("it copies what it lacks while the volume is attached{because}"),
         },
-        ReplicaState::Stale if cause == Cause::OtherLineage => {
+        ReplicaState::Stale if cause == Cause::OtherHistory => {
             "it was written apart from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
         }
         ReplicaState::Stale => {

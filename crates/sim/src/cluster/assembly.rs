@@ -250,7 +250,7 @@ impl Cluster {
         let ids = [self.random.bits(), self.random.bits()].map(u128::from);
         let start = Start {
             coordinator: CoordinatorId(ids[0]),
-            lineage: Lineage(ids[1]),
+            history: History(ids[1]),
             now: 0,
             here: NodeId(here as u128 + 1),
             force: false,

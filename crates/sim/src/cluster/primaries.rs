@@ -344,12 +344,12 @@ impl Cluster {
                     self.fail("I11", format!("primary {primary} resumed, but had not suspended"));
                 }
             }
-            Note::OtherLineage(replica) if self.coordinator.was_touched => {
+            Note::OtherHistory(replica) if self.coordinator.was_touched => {
                 self.operators.apart.insert(replica);
                 self.marks.reach(Mark::EpochRefused);
             }
-            Note::OtherLineage(replica) => {
-                self.fail("internal", format!("replica {replica} is of another lineage"));
+            Note::OtherHistory(replica) => {
+                self.fail("internal", format!("replica {replica} is of another history"));
             }
             Note::Verified { different, .. } => {
                 self.marks.reach(Mark::Verified);

@@ -101,7 +101,7 @@ pub(super) fn first_view(profile: &Profile) -> View {
         volume: VolumeId(0x766f_6c75_6d65),
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(1),
+        history: History(1),
         coordinator: CoordinatorId(1),
         epochs: Vec::new(),
         geometry: profile.geometry,

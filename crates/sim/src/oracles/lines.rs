@@ -5,19 +5,19 @@
 
 use std::collections::HashMap;
 
-use evenkeel_core::{CoordinatorId, Lineage, View};
+use evenkeel_core::{CoordinatorId, History, View};
 
 use super::Violation;
 use super::registers::{Change, Moment, Read, Registers};
 use crate::payload::Cell;
 
 /// What names an epoch.
-pub type EpochKey = (CoordinatorId, Lineage);
+pub type EpochKey = (CoordinatorId, History);
 
 /// The epoch of a view.
 #[must_use]
 pub const fn epoch(view: &View) -> EpochKey {
-    (view.coordinator, view.lineage)
+    (view.coordinator, view.history)
 }
 
 /// The registers of all lines.

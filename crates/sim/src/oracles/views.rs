@@ -14,7 +14,7 @@ pub fn check(old: &View, new: &View) -> Result<(), Violation> {
     if !new.follows(old) {
         return fault("I4", format!("generation {generation} is not a valid successor: {new:?}"));
     }
-    let is_same = (new.volume, new.lineage) == (old.volume, old.lineage);
+    let is_same = (new.volume, new.history) == (old.volume, old.history);
     if !is_same || !new.geometry.is_grown_from(old.geometry) {
         return fault("I4", format!("generation {generation} is of another volume: {new:?}"));
     }
@@ -69,7 +69,7 @@ pub fn check_assembly(
         let text = format!("generation {generation} of a new epoch {text}: {new:?}");
         Err(Violation::new("I4", text))
     };
-    let is_anew = new.coordinator != kept.coordinator && new.lineage != kept.lineage;
+    let is_anew = new.coordinator != kept.coordinator && new.history != kept.history;
     if !new.is_valid() || generation <= kept.generation || !is_anew || new.volume != kept.volume {
         return fault("is not valid");
     }

@@ -85,7 +85,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     is_stale_clone: numbers[1].is_multiple_of(2),
                     boot: BootId(ids[1]),
                     generation: Generation(numbers[2]),
-                    lineage: Lineage(ids[2]),
+                    history: History(ids[2]),
                     size: !numbers[2],
                     state,
                     slots: SlotBits { open: numbers[1] as u32, heard: numbers[0] as u32 },

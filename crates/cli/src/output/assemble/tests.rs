@@ -8,7 +8,7 @@ fn side(id: &str, place: &str, generation: u64) -> SplitSide {
     SplitSide {
         replicas: vec![replica],
         generation,
-        lineage: format!("{id}-lineage"),
+        history: format!("{id}-history"),
         coordinator: "c".into(),
         saved: None,
         parted: None,
@@ -38,9 +38,9 @@ fn the_sides_of_a_split_brain_are_shown_with_what_differs() {
     let range = DifferingRange { mirror: 0, offset: 4096, length: 8192 };
     let expected = "\
 volume music: 2 sides were written apart
-  side 1 (the newest): generation 9, lineage 3fa9c1d2
+  side 1 (the newest): generation 9, history 3fa9c1d2
     replica 3fa9c1d2 at n1:fast, mirror 0
-  side 2: generation 8, lineage 0badcafe
+  side 2: generation 8, history 0badcafe
     replica 0badcafe at /mnt/old, mirror 0
   side 2 differs from side 1 in 20 blocks of 4K, 80K
     mirror 0: bytes 4096 to 12288, 8K

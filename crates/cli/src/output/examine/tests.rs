@@ -19,8 +19,8 @@ fn answer() -> ExamineAnswer {
                 "volume_id": "5e", "volume": "music", "incarnation": "00000000000000ff",
                 "data_offset": 1048576, "data_size": 8388608, "metadata_offset": 9437184, "has_checksums": true,
                 "view": {
-                    "generation": 7, "parent": 6, "lineage": "l", "coordinator": "c",
-                    "epochs": [{"coordinator": "old", "lineage": "l", "last": 5, "ended": null}],
+                    "generation": 7, "parent": 6, "history": "l", "coordinator": "c",
+                    "epochs": [{"coordinator": "old", "history": "l", "last": 5, "ended": null}],
                     "size": 8388608, "block_size": 512, "chunk": 65536, "protocol": "C", "bitmap": "internal",
                     "primaries": [],
                     "mirrors": [[
@@ -53,10 +53,10 @@ fn a_replica_is_shown_with_all_that_its_disk_says() {
   volume       music (5e), mirror 0
   replica      3fa9c1d2-0000-0000-0000-000000000000, incarnation 00000000000000ff
   data         8M from byte 1048576; bitmaps from byte 9437184; a checksum for each block
-  view         generation 7 after 6, lineage l, coordinator c
+  view         generation 7 after 6, history l, coordinator c
   layout       8M, protocol C, block size 512, chunk 64K, bitmap internal
   attached     nowhere: it was detached in good order
-  before       up to generation 5: coordinator old, lineage l
+  before       up to generation 5: coordinator old, history l
   intent log   slot 0: events 2, cleared 1, 2 of 64 places open, 2M may differ, 1M each; copy A damaged, copy B good with sequence 2
                regions 0, 7
   bitmap       place 0: replica 0badcafe lacks 3 blocks, 12K, since generation 6

@@ -26,7 +26,7 @@ pub fn volume() -> VolumeStatus {
         "rebuild": {"limit": "none"}, "lease_ms": 6000, "lease_margin_ms": 500,
         "no_data": {"policy": "suspend", "seconds": 120},
         "state": "serving", "health": "rebuilding", "reason": "the replica on n3 is rebuilding",
-        "suspended": null, "generation": 7, "lineage": "", "source": "primary",
+        "suspended": null, "generation": 7, "history": "", "source": "primary",
         "primaries": [{
             "node": {"id": "", "name": "n1"}, "alive": true, "here": true,
             "device": "/dev/evenkeel/music", "device_kind": "fuse-loop",
@@ -100,7 +100,7 @@ fn a_stale_replica_says_when_it_is_tried_again() {
     assert!(text.ends_with(expected), "{text}");
     // The line is the same until something changes.
     assert!(!line(&volume).contains("again in"), "{}", line(&volume));
-    volume.mirrors[0].replicas[1].cause = Some(ReplicaCause::OtherLineage);
+    volume.mirrors[0].replicas[1].cause = Some(ReplicaCause::OtherHistory);
     assert!(!status(&volume).contains("tries again"), "{}", status(&volume));
 }
 

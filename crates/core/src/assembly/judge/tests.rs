@@ -193,7 +193,7 @@ fn who_counted_has_to_confirm_it_and_can_be_given_up_by_force() {
 #[test]
 fn who_has_grown_on_a_side_that_is_not_kept_need_not_confirm() {
     let kept = view([InSync, InSync, Stale]);
-    let mut lost = View { generation: Generation(12), lineage: Lineage(7), ..kept.clone() };
+    let mut lost = View { generation: Generation(12), history: History(7), ..kept.clone() };
     lost.geometry.size *= 2;
     let side = &Side { head: lost.clone(), members: vec![1] };
     let disks = [disk(1, &kept), disk(2, &lost)];

@@ -8,7 +8,7 @@ fn view(generation: u64) -> View {
 }
 
 fn forced(from: &View, mark: u128) -> View {
-    from.next_epoch(CoordinatorId(mark), Lineage(mark), 1)
+    from.next_epoch(CoordinatorId(mark), History(mark), 1)
 }
 
 fn heads(views: &[&View]) -> Vec<(u64, Vec<usize>)> {
@@ -48,8 +48,8 @@ fn a_resolved_split_is_one_side_again() {
     let base = view(5);
     let (kept, lost) = (forced(&base, 20), forced(&base, 21).successor());
     let mut resolved = kept.clone();
-    resolved.supersede(lost.coordinator, lost.lineage, lost.generation, 2);
-    let mut resolved = resolved.next_epoch(CoordinatorId(22), Lineage(22), 2);
+    resolved.supersede(lost.coordinator, lost.history, lost.generation, 2);
+    let mut resolved = resolved.next_epoch(CoordinatorId(22), History(22), 2);
     resolved.generation = Generation(lost.generation.0 + 1);
     assert_eq!(sides(&[&kept, &lost, &base, &resolved]).len(), 1);
     // But not what the losing side has written since, elsewhere.

@@ -89,14 +89,14 @@ impl<P: Payload> Primary<P> {
     ) {
         let Some(replica) = self.peers.at(link) else { return };
         let Some(view) = &self.view else { return };
-        let is_too_large = report.lineage != view.lineage && report.size > view.replica_size();
-        let is_other_lineage = !view.descends_from(report.lineage, report.generation);
+        let is_too_large = report.history != view.history && report.size > view.replica_size();
+        let is_other_history = !view.descends_from(report.history, report.generation);
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         if !peer.awaits_session(link, session) || report.replica != replica {
             return self.drop_link(cx, link);
         }
-        if is_other_lineage {
-            return self.other_lineage(cx, replica, link);
+        if is_other_history {
+            return self.other_history(cx, replica, link);
         }
         peer.session_opened(link, &report, cx.now);
         if let Phase::Starting(gathering) = &mut self.phase {
@@ -113,14 +113,14 @@ impl<P: Payload> Primary<P> {
         self.receive(cx, replica);
     }
 
-    pub(in crate::primary) fn other_lineage(
+    pub(in crate::primary) fn other_history(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
         link: LinkId,
     ) {
-        cx.note(Note::OtherLineage(replica));
-        self.wants_to_leave(replica, Cause::OtherLineage);
+        cx.note(Note::OtherHistory(replica));
+        self.wants_to_leave(replica, Cause::OtherHistory);
         self.drop_link(cx, link);
     }
 

@@ -19,7 +19,7 @@ impl<P: Payload> Primary<P> {
     /// A member should leave. It does if the mirror can go on without it.
     pub(in crate::primary) fn wants_to_leave(&mut self, replica: ReplicaId, cause: Cause) {
         let state = match cause {
-            Cause::Medium | Cause::NoSpace | Cause::Operator | Cause::OtherLineage => {
+            Cause::Medium | Cause::NoSpace | Cause::Operator | Cause::OtherHistory => {
                 ReplicaState::Faulty
             }
             _ => ReplicaState::Stale,

@@ -215,7 +215,7 @@ impl<P: Payload> Primary<P> {
             }
         }
         for (replica, link) in hopeless {
-            self.other_lineage(cx, replica, link);
+            self.other_history(cx, replica, link);
             // It leaves before it can be asked, and refuse, again.
             self.calls.end_pause(cx.now);
         }

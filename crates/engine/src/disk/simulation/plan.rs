@@ -194,7 +194,7 @@ pub(super) fn view(length: u64) -> View {
         volume: VolumeId(5),
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(7),
+        history: History(7),
         coordinator: CoordinatorId(8),
         epochs: Vec::new(),
         geometry: Geometry { size: length, block_size: 512, chunk: 64 << 10 },

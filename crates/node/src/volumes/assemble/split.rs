@@ -79,7 +79,7 @@ fn describe(candidate: &Candidate, side: &Side, sides: &[Side]) -> SplitSide {
     SplitSide {
         replicas: own(candidate, side, sides).map(replica).collect(),
         generation: side.head.generation.0,
-        lineage: side.head.lineage.to_string(),
+        history: side.head.history.to_string(),
         coordinator: side.head.coordinator.to_string(),
         saved: saved.filter(|saved| *saved != 0),
         parted: parted.filter(|parted| *parted != 0),

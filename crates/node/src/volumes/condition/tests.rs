@@ -44,7 +44,7 @@ pub(super) fn concluded(account: &Account, facts: &[ReplicaFacts]) -> VolumeStat
         "bitmap": "internal", "region_size": 1048576, "open_regions": 1024, "slots": 1,
         "rebuild": {"limit": "none"}, "lease_ms": 6000, "lease_margin_ms": 500,
         "no_data": {"policy": "error"}, "state": "detached", "health": "in-sync", "generation": 7,
-        "lineage": "", "source": "coordinator", "primaries": [], "exports": [], "events": [],
+        "history": "", "source": "coordinator", "primaries": [], "exports": [], "events": [],
         "mirrors": [{"index": 0, "summary": "", "replicas": replicas}],
     }))
     .unwrap();

@@ -1,4 +1,4 @@
-use evenkeel_core::{Generation, Lineage, ReplicaId, ReplicaState};
+use evenkeel_core::{Generation, History, ReplicaId, ReplicaState};
 
 use super::*;
 use crate::disks::tests::superblock;
@@ -51,7 +51,7 @@ fn of_all_views_that_are_known_the_newest_is_told_and_whose_it_is() {
 #[test]
 fn a_view_that_supersedes_another_one_is_newer_whatever_their_numbers() {
     let older = ours().superblock.view;
-    let mut next = older.next_epoch(older.coordinator, Lineage(8), 0);
+    let mut next = older.next_epoch(older.coordinator, History(8), 0);
     let mut grown = older.clone();
     assert!(is_newer(&next, &older) && !is_newer(&older, &next));
     // The one that was left behind went on: neither descends from the other.

@@ -2,8 +2,8 @@ use super::*;
 use crate::oracles::registers::Read;
 use crate::payload::stamp;
 
-const OLD: EpochKey = (CoordinatorId(1), Lineage(1));
-const NEW: EpochKey = (CoordinatorId(2), Lineage(2));
+const OLD: EpochKey = (CoordinatorId(1), History(1));
+const NEW: EpochKey = (CoordinatorId(2), History(2));
 
 /// Two primaries, each in its line, after the second parted; the first write was flushed before.
 fn parted(lost: bool) -> Lines {

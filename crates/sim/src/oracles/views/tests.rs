@@ -18,7 +18,7 @@ fn view() -> View {
         volume: VolumeId(1),
         generation: Generation(1),
         parent: Generation(0),
-        lineage: Lineage(1),
+        history: History(1),
         coordinator: CoordinatorId(1),
         epochs: Vec::new(),
         geometry: Geometry { size: 4096, block_size: 512, chunk: 4096 },
@@ -59,7 +59,7 @@ fn a_replica_leaves_and_returns_by_a_rebuild() {
 #[test]
 fn a_view_follows_its_parent_and_keeps_an_in_sync_replica() {
     assert!(step(&view(), |v| v.generation = Generation(5)).is_err());
-    assert!(step(&view(), |v| v.lineage = Lineage(2)).is_err());
+    assert!(step(&view(), |v| v.history = History(2)).is_err());
     let emptied = step(&view(), |v| {
         v.mirrors[0].replicas.iter_mut().for_each(|r| r.state = ReplicaState::Stale);
     });

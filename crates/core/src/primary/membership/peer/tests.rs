@@ -17,7 +17,7 @@ fn peer() -> Peer {
 fn report(incarnation: Incarnation, boot: u128) -> ReplicaReport {
     ReplicaReport {
         replica: ReplicaId(1),
-        lineage: Lineage(1),
+        history: History(1),
         generation: Generation(1),
         incarnation,
         boot: BootId(boot),

@@ -1,4 +1,4 @@
-use evenkeel_core::{CoordinatorId, Lineage};
+use evenkeel_core::{CoordinatorId, History};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn assemble(coordinator: &Embedded, volume: &StoredVolume, replaces: Option<u64>
 }
 
 fn next(view: &View) -> View {
-    view.next_epoch(CoordinatorId(70), Lineage(71), 1)
+    view.next_epoch(CoordinatorId(70), History(71), 1)
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_view_of_the_epoch_before_is_not_committed_after_an_assembly() {
     let delete = Request::Delete { node, volume, generation: last.generation.0, force: true };
     assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
     let id = coordinator.id();
-    let again = first.next_epoch(id, Lineage(71), 1);
+    let again = first.next_epoch(id, History(71), 1);
     assert_eq!((again.generation, again.coordinator), (last.generation, last.coordinator));
     assert!(matches!(assemble(&coordinator, &stored(&web, &again), None), Answer::Done));
     assert!(matches!(swap(&coordinator, ALPHA, &last.successor()), Answer::Newest(_)));

@@ -1,7 +1,7 @@
 //! What of a replica may be deleted, also by a database that was restored from a backup.
 
 use evenkeel_core::view::Newcomer;
-use evenkeel_core::{CoordinatorId, Lineage as Line, ReplicaId, Role};
+use evenkeel_core::{CoordinatorId, History as Line, ReplicaId, Role};
 
 use super::*;
 
