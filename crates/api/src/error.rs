@@ -60,7 +60,7 @@ pub enum ErrorCode {
     ReplicaUnusable,
     /// 409: of a mirror's in-sync replicas only one answers, and an old copy of its disk was put back.
     OldCopy,
-    /// 409: replicas were written apart from each other; one side has to be chosen.
+    /// 409: replicas have diverged from each other; one branch has to be chosen.
     SplitBrain,
     /// 409: this node already belongs to a cluster.
     AlreadyJoined,

@@ -1,14 +1,14 @@
 //! Putting a volume together from its disks alone (rule V7): which of the views found is the newest,
-//! whether replicas were written apart, and by which view the volume goes on, or why not. Why so is in
+//! whether replicas have diverged, and by which view the volume goes on, or why not. Why so is in
 //! `docs/protocol-notes/assembling.md`.
 //!
 //! All of it are pure functions: what was found comes in, a view or a refusal goes out.
 
+mod branches;
 mod judge;
-mod sides;
 
+pub use branches::{Branch, branches};
 pub use judge::{Present, Refusal, Start, next_view};
-pub use sides::{Side, sides};
 
 use crate::view::View;
 
@@ -21,9 +21,9 @@ pub struct Question<'a> {
     pub known: Option<&'a View>,
     /// Whether a node that answers has it attached.
     pub is_attached: bool,
-    /// The sides of all these views, as [`sides`] tells them.
-    pub sides: &'a [Side],
-    /// The side that somebody chose, if there are several.
+    /// The branches of all these views, as [`branches`] tells them.
+    pub branches: &'a [Branch],
+    /// The branch that somebody chose, if there are several.
     pub keep: Option<usize>,
 }
 
@@ -43,17 +43,17 @@ impl Question<'_> {
     /// # Errors
     /// See [`Refusal`].
     pub fn decide(&self, start: Start) -> Result<Decision, Refusal> {
-        let kept = match (self.sides, self.keep) {
+        let kept = match (self.branches, self.keep) {
             ([], _) => return Err(Refusal::NothingFound),
             ([_], _) => 0,
             (_, Some(kept)) => kept,
             (_, None) => return Err(Refusal::WrittenApart),
         };
-        let side = &self.sides[kept];
-        let others = self.sides.iter().enumerate().filter(|(index, _)| *index != kept);
-        let lost: Vec<&Side> = others.map(|(_, side)| side).collect();
-        let begin = |force| next_view(&side.head, self.present, &lost, Start { force, ..start });
-        if lost.is_empty() && self.is_known(side) {
+        let branch = &self.branches[kept];
+        let others = self.branches.iter().enumerate().filter(|(index, _)| *index != kept);
+        let lost: Vec<&Branch> = others.map(|(_, branch)| branch).collect();
+        let begin = |force| next_view(&branch.head, self.present, &lost, Start { force, ..start });
+        if lost.is_empty() && self.is_known(branch) {
             // Force is for what can't go on as it is.
             let goes_on = || begin(false).is_ok();
             if !start.force || self.is_attached || goes_on() {
@@ -68,9 +68,9 @@ impl Question<'_> {
 
     /// Whether the coordinator knows the newest view. While a volume is attached its replicas may be
     /// a moment ahead of what was read there.
-    fn is_known(&self, side: &Side) -> bool {
+    fn is_known(&self, branch: &Branch) -> bool {
         let Some(view) = self.known else { return false };
-        *view == side.head || (self.is_attached && view.is_of_epoch(&side.head))
+        *view == branch.head || (self.is_attached && view.is_of_epoch(&branch.head))
     }
 }
 

@@ -140,7 +140,7 @@ pub enum Cause {
     Unconfirmed,
     /// Its disk is an old copy, which was put back: saved in an earlier incarnation than the volume knows.
     OldCopy,
-    /// It is larger than the volume, which had grown on a side that was not kept.
+    /// It is larger than the volume, which had grown on a branch that was not kept.
     TooLarge,
 }
 

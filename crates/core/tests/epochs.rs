@@ -98,7 +98,7 @@ fn a_replica_that_was_written_apart_is_left_alone_until_it_is_superseded() {
     assert_eq!(cluster.state(replica(0, 0)), ReplicaState::Stale);
     assert_eq!(cluster.data(replica(0, 0))[..BLOCK], [2; BLOCK], "nothing of it was overwritten");
 
-    // Somebody chooses: from then on the other side may be overwritten.
+    // Somebody chooses: from then on the other branch may be overwritten.
     detach(&mut cluster, primary);
     let mut chosen = cluster.newest.clone();
     chosen.supersede(apart.coordinator, apart.history, apart.generation, 2);

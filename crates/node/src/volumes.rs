@@ -165,7 +165,7 @@ pub struct Attached {
     seen: watch::Sender<Seen>,
     events: Mutex<VecDeque<VolumeEvent>>,
     rates: Mutex<HashMap<ReplicaId, Rate>>,
-    /// Replicas that were reached and turned out to be written apart.
+    /// Replicas that were reached and turned out to have diverged.
     apart: Mutex<BTreeSet<ReplicaId>>,
     /// Replicas that their nodes do not serve, as those nodes said last.
     unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,

@@ -179,7 +179,7 @@ pub struct Profile {
     /// Mean time between two faults.
     pub fault_pause: Time,
     /// Whether operators take losses: go on without in-sync replicas that they do not find, and choose
-    /// one of two sides that were written apart.
+    /// one of two branches that have diverged.
     pub forces: bool,
     /// How far each node's clock is from the true rate, in parts per million.
     pub drift: Vec<i64>,

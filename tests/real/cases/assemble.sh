@@ -4,7 +4,7 @@
 # lost: the coordinator's database is gone. behind: it was restored from an old backup,
 # behind_made: made while the replica was made that is now the only one; behind_deleted: while the volume was deleted. forced: only a stale replica is left.
 # killed: the node that assembles is killed in the midst of it, at several moments.
-# split: two halves written apart, shown and resolved;
+# split: two halves that diverged, shown and resolved;
 # split_nodes: the same on two nodes, whose coordinator knows neither side.
 source "$(dirname "$0")/../lib.sh"
 how=$1
@@ -366,7 +366,7 @@ forced() {
     dd if="$file" bs=1M skip=1 count=1 status=none | tr -d '\170' | wc -c | grep -qx 0 || die "what only n2 had was overwritten"
     ek 1 volume status $vol | grep -q 'split brain' || { ek 1 volume status $vol; die "the status does not tell of it"; }
     ek 1 detach $vol --quiet
-    refused 4 "split apart" ek 1 volume assemble $vol
+    refused 4 "split diverged" ek 1 volume assemble $vol
     ek 1 volume assemble $vol --keep n2:disk --save-differing "$work/lost.img"
     ek 1 attach $vol --as nbd --quiet
     in_sync_on 1
@@ -399,15 +399,15 @@ split() {
     mv "$work/n4/right" "$work/n3/right"
 
     say "both together: md says [UU]"
-    refused 4 "split apart" ek 3 volume assemble $vol "$work/n3/right"
+    refused 4 "split diverged" ek 3 volume assemble $vol "$work/n3/right"
     ek 3 volume assemble $vol "$work/n3/right" || true
     ek 3 volume assemble $vol "$work/n3/right" --json > "$work/told" || true
     # 40K and 60K that overlap by 20K, and 8K: 88K in two ranges.
-    jq -e '.volumes[0] | .outcome == "refused" and .error.code == "split-brain" and (.split.sides | length) == 2
+    jq -e '.volumes[0] | .outcome == "refused" and .error.code == "split-brain" and (.split.branches | length) == 2
         and .split.differences[0].bytes == 90112 and .split.differences[0].blocks == 22 and .split.differences[0].complete
         and [.split.differences[0].ranges[] | [.offset, .length]] == [[1048576, 81920], [5242880, 8192]]' "$work/told" > /dev/null \
-        || { jq . "$work/told"; die "the sides are not told as they differ"; }
-    jq -e '.volumes[0].split.sides[0].replicas[0].place | contains("right")' "$work/told" > /dev/null || die "the side that was written last is not the newest"
+        || { jq . "$work/told"; die "the branches are not told as they differ"; }
+    jq -e '.volumes[0].split.branches[0].replicas[0].place | contains("right")' "$work/told" > /dev/null || die "the branch that was written last is not the newest"
     ek 3 volume status $vol --json | jq -e '.volume.mirrors[0].summary == "[U_]" or .volume.mirrors[0].summary == "[_U]"' > /dev/null || die "two halves are taken for one"
 
     say "even with its disk on the node it is not let in"
@@ -419,8 +419,8 @@ split() {
     ek 3 volume status $vol
     ek 3 detach $vol --quiet
 
-    say "what keeping the left side would discard"
-    refused 4 "split apart" ek 3 volume assemble $vol --dry-run
+    say "what keeping the left branch would discard"
+    refused 4 "split diverged" ek 3 volume assemble $vol --dry-run
     refused 3 "nobody" ek 3 volume assemble $vol --keep nobody --dry-run
     touch "$work/there"
     refused 1 "there exists" ek 3 volume assemble $vol --keep n3:left --save-differing "$work/there" --dry-run
@@ -428,9 +428,9 @@ split() {
     ek 3 volume assemble $vol --keep n3:left --dry-run --json > "$work/told"
     jq -e '.volumes[0] | .outcome == "assembled" and [.keeps[].place] == ["n3:left"] and [.discards[] | [.place, .loses]] == [["n3:right", 90112]]' "$work/told" > /dev/null \
         || { jq . "$work/told"; die "the plan does not tell what is discarded"; }
-    refused 4 "split apart" ek 3 volume assemble $vol
+    refused 4 "split diverged" ek 3 volume assemble $vol
 
-    say "the left side is kept"
+    say "the left branch is kept"
     refused 3 "nobody" ek 3 volume assemble $vol --keep nobody
     ek 3 volume assemble $vol --keep n3:left --save-differing "$work/lost.img"
     ek 3 volume assemble $vol | grep -q already || die "it is not resolved"
@@ -448,7 +448,7 @@ split() {
     "$evenkeel" examine "$work/n3/right"
 }
 
-# A stripe of two mirrors: each side has a replica of either mirror.
+# A stripe of two mirrors: each branch has a replica of either mirror.
 split_stripe() {
     start_nodes 2
     mkdir "$work/n1/more" "$work/n2/more"
@@ -469,9 +469,9 @@ split_stripe() {
     stop_node 4
     ek 3 volume assemble $vol "$work/n2/disk" "$work/n2/more" --json > "$work/told" || true
     jq -e '.volumes[0].split | .differences[0].bytes == 262144 and [.differences[0].ranges[] | [.mirror, .length]] == [[0, 131072], [1, 131072]]
-        and ([.sides[].replicas[].mirror] | sort) == [0, 0, 1, 1]' "$work/told" > /dev/null || { jq . "$work/told"; die "a stripe's sides are not told as they differ"; }
-    # Half of a side is enough to be recognised, and not to be kept.
-    refused 4 "split apart" ek 3 volume assemble $vol "$work/n2/disk"
+        and ([.branches[].replicas[].mirror] | sort) == [0, 0, 1, 1]' "$work/told" > /dev/null || { jq . "$work/told"; die "a stripe's branches are not told as they differ"; }
+    # Half of a branch is enough to be recognised, and not to be kept.
+    refused 4 "split diverged" ek 3 volume assemble $vol "$work/n2/disk"
     refused 4 "in-sync newer" ek 3 volume assemble $vol "$work/n2/disk" --keep "$work/n2/disk/$(basename "$work"/n2/disk/*.replica)"
     ek 3 volume assemble $vol "$work/n2/disk" "$work/n2/more" --keep n3:disk --dry-run --json > "$work/told"
     jq -e '.volumes[0] | [.discards[] | [.mirror, .loses]] | sort == [[0, 131072], [1, 131072]]' "$work/told" > /dev/null || { jq . "$work/told"; die "a stripe's plan is wrong"; }
@@ -505,7 +505,7 @@ split_nodes() {
     await "n2 is a member" bash -c "[ \$('$evenkeel' --socket '$work/n1/run/api.sock' node status --json | jq '[.nodes[] | select(.alive)] | length') = 2 ]"
     ek 1 volume assemble $vol --json > "$work/told" || true
     jq -e '.volumes[0] | .error.code == "split-brain" and .split.differences[0].bytes == 40960' "$work/told" > /dev/null \
-        || { jq . "$work/told"; die "the sides are not told as they differ"; }
+        || { jq . "$work/told"; die "the branches are not told as they differ"; }
     refused 1 "" ek 1 attach $vol --as nbd
     # The other node's side is kept; this one's blocks are saved, and read from there.
     ek 1 volume assemble $vol --keep n2:disk --save-differing "$work/lost.img"

@@ -30,11 +30,11 @@ pub struct AssembleRequest {
     pub paths: Vec<String>,
     /// Go on without in-sync replicas that are not found. What only they have is lost.
     pub force: bool,
-    /// After a split brain: the side of this replica is kept, and the others are rebuilt from it. Its
+    /// After a split brain: the branch of this replica is kept, and the others are rebuilt from it. Its
     /// identity, at least 4 digits from its start, or `NODE:DISK`.
     pub keep: Option<String>,
     /// With `keep`: a file on this node, absolute and not there yet, for the blocks of the other
-    /// side that differ; beside it the list of them, with the ending `.list`.
+    /// branch that differ; beside it the list of them, with the ending `.list`.
     pub save_differing: Option<String>,
     /// For one volume: the identities of the replicas whose data may be discarded, as the plan tells them. If
     /// another one's would be, nothing is done. Without it: whichever they are.
@@ -53,9 +53,9 @@ pub struct AssemblePlanQuery {
     pub paths: Option<String>,
     /// Go on without in-sync replicas that are not found.
     pub force: bool,
-    /// The side of this replica is kept.
+    /// The branch of this replica is kept.
     pub keep: Option<String>,
-    /// A file for the blocks of the other side that differ.
+    /// A file for the blocks of the other branch that differ.
     pub save_differing: Option<String>,
 }
 
@@ -83,13 +83,13 @@ pub struct AssemblePlan {
     pub message: String,
     /// Why it would be refused.
     pub error: Option<ApiError>,
-    /// How the sides differ, after a split brain without `keep`.
+    /// How the branches differ, after a split brain without `keep`.
     pub split: Option<SplitBrain>,
     /// The replicas that would count as in-sync: their data are the volume's.
     pub keeps: Vec<KeptReplica>,
     /// Those that lack something already: what they lack would be copied to them.
     pub rebuilds: Vec<KeptReplica>,
-    /// Those whose newest data would be lost: of sides that are not kept, and in-sync ones that were not
+    /// Those whose newest data would be lost: of branches that are not kept, and in-sync ones that were not
     /// found.
     pub discards: Vec<DiscardedReplica>,
 }
@@ -163,24 +163,24 @@ pub struct Assembled {
     pub message: String,
     /// Why it was refused.
     pub error: Option<ApiError>,
-    /// How the sides differ, after a split brain.
+    /// How the branches differ, after a split brain.
     pub split: Option<SplitBrain>,
 }
 
-/// Replicas that were written apart from each other.
+/// Replicas that have diverged from each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SplitBrain {
-    /// The sides, the newest first.
-    pub sides: Vec<SplitSide>,
-    /// How each other side differs from the first; `null` if the data could not be compared.
+    /// The branches, the newest first.
+    pub branches: Vec<SplitBranch>,
+    /// How each other branch differs from the first; `null` if the data could not be compared.
     pub differences: Vec<SplitDifference>,
     /// Why the data were not compared, if so.
     pub not_compared: Option<String>,
 }
 
-/// One side of a split brain.
+/// One branch of a split brain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct SplitSide {
+pub struct SplitBranch {
     /// Its replicas.
     pub replicas: Vec<SplitReplica>,
     /// The generation that it has come to.
@@ -191,11 +191,11 @@ pub struct SplitSide {
     pub coordinator: String,
     /// When a superblock of it was saved last.
     pub saved: Option<u64>,
-    /// When it parted from what was before.
-    pub parted: Option<u64>,
+    /// When it diverged from what was before.
+    pub diverged: Option<u64>,
 }
 
-/// A replica of a side.
+/// A replica of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SplitReplica {
     /// Its identity.
@@ -206,11 +206,11 @@ pub struct SplitReplica {
     pub mirror: usize,
 }
 
-/// How the data of a side differ from those of the first one.
+/// How the data of a branch differ from those of the first one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SplitDifference {
-    /// The side, by its number in the list, from 0.
-    pub side: usize,
+    /// The branch, by its number in the list, from 0.
+    pub branch: usize,
     /// Blocks of 4 KiB that differ.
     pub blocks: u64,
     /// The same in bytes.

@@ -321,7 +321,7 @@ pub enum ReplicaCause {
     Lagging,
     /// The volume was put together from its disks, and it has not adopted that yet.
     Unconfirmed,
-    /// It is larger than the volume, which had grown on a side that was not kept.
+    /// It is larger than the volume, which had grown on a branch that was not kept.
     TooLarge,
     /// An old copy of its disk was put back.
     OldCopy,

@@ -57,7 +57,7 @@ It asks if the volume is attached anywhere. A mounted volume, or one whose expor
 disks of its replicas can be taken out; `evenkeel volume assemble music` opens them again.")]
     Stop(StopArgs),
     /// Put a volume together from its disks: a stopped one, one on disks from elsewhere, or one
-    /// whose replicas were written apart
+    /// whose replicas have diverged
     #[command(after_help = "\
 Examples:
   evenkeel volume assemble music                   after `volume stop`
@@ -67,7 +67,7 @@ Examples:
   evenkeel volume assemble music --keep n2:fast --save-differing /root/lost.img
 
 Only with every replica that the newest view found calls in-sync. --force goes on without: what only
-the missing ones have is lost. Replicas that were written apart from each other (split brain) are
+the missing ones have is lost. Replicas that have diverged from each other (split brain) are
 shown, with all that differs, and refused until --keep chooses one. Exit code 4: refused as unsafe.")]
     Assemble(AssembleArgs),
     /// Make a volume larger, also while it is in use
@@ -252,10 +252,10 @@ pub struct AssembleArgs {
     /// Go on without in-sync replicas that are not found: what only they have is lost
     #[arg(long, conflicts_with = "scan")]
     pub force: bool,
-    /// After a split brain: keep the side of this replica, and rebuild the others from it
+    /// After a split brain: keep the branch of this replica, and rebuild the others from it
     #[arg(long, value_name = "REPLICA", conflicts_with = "scan")]
     pub keep: Option<String>,
-    /// Save the blocks of the other side that differ in this file, before they are overwritten
+    /// Save the blocks of the other branch that differ in this file, before they are overwritten
     #[arg(long, value_name = "FILE", requires = "keep")]
     pub save_differing: Option<PathBuf>,
     /// Tell what would be kept, what discarded with how much that loses, or why it is refused, and do nothing

@@ -139,7 +139,7 @@ enum Obstacle {
     Faulty { place: String, reason: String, has_bad_disk: bool },
     /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in its place.
     Lost { place: String, reason: String },
-    /// A replica was written apart from the others: somebody has to choose.
+    /// A replica has diverged from the others: somebody has to choose.
     Apart { place: String, reason: String },
     /// The replica itself is no part of the volume any more.
     Removed,
@@ -191,7 +191,7 @@ impl Obstacle {
             }
             Self::Apart { place, reason } => (
                 format!("the replica on {place} does not come back by itself: {reason}"),
-                format!("see which side to keep: evenkeel volume assemble {name} --dry-run"),
+                format!("see which branch to keep: evenkeel volume assemble {name} --dry-run"),
             ),
             Self::Lost { place, reason } => (
                 format!("the replica on {place} does not come back: {reason}"),

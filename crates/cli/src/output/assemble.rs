@@ -1,10 +1,10 @@
-//! What became of volumes that were put together, and how the sides of a split brain differ.
+//! What became of volumes that were put together, and how the branches of a split brain differ.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_api::types::{
     AssembleAnswer, AssembleOutcome, AssemblePlan, AssemblePlanAnswer, Assembled, DiscardedReplica,
-    KeptReplica, SplitBrain, SplitDifference, SplitSide,
+    KeptReplica, SplitBrain, SplitBranch, SplitDifference,
 };
 
 use super::table::{Align, Table};
@@ -128,9 +128,9 @@ fn row(
 
 fn split_brain(name: &str, split: &SplitBrain) -> String {
     let mut text =
-        format!("volume {}: {} sides were written apart\n", name.bold(), split.sides.len());
-    for (number, side) in split.sides.iter().enumerate() {
-        text.push_str(&one_side(number, side));
+        format!("volume {}: {} branches have diverged\n", name.bold(), split.branches.len());
+    for (number, branch) in split.branches.iter().enumerate() {
+        text.push_str(&one_branch(number, branch));
     }
     for difference in &split.differences {
         text.push_str(&differing(difference));
@@ -141,17 +141,17 @@ fn split_brain(name: &str, split: &SplitBrain) -> String {
     text
 }
 
-fn one_side(number: usize, side: &SplitSide) -> String {
+fn one_branch(number: usize, branch: &SplitBranch) -> String {
     let newest = if number == 0 { " (the newest)" } else { "" };
-    let mut text = format!("  side {}{newest}: generation {}", number + 1, side.generation);
-    if let Some(saved) = side.saved {
+    let mut text = format!("  branch {}{newest}: generation {}", number + 1, branch.generation);
+    if let Some(saved) = branch.saved {
         text.push_str(&format!(", saved {} ago", ago(saved)));
     }
-    if let Some(parted) = side.parted {
-        text.push_str(&format!(", parted {} ago", ago(parted)));
+    if let Some(diverged) = branch.diverged {
+        text.push_str(&format!(", diverged {} ago", ago(diverged)));
     }
-    text.push_str(&format!(", history {}\n", short(&side.history)));
-    for replica in &side.replicas {
+    text.push_str(&format!(", history {}\n", short(&branch.history)));
+    for replica in &branch.replicas {
         let (id, place) = (short(&replica.id), &replica.place);
         text.push_str(&format!("    replica {id} at {place}, mirror {}\n", replica.mirror));
     }
@@ -160,8 +160,8 @@ fn one_side(number: usize, side: &SplitSide) -> String {
 
 fn differing(difference: &SplitDifference) -> String {
     let mut text = format!(
-        "  side {} differs from side 1 in {} blocks of 4K, {}\n",
-        difference.side + 1,
+        "  branch {} differs from branch 1 in {} blocks of 4K, {}\n",
+        difference.branch + 1,
         difference.blocks,
         size(difference.bytes)
     );

@@ -445,7 +445,7 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
     if let Some(reason) = &replica.reason {
         table.note(format!("why: {reason}"));
     }
-    // One that was written apart is reached, and does not return for that.
+    // One that has diverged is reached, and does not return for that.
     let is_apart = replica.cause == Some(ReplicaCause::OtherHistory);
     if let Some(seconds) = replica.retry_seconds.filter(|_| !is_apart) {
         table.note(match seconds {

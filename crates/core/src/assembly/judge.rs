@@ -1,7 +1,7 @@
 //! The first view of a volume that is put together from its disks: only with every replica that the
 //! newest view found calls in-sync or rebuilding, unless somebody takes the loss.
 
-use super::Side;
+use super::Branch;
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::view::{Cause, PrimaryRecord, ReplicaRecord, ReplicaState, View};
@@ -39,7 +39,7 @@ pub struct Present<'a> {
 pub enum Refusal {
     /// Neither a replica was found, nor does the coordinator know it.
     NothingFound,
-    /// There are several sides, and nobody chose one of them.
+    /// There are several branches, and nobody chose one of them.
     WrittenApart,
     /// It is attached somewhere.
     Attached,
@@ -49,14 +49,14 @@ pub enum Refusal {
     NothingOf(usize),
 }
 
-/// The first view of the new epoch: `kept` is the side that counts, `lost` are the others.
+/// The first view of the new epoch: `kept` is the branch that counts, `lost` are the others.
 ///
 /// # Errors
 /// See [`Refusal`].
 pub fn next_view(
     kept: &View,
     present: &[Present<'_>],
-    lost: &[&Side],
+    lost: &[&Branch],
     start: Start,
 ) -> Result<View, Refusal> {
     let mut next = supersede(kept, present, lost, start);
@@ -90,15 +90,15 @@ pub fn next_view(
     Ok(next)
 }
 
-/// The kept side's next view, of a new epoch: it supersedes all the others, and all they came from, for
+/// The kept branch's next view, of a new epoch: it supersedes all the others, and all they came from, for
 /// somebody may have been left behind there.
-fn supersede(kept: &View, present: &[Present<'_>], lost: &[&Side], start: Start) -> View {
+fn supersede(kept: &View, present: &[Present<'_>], lost: &[&Branch], start: Start) -> View {
     let mut base = kept.clone();
-    for side in lost {
-        base.supersede_all(&side.head, start.now);
+    for branch in lost {
+        base.supersede_all(&branch.head, start.now);
     }
     let mut next = base.next_epoch(start.coordinator, start.history, start.now);
-    let newest = lost.iter().map(|side| side.head.generation).max().unwrap_or(Generation(0));
+    let newest = lost.iter().map(|branch| branch.head.generation).max().unwrap_or(Generation(0));
     next.generation = next.generation.max(newest.next());
     if let (Some(epoch), Some(last)) = (next.epochs.first_mut(), last_found(kept, present)) {
         epoch.last = last;
@@ -122,7 +122,7 @@ impl Doubts {
         kept: &View,
         present: &[Present<'_>],
         promoted: &[ReplicaId],
-        has_lost_sides: bool,
+        has_lost_branches: bool,
     ) -> Self {
         let mut doubts = Self::default();
         for (_, record) in kept.replicas().filter(|(_, r)| !promoted.contains(&r.id)) {
@@ -141,8 +141,8 @@ impl Doubts {
                 }
                 // It may have gone on before it heard of this epoch.
                 (None, _) if record.cause == Cause::Unconfirmed => doubts.missing.push(*record),
-                // It may have gone on with another side, of which only its own disk tells.
-                (None, ReplicaState::Stale | ReplicaState::Faulty) if has_lost_sides => {
+                // It may have gone on with another branch, of which only its own disk tells.
+                (None, ReplicaState::Stale | ReplicaState::Faulty) if has_lost_branches => {
                     doubts.unknown.push(record.id);
                 }
                 (None, _) => {}
@@ -215,12 +215,12 @@ fn remember_unclean_end(next: &mut View, promoted: &[ReplicaId], present: &[Pres
     }
 }
 
-/// Whether a replica with this view belongs to the side of `head`.
+/// Whether a replica with this view belongs to the branch of `head`.
 fn is_of(view: &View, head: &View) -> bool {
     view.generation <= head.generation && head.continues(view)
 }
 
-/// Whether a replica can adopt a view of another epoch: not if it has grown on another side, for it never
+/// Whether a replica can adopt a view of another epoch: not if it has grown on another branch, for it never
 /// becomes smaller.
 fn can_adopt(found: &Present<'_>, next: &View) -> bool {
     found.view.replica_size() <= next.replica_size()

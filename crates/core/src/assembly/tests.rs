@@ -67,8 +67,9 @@ fn decide(
     force: bool,
 ) -> Result<Decision, Refusal> {
     let views: Vec<&View> = disks.iter().map(|disk| &disk.view).chain(known).collect();
-    let (present, sides) = (present(disks), sides(&views));
-    let question = Question { present: &present, known, is_attached: false, sides: &sides, keep };
+    let (present, branches) = (present(disks), branches(&views));
+    let question =
+        Question { present: &present, known, is_attached: false, branches: &branches, keep };
     question.decide(start(force))
 }
 
@@ -89,7 +90,7 @@ fn asked_again_it_is_known() {
 }
 
 #[test]
-fn sides_need_a_choice_and_nothing_is_refused() {
+fn branches_need_a_choice_and_nothing_is_refused() {
     let base = view([InSync, InSync, Stale]);
     let alone = |id: u128, mark: u128| begun(&base, &[disk(id, &base)], mark);
     let disks = [disk(1, &alone(1, 20)), disk(2, &alone(2, 21))];

@@ -87,7 +87,7 @@ impl fmt::Display for Cause {
             }
             Self::OldCopy => "an old copy of its disk was put back",
             Self::TooLarge => {
-                "it is larger than the volume, which had grown on a side that was not kept"
+                "it is larger than the volume, which had grown on a branch that was not kept"
             }
             Self::SourceFailed => "its source failed a write that it has itself",
         })

@@ -1,5 +1,5 @@
 //! Putting volumes together from their disks: a stopped one, one that the coordinator does not know
-//! (new machines with old disks, or its database was lost), one whose replicas were written apart.
+//! (new machines with old disks, or its database was lost), one whose replicas have diverged.
 //!
 //! Nothing on the disks is changed here. The coordinator is given the first view of a new epoch, and
 //! the replicas adopt that when the volume is attached, if what they hold is superseded by it:
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
+use evenkeel_core::assembly::{Branch, Decision, Present, Question, Refusal, Start, branches};
 use evenkeel_core::{CoordinatorId, History, ReplicaId, View, VolumeId};
 
 use super::actor::{Turn, turn};
@@ -198,7 +198,7 @@ type Refused = Box<Refusing>;
 
 struct Refusing {
     error: ApiError,
-    /// How the sides differ, if that is why.
+    /// How the branches differ, if that is why.
     split: Option<SplitBrain>,
 }
 
@@ -210,21 +210,21 @@ impl From<ApiError> for Refused {
 
 /// How a volume is to go on.
 struct Next {
-    sides: Vec<Side>,
-    /// The side that it goes on from, by its index.
+    branches: Vec<Branch>,
+    /// The branch that it goes on from, by its index.
     kept: usize,
     /// The first view of a new epoch. `None`: the coordinator knows the newest one.
     view: Option<Box<View>>,
 }
 
 impl Next {
-    fn side(&self) -> &Side {
-        &self.sides[self.kept]
+    fn branch(&self) -> &Branch {
+        &self.branches[self.kept]
     }
 
-    fn lost(&self) -> impl Iterator<Item = &Side> {
-        let others = self.sides.iter().enumerate().filter(|(index, _)| *index != self.kept);
-        others.map(|(_, side)| side)
+    fn lost(&self) -> impl Iterator<Item = &Branch> {
+        let others = self.branches.iter().enumerate().filter(|(index, _)| *index != self.kept);
+        others.map(|(_, branch)| branch)
     }
 }
 
@@ -242,30 +242,30 @@ async fn judged(
         .map(|replica| &replica.superblock.view)
         .chain(candidate.known.iter().map(|(_, view)| view))
         .collect();
-    let sides = sides(&views);
+    let branches = branches(&views);
     let keep = match &request.keep {
-        Some(keep) if sides.len() > 1 => Some(split::choose(candidate, &sides, keep, what)?),
+        Some(keep) if branches.len() > 1 => Some(split::choose(candidate, &branches, keep, what)?),
         Some(keep) => {
             split::refuse_unknown(candidate, keep, what)?;
             None
         }
         None => None,
     };
-    let side = keep.map_or_else(|| sides.first(), |kept| sides.get(kept));
-    let view = match question(candidate, &sides, keep, start(node, request.force)) {
+    let branch = keep.map_or_else(|| branches.first(), |kept| branches.get(kept));
+    let view = match question(candidate, &branches, keep, start(node, request.force)) {
         Ok(Decision::Known) => None,
         Ok(Decision::Begin(view)) => Some(view),
         Err(Refusal::WrittenApart) => {
-            return Err(split::refuse(node, candidate, &sides, what).await);
+            return Err(split::refuse(node, candidate, &branches, what).await);
         }
         Err(refusal) => {
-            return Err(refusals::refused(node, candidate, side, refusal, what).into());
+            return Err(refusals::refused(node, candidate, branch, refusal, what).into());
         }
     };
-    if side.is_none() {
+    if branch.is_none() {
         return Err(refusals::nothing_found(what, &[]).into());
     }
-    Ok(Next { sides, kept: keep.unwrap_or(0), view })
+    Ok(Next { branches, kept: keep.unwrap_or(0), view })
 }
 
 async fn decide(
@@ -280,22 +280,23 @@ async fn decide(
     let Some(view) = &next.view else {
         return known_here(node, turn, candidate, &what).await.map_err(Into::into);
     };
-    let (side, lost): (&Side, Vec<&Side>) = (next.side(), next.lost().collect());
+    let (branch, lost): (&Branch, Vec<&Branch>) = (next.branch(), next.lost().collect());
     plan::refuse_other_than(request, &plan::Parts::of(node, candidate, &next, view), &what)?;
     if let Some(file) = &request.save_differing
         && !lost.is_empty()
     {
-        let saved = split::save(node, candidate, side, &lost, &PathBuf::from(file), &what).await?;
+        let saved =
+            split::save(node, candidate, branch, &lost, &PathBuf::from(file), &what).await?;
         warnings.extend(saved);
     }
     register(node, turn, candidate, view, warnings, &what).await?;
-    let message = words(candidate, side, view, &lost);
+    let message = words(candidate, branch, view, &lost);
     Ok((AssembleOutcome::Assembled, message))
 }
 
 fn question(
     candidate: &Candidate,
-    sides: &[Side],
+    branches: &[Branch],
     keep: Option<usize>,
     start: Start,
 ) -> Result<Decision, Refusal> {
@@ -311,19 +312,19 @@ fn question(
         .collect();
     let known = candidate.known.as_ref().map(|(_, view)| view);
     let is_attached = candidate.attached.is_some();
-    Question { present: &present, known, is_attached, sides, keep }.decide(start)
+    Question { present: &present, known, is_attached, branches, keep }.decide(start)
 }
 
-fn words(candidate: &Candidate, side: &Side, view: &View, lost: &[&Side]) -> String {
+fn words(candidate: &Candidate, branch: &Branch, view: &View, lost: &[&Branch]) -> String {
     let count = view.replicas().filter(|(_, r)| r.state == evenkeel_core::ReplicaState::InSync);
     let resolved = match lost.len() {
         0 => "",
-        _ => "; the side that was not kept is rebuilt when it is attached",
+        _ => "; the branch that was not kept is rebuilt when it is attached",
     };
     format!(
         "volume {} is assembled from generation {}: {} in-sync, {} of {} replicas found{resolved}",
         candidate.name,
-        side.head.generation,
+        branch.head.generation,
         count.count(),
         candidate.replicas.len(),
         view.replicas().count(),

@@ -47,7 +47,7 @@ pub struct ReplicaFacts {
     /// The primary waits for the coordinator to have it leave its mirror. If that is for its silence, the
     /// state is still that of the view: another primary may have gone on with it.
     pub leaves: bool,
-    /// It was written apart from the others: it shows that when it is reached, not in the view.
+    /// It has diverged from the others: it shows that when it is reached, not in the view.
     pub apart: bool,
     /// Why its node does not serve it, if the node has said so.
     pub unserved: Option<Unserved>,

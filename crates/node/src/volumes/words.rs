@@ -389,7 +389,7 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
             Usage::Unknown => format!("it copies what it lacks while the volume is attached{because}"),
         },
         ReplicaState::Stale if cause == Cause::OtherHistory => {
-            "it was written apart from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
+            "it has diverged from the others (split brain): detach the volume, then see `evenkeel volume assemble`".into()
         }
         ReplicaState::Stale => {
             format!("it lacks writes{because}; it returns by itself {then}")

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_core::assembly::{Decision, Present, Question, Refusal, Side, Start, sides};
+use evenkeel_core::assembly::{Branch, Decision, Present, Question, Refusal, Start, branches};
 use evenkeel_core::primary::{Command, EndReason};
 use evenkeel_core::*;
 use evenkeel_format::Superblock;
@@ -46,7 +46,7 @@ pub(super) struct Operators {
     pub is_held: bool,
     /// Why the last attach ended, if operators have to do something about it.
     pub stuck: Option<EndReason>,
-    /// Replicas of which a primary has said that they were written apart.
+    /// Replicas of which a primary has said that they have diverged.
     pub apart: BTreeSet<ReplicaId>,
     /// Whether losses are taken now: at the end, when all disks that live are there.
     is_last_resort: bool,
@@ -246,7 +246,7 @@ impl Cluster {
         let known = self.coordinator.known();
         let on_disks = findings.superblocks.iter().map(|(_, superblock)| &superblock.view);
         let all: Vec<&View> = on_disks.chain(&known).collect();
-        let sides = sides(&all);
+        let branches = branches(&all);
         let ids = [self.random.bits(), self.random.bits()].map(u128::from);
         let start = Start {
             coordinator: CoordinatorId(ids[0]),
@@ -260,10 +260,12 @@ impl Cluster {
         let mut choice = Choice { keep: None, force };
         loop {
             let is_attached = !findings.attached.is_empty();
-            let decision = decide(findings, known.as_ref(), is_attached, &sides, &choice, start);
+            let decision = decide(findings, known.as_ref(), is_attached, &branches, &choice, start);
             match decision {
                 Ok(Decision::Known) => return self.goes_on(known),
-                Ok(Decision::Begin(view)) if self.mixes_lines(&sides, &choice, &view, findings) => {
+                Ok(Decision::Begin(view))
+                    if self.mixes_lines(&branches, &choice, &view, findings) =>
+                {
                     self.log(|| {
                         "operators do not dare: the mirrors would be of several lines".into()
                     });
@@ -273,13 +275,13 @@ impl Cluster {
                 Ok(Decision::Begin(view)) => {
                     let found: Vec<_> =
                         findings.superblocks.iter().map(|(_, s)| s.replica).collect();
-                    self.judge_epoch_begun(&sides, &choice, &view, &found);
-                    self.begin_epoch(here, (&sides, findings), &choice, &view);
+                    self.judge_epoch_begun(&branches, &choice, &view, &found);
+                    self.begin_epoch(here, (&branches, findings), &choice, &view);
                     return true;
                 }
                 Err(refusal) => {
                     self.log(|| format!("the assembly on node {here} is refused: {refusal:?}"));
-                    if !self.takes_loss(&refusal, &sides, findings, &mut choice) {
+                    if !self.takes_loss(&refusal, &branches, findings, &mut choice) {
                         return false;
                     }
                 }
@@ -291,7 +293,7 @@ impl Cluster {
     fn takes_loss(
         &mut self,
         refusal: &Refusal,
-        sides: &[Side],
+        branches: &[Branch],
         findings: &Findings,
         choice: &mut Choice,
     ) -> bool {
@@ -307,21 +309,23 @@ impl Cluster {
             }
             Refusal::WrittenApart => {
                 self.marks.reach(Mark::AssembledApart);
-                let own = |side: &&Side| {
-                    let replicas = side.members.iter().filter(|n| **n < findings.superblocks.len());
+                let own = |branch: &&Branch| {
+                    let replicas =
+                        branch.members.iter().filter(|n| **n < findings.superblocks.len());
                     let shared = |n: &usize| {
-                        sides.iter().filter(|other| other.members.contains(n)).count() > 1
+                        branches.iter().filter(|other| other.members.contains(n)).count() > 1
                     };
                     replicas.filter(|n| !shared(n)).count() > 0
                 };
-                let choices: Vec<_> = (0..).zip(sides).filter(|(_, side)| own(side)).collect();
+                let choices: Vec<_> =
+                    (0..).zip(branches).filter(|(_, branch)| own(branch)).collect();
                 if !dares || choices.is_empty() {
                     return false;
                 }
                 choice.keep = Some(choices[self.random.index(choices.len())].0);
                 true
             }
-            // Another side has to be tried, if there is one.
+            // Another branch has to be tried, if there is one.
             Refusal::NothingOf(_) => {
                 self.operators.found_nothing = true;
                 false
@@ -351,17 +355,17 @@ impl Cluster {
     fn begin_epoch(
         &mut self,
         here: usize,
-        (sides, findings): (&[Side], &Findings),
+        (branches, findings): (&[Branch], &Findings),
         choice: &Choice,
         view: &View,
     ) {
-        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let kept = &branches[choice.keep.unwrap_or(0)].head;
         self.log(|| format!("a new epoch begins: {}", crate::describe::view(view)));
         self.operators.begun += 1;
         self.operators.apart.clear();
         let forced = self.is_forced(choice);
         self.mark_epoch(kept, choice);
-        self.begin_line(sides, choice, view, forced.then_some(findings));
+        self.begin_line(branches, choice, view, forced.then_some(findings));
         let (mirrors, states): (Vec<_>, Vec<_>) = (
             self.replicas.iter().map(|slot| slot.mirror).collect(),
             self.replicas.iter().map(|slot| state_of(view, slot.id)).collect(),
@@ -393,12 +397,12 @@ impl Cluster {
 
     fn judge_epoch_begun(
         &mut self,
-        sides: &[Side],
+        branches: &[Branch],
         choice: &Choice,
         view: &View,
         found: &[ReplicaId],
     ) {
-        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let kept = &branches[choice.keep.unwrap_or(0)].head;
         let forced = self.is_forced(choice);
         self.judge(views::check_assembly(kept, view, found, forced));
     }
@@ -419,12 +423,12 @@ impl Cluster {
     /// Told to the oracles of what is read: what the new epoch may lack.
     fn begin_line(
         &mut self,
-        sides: &[Side],
+        branches: &[Branch],
         choice: &Choice,
         view: &View,
         by_force: Option<&Findings>,
     ) {
-        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let kept = &branches[choice.keep.unwrap_or(0)].head;
         let (old, new) = (lines::epoch(kept), lines::epoch(view));
         let source = by_force.and_then(|findings| self.taken_from(kept, view, findings));
         let (old, is_other) = (source.unwrap_or(old), source.is_some());
@@ -434,7 +438,7 @@ impl Cluster {
         // Who was not in-sync in a view that nobody adopted is so again: what it lost counts.
         self.relaxed |= self.coordinator.newest() != kept || choice.keep.is_some();
         let others =
-            sides.iter().map(|side| lines::epoch(&side.head)).filter(|epoch| *epoch != old);
+            branches.iter().map(|branch| lines::epoch(&branch.head)).filter(|epoch| *epoch != old);
         let is_chosen = choice.keep.is_some()
             && (others.clone().count() == 0
                 || others.into_iter().any(|o| self.lines.are_one(o, old)));
@@ -474,12 +478,12 @@ impl Cluster {
     /// oracles are of whole volumes.
     fn mixes_lines(
         &self,
-        sides: &[Side],
+        branches: &[Branch],
         choice: &Choice,
         view: &View,
         findings: &Findings,
     ) -> bool {
-        let kept = &sides[choice.keep.unwrap_or(0)].head;
+        let kept = &branches[choice.keep.unwrap_or(0)].head;
         let is_other = self.is_forced(choice) && self.taken_from(kept, view, findings).is_some();
         is_other && view.mirrors.len() > 1
     }
@@ -503,7 +507,7 @@ fn decide(
     findings: &Findings,
     known: Option<&View>,
     is_attached: bool,
-    sides: &[Side],
+    branches: &[Branch],
     choice: &Choice,
     start: Start,
 ) -> Result<Decision, Refusal> {
@@ -514,6 +518,6 @@ fn decide(
         node: *node,
     });
     let present: Vec<_> = found.collect();
-    let question = Question { present: &present, known, is_attached, sides, keep: choice.keep };
+    let question = Question { present: &present, known, is_attached, branches, keep: choice.keep };
     question.decide(Start { force: choice.force, ..start })
 }

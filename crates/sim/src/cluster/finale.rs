@@ -49,7 +49,7 @@ impl Cluster {
                 return self.check_everything();
             }
         }
-        // Sides that parted mirror by mirror can't be put together.
+        // Branches that diverged mirror by mirror can't be put together.
         if self.serves_impossible() || self.operators.found_nothing {
             return self.check_answers();
         }

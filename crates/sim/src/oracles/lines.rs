@@ -1,7 +1,7 @@
 //! Lines of descent of the data. As long as nobody takes a loss there is one, with one truth. A
 //! forced assembly begins another one, which goes on from what was found; the old line lives on
 //! where its replicas are, until somebody chooses. What was written in one line and not before they
-//! parted is never seen in the other.
+//! diverged is never seen in the other.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub struct Lines {
     lines: Vec<Registers>,
     /// To which line the epochs belong.
     epochs: HashMap<EpochKey, usize>,
-    /// The line that each one has parted from.
+    /// The line that each one has diverged from.
     parents: Vec<Option<usize>>,
     /// Which sectors may have lost anything in lines in which nobody has served yet. Until then primaries
     /// of the line before are heard by replicas that have not confirmed the assembly.
@@ -103,17 +103,17 @@ impl Lines {
     pub fn serves(&mut self, primary: usize, epoch: EpochKey) {
         let line = self.line(epoch);
         if self.unserved.contains_key(&line) {
-            self.lines[line] = self.parted(line);
+            self.lines[line] = self.diverged(line);
             self.unserved.remove(&line);
         }
         self.primaries.insert(primary, line);
     }
 
     /// What a line in which nobody has served yet goes on from.
-    fn parted(&self, line: usize) -> Registers {
+    fn diverged(&self, line: usize) -> Registers {
         match (self.unserved.get(&line), self.parents[line]) {
             (Some(lost), Some(parent)) => {
-                let mut registers = self.parted(parent);
+                let mut registers = self.diverged(parent);
                 registers.lose(|sector| lost.get(sector as usize).is_some_and(|lost| *lost));
                 registers
             }
@@ -147,7 +147,7 @@ impl Lines {
         self.unserved.insert(line, lost);
     }
 
-    /// Whether the line of an epoch has parted from that of another one, or is that.
+    /// Whether the line of an epoch has diverged from that of another one, or is that.
     #[must_use]
     pub fn comes_from(&self, epoch: EpochKey, older: EpochKey) -> bool {
         let mut line = Some(self.line(epoch));

@@ -118,8 +118,8 @@ fn what_only_a_command_brings_on_is_not_worth_waiting_for() {
     let mut apart = volume();
     apart.mirrors[0].replicas[2].state = ReplicaState::Stale;
     apart.mirrors[0].replicas[2].cause = Some(ReplicaCause::OtherHistory);
-    apart.mirrors[0].replicas[2].reason = Some("it was written apart".into());
-    let expected = "the replica on n3:fast does not come back by itself: it was written apart";
+    apart.mirrors[0].replicas[2].reason = Some("it has diverged".into());
+    let expected = "the replica on n3:fast does not come back by itself: it has diverged";
     assert_eq!(why(&apart).as_deref(), Some(expected));
     let paused = VolumeStatus { rebuild: RebuildRate::Paused, ..volume() };
     assert_eq!(why(&paused).as_deref(), Some("its rebuilds are paused"));

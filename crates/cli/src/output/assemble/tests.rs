@@ -3,22 +3,22 @@ use evenkeel_api::{ApiError, ErrorCode};
 
 use super::*;
 
-fn side(id: &str, place: &str, generation: u64) -> SplitSide {
+fn branch(id: &str, place: &str, generation: u64) -> SplitBranch {
     let replica = SplitReplica { id: id.into(), place: place.into(), mirror: 0 };
-    SplitSide {
+    SplitBranch {
         replicas: vec![replica],
         generation,
         history: format!("{id}-history"),
         coordinator: "c".into(),
         saved: None,
-        parted: None,
+        diverged: None,
     }
 }
 
 fn answer(ranges: Vec<DifferingRange>, complete: bool) -> AssembleAnswer {
-    let difference = SplitDifference { side: 1, blocks: 20, bytes: 81920, ranges, complete };
+    let difference = SplitDifference { branch: 1, blocks: 20, bytes: 81920, ranges, complete };
     let split = SplitBrain {
-        sides: vec![side("3fa9c1d2", "n1:fast", 9), side("0badcafe", "/mnt/old", 8)],
+        branches: vec![branch("3fa9c1d2", "n1:fast", 9), branch("0badcafe", "/mnt/old", 8)],
         differences: vec![difference],
         not_compared: None,
     };
@@ -34,15 +34,15 @@ fn answer(ranges: Vec<DifferingRange>, complete: bool) -> AssembleAnswer {
 }
 
 #[test]
-fn the_sides_of_a_split_brain_are_shown_with_what_differs() {
+fn the_branches_of_a_split_brain_are_shown_with_what_differs() {
     let range = DifferingRange { mirror: 0, offset: 4096, length: 8192 };
     let expected = "\
-volume music: 2 sides were written apart
-  side 1 (the newest): generation 9, history 3fa9c1d2
+volume music: 2 branches have diverged
+  branch 1 (the newest): generation 9, history 3fa9c1d2
     replica 3fa9c1d2 at n1:fast, mirror 0
-  side 2: generation 8, history 0badcafe
+  branch 2: generation 8, history 0badcafe
     replica 0badcafe at /mnt/old, mirror 0
-  side 2 differs from side 1 in 20 blocks of 4K, 80K
+  branch 2 differs from branch 1 in 20 blocks of 4K, 80K
     mirror 0: bytes 4096 to 12288, 8K
 ";
     assert_eq!(page(&answer(vec![range], true)), expected);

@@ -227,7 +227,7 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
                 ReplicaFacts { connected: Some(false), ..of(State::Rebuilding, Cause::Restarted) },
             ),
             (
-                "written apart",
+                "diverged",
                 ReplicaFacts {
                     apart: true,
                     connected: Some(true),

@@ -121,13 +121,13 @@ fn who_is_taken_by_force_as_it_was_when_it_left_ended_uncleanly() {
 }
 
 #[test]
-fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
+fn the_branch_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
     let base = view([InSync, InSync, Stale]);
     let alone = |id: u128, mark: u128| begun(&base, &[disk(id, &base)], mark);
     let (kept, lost) = (alone(1, 20), alone(2, 21).successor().successor());
     let disks = [disk(1, &kept), disk(2, &lost)];
-    let side = &Side { head: lost.clone(), members: vec![1] };
-    let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
+    let branch = &Branch { head: lost.clone(), members: vec![1] };
+    let next = next_view(&kept, &present(&disks), &[branch], start(false)).unwrap();
     assert_eq!(states(&next), [InSync, Stale, Stale]);
     assert_eq!(next.mirrors[0].replicas[1].missing_since, None);
     assert!(next.continues(&kept) && next.continues(&lost) && next.generation > lost.generation);
@@ -135,15 +135,15 @@ fn the_side_that_is_not_kept_is_superseded_and_copied_as_a_whole() {
 }
 
 #[test]
-fn one_that_was_not_found_may_have_gone_on_with_the_side_that_is_not_kept() {
+fn one_that_was_not_found_may_have_gone_on_with_the_branch_that_is_not_kept() {
     let base = view([InSync, InSync, Stale]);
     let kept = begun(&base, &[disk(1, &base), disk(3, &base)], 20);
     let lost = begun(&base, &[disk(2, &base), disk(3, &base)], 21);
     assert_eq!(kept.mirrors[0].replicas[2].missing_since, Some(Generation(7)));
-    let side = &Side { head: lost.clone(), members: vec![1] };
+    let branch = &Branch { head: lost.clone(), members: vec![1] };
     let lacks = |third: &[Disk]| {
         let disks = [&[disk(1, &kept), disk(2, &lost)], third].concat();
-        let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
+        let next = next_view(&kept, &present(&disks), &[branch], start(false)).unwrap();
         next.mirrors[0].replicas[2].missing_since
     };
     assert_eq!(lacks(&[]), None, "nobody knows what it has");
@@ -151,15 +151,15 @@ fn one_that_was_not_found_may_have_gone_on_with_the_side_that_is_not_kept() {
 }
 
 #[test]
-fn what_the_side_that_is_not_kept_came_from_is_superseded_too() {
+fn what_the_branch_that_is_not_kept_came_from_is_superseded_too() {
     let first = view([InSync, InSync, InSync]);
-    // One side begins from an old copy, the other one from what came later.
+    // One branch begins from an old copy, the other one from what came later.
     let kept = begun(&first, &[disk(1, &first)], 20);
     let later = first.successor().successor();
     let lost = begun(&later, &[disk(2, &later)], 21);
-    let side = &Side { head: lost.clone(), members: vec![1] };
+    let branch = &Branch { head: lost.clone(), members: vec![1] };
     let disks = [disk(1, &kept), disk(2, &lost), disk(3, &later)];
-    let next = next_view(&kept, &present(&disks), &[side], start(false)).unwrap();
+    let next = next_view(&kept, &present(&disks), &[branch], start(false)).unwrap();
     assert!(!kept.continues(&later) && next.continues(&later) && next.continues(&lost));
     assert_eq!(next.mirrors[0].replicas[2].missing_since, None, "it is copied as a whole");
 }
@@ -191,13 +191,13 @@ fn who_counted_has_to_confirm_it_and_can_be_given_up_by_force() {
 }
 
 #[test]
-fn who_has_grown_on_a_side_that_is_not_kept_need_not_confirm() {
+fn who_has_grown_on_a_branch_that_is_not_kept_need_not_confirm() {
     let kept = view([InSync, InSync, Stale]);
     let mut lost = View { generation: Generation(12), history: History(7), ..kept.clone() };
     lost.geometry.size *= 2;
-    let side = &Side { head: lost.clone(), members: vec![1] };
+    let branch = &Branch { head: lost.clone(), members: vec![1] };
     let disks = [disk(1, &kept), disk(2, &lost)];
-    let next = next_view(&kept, &present(&disks), &[side], start(true)).unwrap();
+    let next = next_view(&kept, &present(&disks), &[branch], start(true)).unwrap();
     assert_eq!(states(&next), [InSync, Stale, Stale]);
     assert_eq!(next.unconfirmed().collect::<Vec<_>>(), [ReplicaId(1)], "it could not adopt this");
 }

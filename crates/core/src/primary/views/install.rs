@@ -206,7 +206,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it does not go on
-    /// from their epoch, which it has forgotten if there were many since. They count as written apart.
+    /// from their epoch, which it has forgotten if there were many since. They count as diverged.
     pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
         let mut hopeless = Vec::new();
         for peer in self.peers.values_mut().filter(|peer| peer.has_refused()) {

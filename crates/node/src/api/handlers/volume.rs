@@ -93,7 +93,7 @@ pub async fn stop(
 }
 
 /// Puts volumes together from their disks: stopped ones, those that the coordinator does not know,
-/// and with `keep` those whose replicas were written apart. What is refused of a volume is told in
+/// and with `keep` those whose replicas have diverged. What is refused of a volume is told in
 /// the answer.
 #[utoipa::path(post, path = "/v1/assemble", tag = "volumes", operation_id = "volume-assemble",
     request_body = AssembleRequest,

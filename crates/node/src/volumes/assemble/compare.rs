@@ -45,9 +45,9 @@ impl Difference {
         self.blocks * BLOCK as u64
     }
 
-    pub fn of_side(self, side: usize) -> SplitDifference {
+    pub fn of_branch(self, branch: usize) -> SplitDifference {
         SplitDifference {
-            side,
+            branch,
             blocks: self.blocks,
             bytes: self.bytes(),
             ranges: self.ranges,

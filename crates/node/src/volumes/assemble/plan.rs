@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use evenkeel_core::assembly::Side;
+use evenkeel_core::assembly::Branch;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
 use super::{Candidate, KnownStep, Next, Refused, Refusing, Replica, register, split};
@@ -75,10 +75,10 @@ async fn told(
     if let Some(file) = &request.save_differing {
         split::refuse_files(candidate, &next, Path::new(file), &what)?;
     }
-    for side in next.lost() {
-        parts.note_losses(node, candidate, next.side(), side).await;
+    for branch in next.lost() {
+        parts.note_losses(node, candidate, next.branch(), branch).await;
     }
-    let generation = next.side().head.generation;
+    let generation = next.branch().head.generation;
     (plan.keeps, plan.rebuilds, plan.discards) = (parts.keeps, parts.rebuilds, parts.discards);
     let message = format!("volume {name} would be assembled from generation {generation}");
     Ok((AssembleOutcome::Assembled, message))
@@ -128,12 +128,12 @@ impl Parts {
     /// Without what the discarded ones lose.
     pub(super) fn of(node: &Node, candidate: &Candidate, next: &Next, view: &View) -> Self {
         let mut parts = Self { keeps: Vec::new(), rebuilds: Vec::new(), discards: Vec::new() };
-        for side in next.lost() {
-            for replica in split::own(candidate, side, &next.sides) {
+        for branch in next.lost() {
+            for replica in split::own(candidate, branch, &next.branches) {
                 parts.discards.push(discarded(&found(replica)));
             }
         }
-        let head = &next.side().head;
+        let head = &next.branch().head;
         for (mirror, record) in view.replicas() {
             let kept = kept(node, candidate, mirror, record);
             let was_in_sync =
@@ -148,13 +148,13 @@ impl Parts {
         parts
     }
 
-    /// How much each replica of a side that is not kept loses: what differs from the one that is.
+    /// How much each replica of a branch that is not kept loses: what differs from the one that is.
     async fn note_losses(
         &mut self,
         node: &Arc<Node>,
         candidate: &Candidate,
-        kept: &Side,
-        lost: &Side,
+        kept: &Branch,
+        lost: &Branch,
     ) {
         let Ok(by_mirror) = split::losses(node, candidate, kept, lost).await else { return };
         let is_lost = |id: &str| {

@@ -1,7 +1,7 @@
 //! Why a volume is not assembled, in sentences.
 
 use evenkeel_core::ReplicaRecord;
-use evenkeel_core::assembly::{Refusal, Side};
+use evenkeel_core::assembly::{Branch, Refusal};
 
 use super::{Candidate, Replica};
 use crate::api::{ApiError, ErrorCode};
@@ -46,16 +46,18 @@ pub(super) fn being_deleted(what: &str) -> ApiError {
 pub(super) fn refused(
     node: &Node,
     candidate: &Candidate,
-    side: Option<&Side>,
+    branch: Option<&Branch>,
     refusal: Refusal,
     what: &str,
 ) -> ApiError {
-    match (refusal, side) {
+    match (refusal, branch) {
         (Refusal::Attached, _) => {
             attached(what, candidate.attached.as_deref().unwrap_or("that does not answer"))
         }
-        (Refusal::Missing(records), Some(side)) => missing(node, candidate, side, &records, what),
-        (Refusal::NothingOf(mirror), Some(side)) => nothing_of(candidate, side, mirror, what),
+        (Refusal::Missing(records), Some(branch)) => {
+            missing(node, candidate, branch, &records, what)
+        }
+        (Refusal::NothingOf(mirror), Some(branch)) => nothing_of(candidate, branch, mirror, what),
         _ => nothing_found(what, &[]),
     }
 }
@@ -73,14 +75,14 @@ fn found(candidate: &Candidate) -> String {
 fn missing(
     node: &Node,
     candidate: &Candidate,
-    side: &Side,
+    branch: &Branch,
     records: &[ReplicaRecord],
     what: &str,
 ) -> ApiError {
     let missing: Vec<String> = records.iter().map(|r| named(node, candidate, r)).collect();
     let why = format!(
         "by the newest view found (generation {}) these replicas are in-sync as well, or were about to be, and may have newer data: {}. {}",
-        side.head.generation,
+        branch.head.generation,
         missing.join(", "),
         found(candidate)
     );
@@ -91,10 +93,10 @@ fn missing(
     ApiError::new(ErrorCode::Incomplete, what, why, advice)
 }
 
-fn nothing_of(candidate: &Candidate, side: &Side, mirror: usize, what: &str) -> ApiError {
+fn nothing_of(candidate: &Candidate, branch: &Branch, mirror: usize, what: &str) -> ApiError {
     let why = format!(
         "of mirror {mirror} no replica was found that the newest view (generation {}) calls in-sync; {}",
-        side.head.generation,
+        branch.head.generation,
         found(candidate)
     );
     let advice = "Bring a disk with an in-sync replica of that mirror: without one its data are gone, and this cannot be forced";

@@ -1,111 +1,113 @@
-//! Replicas that were written apart: shown, and resolved by an explicit choice.
+//! Replicas that have diverged: shown, and resolved by an explicit choice.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_core::assembly::Side;
+use evenkeel_core::assembly::Branch;
 use evenkeel_core::{ReplicaState, View};
 
 use super::compare::{self, Pair};
 use super::{Candidate, Refused, Refusing, Replica};
-use crate::api::types::{SplitBrain, SplitReplica, SplitSide};
+use crate::api::types::{SplitBrain, SplitBranch, SplitReplica};
 use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
-/// The replicas of a side that no other side has, too.
+/// The replicas of a branch that no other branch has, too.
 pub(super) fn own<'a>(
     candidate: &'a Candidate,
-    side: &'a Side,
-    sides: &'a [Side],
+    branch: &'a Branch,
+    branches: &'a [Branch],
 ) -> impl Iterator<Item = &'a Replica> {
-    let shared = |index: &usize| sides.iter().filter(|s| s.members.contains(index)).count() > 1;
-    let members = side.members.iter().filter(move |index| !shared(index));
+    let shared = |index: &usize| branches.iter().filter(|s| s.members.contains(index)).count() > 1;
+    let members = branch.members.iter().filter(move |index| !shared(index));
     // The last of the views is the coordinator's, and no replica's.
     members.filter_map(|index| candidate.replicas.get(*index))
 }
 
-/// Refuses, and shows how the sides differ.
+/// Refuses, and shows how the branches differ.
 pub(super) async fn refuse(
     node: &Arc<Node>,
     candidate: &Candidate,
-    sides: &[Side],
+    branches: &[Branch],
     what: &str,
 ) -> Refused {
-    let mut order: Vec<(usize, SplitSide)> =
-        (0..).zip(sides).map(|(n, side)| (n, describe(candidate, side, sides))).collect();
+    let mut order: Vec<(usize, SplitBranch)> =
+        (0..).zip(branches).map(|(n, branch)| (n, describe(candidate, branch, branches))).collect();
     // The newest first: by the time if it is recorded, else by the generation.
-    order.sort_by_key(|(_, side)| std::cmp::Reverse((side.saved, side.generation)));
-    let mut split = SplitBrain { sides: Vec::new(), differences: Vec::new(), not_compared: None };
+    order.sort_by_key(|(_, branch)| std::cmp::Reverse((branch.saved, branch.generation)));
+    let mut split =
+        SplitBrain { branches: Vec::new(), differences: Vec::new(), not_compared: None };
     let first = order[0].0;
     for (position, (index, _)) in order.iter().enumerate().skip(1) {
-        match difference(node, candidate, &sides[first], &sides[*index]).await {
-            Ok(difference) => split.differences.push(difference.of_side(position)),
+        match difference(node, candidate, &branches[first], &branches[*index]).await {
+            Ok(difference) => split.differences.push(difference.of_branch(position)),
             Err(why) => split.not_compared = Some(why),
         }
     }
-    split.sides = order.into_iter().map(|(_, side)| side).collect();
+    split.branches = order.into_iter().map(|(_, branch)| branch).collect();
     let places: Vec<String> = split
-        .sides
+        .branches
         .iter()
-        .map(|side| {
-            let places: Vec<&str> = side.replicas.iter().map(|r| r.place.as_str()).collect();
+        .map(|branch| {
+            let places: Vec<&str> = branch.replicas.iter().map(|r| r.place.as_str()).collect();
             match places.is_empty() {
-                true => format!("what the coordinator knows (generation {})", side.generation),
-                false => format!("{} (generation {})", places.join(" and "), side.generation),
+                true => format!("what the coordinator knows (generation {})", branch.generation),
+                false => format!("{} (generation {})", places.join(" and "), branch.generation),
             }
         })
         .collect();
     let why = format!(
-        "its replicas were written apart from each other (split brain): {} went another way than {}",
+        "its replicas have diverged from each other (split brain): {} went another way than {}",
         places[1..].join(", "),
         places[0]
     );
     let name = &candidate.name;
     let advice = format!(
-        "Look at each side alone if need be, then choose one: `evenkeel volume assemble {name} --keep REPLICA`. The other side is rebuilt from it; --save-differing FILE keeps its differing blocks before"
+        "Look at each branch alone if need be, then choose one: `evenkeel volume assemble {name} --keep REPLICA`. The other branch is rebuilt from it; --save-differing FILE keeps its differing blocks before"
     );
     let error = ApiError::new(ErrorCode::SplitBrain, what, why, advice);
     Refused::new(Refusing { error, split: Some(split) })
 }
 
-fn describe(candidate: &Candidate, side: &Side, sides: &[Side]) -> SplitSide {
+fn describe(candidate: &Candidate, branch: &Branch, branches: &[Branch]) -> SplitBranch {
     let replica = |replica: &Replica| SplitReplica {
         id: replica.superblock.replica.to_string(),
         place: replica.place(),
         mirror: replica.superblock.mirror as usize,
     };
-    let saved = own(candidate, side, sides).map(|replica| replica.superblock.saved).max();
-    let parted = side.head.epochs.first().map(|epoch| epoch.ended);
-    SplitSide {
-        replicas: own(candidate, side, sides).map(replica).collect(),
-        generation: side.head.generation.0,
-        history: side.head.history.to_string(),
-        coordinator: side.head.coordinator.to_string(),
+    let saved = own(candidate, branch, branches).map(|replica| replica.superblock.saved).max();
+    let diverged = branch.head.epochs.first().map(|epoch| epoch.ended);
+    SplitBranch {
+        replicas: own(candidate, branch, branches).map(replica).collect(),
+        generation: branch.head.generation.0,
+        history: branch.head.history.to_string(),
+        coordinator: branch.head.coordinator.to_string(),
         saved: saved.filter(|saved| *saved != 0),
-        parted: parted.filter(|parted| *parted != 0),
+        diverged: diverged.filter(|diverged| *diverged != 0),
     }
 }
 
-/// The side that is kept: that of the replica that was named.
+/// The branch that is kept: that of the replica that was named.
 pub(super) fn choose(
     candidate: &Candidate,
-    sides: &[Side],
+    branches: &[Branch],
     keep: &str,
     what: &str,
 ) -> Result<usize, ApiError> {
-    let chosen =
-        |(_, side): &(usize, &Side)| own(candidate, side, sides).any(|r| is_named(r, keep));
-    let found: Vec<usize> = (0..).zip(sides).filter(chosen).map(|(index, _)| index).collect();
+    let chosen = |(_, branch): &(usize, &Branch)| {
+        own(candidate, branch, branches).any(|r| is_named(r, keep))
+    };
+    let found: Vec<usize> = (0..).zip(branches).filter(chosen).map(|(index, _)| index).collect();
     if let [index] = found[..] {
         return Ok(index);
     }
     Err(not_chosen(
         match found.len() {
             0 => format!(
-                "no replica {keep:?} that belongs to one side alone was found; found: {}",
+                "no replica {keep:?} that belongs to one branch alone was found; found: {}",
                 all(candidate)
             ),
-            _ => format!("{keep:?} means replicas of several sides"),
+            _ => format!("{keep:?} means replicas of several branches"),
         },
         what,
     ))
@@ -144,44 +146,48 @@ fn not_chosen(why: String, what: &str) -> ApiError {
     ApiError::new(ErrorCode::NoSuchReplica, what, why, advice)
 }
 
-/// One replica of each mirror on each of two sides, to be compared.
-fn pairs<'a>(candidate: &'a Candidate, kept: &Side, lost: &Side) -> Result<Vec<Pair<'a>>, String> {
+/// One replica of each mirror on each of two branches, to be compared.
+fn pairs<'a>(
+    candidate: &'a Candidate,
+    kept: &Branch,
+    lost: &Branch,
+) -> Result<Vec<Pair<'a>>, String> {
     let mirrors = kept.head.mirrors.len();
     (0..mirrors)
         .map(|mirror| {
-            let of = |side: &Side, other: &Side| in_sync(candidate, side, other, mirror);
+            let of = |branch: &Branch, other: &Branch| in_sync(candidate, branch, other, mirror);
             match (of(kept, lost), of(lost, kept)) {
                 (Some(kept), Some(lost)) => Ok(Pair { mirror, kept, lost }),
-                _ => Err(format!("of mirror {mirror} no in-sync replica of each side was found")),
+                _ => Err(format!("of mirror {mirror} no in-sync replica of each branch was found")),
             }
         })
         .collect()
 }
 
-/// A replica that its side calls in-sync; of those the one that the other side has not.
+/// A replica that its branch calls in-sync; of those the one that the other branch has not.
 fn in_sync<'a>(
     candidate: &'a Candidate,
-    side: &Side,
-    other: &Side,
+    branch: &Branch,
+    other: &Branch,
     mirror: usize,
 ) -> Option<&'a Replica> {
     let is_in_sync = |view: &View, replica: &Replica| {
         let record = view.replica(replica.superblock.replica);
         record.is_some_and(|(m, r)| m == mirror && r.state == ReplicaState::InSync)
     };
-    let members = side
+    let members = branch
         .members
         .iter()
         .filter_map(|index| Some((other.members.contains(index), candidate.replicas.get(*index)?)));
-    let usable = members.filter(|(_, replica)| is_in_sync(&side.head, replica));
+    let usable = members.filter(|(_, replica)| is_in_sync(&branch.head, replica));
     usable.min_by_key(|(shared, _)| *shared).map(|(_, replica)| replica)
 }
 
 async fn difference(
     node: &Arc<Node>,
     candidate: &Candidate,
-    first: &Side,
-    other: &Side,
+    first: &Branch,
+    other: &Branch,
 ) -> Result<compare::Difference, String> {
     if let Some(place) = &candidate.attached {
         return Err(format!(
@@ -195,15 +201,15 @@ async fn difference(
     Ok(difference)
 }
 
-/// How many bytes of each mirror of a side differ from the one that is kept.
+/// How many bytes of each mirror of a branch differ from the one that is kept.
 ///
 /// # Errors
 /// If they cannot be compared; says why.
 pub(super) async fn losses(
     node: &Arc<Node>,
     candidate: &Candidate,
-    kept: &Side,
-    lost: &Side,
+    kept: &Branch,
+    lost: &Branch,
 ) -> Result<Vec<u64>, String> {
     let mut bytes = Vec::new();
     for pair in pairs(candidate, kept, lost)? {
@@ -229,8 +235,8 @@ pub(super) fn refuse_files(
 ) -> Result<(), ApiError> {
     let failed = |why: String| ApiError::new(ErrorCode::System, what, why, SAVE_ELSEWHERE);
     let mut all = Vec::new();
-    for side in next.lost() {
-        all.extend(pairs(candidate, next.side(), side).map_err(failed)?);
+    for branch in next.lost() {
+        all.extend(pairs(candidate, next.branch(), branch).map_err(failed)?);
     }
     let paths = all.iter().map(|pair| path_for(file, pair, all.len()));
     match paths.into_iter().find(|path| path.exists()) {
@@ -253,21 +259,21 @@ fn path_for(file: &Path, pair: &Pair<'_>, count: usize) -> PathBuf {
     name.into()
 }
 
-/// Saves the blocks of the sides that are not kept, where they differ from the one that is. Returns
+/// Saves the blocks of the branches that are not kept, where they differ from the one that is. Returns
 /// what was written, a sentence each.
 pub(super) async fn save(
     node: &Arc<Node>,
     candidate: &Candidate,
-    kept: &Side,
-    lost: &[&Side],
+    kept: &Branch,
+    lost: &[&Branch],
     file: &Path,
     what: &str,
 ) -> Result<Vec<String>, ApiError> {
     let mut saved = Vec::new();
     let failed = |why: String| ApiError::new(ErrorCode::System, what, why, SAVE_ELSEWHERE);
     let mut all = Vec::new();
-    for side in lost {
-        all.extend(pairs(candidate, kept, side).map_err(failed)?);
+    for branch in lost {
+        all.extend(pairs(candidate, kept, branch).map_err(failed)?);
     }
     for pair in &all {
         let path = path_for(file, pair, all.len());

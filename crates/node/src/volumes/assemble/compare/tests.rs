@@ -17,7 +17,7 @@ fn more_ranges_than_can_be_listed_are_still_counted() {
     for block in 0..MOST_RANGES as u64 + 5 {
         difference.note(0, block * 2 * BLOCK as u64);
     }
-    let told = difference.of_side(1);
+    let told = difference.of_branch(1);
     assert_eq!((told.ranges.len(), told.complete), (MOST_RANGES, false));
     assert_eq!(told.blocks, MOST_RANGES as u64 + 5);
 }

@@ -12,7 +12,7 @@ fn forced(from: &View, mark: u128) -> View {
 }
 
 fn heads(views: &[&View]) -> Vec<(u64, Vec<usize>)> {
-    sides(views).into_iter().map(|side| (side.head.generation.0, side.members)).collect()
+    branches(views).into_iter().map(|branch| (branch.head.generation.0, branch.members)).collect()
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn views_of_one_coordinator_follow_from_each_other() {
     assert_eq!(heads(&[&old, &new, &new]), [(5, vec![0, 1, 2])]);
     let mut other = view(5);
     other.mirrors[0].replicas[0].cause = Cause::Operator;
-    assert_eq!(sides(&[&new, &other]).len(), 2, "one number, two views: both cannot be");
+    assert_eq!(branches(&[&new, &other]).len(), 2, "one number, two views: both cannot be");
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn what_a_new_epoch_began_from_is_older() {
     let next = forced(&base, 20);
     assert_eq!(heads(&[&old, &base, &next]), [(6, vec![0, 1, 2])]);
     let later = forced(&next.successor(), 21);
-    assert_eq!(sides(&[&old, &base, &next, &later]).len(), 1, "over two epochs");
+    assert_eq!(branches(&[&old, &base, &next, &later]).len(), 1, "over two epochs");
 }
 
 #[test]
@@ -40,19 +40,19 @@ fn replicas_that_went_apart_are_told() {
     assert_eq!(heads(&[&left, &right, &base]), [(7, vec![0, 2]), (6, vec![1, 2])]);
     // The old coordinator went on, and the disk was assembled elsewhere from an older view.
     let stayed = view(6);
-    assert_eq!(sides(&[&stayed, &forced(&base, 20)]).len(), 2);
+    assert_eq!(branches(&[&stayed, &forced(&base, 20)]).len(), 2);
 }
 
 #[test]
-fn a_resolved_split_is_one_side_again() {
+fn a_resolved_split_is_one_branch_again() {
     let base = view(5);
     let (kept, lost) = (forced(&base, 20), forced(&base, 21).successor());
     let mut resolved = kept.clone();
     resolved.supersede(lost.coordinator, lost.history, lost.generation, 2);
     let mut resolved = resolved.next_epoch(CoordinatorId(22), History(22), 2);
     resolved.generation = Generation(lost.generation.0 + 1);
-    assert_eq!(sides(&[&kept, &lost, &base, &resolved]).len(), 1);
-    // But not what the losing side has written since, elsewhere.
-    assert_eq!(sides(&[&resolved, &lost.successor()]).len(), 2);
+    assert_eq!(branches(&[&kept, &lost, &base, &resolved]).len(), 1);
+    // But not what the losing branch has written since, elsewhere.
+    assert_eq!(branches(&[&resolved, &lost.successor()]).len(), 2);
     assert_eq!(resolved.mirrors[0].replicas[0].state, ReplicaState::InSync);
 }
