@@ -84,7 +84,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
         },
         14 => from_source(script, live),
         _ => match script.choose(4) {
-            3 => claim(script, live),
+            3 => cluster_lock(script, live),
             0 => Message::AskMissing {
                 generation,
                 replica: live.replica(script),
@@ -115,22 +115,22 @@ fn operation(script: &mut Script<'_>, live: &Live, kind: usize) -> Message {
     }
 }
 
-/// What is said of claims, in both directions.
-fn claim(script: &mut Script<'_>, live: &Live) -> Message {
-    let (generation, number) = (live.generation(script), ClaimNumber(script.near(1)));
+/// What is said of cluster locks, in both directions.
+fn cluster_lock(script: &mut Script<'_>, live: &Live) -> Message {
+    let (generation, number) = (live.generation(script), ClusterLockNumber(script.near(1)));
     let primaries = &live.view.primaries;
-    let claimant = match primaries.get(script.choose(primaries.len() + 1)) {
+    let requester = match primaries.get(script.choose(primaries.len() + 1)) {
         Some(primary) => primary.id,
         None => PrimaryId { node: NodeId(9), incarnation: Incarnation(9) },
     };
     if script.is_set() {
-        return Message::Granted { generation, claimant, number };
+        return Message::Granted { generation, requester, number };
     }
     // What is read from a frame is no empty range.
     let start = script.offset(live.view.geometry.size).min(u64::MAX - 1);
     let end = start.saturating_add(1 + u64::from(script.length()));
     let range = script.is_set().then_some(start..end);
-    Message::Claim { generation, claimant, number, range }
+    Message::ClusterLock { generation, requester, number, range }
 }
 
 /// What the source of a rebuild says.
@@ -253,7 +253,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
             let (token, source) = (CopyToken(script.near(1)), live.replica(script));
             Message::Drain { generation, token, offset, length, source }
         }
-        13 if script.is_set() => claim(script, live),
+        13 if script.is_set() => cluster_lock(script, live),
         13 => Message::LogFilling { generation },
         14 => Message::RebuildProgress { generation, progress: RebuildProgress::default() },
         15 if script.is_set() => Message::RebuildCopied { generation },

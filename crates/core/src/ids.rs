@@ -161,8 +161,8 @@ number!(
     CopyToken
 );
 number!(
-    /// The claims of one primary, numbered by it: a higher one takes the place of those before.
-    ClaimNumber
+    /// The cluster locks of one primary, numbered by it: a higher one takes the place of those before.
+    ClusterLockNumber
 );
 number!(
     /// A call to the coordinator, numbered by the primary.

@@ -312,28 +312,28 @@ pub enum Message {
         /// The generation of the `Fenced` message.
         generation: Generation,
     },
-    /// From a primary to the replica that keeps the order of claims ([`View::keeper`]): it wants all
-    /// other primaries to stand aside from this range, or from none any more. From that replica to every
-    /// primary of the view, the claimant too: stand aside, or do so no more.
-    Claim {
+    /// From a primary to the replica that keeps the order of cluster locks ([`View::lock_manager`]): it wants all
+    /// other primaries to yield this range, or from none any more. From that replica to every
+    /// primary of the view, the requester too: yield, or do so no more.
+    ClusterLock {
         /// The sender's generation.
         generation: Generation,
-        /// Which primary claims.
-        claimant: PrimaryId,
-        /// Which of its claims. Those before are over, and this one too if there is no range.
-        number: ClaimNumber,
+        /// Which primary wants the lock.
+        requester: PrimaryId,
+        /// Which of its cluster locks. Those before are over, and this one too if there is no range.
+        number: ClusterLockNumber,
         /// The bytes of the volume.
         range: Option<Range<u64>>,
     },
-    /// From a primary to the replica that keeps the order of claims: it has nothing under way in the range,
-    /// and begins nothing. From that replica to the claimant: none of them has.
+    /// From a primary to the replica that keeps the order of cluster locks: it has nothing under way in the range,
+    /// and begins nothing. From that replica to the requester: none of them has.
     Granted {
         /// The sender's generation.
         generation: Generation,
-        /// Whose claim.
-        claimant: PrimaryId,
+        /// Whose cluster lock.
+        requester: PrimaryId,
         /// Which one.
-        number: ClaimNumber,
+        number: ClusterLockNumber,
     },
     /// From a rebuilding replica to a primary: I hold this range. Answer when `source` has
     /// answered every write that you sent to it there before this message (B1).

@@ -332,10 +332,10 @@ impl View {
         self.primaries.len() > 1
     }
 
-    /// The replica that keeps the order in which primaries claim ranges: as long as the view is the
+    /// The replica that keeps the order in which primaries lock ranges: as long as the view is the
     /// newest it is in-sync, so that none of them can go on without it.
     #[must_use]
-    pub fn keeper(&self) -> Option<ReplicaId> {
+    pub fn lock_manager(&self) -> Option<ReplicaId> {
         self.mirrors.first()?.in_sync().map(|record| record.id).min()
     }
 

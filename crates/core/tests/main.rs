@@ -5,8 +5,8 @@
 #![allow(missing_docs)]
 
 mod care;
-mod claims;
 mod cluster;
+mod cluster_locks;
 mod epochs;
 mod old_copies;
 mod predecessors;

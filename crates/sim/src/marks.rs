@@ -66,7 +66,7 @@ marks! {
     Miscompared => "a compare-and-write found something else",
     Reserved => "a request was refused because another host had reserved the volume",
     Preempted => "a host took another one's registration away",
-    Claimed => "all primaries but one stood aside from a range",
+    ClusterLocked => "all primaries but one stood aside from a range",
     Rewritten => "a range that a replica could not read was rewritten there",
     Added => "a copy was added to a mirror",
     SpareGiven => "a mirror was given a spare",

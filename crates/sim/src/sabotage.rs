@@ -40,8 +40,8 @@ pub enum Sabotage {
     PassOldCopies,
     /// Some blocks are called damaged that are whole.
     CryDamage,
-    /// Who is to stand aside from a range is told another one.
-    ClaimElsewhere,
+    /// Who is to yield a range is told another one.
+    ClusterLockElsewhere,
     /// Replicas say that they have not heard any primary.
     HearNobody,
     /// Requests are taken for those of whoever holds the reservation.
@@ -80,7 +80,7 @@ impl Sabotage {
         Self::RotUnseen,
         Self::PassOldCopies,
         Self::CryDamage,
-        Self::ClaimElsewhere,
+        Self::ClusterLockElsewhere,
         Self::HearNobody,
         Self::MistakeHosts,
         Self::CountOnLonger,

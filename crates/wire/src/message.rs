@@ -71,7 +71,7 @@ mod kind {
     pub const WRITES_FINISHED: u16 = 74;
     pub const SETTLED: u16 = 80;
     pub const LOG_FILLING: u16 = 81;
-    pub const CLAIM: u16 = 96;
+    pub const CLUSTER_LOCK: u16 = 96;
     pub const GRANTED: u16 = 97;
 }
 
@@ -135,10 +135,10 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
             ..numbered(kind::SETTLED, generation, through.0)
         },
         Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),
-        Message::Claim { generation, number, ref range, .. } => Fields {
+        Message::ClusterLock { generation, number, ref range, .. } => Fields {
             offset: range.as_ref().map_or(0, |range| range.start),
             flags: flag(HAS_RANGE, range.is_some()),
-            ..numbered(kind::CLAIM, generation, number.0)
+            ..numbered(kind::CLUSTER_LOCK, generation, number.0)
         },
         Message::Granted { generation, number, .. } => {
             numbered(kind::GRANTED, generation, number.0)
@@ -309,11 +309,11 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         Message::Drain { source, .. } => out.put_u128(source.0),
         Message::RebuildProgress { progress, .. } => put_progress(progress, out),
         Message::AskMissing { replica, .. } => out.put_u128(replica.0),
-        Message::Claim { claimant, range, .. } => {
-            put_primary(*claimant, out);
+        Message::ClusterLock { requester, range, .. } => {
+            put_primary(*requester, out);
             out.put_u64(range.as_ref().map_or(0, |range| range.end));
         }
-        Message::Granted { claimant, .. } => put_primary(*claimant, out),
+        Message::Granted { requester, .. } => put_primary(*requester, out),
         Message::MissingBlocks { replica, content, .. } => {
             out.put_u128(replica.0);
             if let MissingContent::Page(_, bits) = content {

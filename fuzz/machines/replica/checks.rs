@@ -74,10 +74,10 @@ impl Bench {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(is_inside(offset, length), "{message:?} of {size}");
             }
-            Message::Claim { generation, claimant, .. }
-            | Message::Granted { generation, claimant, .. } => {
+            Message::ClusterLock { generation, requester, .. }
+            | Message::Granted { generation, requester, .. } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
-                assert!(self.disk.saved.has_primary(claimant), "{message:?} of nobody");
+                assert!(self.disk.saved.has_primary(requester), "{message:?} of nobody");
             }
             Message::RebuildProgress { generation, progress } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");

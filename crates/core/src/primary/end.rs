@@ -150,7 +150,7 @@ impl<P: Payload> Primary<P> {
         self.peers.forget();
         self.silences.forget();
         self.bad_ranges.forget();
-        self.claims.forget();
+        self.cluster_locks.forget();
         self.exclusions.forget();
         self.check = None;
         self.calls.forget();

@@ -9,7 +9,7 @@
 //! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator commits and the
 //! others adopt; the parts that waited for it go on. While that is not possible, [`waiting`] says what requests wait
 //! for, and fails them in time ([`suspension`]). [`start`] and [`end`] are the attach and the detach; [`sharing`] is
-//! what several primaries of one volume have to do with each other, [`io::claims`] how one of them has a range for
+//! what several primaries of one volume have to do with each other, [`io::cluster_locks`] how one of them has a range for
 //! itself: to compare and mend it ([`scrub`]), to compare and write, to keep hosts out.
 
 mod end;
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 pub use self::scrub::verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 pub use interface::*;
 
-use self::io::claims::Claims;
+use self::io::cluster_locks::ClusterLocks;
 use self::io::exclusions::Exclusions;
 use self::io::part::Part;
 use self::io::ranges::Ranges;
@@ -77,7 +77,7 @@ pub struct Primary<P> {
     /// When a client last asked for anything.
     requested_at: Option<Instant>,
     ranges: Ranges,
-    claims: Claims,
+    cluster_locks: ClusterLocks,
     exclusions: Exclusions,
     parts: RisingMap<Sequence, Part<P>>,
     /// Reads and maps for which no replica could be chosen yet.
@@ -142,7 +142,7 @@ impl<P: Payload> Primary<P> {
             requests: RisingMap::default(),
             requested_at: None,
             ranges: Ranges::default(),
-            claims: Claims::default(),
+            cluster_locks: ClusterLocks::default(),
             exclusions: Exclusions::default(),
             parts: RisingMap::default(),
             unplaced: VecDeque::new(),
@@ -221,7 +221,7 @@ impl<P: Payload> Primary<P> {
         self.place_reads(cx);
         self.dispatch_ready(cx);
         self.advance_check(cx);
-        self.advance_claims(cx);
+        self.advance_cluster_locks(cx);
         self.advance_detach(cx);
         if matches!(self.phase, Phase::Ended) {
             self.release_everything();
@@ -309,11 +309,11 @@ impl<P: Payload> Primary<P> {
                 let range = offset..offset.saturating_add(u64::from(length));
                 self.drain(cx, link, replica, generation, token, range, source);
             }
-            Message::Claim { generation, claimant, number, range } => {
-                self.claim_heard(generation, claimant, number, range);
+            Message::ClusterLock { generation, requester, number, range } => {
+                self.cluster_lock_told(generation, requester, number, range);
             }
-            Message::Granted { generation, claimant, number } => {
-                self.claim_granted(generation, claimant, number);
+            Message::Granted { generation, requester, number } => {
+                self.cluster_lock_granted(generation, requester, number);
             }
             Message::LogFilling { generation } => self.log_filling(cx, replica, generation),
             Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),

@@ -285,8 +285,8 @@ impl<P: Payload> Primary<P> {
         let is_joining = view.has_several_primaries();
         self.install(cx, view);
         if is_joining && matches!(self.phase, Phase::Serving) {
-            let claim = self.claim_for_itself(0..u64::MAX);
-            self.exclusions.join(claim);
+            let cluster_lock = self.cluster_lock_for_itself(0..u64::MAX);
+            self.exclusions.join(cluster_lock);
         }
         self.accept_early(cx);
     }

@@ -5,7 +5,7 @@
 //! either said that they know, or their lease is over; the view is durable in both superblocks;
 //! the answer.
 
-use super::claims::Claims;
+use super::cluster_locks::ClusterLocks;
 use super::sessions::{Confirmation, IncarnationRecord, Successor};
 use super::{Context, DiskAction, DiskError, Replica};
 use crate::ids::*;
@@ -85,7 +85,7 @@ impl<P: Payload> Replica<P> {
         }
         if generation == self.view.generation && !self.is_unsaved() {
             self.confirm(cx, link, Message::Adopted { generation }, None);
-            return self.tell_claims_to(cx, link);
+            return self.tell_cluster_locks_to(cx, link);
         }
         let reply_to = vec![link];
         self.adoption =
@@ -240,7 +240,7 @@ impl<P: Payload> Replica<P> {
         self.unsaved_over = None;
         self.incarnation_record = IncarnationRecord::Saved;
         let old = core::mem::replace(&mut self.view, adoption.view);
-        self.claims = Claims::default();
+        self.cluster_locks = ClusterLocks::default();
         self.intents_follow(cx, &old);
         let view = &self.view;
         self.confirmations.retain(|primary, _| view.has_primary(*primary));

@@ -14,7 +14,7 @@ impl<P: Payload> Replica<P> {
         self.check_adoption();
         self.check_rebuild();
         self.check_missing();
-        self.claims.check_invariants(&self.view);
+        self.cluster_locks.check_invariants(&self.view);
     }
 
     /// Who is rebuilt is what the view says.

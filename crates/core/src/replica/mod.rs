@@ -6,7 +6,7 @@
 //! ([`rebuild`]).
 
 mod adoption;
-mod claims;
+mod cluster_locks;
 mod flush;
 mod intent_log;
 mod intents;
@@ -25,7 +25,7 @@ pub use interface::*;
 pub use missing::{FoundPage, MissingPage};
 
 use self::adoption::Adoption;
-use self::claims::Claims;
+use self::cluster_locks::ClusterLocks;
 use self::flush::FlushQueue;
 use self::intents::IntentWork;
 use self::missing::Missing;
@@ -63,7 +63,7 @@ pub struct Replica<P> {
     intent_work: IntentWork,
     /// What other replicas lack, and this one while it is not in-sync.
     missing: Missing,
-    claims: Claims,
+    cluster_locks: ClusterLocks,
     /// Those that the superblocks list, or will when they are saved next.
     incarnations: Incarnations,
     incarnation_record: IncarnationRecord,
@@ -130,7 +130,7 @@ impl<P: Payload> Replica<P> {
             intents,
             intent_work: IntentWork::default(),
             missing,
-            claims: Claims::default(),
+            cluster_locks: ClusterLocks::default(),
             incarnations,
             incarnation_record,
             adoption: None,
@@ -249,11 +249,11 @@ impl<P: Payload> Replica<P> {
             }
             Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
             Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
-            Message::Claim { generation, claimant, number, range } => {
-                self.claim_asked(cx, link, generation, (claimant, number), range);
+            Message::ClusterLock { generation, requester, number, range } => {
+                self.cluster_lock_asked(cx, link, generation, (requester, number), range);
             }
-            Message::Granted { generation, claimant, number } => {
-                self.stands_aside(cx, link, generation, (claimant, number));
+            Message::Granted { generation, requester, number } => {
+                self.yields(cx, link, generation, (requester, number));
             }
             Message::Settled { generation, through, last_of_earlier_incarnations } => {
                 self.settled(link, generation, through, last_of_earlier_incarnations);

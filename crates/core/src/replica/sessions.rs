@@ -122,7 +122,7 @@ impl<P: Payload> Replica<P> {
             let (generation, failure) = (self.view.generation, error.into());
             cx.send(link, Message::DiskFailed { generation, failure }, None);
         }
-        self.tell_claims_to(cx, link);
+        self.tell_cluster_locks_to(cx, link);
     }
 
     fn note_successor(&mut self, opener: Opener) {

@@ -12,7 +12,7 @@ use crate::sabotage::Sabotage;
 use crate::store::Store;
 
 impl Cluster {
-    /// What a rebuild copies arrives as zeroes, what it is told is too much, what is claimed is behind it.
+    /// What a rebuild copies arrives as zeroes, what it is told is too much, what is locked is behind it.
     pub(super) fn tamper(
         &self,
         message: Message,
@@ -33,11 +33,12 @@ impl Cluster {
                 let content = MissingContent::Page(page, bits);
                 (Message::MissingBlocks { replica, asked, content }, None)
             }
-            Message::Claim { generation, claimant, number, range: Some(range) }
-                if self.sabotage == Some(Sabotage::ClaimElsewhere) && range.end < u64::MAX =>
+            Message::ClusterLock { generation, requester, number, range: Some(range) }
+                if self.sabotage == Some(Sabotage::ClusterLockElsewhere)
+                    && range.end < u64::MAX =>
             {
                 let range = Some(range.end..range.end + 1);
-                (Message::Claim { generation, claimant, number, range }, None)
+                (Message::ClusterLock { generation, requester, number, range }, None)
             }
             Message::Pong { generation, number, slots }
                 if self.sabotage == Some(Sabotage::HearNobody) =>

@@ -242,7 +242,7 @@ impl Cluster {
         ));
     }
 
-    /// Until when a primary that joins others could not: what it claims it asks for anew in each view, so while
+    /// Until when a primary that joins others could not: what it locks it asks for anew in each view, so while
     /// faults change the view again and again it may never have it.
     fn could_not_join_until(&self, primary: usize) -> Time {
         let slot = &self.primaries[primary];

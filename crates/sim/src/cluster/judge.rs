@@ -156,7 +156,7 @@ impl Cluster {
             }
             Message::DiskFailed { .. } => self.marks.reach(Mark::DiskFailed),
             Message::Granted { .. } if self.coordinator.newest().has_several_primaries() => {
-                self.marks.reach(Mark::Claimed);
+                self.marks.reach(Mark::ClusterLocked);
             }
             _ => {}
         }

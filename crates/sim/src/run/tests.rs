@@ -83,7 +83,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I9", Sabotage::CryDamage),
         ("I10", Sabotage::CopyLate),
         ("I11", Sabotage::DropReplies),
-        ("I12", Sabotage::ClaimElsewhere),
+        ("I12", Sabotage::ClusterLockElsewhere),
         ("I13", Sabotage::MistakeHosts),
         ("V6", Sabotage::GiveUpEarly),
         ("W7", Sabotage::ForgetBits),

@@ -110,16 +110,16 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     last_of_earlier_incarnations: (number % 2 == 1).then_some(Sequence(number)),
                 },
                 6 => Message::LogFilling { generation },
-                7 => Message::Claim {
+                7 => Message::ClusterLock {
                     generation,
-                    claimant: claimant(number),
-                    number: ClaimNumber(number),
+                    requester: requester(number),
+                    number: ClusterLockNumber(number),
                     range: (number % 2 == 1).then_some(number / 2..u64::MAX),
                 },
                 8 => Message::Granted {
                     generation,
-                    claimant: claimant(number),
-                    number: ClaimNumber(number),
+                    requester: requester(number),
+                    number: ClusterLockNumber(number),
                 },
                 _ => Message::FenceConfirmed { generation },
             }
@@ -127,7 +127,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
     ]
 }
 
-fn claimant(number: u64) -> PrimaryId {
+fn requester(number: u64) -> PrimaryId {
     PrimaryId { node: NodeId(u128::from(number) << 64 | 1), incarnation: Incarnation(number) }
 }
 

@@ -147,16 +147,16 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         kind::REBUILD_PROGRESS => {
             Message::RebuildProgress { generation, progress: read_progress(body)? }
         }
-        kind::CLAIM => Message::Claim {
+        kind::CLUSTER_LOCK => Message::ClusterLock {
             generation,
-            claimant: read_primary(body)?,
-            number: ClaimNumber(fields.number),
+            requester: read_primary(body)?,
+            number: ClusterLockNumber(fields.number),
             range: read_range(fields, body)?,
         },
         kind::GRANTED => Message::Granted {
             generation,
-            claimant: read_primary(body)?,
-            number: ClaimNumber(fields.number),
+            requester: read_primary(body)?,
+            number: ClusterLockNumber(fields.number),
         },
         kind::ASK_MISSING => Message::AskMissing {
             generation,

@@ -1,4 +1,4 @@
-//! Claims of a primary to the whole volume, and what for: when one is granted nothing is under way, at any primary,
+//! Cluster locks of a primary of the whole volume, and what for: when one is granted nothing is under way, at any primary,
 //! that was permitted before.
 
 use core::time::Duration;
@@ -16,7 +16,7 @@ pub(in crate::primary) struct Exclusions {
     clearing: Vec<Clearing>,
 }
 
-/// A change of reservations that is made, and is done when its claim is granted.
+/// A change of reservations that is made, and is done when its cluster lock is granted.
 #[derive(Debug)]
 struct Clearing {
     number: RequestNumber,
@@ -24,7 +24,7 @@ struct Clearing {
     since: Instant,
 }
 
-/// Why the volume was claimed.
+/// Why the volume was locked.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::primary) enum Exclusion {
     Joining,
@@ -32,7 +32,7 @@ pub(in crate::primary) enum Exclusion {
 }
 
 impl Exclusions {
-    /// This primary joins others when the claim of this request is granted.
+    /// This primary joins others when the cluster lock of this request is granted.
     pub fn join(&mut self, number: RequestNumber) {
         self.joining = Some(number);
     }
@@ -42,12 +42,12 @@ impl Exclusions {
         self.joining.is_some()
     }
 
-    /// A change of reservations is done when the claim of this request is granted.
+    /// A change of reservations is done when the cluster lock of this request is granted.
     pub fn clear(&mut self, number: RequestNumber, command: CommandId, now: Instant) {
         self.clearing.push(Clearing { number, command, since: now });
     }
 
-    /// A request has its range. Tells what the claim was for, which is over with that; `None` if it is another request.
+    /// A request has its range. Tells what the cluster lock was for, which is over with that; `None` if it is another request.
     #[inline]
     pub fn granted(&mut self, number: RequestNumber) -> Option<Exclusion> {
         if self.joining.take_if(|joining| *joining == number).is_some() {

@@ -1,8 +1,8 @@
 //! What clients ask: from the request ([`requests`]) to what each mirror does of it ([`parts`]), and what follows
 //! when every member has done it.
 
-mod claiming;
-pub(super) mod claims;
+mod cluster_locking;
+pub(super) mod cluster_locks;
 mod compare;
 pub(super) mod exclusions;
 pub(super) mod part;

@@ -10,26 +10,26 @@ use crate::range_lock::{LockMode, LockNumber, RangeLock};
 #[derive(Debug, Default)]
 pub(in crate::primary) struct Ranges {
     locks: RangeLock,
-    /// Those of the locks that are for claims: at most one for each primary.
-    of_claims: Vec<ClaimLock>,
+    /// Those of the locks that are for cluster locks: at most one for each primary.
+    to_yield: Vec<YieldLock>,
     ready: VecDeque<Ready>,
 }
 
-/// A lock by which this primary stands aside for a claim.
+/// A lock by which this primary yields for a cluster lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::primary) struct ClaimLock(LockNumber);
+pub(in crate::primary) struct YieldLock(LockNumber);
 
 /// Who may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::primary) enum Ready {
     /// A request has its range, needs none, or has read what it is to compare.
     Request(RequestNumber),
-    /// Nothing is under way any more in a range that is claimed.
-    Claim(ClaimLock),
+    /// Nothing is under way any more in a range that is locked.
+    ClusterLock(YieldLock),
 }
 
-impl ClaimLock {
-    /// One of this number, which no request and no other claim has.
+impl YieldLock {
+    /// One of this number, which no request and no other cluster lock has.
     pub const fn numbered(number: u64) -> Self {
         Self(number)
     }
@@ -43,11 +43,11 @@ impl Ranges {
         }
     }
 
-    /// A primary claims a range: everybody else keeps out.
-    pub fn lock_for_claim(&mut self, lock: ClaimLock, range: Range<u64>) {
-        self.of_claims.push(lock);
+    /// A primary has locked a range: everybody else keeps out.
+    pub fn lock_to_yield(&mut self, lock: YieldLock, range: Range<u64>) {
+        self.to_yield.push(lock);
         if self.locks.acquire(lock.0, range, LockMode::Exclusive) {
-            self.ready.push_back(Ready::Claim(lock));
+            self.ready.push_back(Ready::ClusterLock(lock));
         }
     }
 
@@ -56,9 +56,9 @@ impl Ranges {
         self.release(request.0);
     }
 
-    /// A claim is over.
-    pub fn unlock_claim(&mut self, lock: ClaimLock) {
-        self.of_claims.retain(|other| *other != lock);
+    /// A cluster lock is over.
+    pub fn unlock_yielded(&mut self, lock: YieldLock) {
+        self.to_yield.retain(|other| *other != lock);
         self.release(lock.0);
     }
 
@@ -77,10 +77,10 @@ impl Ranges {
 
     /// The edge at which a lock's number becomes whose it is.
     fn let_go_on(&mut self, granted: Vec<LockNumber>) {
-        let of_claims = &self.of_claims;
+        let to_yield = &self.to_yield;
         self.ready.extend(granted.into_iter().map(
-            |lock| match of_claims.contains(&ClaimLock(lock)) {
-                true => Ready::Claim(ClaimLock(lock)),
+            |lock| match to_yield.contains(&YieldLock(lock)) {
+                true => Ready::ClusterLock(YieldLock(lock)),
                 false => Ready::Request(RequestNumber(lock)),
             },
         ));
@@ -91,9 +91,9 @@ impl Ranges {
         self.ready.push_back(Ready::Request(request));
     }
 
-    /// The keeper is to be told again that this primary stands aside.
-    pub fn restate(&mut self, lock: ClaimLock) {
-        self.ready.push_back(Ready::Claim(lock));
+    /// The lock manager is to be told again that this primary yields.
+    pub fn restate(&mut self, lock: YieldLock) {
+        self.ready.push_back(Ready::ClusterLock(lock));
     }
 
     /// Who goes on next.

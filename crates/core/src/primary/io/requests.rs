@@ -48,8 +48,8 @@ enum RequestLock {
     None,
     /// A lock on the range here.
     Local,
-    /// A claim to the range, which all primaries honour.
-    Claim,
+    /// A cluster lock of the range, which all primaries honour.
+    ClusterLock,
 }
 
 /// A request under way.
@@ -124,19 +124,20 @@ impl<P: Payload> Primary<P> {
         operation: Operation<P>,
     ) -> RequestNumber {
         let number = self.next_request();
-        let claims = matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
+        let cluster_locks =
+            matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
         let range = operation.range();
         let mode = if operation.changes_data() { LockMode::Exclusive } else { LockMode::Shared };
         let lock = match &range {
             None => RequestLock::None,
-            Some(_) if claims => RequestLock::Claim,
+            Some(_) if cluster_locks => RequestLock::ClusterLock,
             Some(_) => RequestLock::Local,
         };
         let operation = Some(operation);
         let request = Request { client, host, operation, lock, ..Request::new() };
         self.requests.insert(number, request);
         match range {
-            Some(range) if claims => self.claims.want(number, range),
+            Some(range) if cluster_locks => self.cluster_locks.want(number, range),
             Some(range) => self.ranges.lock(number, range, mode),
             None => self.ranges.go_on(number),
         }
@@ -159,17 +160,20 @@ impl<P: Payload> Primary<P> {
     /// until [`Self::end_kept`].
     pub(in crate::primary) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
         if self.has_others() {
-            return self.claim_for_itself(range);
+            return self.cluster_lock_for_itself(range);
         }
         let number = self.accept_kept(RequestLock::Local);
         self.ranges.lock(number, range, LockMode::Exclusive);
         number
     }
 
-    /// A request of the primary itself that claims a range until [`Self::end_kept`].
-    pub(in crate::primary) fn claim_for_itself(&mut self, range: Range<u64>) -> RequestNumber {
-        let number = self.accept_kept(RequestLock::Claim);
-        self.claims.want(number, range);
+    /// A request of the primary itself that locks a range until [`Self::end_kept`].
+    pub(in crate::primary) fn cluster_lock_for_itself(
+        &mut self,
+        range: Range<u64>,
+    ) -> RequestNumber {
+        let number = self.accept_kept(RequestLock::ClusterLock);
+        self.cluster_locks.want(number, range);
         number
     }
 
@@ -200,7 +204,7 @@ impl<P: Payload> Primary<P> {
         while self.can_send() {
             match self.ranges.next() {
                 None => return,
-                Some(Ready::Claim(lock)) => self.stand_aside(cx, lock),
+                Some(Ready::ClusterLock(lock)) => self.yield_range(cx, lock),
                 Some(Ready::Request(number)) => self.go_on(cx, number),
             }
         }
@@ -212,7 +216,7 @@ impl<P: Payload> Primary<P> {
             return;
         }
         let Some(request) = self.requests.get_mut(&number) else {
-            return; // It was granted a claim, and has failed since.
+            return; // It was granted a cluster range lock, and has failed since.
         };
         if let Some(comparison) = request.comparison.take() {
             self.compare(cx, number, comparison);
@@ -292,7 +296,7 @@ impl<P: Payload> Primary<P> {
         match core::mem::replace(&mut request.lock, RequestLock::None) {
             RequestLock::None => {}
             RequestLock::Local => self.ranges.unlock(number),
-            RequestLock::Claim => self.claims.end(number),
+            RequestLock::ClusterLock => self.cluster_locks.end(number),
         }
     }
 
@@ -340,10 +344,10 @@ impl<P: Payload> Primary<P> {
             // Also what has read and waits to compare: nothing of it is under way.
             self.forget_if_over(number);
         }
-        let (requests, claims) = (&self.requests, &self.claims);
+        let (requests, cluster_locks) = (&self.requests, &self.cluster_locks);
         self.ranges.keep_ready(|ready| match ready {
             Ready::Request(number) => requests.contains_key(&number),
-            Ready::Claim(lock) => claims.are_honoured_by(lock),
+            Ready::ClusterLock(lock) => cluster_locks.are_honoured_by(lock),
         });
     }
 

@@ -50,7 +50,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A change is done, or given up: lets go of its claim.
+    /// A change is done, or given up: lets go of its cluster lock.
     pub(super) fn end_clearing(
         &mut self,
         cx: &mut Context<'_, P>,

@@ -194,7 +194,7 @@ impl<P: Payload> Primary<P> {
         } else {
             self.resend(cx, replica);
             self.tell_settled_to(cx, replica);
-            self.restate_claim(replica);
+            self.restate_cluster_lock(replica);
         }
     }
 

@@ -38,7 +38,7 @@ impl<P: Payload> Primary<P> {
         if view.is_shared() {
             self.read_again();
         }
-        self.claims_follow(&view);
+        self.cluster_locks_follow(&view);
         self.forget_removed(cx, &view);
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
             match (record.state, record.role) {
@@ -174,7 +174,7 @@ impl<P: Payload> Primary<P> {
         }
         self.resend(cx, replica);
         self.tell_settled_to(cx, replica);
-        self.restate_claim(replica);
+        self.restate_cluster_lock(replica);
         if self.adoption.is_over() {
             if self.adoption.end_takeover() && !self.exclusions.are_joining() {
                 cx.note(Note::Serving { view: generation, follows: self.adoption.follows() });

@@ -7,7 +7,7 @@ fn at(seconds: u64) -> Instant {
 }
 
 #[test]
-fn each_ends_when_its_own_claim_is_granted() {
+fn each_ends_when_its_own_cluster_lock_is_granted() {
     let mut exclusions = Exclusions::default();
     exclusions.join(RequestNumber(1));
     exclusions.clear(RequestNumber(2), CommandId(7), at(0));

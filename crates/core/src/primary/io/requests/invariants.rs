@@ -21,9 +21,9 @@ impl<P: Payload> Primary<P> {
                 let is_granted = self.ranges.are_granted_to(number);
                 assert!(is_granted || !has_begun, "I10: {number:?} has no lock on its range");
             }
-            RequestLock::Claim => {
-                let is_granted = self.claims.are_granted_to(number);
-                assert!(is_granted || !has_begun, "I12: {number:?} has no claim to its range");
+            RequestLock::ClusterLock => {
+                let is_granted = self.cluster_locks.are_granted_to(number);
+                assert!(is_granted || !has_begun, "I12: {number:?} has no lock of its range");
             }
         }
         let is_kept = request.is_kept || request.operation.is_some();

@@ -18,8 +18,8 @@ fn its_range_is_locked() {
 }
 
 #[test]
-fn its_range_is_claimed() {
-    breaks("I12", |primary| request(primary).lock = RequestLock::Claim);
+fn its_range_is_locked_in_the_cluster() {
+    breaks("I12", |primary| request(primary).lock = RequestLock::ClusterLock);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_verify_repairs_while_another_primary_writes() {
 }
 
 #[test]
-fn what_is_claimed_by_one_that_has_died_is_free_when_it_is_evicted() {
+fn what_one_that_has_died_had_locked_is_free_when_it_is_evicted() {
     let mut cluster = shared(3);
     cluster.cut_off.insert(1);
     let stuck = cluster.compare_and_write(0, 0, (0, 1), BLOCK);
@@ -113,19 +113,19 @@ fn who_joins_serves_when_the_others_know_of_it() {
 }
 
 #[test]
-fn the_keeper_may_leave_at_any_moment() {
+fn the_lock_manager_may_leave_at_any_moment() {
     let mut cluster = shared(2);
-    let keeper = cluster.newest.keeper().unwrap();
-    cluster.frozen.insert(keeper);
+    let lock_manager = cluster.newest.lock_manager().unwrap();
+    cluster.frozen.insert(lock_manager);
     let compare = cluster.compare_and_write(1, 0, (0, 1), BLOCK);
-    cluster.kill(keeper);
+    cluster.kill(lock_manager);
     cluster.pass(A_WHILE);
     assert!(is_done(&cluster, compare), "{:?}", cluster.replies.get(&compare));
-    assert_ne!(cluster.newest.keeper(), Some(keeper));
+    assert_ne!(cluster.newest.lock_manager(), Some(lock_manager));
 }
 
 #[test]
-fn a_detach_gives_back_what_was_claimed() {
+fn a_detach_gives_back_what_was_locked() {
     let mut cluster = shared(2);
     let verify = cluster.command(0, Command::Verify { repair: false, source: None });
     let detach = cluster.command(0, Command::Detach);
