@@ -90,7 +90,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
                 replica: live.replica(script),
                 page: script.near(0) as u32,
             },
-            1 => Message::CrossOff {
+            1 => Message::ClearBits {
                 generation,
                 offset: script.offset(live.view.replica_size()),
                 length: script.near(1 << 20),

@@ -413,7 +413,7 @@ pub enum Message {
         content: MissingContent,
     },
     /// From a rebuilding replica to its source: I have this range now, durably. Cross it off.
-    CrossOff {
+    ClearBits {
         /// The rebuilding replica's generation.
         generation: Generation,
         /// First byte in the replica.

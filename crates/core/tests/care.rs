@@ -175,7 +175,7 @@ fn a_verify_finds_what_nobody_has_read() {
     assert!(cluster.unreadable.is_empty());
 }
 
-/// What is wrong is told block by block, with who has it wrong and how, and mended where anybody has it.
+/// What is wrong is told block by block, with who has it wrong and how, and repaired where anybody has it.
 #[test]
 fn a_verify_names_the_blocks_that_are_damaged_and_on_which_replica() {
     let (mut cluster, primary) = full(1, 3);
@@ -216,7 +216,7 @@ fn a_verify_names_the_blocks_that_are_damaged_and_on_which_replica() {
 
 /// A read may hit what several replicas have damaged, each in another block.
 #[test]
-fn a_failed_read_has_just_the_damaged_blocks_mended() {
+fn a_failed_read_has_just_the_damaged_blocks_repaired() {
     let (mut cluster, primary) = full(1, 2);
     let [a, b] = [0, 1].map(|r| replica(0, r));
     let before = cluster.bytes_written(a);
@@ -235,7 +235,7 @@ fn a_failed_read_has_just_the_damaged_blocks_mended() {
 
 /// A rebuild asks for regions. If each of its sources has a block of one damaged, it could go on from none.
 #[test]
-fn what_the_sources_of_a_rebuild_have_damaged_is_mended() {
+fn what_the_sources_of_a_rebuild_have_damaged_is_repaired() {
     for mirrors in [1, 2] {
         let (mut cluster, primary) = full(mirrors, 3);
         let [a, b, c] = [0, 1, 2].map(|r| replica(0, r));
@@ -304,7 +304,7 @@ fn a_replica_that_fails_read_after_read_leaves() {
 fn a_replica_that_failed_too_many_reads_is_copied_whole_when_it_is_brought_back() {
     let (mut cluster, primary) = full(1, 2);
     let bad = replica(0, 1);
-    // Far apart, so that nothing of one is mended with another one.
+    // Far apart, so that nothing of one is repaired with another one.
     cluster.damaged.extend((0..64).map(|n| (bad, n * 131_072 + 4096)));
     for n in 0..64 {
         for _ in 0..2 {

@@ -73,7 +73,7 @@ fn of_copies_that_nothing_vouches_for_and_that_differ_none_is_written_until_one_
 
 /// Whichever replica is asked, from the first read on.
 #[test]
-fn a_read_returns_the_copy_that_fits_and_has_the_other_one_mended() {
+fn a_read_returns_the_copy_that_fits_and_has_the_other_one_repaired() {
     for unknown in 0..2 {
         let (mut cluster, primary) = forgetful(2, &[unknown]);
         for _ in 0..4 {
@@ -90,7 +90,7 @@ fn a_read_returns_the_copy_that_fits_and_has_the_other_one_mended() {
 
 /// Long reads too: of several blocks each replica has lost another one's.
 #[test]
-fn a_read_of_which_no_replica_vouches_for_all_is_answered_and_all_of_it_is_mended() {
+fn a_read_of_which_no_replica_vouches_for_all_is_answered_and_all_of_it_is_repaired() {
     let (mut cluster, primary) = forgetful(2, &[0]);
     cluster.forgotten.insert((replica(0, 1), BLOCK + 4096));
     assert!(cluster.read(primary, BLOCK - 4096, 16384).is_some());

@@ -104,25 +104,25 @@ pub(crate) enum Order {
 #[derive(Debug, Clone)]
 pub(crate) struct Mailbox {
     orders: SyncSender<Order>,
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
 }
 
 /// The worker's end.
 pub(crate) struct MailboxReceiver {
     pub(crate) orders: Receiver<Order>,
     /// Readable when orders have come; the worker's ring reads it.
-    pub(crate) bell: Arc<OwnedFd>,
+    pub(crate) waker: Arc<OwnedFd>,
     /// For those who work for this worker to answer.
     pub(crate) own: Mailbox,
 }
 
 /// A new mailbox.
 pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
-    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let waker = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
     let (sender, receiver) = sync_channel(LONGEST_QUEUE);
-    let mailbox = Mailbox { orders: sender, bell: bell.clone() };
+    let mailbox = Mailbox { orders: sender, waker: waker.clone() };
     let own = mailbox.clone();
-    Ok((mailbox, MailboxReceiver { orders: receiver, bell, own }))
+    Ok((mailbox, MailboxReceiver { orders: receiver, waker, own }))
 }
 
 impl Mailbox {
@@ -130,7 +130,7 @@ impl Mailbox {
     pub(crate) fn send(&self, order: Order) {
         if self.orders.send(order).is_ok() {
             // Adding to an eventfd fails only if its counter is full, and then it is readable.
-            let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&*self.waker, &1u64.to_ne_bytes());
         }
     }
 }

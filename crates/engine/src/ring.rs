@@ -34,7 +34,7 @@ const BLOCKING_OPERATIONS: u32 = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The worker's mailbox.
-    Bell,
+    Waker,
     /// A disk action of a replica.
     Disk { replica: Key, job: Key },
     /// Sending on a link.
@@ -72,7 +72,7 @@ pub(crate) enum Kept {
     /// Parts to be sent or written at once.
     Batch(Box<Batch>),
     /// The mailbox's counter.
-    Bell(#[expect(dead_code, reason = "the kernel writes it")] Box<[u8; 8]>),
+    Waker(#[expect(dead_code, reason = "the kernel writes it")] Box<[u8; 8]>),
 }
 
 /// An operation that has ended.
@@ -155,10 +155,10 @@ impl Ring {
         }
     }
 
-    pub(crate) fn read_bell(&mut self, file: SharedFile) {
+    pub(crate) fn read_waker(&mut self, file: SharedFile) {
         let mut counter = Box::new([0u8; 8]);
         let entry = opcode::Read::new(Fd(file.raw()), counter.as_mut_ptr(), 8).build();
-        self.submit(Owner::Bell, Some(file), Kept::Bell(counter), entry);
+        self.submit(Owner::Waker, Some(file), Kept::Waker(counter), entry);
     }
 
     /// Reads into this range of the memory; `offset` counts from the start of the file.

@@ -97,7 +97,7 @@ pub(crate) struct Worker {
     pub(crate) frontend_actions: Vec<FrontendAction>,
     mailbox: MailboxReceiver,
     closer: Closer,
-    bell: SharedFile,
+    waker: SharedFile,
     /// Flushes of all drives that had failed when replicas were last told.
     failed_flushes: u64,
     stopping: bool,
@@ -141,8 +141,8 @@ pub(crate) fn start(
 
 impl Worker {
     fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
-        let bell = SharedFile::new(mailbox.bell.try_clone()?);
-        drive::ring(&mailbox.bell);
+        let waker = SharedFile::new(mailbox.waker.try_clone()?);
+        drive::wake_by(&mailbox.waker);
         Ok(Self {
             index,
             pool: Pool::new(config.memory_per_worker),
@@ -168,14 +168,14 @@ impl Worker {
             frontend_actions: Vec::new(),
             closer: Closer::start(mailbox.own.clone())?,
             mailbox,
-            bell,
+            waker,
             failed_flushes: drive::failures(),
             stopping: false,
         })
     }
 
     fn run(&mut self) {
-        self.ring.read_bell(self.bell.clone());
+        self.ring.read_waker(self.waker.clone());
         while !self.stopping {
             self.turn();
         }
@@ -251,7 +251,7 @@ impl Worker {
 
     fn completed(&mut self, completion: Completion) {
         match completion.owner {
-            Owner::Bell => self.bell_rang(),
+            Owner::Waker => self.waker_fired(),
             Owner::Disk { replica, job } => self.disk_completed(replica, job, completion),
             Owner::LinkSend { link } => self.link_sent(link, completion),
             Owner::LinkReceive { link } => self.link_received(link, completion),
@@ -262,8 +262,8 @@ impl Worker {
         }
     }
 
-    fn bell_rang(&mut self) {
-        self.ring.read_bell(self.bell.clone());
+    fn waker_fired(&mut self) {
+        self.ring.read_waker(self.waker.clone());
         let failed = drive::failures();
         if std::mem::replace(&mut self.failed_flushes, failed) != failed {
             self.tell_failed_flushes();
@@ -384,7 +384,7 @@ impl Worker {
         for key in self.links.keys() {
             self.close_link(key);
         }
-        self.ring.cancel(&self.bell);
+        self.ring.cancel(&self.waker);
         let until = now() + LONGEST_STOP;
         while self.ring.under_way() > 0 && now() < until {
             if self.ring.wait(Some(Duration::from_millis(100))).is_err() {

@@ -55,7 +55,7 @@ fn mismatches(cluster: &Cluster) -> u64 {
 }
 
 #[test]
-fn damaged_blocks_are_read_elsewhere_and_mended() {
+fn damaged_blocks_are_read_elsewhere_and_repaired() {
     let mut cluster = Cluster::start(mirror(3));
     cluster.attach();
     let client = cluster.client();
@@ -75,7 +75,7 @@ fn damaged_blocks_are_read_elsewhere_and_mended() {
             let read = client.read(offset as u64, 64 << 10);
             assert!(read == data[offset..offset + (64 << 10)], "at byte {offset}");
         }
-        assert!(Instant::now() < until, "some block is not mended");
+        assert!(Instant::now() < until, "some block is not repaired");
     }
     assert!(mismatches(&cluster) >= 1);
     cluster.detach();
@@ -102,7 +102,7 @@ fn verify(cluster: &Cluster, repair: bool) -> VerifyStatus {
 /// The damaged blocks of a range that is compared at once are told one by one, with their replicas, and
 /// written again; nothing else is.
 #[test]
-fn a_verify_names_the_damaged_blocks_and_mends_them() {
+fn a_verify_names_the_damaged_blocks_and_repairs_them() {
     let mut cluster = Cluster::start(mirror(2));
     cluster.attach();
     let client = cluster.client();
@@ -344,7 +344,7 @@ fn forget_checksums(cluster: &Cluster, replica: usize) {
     file.sync_all().expect("synced");
 }
 
-/// The copy that fits its checksum is returned whichever replica is asked, and mends the other one: also if a
+/// The copy that fits its checksum is returned whichever replica is asked, and repairs the other one: also if a
 /// part of the block was written since, and after any number of reads.
 #[test]
 fn what_a_replica_has_forgotten_never_wins_over_what_another_one_knows() {

@@ -111,7 +111,7 @@ impl PeerError {
 }
 
 impl PeerError {
-    /// Whether it was refused for who it is, which trying again does not mend.
+    /// Whether it was refused for who it is, which trying again does not change.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })

@@ -81,7 +81,7 @@ impl Disk {
 
     /// These sectors were written: what is left of a block that was damaged stays so. Returns whether any
     /// is whole again.
-    pub fn mend(&mut self, sectors: Range<u32>) -> bool {
+    pub fn repair(&mut self, sectors: Range<u32>) -> bool {
         let end = self.sectors();
         let before = self.damaged.len();
         self.damaged.retain(|block| {
@@ -92,7 +92,7 @@ impl Disk {
     }
 
     /// The disk's owner has put all of it in order.
-    pub fn mend_all(&mut self) {
+    pub fn repair_all(&mut self) {
         self.damaged.clear();
     }
 

@@ -66,7 +66,7 @@ mod kind {
     pub const REBUILD_DONE: u16 = 69;
     pub const ASK_MISSING: u16 = 70;
     pub const MISSING_BLOCKS: u16 = 71;
-    pub const CROSS_OFF: u16 = 72;
+    pub const CLEAR_BITS: u16 = 72;
     pub const REBUILD_COPIED: u16 = 73;
     pub const WRITES_FINISHED: u16 = 74;
     pub const SETTLED: u16 = 80;
@@ -206,8 +206,8 @@ fn rebuild_fields(message: &Message) -> Fields {
             let offset = page.into();
             Fields { code, offset, ..numbered(kind::MISSING_BLOCKS, Generation(0), asked.into()) }
         }
-        Message::CrossOff { generation, offset, length } => {
-            Fields { offset, ..numbered(kind::CROSS_OFF, generation, length) }
+        Message::ClearBits { generation, offset, length } => {
+            Fields { offset, ..numbered(kind::CLEAR_BITS, generation, length) }
         }
         _ => Fields::default(),
     }

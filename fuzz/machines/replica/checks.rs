@@ -70,7 +70,7 @@ impl Bench {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(is_inside(offset, length.into()), "{message:?} of {size}");
             }
-            Message::CrossOff { generation, offset, length } => {
+            Message::ClearBits { generation, offset, length } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(is_inside(offset, length), "{message:?} of {size}");
             }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bits flip on the disk under each replica in turn, while a filesystem is in use on the node that has it: nothing
-# wrong is read, what is found is mended, and told. Then in blocks that nobody reads: a verify names them.
+# wrong is read, what is found is repaired, and told. Then in blocks that nobody reads: a verify names them.
 source "$(dirname "$0")/../lib.sh"
 start_nodes 3
 
@@ -33,7 +33,7 @@ for node in 1 2 3; do
     (cd "$work/mnt" && sha256sum file? > "$work/sums")
     sync -f "$work/mnt"
     # Few enough for the replica not to be given up after 32 failed reads: the read of a range fails, then that of
-    # the block in it, and reads ahead may meet it once more before it is mended.
+    # the block in it, and reads ahead may meet it once more before it is repaired.
     rot "$(ls "$work/n$node/disk"/*.replica)" 10
     (while [ -e "$work/mnt/file1" ]; do head -c 1M /dev/urandom > "$work/mnt/busy"; sync -f "$work/mnt"; done) 2> /dev/null &
     busy=$!
@@ -86,6 +86,6 @@ ek 3 volume verify $vol --repair --wait > "$work/verdict" || die "the verify cou
 grep -q "16K repaired" "$work/verdict" || die "$(cat "$work/verdict")"
 named "$work/verdict" "; repaired"
 ek 1 volume verify $vol --wait | grep -q "all in-sync replicas identical" || die "still damaged"
-say "a verify named ${#numbers[@]} damaged blocks with their replicas, and mended them"
+say "a verify named ${#numbers[@]} damaged blocks with their replicas, and repaired them"
 ek 1 detach $vol --quiet
 compare_replicas $vol

@@ -21,7 +21,7 @@ pub const MOMENT: Duration = Duration::from_secs(2);
 /// Between two looks at what holds it up, on a terminal.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the node may take to say what that is.
-const GLANCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 /// A node that was heard later than this ago, in seconds, sends no heartbeats (one each second).
 const SILENT: u64 = 4;
 
@@ -101,7 +101,7 @@ fn sentence(asked: &Asked, reason: Option<&str>, waited: Duration) -> String {
 
 /// What holds a request up, as far as the node can say within a moment.
 async fn reason(client: &Client, asked: &Asked) -> Option<String> {
-    let Some(node) = glance::<NodeAnswer>(client, routes::NODE).await else {
+    let Some(node) = poll::<NodeAnswer>(client, routes::NODE).await else {
         return Some("it answers nothing at all; see its log (journalctl -u evenkeel)".to_owned());
     };
     if !node.node.coordinator.reachable {
@@ -110,14 +110,14 @@ async fn reason(client: &Client, asked: &Asked) -> Option<String> {
     if let Some(reason) = of_volume(client, asked).await {
         return Some(reason);
     }
-    let nodes: NodesAnswer = glance(client, routes::NODES).await?;
+    let nodes: NodesAnswer = poll(client, routes::NODES).await?;
     silent(&nodes, now())
 }
 
 /// Why the volume that a request is about does not go on.
 async fn of_volume(client: &Client, asked: &Asked) -> Option<String> {
     let volume = asked.volume.as_deref()?;
-    let volume = glance::<VolumeAnswer>(client, &format!("{}/{volume}", routes::VOLUMES)).await?;
+    let volume = poll::<VolumeAnswer>(client, &format!("{}/{volume}", routes::VOLUMES)).await?;
     let waits = matches!(
         volume.volume.state,
         VolumeState::Starting | VolumeState::Suspended | VolumeState::Unreachable
@@ -138,8 +138,8 @@ fn silent(nodes: &NodesAnswer, now: u64) -> Option<String> {
     }
 }
 
-async fn glance<T: DeserializeOwned>(client: &Client, path: &str) -> Option<T> {
-    let asked = timeout(GLANCE, client.exchange(Method::GET, path, None)).await;
+async fn poll<T: DeserializeOwned>(client: &Client, path: &str) -> Option<T> {
+    let asked = timeout(POLL, client.exchange(Method::GET, path, None)).await;
     let (status, body) = asked.ok()?.ok()?;
     if status.is_success() { harmless::read(&body).ok() } else { None }
 }

@@ -36,7 +36,7 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
 /// A node does not start with this configuration on this machine.
 fn unusable(origin: &str, problems: &[String]) -> Failure {
     let what = format!("{origin}: a node would not start with it on this machine");
-    Failure::new(what, problems.join("\n")).advise("mend that, then check it again")
+    Failure::new(what, problems.join("\n")).advise("correct that, then check it again")
 }
 
 /// Runs the node until SIGTERM or SIGINT.
@@ -47,7 +47,7 @@ pub fn run_node(args: &RunArgs) -> Result<(), Failure> {
     let (config, origin) = load(args.config.as_deref())?;
     evenkeel_node::run(config).map_err(|error| {
         Failure::new("the node does not start", error)
-            .advise(format!("mend that, or the configuration ({origin}), then start it again"))
+            .advise(format!("correct that, or the configuration ({origin}), then start it again"))
     })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn load(config: Option<&Path>) -> Result<(Config, String), Failure> {
     }
     let config = Config::load(path).map_err(|error| {
         Failure::new("the configuration cannot be used", error)
-            .advise("mend it, then check it: evenkeel config check PATH")
+            .advise("correct it, then check it: evenkeel config check PATH")
             .exit(Exit::Failed)
     })?;
     Ok((config, path.display().to_string()))
@@ -93,7 +93,7 @@ mod tests {
     fn each_problem_has_a_line() {
         let problems = ["the key file /k: no", "nbd.tls: no"].map(str::to_owned);
         let expected = "evenkeel: /etc/e.toml: a node would not start with it on this machine\n  \
-            why: the key file /k: no\n       nbd.tls: no\n  do:  mend that, then check it again\n";
+            why: the key file /k: no\n       nbd.tls: no\n  do:  correct that, then check it again\n";
         assert_eq!(unusable("/etc/e.toml", &problems).render(), expected);
     }
 }

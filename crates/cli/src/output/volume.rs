@@ -466,7 +466,7 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
         table.note(match has_failed_reads {
             true => format!("{failed} reads failed here or contradicted their checksums"),
             false => format!(
-                "{failed} reads failed or contradicted their checksums; others answered, and mended them here"
+                "{failed} reads failed or contradicted their checksums; others answered, and repaired them here"
             ),
         });
     }

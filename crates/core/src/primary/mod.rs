@@ -10,7 +10,7 @@
 //! others adopt; the parts that waited for it go on. While that is not possible, [`waiting`] says what requests wait
 //! for, and fails them in time ([`suspension`]). [`start`] and [`end`] are the attach and the detach; [`sharing`] is
 //! what several primaries of one volume have to do with each other, [`io::cluster_locks`] how one of them has a range for
-//! itself: to compare and mend it ([`scrub`]), to compare and write, to keep hosts out.
+//! itself: to compare and repair it ([`scrub`]), to compare and write, to keep hosts out.
 
 mod end;
 mod interface;
@@ -338,7 +338,7 @@ impl<P: Payload> Primary<P> {
             | Message::Settled { .. }
             | Message::AskMissing { .. }
             | Message::MissingBlocks { .. }
-            | Message::CrossOff { .. }
+            | Message::ClearBits { .. }
             | Message::WritesFinished { .. } => self.drop_link(cx, link),
         }
     }

@@ -168,7 +168,7 @@ impl Missing {
     }
 
     /// This replica has these blocks now, durably.
-    pub fn cross_off(&mut self, replica: ReplicaId, blocks: Range<u64>) {
+    pub fn clear_bits(&mut self, replica: ReplicaId, blocks: Range<u64>) {
         if let Some(bitmap) = self.bitmaps.get_mut(&replica) {
             bitmap.unsaved.extend(page_of(blocks.start)..=page_of(blocks.end.max(1) - 1));
             bitmap.blocks.remove(blocks);

@@ -265,8 +265,8 @@ impl<P: Payload> Replica<P> {
                 self.missing_told(cx, link, replica, asked, content);
             }
             Message::WritesFinished { generation } => self.writes_finished(cx, link, generation),
-            Message::CrossOff { generation, offset, length } => {
-                self.cross_off(link, generation, offset, length);
+            Message::ClearBits { generation, offset, length } => {
+                self.clear_bits(link, generation, offset, length);
             }
             // Only a replica says these; whoever says them to one is not worth listening to.
             Message::Adopted { .. }

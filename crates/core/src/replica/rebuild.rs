@@ -2,7 +2,7 @@
 //!
 //! It asks its source what it lacks ([`learning`]), counts what of that holds data ([`counting`]) while
 //! it copies all of it region by region ([`copies`]), takes over what the source knows that others
-//! lack, makes all durable, and says so. What it has copied durably the source crosses off, so that a
+//! lack, makes all durable, and says so. The source clears the bits of what it has copied durably, so that a
 //! rebuild that is interrupted goes on where it was.
 
 mod copies;
@@ -385,11 +385,11 @@ impl<P: Payload> Replica<P> {
             return;
         }
         for run in durable.runs(0..u64::MAX) {
-            self.missing.cross_off(me, run.clone());
+            self.missing.clear_bits(me, run.clone());
             let bytes = self.bytes_of(&run);
             let (offset, length) = (bytes.start, bytes.end - bytes.start);
             if let Some(link) = link {
-                cx.send(link, Message::CrossOff { generation, offset, length }, None);
+                cx.send(link, Message::ClearBits { generation, offset, length }, None);
             }
         }
     }

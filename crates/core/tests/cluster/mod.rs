@@ -344,7 +344,7 @@ impl Cluster {
         self.hosts[&id].replica.status().rebuild
     }
 
-    /// Ranges that were mended because a read of them failed.
+    /// Ranges that were repaired because a read of them failed.
     pub fn rewritten(&self, primary: usize) -> u64 {
         self.primaries[primary].status(self.now).rewritten
     }

@@ -20,8 +20,8 @@ const MAX_DEPTH: usize = 8;
 
 /// The drives of files that were opened. There are few, and none is forgotten.
 static DRIVES: Mutex<BTreeMap<u64, Arc<Drive>>> = Mutex::new(BTreeMap::new());
-/// What is rung when a flush has failed.
-static BELLS: Mutex<Vec<Weak<OwnedFd>>> = Mutex::new(Vec::new());
+/// What is woken when a flush has failed.
+static WAKERS: Mutex<Vec<Weak<OwnedFd>>> = Mutex::new(Vec::new());
 /// Flushes that have failed, of all drives.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
@@ -55,11 +55,11 @@ impl Drive {
     pub(crate) fn flush_failed(&self) {
         self.failures.fetch_add(1, Ordering::SeqCst);
         FAILURES.fetch_add(1, Ordering::SeqCst);
-        let mut bells = BELLS.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.retain(|bell| {
+        let mut wakers = WAKERS.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.retain(|waker| {
             // Adding to an eventfd fails only if its counter is full, and then it is readable.
-            bell.upgrade().is_some_and(|bell| {
-                let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
+            waker.upgrade().is_some_and(|waker| {
+                let _ = rustix::io::write(&*waker, &1u64.to_ne_bytes());
                 true
             })
         });
@@ -71,9 +71,9 @@ pub(crate) fn failures() -> u64 {
     FAILURES.load(Ordering::SeqCst)
 }
 
-/// Has this bell rung whenever a flush fails, as long as it is there.
-pub(crate) fn ring(bell: &Arc<OwnedFd>) {
-    BELLS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(bell));
+/// Has this waker fire whenever a flush fails, as long as it is there.
+pub(crate) fn wake_by(waker: &Arc<OwnedFd>) {
+    WAKERS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(waker));
 }
 
 /// Whether an error of a flush tells of its own file alone: there was no space to write its pages to. Anything

@@ -38,14 +38,14 @@ pub type Answered = Result<Answer, RequestError>;
 /// The test's side.
 pub struct Client {
     requests: Sender<(Request, Sender<Answered>)>,
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
     pub id: FrontendId,
 }
 
 /// The front end's side.
 struct ChannelFrontend {
     requests: Receiver<(Request, Sender<Answered>)>,
-    bell: Option<OwnedFd>,
+    waker: Option<OwnedFd>,
     descriptor: Option<Descriptor>,
     waiting: Vec<(Request, Sender<Answered>)>,
     open: Vec<Option<Sender<Answered>>>,
@@ -53,15 +53,15 @@ struct ChannelFrontend {
 
 impl Cluster {
     pub fn client(&mut self) -> Client {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("eventfd");
-        let theirs = bell.try_clone().expect("a copy");
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("eventfd");
+        let theirs = waker.try_clone().expect("a copy");
         let (requests, receiver) = channel();
         self.next_frontend += 1;
         let id = FrontendId(self.next_frontend);
         let make: FrontendMaker = Box::new(move || {
             Box::new(ChannelFrontend {
                 requests: receiver,
-                bell: Some(theirs),
+                waker: Some(theirs),
                 descriptor: None,
                 waiting: Vec::new(),
                 open: Vec::new(),
@@ -72,7 +72,7 @@ impl Cluster {
             self.engines[0].add_frontend(volume, id, "test".to_owned(), make, answer);
         })
         .expect("added");
-        Client { requests, bell: Arc::new(bell), id }
+        Client { requests, waker: Arc::new(waker), id }
     }
 }
 
@@ -80,7 +80,7 @@ impl Client {
     pub fn begin(&self, request: Request) -> Receiver<Answered> {
         let (sender, receiver) = channel();
         self.requests.send((request, sender)).expect("the front end is there");
-        rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes()).expect("rings");
+        rustix::io::write(self.waker.as_fd(), &1u64.to_ne_bytes()).expect("rings");
         receiver
     }
 
@@ -104,17 +104,17 @@ impl Frontend for ChannelFrontend {
     fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
         match event {
             FrontendEvent::Started => {
-                if let Some(bell) = self.bell.take() {
-                    let descriptor = context.open(bell.try_clone().expect("a copy"));
-                    self.bell = Some(bell);
+                if let Some(waker) = self.waker.take() {
+                    let descriptor = context.open(waker.try_clone().expect("a copy"));
+                    self.waker = Some(waker);
                     self.descriptor = Some(descriptor);
                     context.wait_readable(descriptor);
                 }
             }
             FrontendEvent::Readable { descriptor } => {
                 let mut count = [0; 8];
-                let bell = self.bell.as_ref().expect("open");
-                let _ = rustix::io::read(bell, &mut count);
+                let waker = self.waker.as_ref().expect("open");
+                let _ = rustix::io::read(waker, &mut count);
                 context.wait_readable(descriptor);
                 self.waiting.extend(self.requests.try_iter());
                 self.submit(context);

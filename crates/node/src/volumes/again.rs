@@ -149,7 +149,7 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
 enum Failed {
     /// It is gone, or not wanted here any more.
     Unwanted(ApiError),
-    /// Time may mend it, or somebody who need not say so: all else.
+    /// It may pass by itself, or somebody ends it who need not say so: all else.
     Waits(ApiError),
 }
 

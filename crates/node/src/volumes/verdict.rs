@@ -18,7 +18,7 @@ use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
 use crate::node::Node;
 
 /// How long one of several primaries waits for the verdict of another one's verify, for a status.
-const GLANCE: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 /// How long a coordinator that does not answer is asked to keep a verdict, when it is told in passing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// The same while somebody waits.
@@ -41,7 +41,7 @@ pub(super) async fn of_attached(
     if view.has_several_primaries() && node.coordinator.status().reachable {
         // Another one may have verified it since.
         let request = Request::Read { volume: attached.id.to_string() };
-        let read = tokio::time::timeout(GLANCE, node.coordinator.call_once(request));
+        let read = tokio::time::timeout(POLL, node.coordinator.call_once(request));
         if let Ok(Ok(Answer::Volume(stored))) = read.await {
             Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
         }

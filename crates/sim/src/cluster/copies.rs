@@ -95,7 +95,7 @@ impl Cluster {
         let Some((mut disk, lost)) = self.replicas[replica].newest_disk.take() else { return };
         if !self.faulty {
             // It was in no machine when all were put in order.
-            disk.mend_all();
+            disk.repair_all();
             disk.extend(self.replicas[replica].disk.sectors());
         }
         self.log(|| format!("   the newest disk of replica {replica} is put back"));

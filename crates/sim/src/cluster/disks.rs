@@ -266,8 +266,8 @@ impl Cluster {
                     }
                 }
                 let end = *first + cells.len() as u32;
-                if fails.is_none() && slot.disk.mend(*first..end) {
-                    self.marks.reach(Mark::DamageMended);
+                if fails.is_none() && slot.disk.repair(*first..end) {
+                    self.marks.reach(Mark::DamageRepaired);
                 }
             }
             Work::Flush { .. } => {}

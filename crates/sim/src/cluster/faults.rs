@@ -291,7 +291,7 @@ impl Cluster {
         for slot in &mut self.replicas {
             slot.health = super::disks::Health::default();
             slot.disk.extend(needed as u32);
-            slot.disk.mend_all();
+            slot.disk.repair_all();
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = self.nodes[node].paused_until.min(self.now);
@@ -310,7 +310,7 @@ impl Cluster {
     }
 
     /// A node stays dead for the rest of the run.
-    pub(super) fn bury(&mut self, node: usize) {
+    pub(super) fn evict(&mut self, node: usize) {
         self.nodes[node].dead = true;
         if self.nodes[node].up {
             self.stop_node(node, false);

@@ -30,7 +30,7 @@ impl Cluster {
             return Ok(());
         }
         if self.random.chance(400) {
-            self.bury_some();
+            self.evict_some();
         }
         self.profile.primaries = 1;
         self.budget = LAST_REQUESTS;
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// Lets some nodes die whose loss the volume must survive.
-    fn bury_some(&mut self) {
+    fn evict_some(&mut self) {
         let mut doomed: Vec<usize> =
             (0..self.nodes.len()).filter(|_| self.random.chance(400)).collect();
         doomed.retain(|node| self.profile.coordinator_node != Some(*node) && self.nodes[*node].up);
@@ -114,7 +114,7 @@ impl Cluster {
         for node in doomed {
             self.marks.reach(Mark::Survived);
             self.log(|| format!("node {node} stays dead"));
-            self.bury(node);
+            self.evict(node);
         }
     }
 

@@ -85,7 +85,7 @@ impl Cluster {
             (true, true, _) => Some(Mark::Joined),
             (true, false, _) if !gone.is_empty() => Some(Mark::TakenOver),
             (_, _, true) if others_go_on => Some(Mark::LeftToOthers),
-            _ if stays && !gone.is_empty() && !gone.contains(&by) => Some(Mark::Buried),
+            _ if stays && !gone.is_empty() && !gone.contains(&by) => Some(Mark::Evicted),
             _ => None,
         };
         mark.into_iter().for_each(|mark| self.marks.reach(mark));

@@ -79,7 +79,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             Message::Settled { generation, through: id.sequence, last_of_earlier_incarnations }
         }
         kind::LOG_FILLING => Message::LogFilling { generation },
-        kind::CROSS_OFF => Message::CrossOff { generation, offset, length: number },
+        kind::CLEAR_BITS => Message::ClearBits { generation, offset, length: number },
         _ => return Ok(None),
     }))
 }

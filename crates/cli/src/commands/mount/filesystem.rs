@@ -51,7 +51,7 @@ pub fn not_mounted(failure: Failure, kind: &str) -> Failure {
              mount of it has not ended: unmount that one (`umount -l`), wait until `dmesg` says `Unmounting \
              Filesystem`, and try again"
         }
-        _ => "see the end of `dmesg`, and try again when that is mended",
+        _ => "see the end of `dmesg`, and try again when that is repaired",
     };
     failure.advise(advice)
 }

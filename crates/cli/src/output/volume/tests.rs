@@ -249,7 +249,7 @@ fn what_failed_and_how_long_requests_wait_is_dated() {
 }
 
 #[test]
-fn a_read_that_nobody_answered_is_not_called_mended() {
+fn a_read_that_nobody_answered_is_not_called_repaired() {
     let mut volume = volume();
     volume.mirrors[0].replicas[0].failed_reads = Some(21);
     assert!(status(&volume).contains("21 reads failed or contradicted their checksums; others"));

@@ -96,7 +96,7 @@ impl<P: Payload> Primary<P> {
             && self.mirrors[mirror].in_sync().count_ones() > 1
         {
             // What the source can't read another one may have.
-            self.must_mend(mirror, at..at.saturating_add(REGION.into()));
+            self.must_repair(mirror, at..at.saturating_add(REGION.into()));
         }
     }
 

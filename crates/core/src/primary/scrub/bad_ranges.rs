@@ -7,7 +7,7 @@ use crate::settings::BLOCK;
 use crate::stripe;
 use crate::view::Geometry;
 
-/// Ranges that wait to be mended; of more, each is found when it is read again.
+/// Ranges that wait to be repaired; of more, each is found when it is read again.
 const MAX_BAD_RANGES: usize = 64;
 
 /// A range of a mirror that one of its replicas could not read, or could not vouch for, in whole blocks.
@@ -20,7 +20,7 @@ pub(in crate::primary) struct BadRange {
 /// Ranges that were found wanting.
 #[derive(Debug, Default)]
 pub(in crate::primary) struct BadRanges {
-    /// They wait to be compared and mended.
+    /// They wait to be compared and repaired.
     waiting: VecDeque<BadRange>,
     /// They were compared, and nobody knows what is right there. Each read of them would have them compared
     /// again.
@@ -50,30 +50,30 @@ impl BadRange {
 impl BadRanges {
     /// Whether none waits.
     #[inline]
-    pub fn are_mended(&self) -> bool {
+    pub fn are_repaired(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// A range is to be mended.
+    /// A range is to be repaired.
     pub fn add(&mut self, bad: BadRange) {
         if self.waiting.len() < MAX_BAD_RANGES && !self.waiting.contains(&bad) {
             self.waiting.push_back(bad);
         }
     }
 
-    /// A range is to be mended if that is not known to be in vain.
+    /// A range is to be repaired if that is not known to be in vain.
     pub fn add_unless_undecided(&mut self, bad: BadRange) {
         if !self.undecided.contains(&bad) {
             self.add(bad);
         }
     }
 
-    /// The next range to mend.
+    /// The next range to repair.
     pub fn next(&mut self) -> Option<BadRange> {
         self.waiting.pop_front()
     }
 
-    /// A range could not be mended now.
+    /// A range could not be repaired now.
     pub fn put_off(&mut self, bad: BadRange) {
         self.waiting.push_back(bad);
     }
@@ -96,7 +96,7 @@ impl BadRanges {
         self.rewritten
     }
 
-    /// No range is to be mended any more.
+    /// No range is to be repaired any more.
     pub fn forget(&mut self) {
         *self = Self { rewritten: self.rewritten, ..Self::default() };
     }

@@ -3,7 +3,7 @@
 //!
 //! While the range is locked every write there has reached every member, so whoever differs is wrong.
 //! Replicas answer with a digest per block, or that they can't read it, so only what is wrong is sent. A
-//! verify ([`super::verify`]) checks every range; a failed read has the blocks of its own one mended that
+//! verify ([`super::verify`]) checks every range; a failed read has the blocks of its own one repaired that
 //! somebody can't read. Where a replica has lost a block's checksum a read or a repair has what is right written
 //! again, which brings it back.
 
@@ -64,7 +64,7 @@ pub(in crate::primary) struct Checked {
 
 impl<P: Payload> Primary<P> {
     /// A replica could not read a range that another one may have.
-    pub(in crate::primary) fn must_mend(&mut self, mirror: usize, bytes: Range<u64>) {
+    pub(in crate::primary) fn must_repair(&mut self, mirror: usize, bytes: Range<u64>) {
         if let Some(bad) = self.bad_range(mirror, bytes) {
             self.bad_ranges.add(bad);
         }
@@ -123,7 +123,7 @@ impl<P: Payload> Primary<P> {
 
     fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
         // Nearly always there is nothing to check, and this is asked after every event.
-        if self.bad_ranges.are_mended() && !self.verifies() {
+        if self.bad_ranges.are_repaired() && !self.verifies() {
             return;
         }
         if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
@@ -326,11 +326,11 @@ impl<P: Payload> Primary<P> {
         }
         let Some(view) = &self.view else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        let mended = |found: &&Difference| found.is_repaired && found.wrong != 0;
-        for mended in check.differences.iter().filter(mended) {
+        let repaired = |found: &&Difference| found.is_repaired && found.wrong != 0;
+        for repaired in check.differences.iter().filter(repaired) {
             self.bad_ranges.rewrote();
-            let offset = mended.volume_offset(geometry, mirrors);
-            let length = mended.bytes.end - mended.bytes.start;
+            let offset = repaired.volume_offset(geometry, mirrors);
+            let length = repaired.bytes.end - repaired.bytes.start;
             cx.note(Note::Rewritten { offset, length });
         }
     }

@@ -24,7 +24,7 @@ pub(in crate::primary) struct Calls {
     /// When the coordinator may be asked again after it did not answer.
     retry_at: Instant,
     /// When the coordinator was last asked whether others have changed the view.
-    glanced_at: Instant,
+    polled_at: Instant,
     /// What is wrong with the view that the coordinator has last told.
     disbelieves: Option<Mismatch>,
     /// Since when the coordinator has not answered.
@@ -43,7 +43,7 @@ struct Call {
 enum CallKind {
     Read,
     /// Nothing depends on it: whether others have changed the view.
-    Glance,
+    Poll,
     Swap(Box<View>, Vec<PendingEdit>),
 }
 
@@ -87,7 +87,7 @@ impl Calls {
             told_of: Generation(0),
             is_in_doubt: false,
             retry_at: now,
-            glanced_at: now,
+            polled_at: now,
             disbelieves: None,
             silent_since: None,
         }
@@ -140,8 +140,8 @@ impl Calls {
     }
 
     /// Whether it is time to look whether others have changed the view.
-    pub fn is_glance_due(&self, now: Instant, period: Duration) -> bool {
-        now.since(self.glanced_at) >= period
+    pub fn is_poll_due(&self, now: Instant, period: Duration) -> bool {
+        now.since(self.polled_at) >= period
     }
 
     /// What the coordinator is asked to change.
@@ -204,9 +204,9 @@ impl Calls {
     }
 
     /// The view is read, and nobody waits for it.
-    pub fn glance(&mut self, number: CoordinatorCall, now: Instant) {
-        self.glanced_at = now;
-        self.begin(number, CallKind::Glance, now);
+    pub fn poll(&mut self, number: CoordinatorCall, now: Instant) {
+        self.polled_at = now;
+        self.begin(number, CallKind::Poll, now);
     }
 
     /// A view is to be committed in which these edits are.
@@ -237,8 +237,8 @@ impl Calls {
             return Answered { note: None, outcome: None };
         };
         let (answer, note) = self.believable(answer, known);
-        let is_glance = matches!(call.kind, CallKind::Glance);
-        if is_glance && !tells_news(&answer, known) {
+        let is_poll = matches!(call.kind, CallKind::Poll);
+        if is_poll && !tells_news(&answer, known) {
             return Answered { note, outcome: None };
         }
         if !matches!(answer, CoordinatorAnswer::Unknown) && !is_outdated(&answer, known) {
@@ -246,7 +246,7 @@ impl Calls {
         }
         let (proposed, edits) = match call.kind {
             CallKind::Swap(view, edits) => (Some(view), edits),
-            CallKind::Read | CallKind::Glance => (None, Vec::new()),
+            CallKind::Read | CallKind::Poll => (None, Vec::new()),
         };
         let outcome = match answer {
             CoordinatorAnswer::Committed => {
@@ -298,7 +298,7 @@ impl Call {
     fn edits(&self) -> &[PendingEdit] {
         match &self.kind {
             CallKind::Swap(_, edits) => edits,
-            CallKind::Read | CallKind::Glance => &[],
+            CallKind::Read | CallKind::Poll => &[],
         }
     }
 
@@ -306,7 +306,7 @@ impl Call {
     fn is_wanted(&self) -> bool {
         match &self.kind {
             CallKind::Read => true,
-            CallKind::Glance => false,
+            CallKind::Poll => false,
             CallKind::Swap(_, edits) => !edits.is_empty(),
         }
     }

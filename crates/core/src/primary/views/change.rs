@@ -135,7 +135,7 @@ impl<P: Payload> Primary<P> {
             self.end_doubt(cx);
         }
         if !self.calls.is_under_way() && self.adoption.is_over() {
-            self.glance(cx);
+            self.poll(cx);
         }
     }
 

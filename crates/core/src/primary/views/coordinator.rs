@@ -42,12 +42,12 @@ impl<P: Payload> Primary<P> {
 
     /// Looks whether others have changed the view. A replica tells that when it has adopted theirs; of one
     /// whose primary has died before that nobody would.
-    pub(in crate::primary) fn glance(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn poll(&mut self, cx: &mut Context<'_, P>) {
         let is_shared = self.view.as_ref().is_some_and(View::is_shared);
-        let is_due = self.calls.is_glance_due(cx.now, self.lease().time());
+        let is_due = self.calls.is_poll_due(cx.now, self.lease().time());
         if is_shared && is_due && matches!(self.phase, Phase::Serving) {
             let call = CoordinatorCall(self.next_number());
-            self.calls.glance(call, cx.now);
+            self.calls.poll(call, cx.now);
             cx.effects.push(PrimaryEffect::ReadView { call });
         }
     }

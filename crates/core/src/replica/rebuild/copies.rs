@@ -32,7 +32,7 @@ const SMALL_UNIT: u64 = UNIT / 2;
 const SURVEY: u64 = (LONGEST_ZERO / BLOCK) as u64;
 /// Runs of one region that are copied at once.
 const MOST_RUNS: usize = 16;
-/// Units after which what was copied is made durable, so that it can be crossed off.
+/// Units after which what was copied is made durable, so that it can be cleared.
 const FLUSH_AFTER: u64 = 256;
 
 /// One region on its way.

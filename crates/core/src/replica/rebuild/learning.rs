@@ -168,7 +168,7 @@ impl<P: Payload> Replica<P> {
     }
 
     /// A rebuilding replica has this range now.
-    pub(in crate::replica) fn cross_off(
+    pub(in crate::replica) fn clear_bits(
         &mut self,
         link: LinkId,
         generation: Generation,
@@ -183,7 +183,7 @@ impl<P: Payload> Replica<P> {
             .is_some_and(|(_, record)| record.state == ReplicaState::Rebuilding);
         if self.is_current(generation) && is_rebuilding && offset < end {
             let block = u64::from(BLOCK);
-            self.missing.cross_off(copier, offset.div_ceil(block)..end.div_ceil(block));
+            self.missing.clear_bits(copier, offset.div_ceil(block)..end.div_ceil(block));
         }
     }
 }

@@ -322,7 +322,7 @@ impl World {
         metadata::read_at(&self.device, copy.offset(), SUPERBLOCK_LENGTH).ok()
     }
 
-    /// Pages of checksums that a crash has torn are told by what is on the device, before anybody mends it.
+    /// Pages of checksums that a crash has torn are told by what is on the device, before anybody repairs it.
     fn note_torn_pages(&mut self, superblock: &Superblock) {
         let area = Area::of(superblock);
         let per_page = CHECKSUMS_PER_PAGE as u64;

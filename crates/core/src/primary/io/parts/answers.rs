@@ -88,7 +88,7 @@ impl<P: Payload> Primary<P> {
             self.failed_flush(replica);
         }
         match range {
-            // That there is something to be mended is known.
+            // That there is something to be repaired is known.
             Some(_) if is_one_block => {}
             Some(range) if matches!(failure, Failure::Medium | Failure::Damaged) => {
                 self.read_failed(replica, range);
@@ -105,7 +105,7 @@ impl<P: Payload> Primary<P> {
         if is_often || self.mirrors[mirror].in_sync() & !bit == 0 {
             return self.disk_failed(replica, Failure::Medium);
         }
-        self.must_mend(mirror, range);
+        self.must_repair(mirror, range);
     }
 
     /// A replica tells what it holds.

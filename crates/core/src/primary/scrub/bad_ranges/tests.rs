@@ -42,13 +42,13 @@ fn what_nobody_can_decide_is_not_compared_at_each_read() {
     let mut ranges = BadRanges::default();
     ranges.is_undecided(bad(0));
     ranges.add_unless_undecided(bad(0));
-    assert!(ranges.are_mended());
+    assert!(ranges.are_repaired());
     ranges.add(bad(0));
-    assert!(!ranges.are_mended(), "somebody can't read it");
+    assert!(!ranges.are_repaired(), "somebody can't read it");
     (1..=MAX_BAD_RANGES as u64).for_each(|block| ranges.is_undecided(bad(block)));
     ranges.next();
     ranges.add_unless_undecided(bad(0));
-    assert!(!ranges.are_mended(), "it is forgotten");
+    assert!(!ranges.are_repaired(), "it is forgotten");
 }
 
 #[test]
@@ -57,5 +57,5 @@ fn the_count_outlives_what_waits() {
     ranges.add(bad(0));
     ranges.rewrote();
     ranges.forget();
-    assert!(ranges.are_mended() && ranges.rewritten() == 1);
+    assert!(ranges.are_repaired() && ranges.rewritten() == 1);
 }

@@ -76,7 +76,7 @@ fn a_commit_ends_the_doubt_and_says_nothing_of_a_read() {
 }
 
 #[test]
-fn a_glance_tells_only_news() {
+fn a_poll_tells_only_news() {
     let view = view(1, 2);
     let mut calls = Calls::new(NOW);
     for (answer, tells) in [
@@ -85,7 +85,7 @@ fn a_glance_tells_only_news() {
         (newest(&view.successor()), true),
         (CoordinatorAnswer::NoVolume, true),
     ] {
-        calls.glance(FIRST, NOW);
+        calls.poll(FIRST, NOW);
         assert_eq!(calls.answered(FIRST, answer, known(&view), NOW).outcome.is_some(), tells);
     }
     assert!(!calls.are_unanswered() && !calls.must_read());
