@@ -48,7 +48,7 @@ const LINES: &[&str] = &[
     "coordinator_patience_seconds",
     "concurrent_copies",
     "rebuild_share",
-    "settle_after_ms",
+    "stabilize_after_ms",
     "lag_window_ms",
     "lag_times",
     "lag_least_ms",
@@ -138,7 +138,7 @@ pub fn check(text: &str) {
 fn check_values(config: &Config) {
     let settings = config.settings();
     let (first, longest) = settings.lag.pause;
-    assert!(!settings.deadline.is_zero() && !settings.settle_after.is_zero());
+    assert!(!settings.deadline.is_zero() && !settings.stabilize_after.is_zero());
     assert!(!config.lease().time().is_zero() && !config.lease().margin().is_zero());
     assert!((1..=100).contains(&settings.rebuild_share) && settings.concurrent_copies > 0);
     assert!(first <= longest && !settings.lag.window.is_zero());

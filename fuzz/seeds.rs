@@ -68,11 +68,10 @@ fn machines() -> std::io::Result<()> {
     save_script("replica", "restart", &restart.concat())?;
     // Two replicas; nothing attached.
     let detached = [0x14, 0, 0, 0];
-    let (write, answers, settled) = ([0, 0, 1, 0, 2], [3, 0, 0, 0], [15, 0]);
-    let requests =
-        [&detached[..], &write, &answers, &answers, &settled, &[0, 0, 1, 0, 0], &settled];
+    let (write, answers, stable) = ([0, 0, 1, 0, 2], [3, 0, 0, 0], [15, 0]);
+    let requests = [&detached[..], &write, &answers, &answers, &stable, &[0, 0, 1, 0, 0], &stable];
     save_script("primary", "requests", &requests.concat())?;
-    let lost = [&detached[..], &write, &[13, 0], &wait_of(5), &settled, &wait_of(6), &settled];
+    let lost = [&detached[..], &write, &[13, 0], &wait_of(5), &stable, &wait_of(6), &stable];
     save_script("primary", "lost", &lost.concat())
 }
 

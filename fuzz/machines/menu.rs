@@ -75,7 +75,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
             let (offset, length) = live.range(script);
             Message::Copy { generation, token: CopyToken(script.near(token.0)), offset, length }
         }
-        13 => Message::Settled {
+        13 => Message::Stable {
             generation,
             through: Sequence(script.near(live.number)),
             last_of_earlier_incarnations: script

@@ -53,7 +53,7 @@ $key
 [coordinator]
 $role
 TOML
-    # TIMES: other times than the defaults, as in 'settle_after_ms = 200'.
+    # TIMES: other times than the defaults, as in 'stabilize_after_ms = 200'.
     [ -z "${TIMES:-}" ] || printf '[times]\n%s\n' "$TIMES" >> "$work/n$n/evenkeel.toml"
 }
 

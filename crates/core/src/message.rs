@@ -380,16 +380,16 @@ pub enum Message {
     },
     /// From a primary to a replica: every member has your writes up to this one, and has made them
     /// durable (W6).
-    Settled {
+    Stable {
         /// The primary's generation.
         generation: Generation,
         /// The last of those writes.
         through: Sequence,
         /// If the replica has restarted and stayed: the last write that was sent before that. Once it has
-        /// settled, so has all that the replica got in earlier incarnations.
+        /// stable, so is all that the replica got in earlier incarnations.
         last_of_earlier_incarnations: Option<Sequence>,
     },
-    /// From a replica to its primaries: my intent log fills up. See to it that writes settle.
+    /// From a replica to its primaries: my intent log fills up. See to it that writes become stable.
     LogFilling {
         /// The generation that it has adopted.
         generation: Generation,

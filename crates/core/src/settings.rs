@@ -82,9 +82,9 @@ pub struct Settings {
     /// While clients are busy a rebuild copies one region at a time, for this share of the time, in
     /// percent.
     pub rebuild_share: u32,
-    /// After how long without a flush of the client a primary lets its writes settle by itself, and
-    /// after how long without a write a replica closes a settled region.
-    pub settle_after: Duration,
+    /// After how long without a flush of the client a primary lets its writes become stable by itself, and
+    /// after how long without a write a replica closes a stable region.
+    pub stabilize_after: Duration,
     /// When a replica is too slow for its mirror.
     pub lag: LagSettings,
     /// How long a replica may be stale before a spare stands in for it. For a faulty one it does at
@@ -104,7 +104,7 @@ impl Default for Settings {
             concurrent_copies: 4,
             count_ahead: true,
             rebuild_share: 90,
-            settle_after: Duration::from_secs(5),
+            stabilize_after: Duration::from_secs(5),
             lag: LagSettings {
                 window: Duration::from_secs(5),
                 times: 16,

@@ -431,7 +431,7 @@ fn a_replica_that_returns_gets_only_what_has_changed() {
         for chunk in 0..64 {
             cluster.write(primary, chunk * 131_072, chunk as u8 + 1, 131_072);
         }
-        // All of that settles, and what was open is closed.
+        // All of that becomes stable, and what was open is closed.
         cluster.pass(A_WHILE);
         cluster.kill(replica(0, 1));
         let offsets = [0, 5 * 4096, 1 << 20, (1 << 20) + 3 * 4096, SIZE - 4096];

@@ -20,11 +20,11 @@ use evenkeel_format::{
 const SIZE: usize = 8 << 20;
 
 fn mirror(replicas: usize) -> Shape {
-    let settle_after = Duration::from_millis(100);
+    let stabilize_after = Duration::from_millis(100);
     Shape {
         mirrors: vec![vec![0; replicas]],
         size: SIZE as u64,
-        settings: Settings { settle_after, ..Settings::default() },
+        settings: Settings { stabilize_after, ..Settings::default() },
         ..Shape::default()
     }
 }
@@ -273,7 +273,7 @@ fn parts_of_blocks_are_written_and_read_as_they_are() {
 #[test]
 fn checksums_are_written_when_regions_are_closed_and_not_by_flushes() {
     let mut cluster = Cluster::start(Shape {
-        settings: Settings { settle_after: Duration::from_secs(2), ..Settings::default() },
+        settings: Settings { stabilize_after: Duration::from_secs(2), ..Settings::default() },
         ..mirror(1)
     });
     cluster.attach();

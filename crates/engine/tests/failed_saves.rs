@@ -54,7 +54,7 @@ fn tear(path: &Path, copy: TableCopy) {
 fn after_a_failed_save_the_last_good_table_is_not_written_over() {
     // SAFETY: ignoring a signal has no preconditions.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    let settings = Settings { settle_after: Duration::from_secs(600), ..Settings::default() };
+    let settings = Settings { stabilize_after: Duration::from_secs(600), ..Settings::default() };
     let mut cluster = Cluster::start(Shape { settings, size: 200 * REGION, ..Shape::default() });
     cluster.attach();
     let client = cluster.client();

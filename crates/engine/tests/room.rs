@@ -92,7 +92,7 @@ fn is_damage_found(cluster: &Cluster, client: &Client, offset: u64) -> bool {
 }
 
 /// Waits until no region is open, after which a restart forgets no checksum.
-fn settle(cluster: &Cluster) {
+fn stabilize(cluster: &Cluster) {
     while cluster.status(0).replicas[0].core.open_regions > 0 {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -144,8 +144,8 @@ fn room_is_made_in_three_steps_that_a_restart_may_part() {
 /// Blocks that were written before, between and after the steps; with and without a restart between two.
 #[test]
 fn checksums_are_carried_along() {
-    let settle_after = Duration::from_millis(100);
-    let settings = Settings { settle_after, ..Settings::default() };
+    let stabilize_after = Duration::from_millis(100);
+    let settings = Settings { stabilize_after, ..Settings::default() };
     let mut cluster = Cluster::start(Shape { settings, ..Shape::default() });
     cluster.attach();
     let client = cluster.client();
@@ -168,7 +168,7 @@ fn checksums_are_carried_along() {
     }
     client.call(Request::Flush).unwrap();
     cluster.detach();
-    settle(&cluster);
+    stabilize(&cluster);
     cluster.close_replica(0, 0, 0);
     cluster.open_replica(0, 0, 0, 2).unwrap();
     cluster.attach();
@@ -188,8 +188,8 @@ fn checksums_are_carried_along() {
 fn a_restart_between_any_two_steps_keeps_checksums() {
     let steps = [RoomStep::Plan, ALL, CHANGED, RoomStep::MoveMetadata, RoomStep::Use];
     for count in 0..=steps.len() {
-        let settle_after = Duration::from_millis(100);
-        let settings = Settings { settle_after, ..Settings::default() };
+        let stabilize_after = Duration::from_millis(100);
+        let settings = Settings { stabilize_after, ..Settings::default() };
         let mut cluster = Cluster::start(Shape { settings, ..Shape::default() });
         cluster.attach();
         let client = cluster.client();
@@ -201,7 +201,7 @@ fn a_restart_between_any_two_steps_keeps_checksums() {
             client.write(n as u64 * 8192, pattern(n as u64 + 7, 4096));
         }
         cluster.detach();
-        settle(&cluster);
+        stabilize(&cluster);
         cluster.close_replica(0, 0, 0);
         cluster.open_replica(0, 0, 0, 2).unwrap();
         grow(&cluster, LONG, |_| {});
@@ -235,8 +235,8 @@ fn a_part_of_a_block_at_the_end_becomes_a_whole_one() {
 /// does their journal, and it goes on after a restart as if nothing had been.
 #[test]
 fn where_there_is_no_place_checksums_begin_anew() {
-    let settle_after = Duration::from_millis(100);
-    let settings = Settings { settle_after, ..Settings::default() };
+    let stabilize_after = Duration::from_millis(100);
+    let settings = Settings { stabilize_after, ..Settings::default() };
     let mut cluster = Cluster::start(Shape { settings, ..Shape::default() });
     cluster.attach();
     let client = cluster.client();
@@ -251,7 +251,7 @@ fn where_there_is_no_place_checksums_begin_anew() {
     }
     client.call(Request::Flush).unwrap();
     cluster.detach();
-    settle(&cluster);
+    stabilize(&cluster);
     for incarnation in 2..5 {
         cluster.close_replica(0, 0, 0);
         cluster.open_replica(0, 0, 0, incarnation).unwrap();
@@ -263,7 +263,7 @@ fn where_there_is_no_place_checksums_begin_anew() {
         client.write(4096, pattern(incarnation, 4096));
         client.call(Request::Flush).unwrap();
         cluster.detach();
-        settle(&cluster);
+        stabilize(&cluster);
     }
     cluster.attach();
     let client = cluster.client();

@@ -162,9 +162,9 @@ pub struct TimesConfig {
     pub concurrent_copies: usize,
     /// Percent of the time that a rebuild takes while clients are busy.
     pub rebuild_share: u32,
-    /// After how long writes settle without a flush of the client, and unused regions of the intent
+    /// After how long writes become stable without a flush of the client, and unused regions of the intent
     /// log are closed, in milliseconds.
-    pub settle_after_ms: u64,
+    pub stabilize_after_ms: u64,
     /// Medians of writes are taken over so long, to find slow replicas.
     pub lag_window_ms: u64,
     /// How many times the fastest peer's median is slow; 0: nobody ever is.
@@ -300,7 +300,7 @@ impl Default for TimesConfig {
             coordinator_patience_seconds: settings.coordinator_patience.as_secs(),
             concurrent_copies: settings.concurrent_copies,
             rebuild_share: settings.rebuild_share,
-            settle_after_ms: ms(settings.settle_after),
+            stabilize_after_ms: ms(settings.stabilize_after),
             lag_window_ms: ms(settings.lag.window),
             lag_times: settings.lag.times,
             lag_least_ms: ms(settings.lag.least),
@@ -386,7 +386,7 @@ impl Config {
             coordinator_patience: Duration::from_secs(times.coordinator_patience_seconds),
             concurrent_copies: times.concurrent_copies,
             rebuild_share: times.rebuild_share,
-            settle_after: Duration::from_millis(times.settle_after_ms),
+            stabilize_after: Duration::from_millis(times.stabilize_after_ms),
             lag: LagSettings {
                 window: Duration::from_millis(times.lag_window_ms),
                 times: times.lag_times,

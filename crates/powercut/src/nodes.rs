@@ -40,7 +40,7 @@ impl Node {
             directory.join("evenkeel.toml"),
             format!(
                 "name = \"{name}\"\ncluster = \"powercut\"\nstate = \"{shown}/state\"\nruntime = \"{shown}/run\"\n\
-                 [peer]\nlisten = [\"{address}\"]\n[coordinator]\n{role}\n[times]\nsettle_after_ms = 200\nlease_ms = 600\nlease_margin_ms = 200\n"
+                 [peer]\nlisten = [\"{address}\"]\n[coordinator]\n{role}\n[times]\nstabilize_after_ms = 200\nlease_ms = 600\nlease_margin_ms = 200\n"
             ),
         )?;
         Ok(Self { program: program.to_owned(), directory, process: None, address })

@@ -82,7 +82,7 @@ marks! {
     LeaseLengthened => "the lease was lengthened",
     ProtocolChanged => "the protocol was changed",
     Stopped => "a volume was stopped",
-    EarlierIncarnationsSettled => "what was open from earlier lives of a replica that stays has settled",
+    EarlierIncarnationsStable => "what was open from earlier incarnations of a replica that stays is stable",
     DamageRead => "a disk was asked for a block that it had damaged",
     DamageVerified => "a verify told of a block that a disk had damaged",
     DamageRepaired => "a block that a disk had damaged was written again",

@@ -414,7 +414,7 @@ fn vary(r: &mut Random, settings: Settings) -> Settings {
         reconnect_grace: vary(settings.reconnect_grace),
         coordinator_patience: vary(settings.coordinator_patience),
         longest_hold: vary(settings.longest_hold),
-        settle_after: vary(settings.settle_after),
+        stabilize_after: vary(settings.stabilize_after),
         spare_takes_over_after: vary(settings.spare_takes_over_after),
         ..settings
     }
@@ -477,7 +477,7 @@ fn settings(r: &mut Random) -> Settings {
         // Drawn apart.
         count_ahead: base.count_ahead,
         rebuild_share: r.between(20, 100) as u32,
-        settle_after: shrink(base.settle_after) / r.between(1, 8) as u32,
+        stabilize_after: shrink(base.stabilize_after) / r.between(1, 8) as u32,
         lag: LagSettings {
             window: shrink(base.lag.window) / r.between(2, 30) as u32,
             times: r.pick(&[0, 2, 2, 2]),

@@ -69,7 +69,7 @@ mod kind {
     pub const CLEAR_BITS: u16 = 72;
     pub const REBUILD_COPIED: u16 = 73;
     pub const WRITES_FINISHED: u16 = 74;
-    pub const SETTLED: u16 = 80;
+    pub const STABLE: u16 = 80;
     pub const LOG_FILLING: u16 = 81;
     pub const CLUSTER_LOCK: u16 = 96;
     pub const GRANTED: u16 = 97;
@@ -129,10 +129,10 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         },
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),
-        Message::Settled { generation, through, last_of_earlier_incarnations: last } => Fields {
+        Message::Stable { generation, through, last_of_earlier_incarnations: last } => Fields {
             offset: last.unwrap_or_default().0,
             flags: flag(EARLIER_INCARNATIONS, last.is_some()),
-            ..numbered(kind::SETTLED, generation, through.0)
+            ..numbered(kind::STABLE, generation, through.0)
         },
         Message::LogFilling { generation } => numbered(kind::LOG_FILLING, generation, 0),
         Message::ClusterLock { generation, number, ref range, .. } => Fields {

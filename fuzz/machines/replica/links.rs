@@ -123,7 +123,7 @@ pub fn answer(
             Message::MissingBlocks { replica, asked: page, content }
         }
         Message::Fenced { generation } => Message::FenceConfirmed { generation },
-        Message::LogFilling { generation } => Message::Settled {
+        Message::LogFilling { generation } => Message::Stable {
             generation,
             through: Sequence(script.near(live.number)),
             last_of_earlier_incarnations: script.is_set().then_some(Sequence(live.number)),

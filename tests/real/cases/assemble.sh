@@ -9,7 +9,7 @@
 source "$(dirname "$0")/../lib.sh"
 how=$1
 # What is written is settled soon: then a replica that was away gets only what it lacks.
-TIMES="settle_after_ms = 200"
+TIMES="stabilize_after_ms = 200"
 list_state() { ek "$1" volume list --json | jq -r --arg v $vol '.volumes[] | select(.name == $v) | .state'; }
 replica_of() { echo "$work/$1"/*.replica; }
 examined() { "$evenkeel" examine --json "$@" || true; }

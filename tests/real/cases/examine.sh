@@ -3,7 +3,7 @@
 # one copy of the superblock damaged.   cases/examine.sh
 source "$(dirname "$0")/../lib.sh"
 # What is written is settled soon, and noted in the bitmaps then.
-TIMES="settle_after_ms = 200"
+TIMES="stabilize_after_ms = 200"
 start_nodes 3
 ek 1 volume create $vol --size 64M --replicas 3 --quiet
 uri=$(attach $vol nbd)

@@ -35,7 +35,7 @@ use self::io::part::Part;
 use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{Asked, Client, Request, RequestNumber};
-use self::io::settling::Settling;
+use self::io::stability::Stability;
 use self::io::writes::Writes;
 use self::membership::peers::{MirrorPeers, Peers};
 use self::scrub::bad_ranges::BadRanges;
@@ -85,7 +85,7 @@ pub struct Primary<P> {
     /// Parts whose answer waits until the lease is confirmed.
     unconfirmed: Vec<Sequence>,
     rebuild_waits: RebuildWaits,
-    settling: Settling,
+    stability: Stability,
     /// When the replicas' speed was compared last.
     speed_judged_at: Instant,
     /// The range that is being compared or rewritten.
@@ -148,7 +148,7 @@ impl<P: Payload> Primary<P> {
             unplaced: VecDeque::new(),
             unconfirmed: Vec::new(),
             rebuild_waits: RebuildWaits::default(),
-            settling: Settling::new(now),
+            stability: Stability::new(now),
             speed_judged_at: now,
             check: None,
             bad_ranges: BadRanges::default(),
@@ -186,7 +186,7 @@ impl<P: Payload> Primary<P> {
             PrimaryEvent::Command { id, command } => self.command(cx, id, command),
             PrimaryEvent::Tick => {}
         }
-        self.settle(cx);
+        self.run_to_fixpoint(cx);
         if cfg!(debug_assertions) {
             self.check_invariants(cx.now);
         }
@@ -211,7 +211,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Brings everything as far as it goes after an event.
-    fn settle(&mut self, cx: &mut Context<'_, P>) {
+    fn run_to_fixpoint(&mut self, cx: &mut Context<'_, P>) {
         if cx.now >= self.tick_at {
             self.tick(cx);
         }
@@ -239,7 +239,7 @@ impl<P: Payload> Primary<P> {
         self.watch_obstacle(cx);
         self.give_up_commands(cx);
         self.give_up_clearing(cx);
-        self.watch_settling(cx);
+        self.watch_stability(cx);
         self.watch_speed(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.is_empty()
@@ -335,7 +335,7 @@ impl<P: Payload> Primary<P> {
             | Message::Drained { .. }
             | Message::Copy { .. }
             | Message::Copied { .. }
-            | Message::Settled { .. }
+            | Message::Stable { .. }
             | Message::AskMissing { .. }
             | Message::MissingBlocks { .. }
             | Message::ClearBits { .. }

@@ -22,7 +22,7 @@ pub(super) enum FlushWaiter {
         /// is known.
         after: Option<Sequence>,
     },
-    /// The intent log: writes are settled but for this.
+    /// The intent log: writes are stable but for this.
     Intents,
     /// The rebuild, which has copied much.
     Copies,

@@ -10,8 +10,8 @@
 //! begins, one after it has ended. Regions are kept in memory all the same, so that what a replica
 //! lacks that leaves is known.
 //!
-//! A primary tells by one number how far its writes have settled, so a region remembers only the
-//! last write that came to it. A settled region stays open until its place is needed, or nothing
+//! A primary tells by one number how far its writes are stable, so a region remembers only the
+//! last write that came to it. A stable region stays open until its place is needed, or nothing
 //! has been written there for some time.
 
 use core::ops::Range;
@@ -72,7 +72,7 @@ struct Region {
     used_at: Instant,
 }
 
-/// What of the writes to a region has not settled: all members may not have it, durably.
+/// What of the writes to a region is not stable: all members may not have it, durably.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Pending {
     /// Writes of a primary: the last one.
@@ -86,7 +86,7 @@ struct Pending {
 impl Pending {
     const ORPHANED: Self = Self { up_to: None, orphaned: true, unflushed: false };
 
-    fn is_settled(&self) -> bool {
+    fn is_stable(&self) -> bool {
         *self == Self::default()
     }
 
@@ -135,9 +135,9 @@ pub(super) struct IntentLog {
     made: u64,
     durable: u64,
     wanted: u64,
-    /// Regions that have not settled, and the remnant.
-    unsettled: usize,
-    /// Blocks that were written and have not settled.
+    /// Regions that are not stable, and the remnant.
+    unstable: usize,
+    /// Blocks that were written and are not stable.
     touched: BlockSet,
     /// Whether the saved table names regions that are open no more.
     is_outdated: bool,
@@ -167,7 +167,7 @@ impl IntentLog {
             made: 0,
             durable: 0,
             wanted: 0,
-            unsettled: 0,
+            unstable: 0,
             touched: BlockSet::default(),
             is_outdated: false,
         };
@@ -177,7 +177,7 @@ impl IntentLog {
             log.regions.insert(*region, found);
             log.touched.insert(log.blocks_of(*region));
         }
-        log.unsettled = log.regions.len() + usize::from(covers_all);
+        log.unstable = log.regions.len() + usize::from(covers_all);
         if covers_all {
             log.touched.insert(0..blocks);
         }
@@ -230,7 +230,7 @@ impl IntentLog {
     fn recount(&mut self) {
         self.name_all_anew();
         let pending = self.regions.values().map(|region| region.pending).chain(self.remnant);
-        self.unsettled = pending.filter(|pending| !pending.is_settled()).count();
+        self.unstable = pending.filter(|pending| !pending.is_stable()).count();
         self.is_outdated = true;
     }
 
@@ -304,8 +304,8 @@ impl IntentLog {
             });
             entry.used_at = now;
             entry.operations += 1;
-            self.unsettled += usize::from(entry.pending.is_settled());
-            // The flush that lets it settle covers older ones that only lack a flush.
+            self.unstable += usize::from(entry.pending.is_stable());
+            // The flush that makes it stable covers older ones that only lack a flush.
             let write = Pending { up_to: Some(by), ..Pending::default() };
             entry.pending = Pending { unflushed: false, ..entry.pending.merged(&write) };
             all_saved &= entry.named_by <= durable || covers_all;
@@ -315,7 +315,7 @@ impl IntentLog {
     }
 
     /// Whether it would wait for ever: it needs more places than there are, or some are held by what
-    /// does not settle before it: this write or later ones, and, if it was sent before this incarnation of the
+    /// does not become stable before it: this write or later ones, and, if it was sent before this incarnation of the
     /// replica, those of earlier incarnations.
     pub fn waits_for_itself(
         &self,
@@ -359,17 +359,17 @@ impl IntentLog {
     }
 
     /// All members have written this primary's writes up to `through`, and flushed since. Tells
-    /// whether that settles any region.
-    pub fn settled(&mut self, by: PrimaryId, through: Sequence) -> bool {
-        let is_settled = |(primary, last)| primary == by && last <= through;
-        self.settle(|pending| {
-            pending.up_to.take_if(|up_to| is_settled(*up_to));
+    /// whether any region becomes stable by that.
+    pub fn stable(&mut self, by: PrimaryId, through: Sequence) -> bool {
+        let is_stable = |(primary, last)| primary == by && last <= through;
+        self.stabilize(|pending| {
+            pending.up_to.take_if(|up_to| is_stable(*up_to));
         })
     }
 
     /// All that is open is known to be the same on all members, or known to be missing elsewhere.
-    pub fn settle_orphans(&mut self) {
-        self.settle(|pending| pending.orphaned = false);
+    pub fn stabilize_orphans(&mut self) {
+        self.stabilize(|pending| pending.orphaned = false);
     }
 
     /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed, which
@@ -382,12 +382,12 @@ impl IntentLog {
 
     /// The disk was flushed after [`Self::adopt_orphans`].
     pub fn flushed(&mut self) {
-        self.settle(|pending| pending.unflushed = false);
+        self.stabilize(|pending| pending.unflushed = false);
     }
 
     /// The volume was detached cleanly.
-    pub fn settle_all(&mut self) {
-        self.settle(|pending| *pending = Pending::default());
+    pub fn stabilize_all(&mut self) {
+        self.stabilize(|pending| *pending = Pending::default());
     }
 
     /// What is pending anywhere.
@@ -395,35 +395,35 @@ impl IntentLog {
         self.regions.values_mut().map(|entry| &mut entry.pending).chain(&mut self.remnant)
     }
 
-    /// Tells whether that settles any region.
-    fn settle(&mut self, change: impl Fn(&mut Pending)) -> bool {
-        let settles = |pending: &mut Pending| {
-            let was_settled = pending.is_settled();
+    /// Tells whether any region becomes stable by that.
+    fn stabilize(&mut self, change: impl Fn(&mut Pending)) -> bool {
+        let stabilizes = |pending: &mut Pending| {
+            let was_stable = pending.is_stable();
             change(pending);
-            !was_settled && pending.is_settled()
+            !was_stable && pending.is_stable()
         };
         let regions = self.regions.iter_mut();
         let found: Vec<_> = regions
-            .filter_map(|(region, entry)| settles(&mut entry.pending).then_some(*region))
+            .filter_map(|(region, entry)| stabilizes(&mut entry.pending).then_some(*region))
             .collect();
-        let remnant_settles = self.remnant.as_mut().is_some_and(settles);
-        self.unsettled -= found.len() + usize::from(remnant_settles);
-        if remnant_settles {
-            self.touch_unsettled_regions();
-        } else if self.remnant.is_none_or(|pending| pending.is_settled()) {
+        let remnant_stabilizes = self.remnant.as_mut().is_some_and(stabilizes);
+        self.unstable -= found.len() + usize::from(remnant_stabilizes);
+        if remnant_stabilizes {
+            self.touch_unstable_regions();
+        } else if self.remnant.is_none_or(|pending| pending.is_stable()) {
             for region in &found {
                 self.touched.remove(self.blocks_of(*region));
             }
         }
-        !found.is_empty() || remnant_settles
+        !found.is_empty() || remnant_stabilizes
     }
 
-    /// Not everything is touched any more; which blocks of the unsettled regions are, is not known.
-    fn touch_unsettled_regions(&mut self) {
-        let is_unsettled = |region: &Region| !region.pending.is_settled();
-        let unsettled = self.regions.iter().filter(|(_, r)| is_unsettled(r)).map(|(n, _)| *n);
+    /// Not everything is touched any more; which blocks of the unstable regions are, is not known.
+    fn touch_unstable_regions(&mut self) {
+        let is_unstable = |region: &Region| !region.pending.is_stable();
+        let unstable = self.regions.iter().filter(|(_, r)| is_unstable(r)).map(|(n, _)| *n);
         let mut touched = BlockSet::default();
-        unsettled.for_each(|region| touched.insert(self.blocks_of(region)));
+        unstable.for_each(|region| touched.insert(self.blocks_of(region)));
         self.touched = touched;
     }
 
@@ -435,8 +435,8 @@ impl IntentLog {
     }
 
     /// These primaries have detached: every member has their writes, durably.
-    pub fn settle_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
-        self.settle(|pending| {
+    pub fn stabilize_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
+        self.stabilize(|pending| {
             pending.up_to.take_if(|(primary, _)| is_gone(*primary));
         });
     }
@@ -444,8 +444,8 @@ impl IntentLog {
     /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have lost, and
     /// what it has others may lack.
     pub fn begin_anew(&mut self) {
-        let unsettled = self.all_pending().filter(|pending| !pending.is_settled());
-        unsettled.for_each(|pending| *pending = Pending::ORPHANED);
+        let unstable = self.all_pending().filter(|pending| !pending.is_stable());
+        unstable.for_each(|pending| *pending = Pending::ORPHANED);
     }
 
     /// Blocks that were written and that some other replica may lack, or this one's disk after a power
@@ -466,7 +466,7 @@ impl IntentLog {
         orphaned
     }
 
-    /// Closes settled regions, those first that have been unused for longest, until there is room
+    /// Closes stable regions, those first that have been unused for longest, until there is room
     /// for the regions of these blocks and a fourth of the log. `may_close` tells whether the
     /// bitmaps of these blocks are durable. Returns whether there is room.
     pub fn make_room(
@@ -477,7 +477,7 @@ impl IntentLog {
         self.close_remnant(&may_close);
         let wanted = self.regions_of(blocks);
         let new = wanted.clone().filter(|region| !self.regions.contains_key(region)).count();
-        let is_idle = |entry: &Region| entry.pending.is_settled() && entry.operations == 0;
+        let is_idle = |entry: &Region| entry.pending.is_stable() && entry.operations == 0;
         let mut idle: Vec<_> = self
             .regions
             .iter()
@@ -492,7 +492,7 @@ impl IntentLog {
         self.regions.len() + new <= self.capacity()
     }
 
-    /// Closes settled regions that nobody has written to for so long.
+    /// Closes stable regions that nobody has written to for so long.
     pub fn close_unused(
         &mut self,
         now: Instant,
@@ -503,7 +503,7 @@ impl IntentLog {
         let unused: Vec<_> = self
             .regions
             .iter()
-            .filter(|(_, r)| r.pending.is_settled() && r.operations == 0)
+            .filter(|(_, r)| r.pending.is_stable() && r.operations == 0)
             .filter(|(_, r)| now.since(r.used_at) >= unused_for)
             .map(|(region, _)| *region)
             .filter(|region| may_close(&self.blocks_of(*region)))
@@ -513,14 +513,14 @@ impl IntentLog {
 
     fn close_remnant(&mut self, may_close: &impl Fn(&Range<u64>) -> bool) {
         let all = 0..self.blocks;
-        self.remnant.take_if(|pending| pending.is_settled() && may_close(&all));
+        self.remnant.take_if(|pending| pending.is_stable() && may_close(&all));
     }
 
     fn close(&mut self, region: u64) {
         let closed = self.regions.remove(&region);
         debug_assert!(
-            closed.is_none_or(|entry| entry.pending.is_settled() && entry.operations == 0),
-            "W6: a region is closed that has not settled"
+            closed.is_none_or(|entry| entry.pending.is_stable() && entry.operations == 0),
+            "W6: a region is closed that is not stable"
         );
         self.is_outdated |= closed.is_some_and(|entry| entry.named_by <= self.made);
     }
@@ -569,9 +569,9 @@ impl IntentLog {
         }
     }
 
-    /// Whether so much has not settled that the primary should see to it.
+    /// Whether so much is not stable that the primary should see to it.
     pub fn is_filling(&self) -> bool {
-        self.unsettled * 4 >= self.capacity() * 3
+        self.unstable * 4 >= self.capacity() * 3
     }
 
     /// How many regions are open, as far as they are known one by one.

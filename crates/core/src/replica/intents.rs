@@ -19,7 +19,7 @@ use crate::settings::BLOCK;
 use crate::time::Instant;
 use crate::view::{ReplicaRecord, ReplicaState, View};
 
-/// How often primaries are asked to let writes settle.
+/// How often primaries are asked to let writes become stable.
 const ASK_PERIOD: Duration = Duration::from_millis(100);
 /// Most pages of bitmaps that are saved at once.
 pub(super) const MOST_PAGES: usize = 256;
@@ -91,7 +91,7 @@ impl<P: Payload> Replica<P> {
         self.intent_work.waiting.insert(place, number);
     }
 
-    /// Before the primary's later writes, which settle after it: one that is sent again comes late.
+    /// Before the primary's later writes, which become stable after it: one that is sent again comes late.
     fn place_in_line(&self, number: LockNumber) -> usize {
         let write = |number| match self.operations.get(&number)?.origin {
             Origin::Primary(_, primary, id) => Some((primary, id.sequence)),
@@ -140,17 +140,17 @@ impl<P: Payload> Replica<P> {
         let is_full = !self.intent_work.waiting.is_empty();
         if is_full {
             self.save_missing(cx);
-            self.fail_what_cannot_settle(cx);
+            self.fail_what_cannot_stabilize(cx);
         }
         if is_full || self.intents.is_filling() {
-            self.ask_to_settle(cx);
+            self.ask_to_stabilize(cx);
         }
         self.save_intents(cx, IntentSlots::urgent_table);
         self.close_unused(cx);
     }
 
-    /// On a disk that has failed a flush nothing settles any more, so a full log stays full.
-    fn fail_what_cannot_settle(&mut self, cx: &mut Context<'_, P>) {
+    /// On a disk that has failed a flush nothing becomes stable any more, so a full log stays full.
+    fn fail_what_cannot_stabilize(&mut self, cx: &mut Context<'_, P>) {
         let Some(error) = self.flushes.failure() else { return };
         for number in core::mem::take(&mut self.intent_work.waiting) {
             self.operation_done(cx, number, Err(error));
@@ -159,7 +159,7 @@ impl<P: Payload> Replica<P> {
 
     /// Lets go of what has not been used for a while, so that a crash finds little open.
     fn close_unused(&mut self, cx: &mut Context<'_, P>) {
-        let unused_for = self.config.settings.settle_after;
+        let unused_for = self.config.settings.stabilize_after;
         if self.intents.is_empty() && self.missing.is_saved() {
             self.intent_work.look_at = None;
         } else {
@@ -175,7 +175,7 @@ impl<P: Payload> Replica<P> {
         self.save_intents(cx, IntentSlots::outdated_table);
     }
 
-    fn ask_to_settle(&mut self, cx: &mut Context<'_, P>) {
+    fn ask_to_stabilize(&mut self, cx: &mut Context<'_, P>) {
         if self.intent_work.asked_at.is_some_and(|at| cx.now.since(at) < ASK_PERIOD) {
             return;
         }
@@ -273,8 +273,8 @@ impl<P: Payload> Replica<P> {
         self.tell_primaries(cx, Message::DiskFailed { generation, failure });
     }
 
-    /// A primary says how far its writes have settled.
-    pub(super) fn settled(
+    /// A primary says how far its writes are stable.
+    pub(super) fn stable(
         &mut self,
         link: LinkId,
         generation: Generation,
@@ -283,11 +283,11 @@ impl<P: Payload> Replica<P> {
     ) {
         let Some(primary) = self.primary_of(link) else { return };
         if self.is_current(generation) && self.view.has_primary(primary) {
-            let has_progressed = self.intents.settled(primary, through);
+            let has_progressed = self.intents.stable(primary, through);
             if let Some(last) = last_of_earlier_incarnations {
                 self.intents.note_earlier_incarnations(primary, last);
                 if last <= through {
-                    self.intents.settle_earlier_incarnations(primary, &self.view.primaries);
+                    self.intents.stabilize_earlier_incarnations(primary, &self.view.primaries);
                 }
             }
             self.intent_work.asked_at.take_if(|_| has_progressed);
@@ -300,7 +300,7 @@ impl<P: Payload> Replica<P> {
         self.intent_work.opening.retain(|opening| *opening != number);
     }
 
-    /// A view has been adopted: notes what is missing on whom from now on, and what is settled by
+    /// A view has been adopted: notes what is missing on whom from now on, and what is stable by
     /// it (rule W7).
     pub(super) fn intents_follow(&mut self, cx: &mut Context<'_, P>, old: &View) {
         let me = self.config.id;
@@ -324,7 +324,7 @@ impl<P: Payload> Replica<P> {
         if begins_anew && !stays_member(old, view, &record) {
             self.intents.begin_anew();
         }
-        // One that begins anew gets its own unsettled blocks from its source, which knows who else
+        // One that begins anew gets its own unstable blocks from its source, which knows who else
         // lacks them.
         let left: Vec<_> = self.view.mirrors[mirror]
             .replicas
@@ -340,20 +340,20 @@ impl<P: Payload> Replica<P> {
         }
         if has_detached {
             // Else only one would be in-sync. Before it detached all was written, and flushed.
-            self.intents.settle_gone(is_gone);
+            self.intents.stabilize_gone(is_gone);
         }
         if was_in_sync && self.view.primaries.is_empty() {
-            self.intents.settle_all();
+            self.intents.stabilize_all();
         } else if became_in_sync && self.has_rebuilt() && self.is_beside_in_sync() {
             // What was open has been copied. After a restart it has not: it was written since. If this
             // is the only one in-sync, a primary has gone, whose last writes may not be durable here.
-            self.intents.settle_orphans();
+            self.intents.stabilize_orphans();
         } else {
             self.resolve_orphans(cx);
         }
     }
 
-    /// Writes of which no primary will tell any more whether they have settled: those that may lack
+    /// Writes of which no primary will tell any more whether they are stable: those that may lack
     /// them are known, if there is only one truth.
     fn resolve_orphans(&mut self, cx: &mut Context<'_, P>) {
         let me = self.config.id;
@@ -373,7 +373,7 @@ impl<P: Payload> Replica<P> {
         }
         if !is_in_sync {
             // It will get these blocks anew.
-            self.intents.settle_orphans();
+            self.intents.stabilize_orphans();
         } else if self.intents.adopt_orphans() {
             self.flush(cx, FlushWaiter::Intents);
         }
@@ -398,7 +398,7 @@ impl<P: Payload> Replica<P> {
         }
         if self.view.primaries.is_empty() && self.state() == Some(ReplicaState::InSync) {
             // Detached cleanly: the others that are in-sync have all.
-            self.intents.settle_all();
+            self.intents.stabilize_all();
         }
     }
 

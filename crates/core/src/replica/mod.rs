@@ -255,8 +255,8 @@ impl<P: Payload> Replica<P> {
             Message::Granted { generation, requester, number } => {
                 self.yields(cx, link, generation, (requester, number));
             }
-            Message::Settled { generation, through, last_of_earlier_incarnations } => {
-                self.settled(link, generation, through, last_of_earlier_incarnations);
+            Message::Stable { generation, through, last_of_earlier_incarnations } => {
+                self.stable(link, generation, through, last_of_earlier_incarnations);
             }
             Message::AskMissing { generation, replica, page } => {
                 self.missing_asked(cx, link, generation, replica, page);

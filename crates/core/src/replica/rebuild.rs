@@ -436,14 +436,14 @@ impl<P: Payload> Replica<P> {
             cx.disconnect(link);
         }
         if is_rebuilding && !self.lacks_one_slot_only(old) {
-            // What a failed flush may have lost has not settled, so others note it as missing here.
+            // What a failed flush may have lost is not stable, so others note it as missing here.
             self.flushes.forget_failure();
         }
         self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now));
     }
 
     /// Whether this replica may be rebuilding only for what one dead primary has left undone, beside others
-    /// that go on. What these have not settled nobody notes as missing here then.
+    /// that go on. What is not stable of these nobody notes as missing here then.
     fn lacks_one_slot_only(&self, old: &View) -> bool {
         let record = self.record();
         let is_unclean = record.is_some_and(|record| {

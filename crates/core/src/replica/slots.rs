@@ -112,9 +112,9 @@ impl IntentSlots {
         self.log(slot).release(blocks);
     }
 
-    /// See [`IntentLog::settled`].
-    pub fn settled(&mut self, by: PrimaryId, through: Sequence) -> bool {
-        self.any(|log| log.settled(by, through))
+    /// See [`IntentLog::stable`].
+    pub fn stable(&mut self, by: PrimaryId, through: Sequence) -> bool {
+        self.any(|log| log.stable(by, through))
     }
 
     /// The last write that this primary sent before this incarnation of the replica.
@@ -127,20 +127,20 @@ impl IntentSlots {
         self.logs.iter_mut().filter_map(|log| ask(log).then_some(())).count() > 0
     }
 
-    /// A primary says that what it had sent before this incarnation of the replica has settled. With it has what
+    /// A primary says that what it had sent before this incarnation of the replica is stable. With it, so is what
     /// others had sent who are none of these primaries any more: the flush covers it.
-    pub fn settle_earlier_incarnations(&mut self, by: PrimaryId, primaries: &[PrimaryRecord]) {
+    pub fn stabilize_earlier_incarnations(&mut self, by: PrimaryId, primaries: &[PrimaryRecord]) {
         for (slot, log) in self.logs.iter_mut().enumerate() {
             let holder = primaries.iter().find(|record| usize::from(record.slot) == slot);
             if holder.is_none_or(|holder| holder.id == by) {
-                log.settle_orphans();
+                log.stabilize_orphans();
             }
         }
     }
 
-    /// See [`IntentLog::settle_orphans`].
-    pub fn settle_orphans(&mut self) {
-        self.logs.iter_mut().for_each(IntentLog::settle_orphans);
+    /// See [`IntentLog::stabilize_orphans`].
+    pub fn stabilize_orphans(&mut self) {
+        self.logs.iter_mut().for_each(IntentLog::stabilize_orphans);
     }
 
     /// See [`IntentLog::adopt_orphans`].
@@ -153,9 +153,9 @@ impl IntentSlots {
         self.logs.iter_mut().for_each(IntentLog::flushed);
     }
 
-    /// See [`IntentLog::settle_all`].
-    pub fn settle_all(&mut self) {
-        self.logs.iter_mut().for_each(IntentLog::settle_all);
+    /// See [`IntentLog::stabilize_all`].
+    pub fn stabilize_all(&mut self) {
+        self.logs.iter_mut().for_each(IntentLog::stabilize_all);
     }
 
     /// See [`IntentLog::orphan`].
@@ -164,9 +164,9 @@ impl IntentSlots {
         self.last_of_earlier_incarnations.retain(|primary, _| !is_gone(*primary));
     }
 
-    /// See [`IntentLog::settle_gone`].
-    pub fn settle_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
-        self.logs.iter_mut().for_each(|log| log.settle_gone(&is_gone));
+    /// See [`IntentLog::stabilize_gone`].
+    pub fn stabilize_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
+        self.logs.iter_mut().for_each(|log| log.stabilize_gone(&is_gone));
         self.last_of_earlier_incarnations.retain(|primary, _| !is_gone(*primary));
     }
 
@@ -228,7 +228,7 @@ impl IntentSlots {
         }
     }
 
-    /// Whether so much has not settled that a primary should see to it.
+    /// Whether so much is not stable that a primary should see to it.
     pub fn is_filling(&self) -> bool {
         self.logs.iter().any(IntentLog::is_filling)
     }

@@ -161,7 +161,7 @@ fn numbers(config: &Config) -> Result<(), String> {
     within("times.coordinator_patience_seconds", times.coordinator_patience_seconds, 1, 86_400)?;
     within("times.concurrent_copies", times.concurrent_copies as u64, 1, 64)?;
     within("times.rebuild_share", times.rebuild_share.into(), 1, 100)?;
-    within("times.settle_after_ms", times.settle_after_ms, 100, 600_000)?;
+    within("times.stabilize_after_ms", times.stabilize_after_ms, 100, 600_000)?;
     within("times.lag_window_ms", times.lag_window_ms, 100, 600_000)?;
     within("times.lag_times", times.lag_times.into(), 0, 10_000)?;
     within("times.lag_least_ms", times.lag_least_ms, 1, 600_000)?;

@@ -38,7 +38,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "coordinator_patience_seconds",
             "concurrent_copies",
             "rebuild_share",
-            "settle_after_ms",
+            "stabilize_after_ms",
             "lag_window_ms",
             "lag_times",
             "lag_least_ms",

@@ -195,7 +195,7 @@ impl Cluster {
         let status = slot.core.status(self.nodes[slot.node].clock(self.now));
         for (_, record) in view.replicas() {
             let peer = status.replicas.iter().find(|peer| peer.replica == record.id);
-            if !self.is_settled(record, peer) {
+            if !self.is_stable(record, peer) {
                 return Err(format!(
                     "replica {} is {} ({:?}; {peer:?}){}",
                     record.id.0 - 1,
@@ -210,7 +210,7 @@ impl Cluster {
 
     /// Whether a replica is where it must end: out of the view if its node is dead, in-sync in its
     /// present incarnation and with all answered if not.
-    fn is_settled(&self, record: &ReplicaRecord, peer: Option<&PeerStatus>) -> bool {
+    fn is_stable(&self, record: &ReplicaRecord, peer: Option<&PeerStatus>) -> bool {
         let is_in_sync = record.state == ReplicaState::InSync;
         if record.state == ReplicaState::Spare {
             return true;
@@ -248,20 +248,20 @@ impl Cluster {
             self.issue_read(primary, first, longest.min(sectors - first));
         }
         self.issue_flush(primary);
-        self.settle(
+        self.stabilize(
             |c| c.primaries[primary].requests.is_empty(),
             "the last reads and the last flush",
         )?;
         self.rot_unseen();
         self.judge_convergence("at the end");
         self.command(primary, Command::Detach);
-        self.settle(|c| !c.primaries[primary].alive, "the last detach")?;
+        self.stabilize(|c| !c.primaries[primary].alive, "the last detach")?;
         self.judge_convergence("after the last detach");
         self.violation.take().map_or(Ok(()), |violation| Err(violation.into()))
     }
 
     /// Lets time pass until something is so.
-    fn settle(&mut self, done: impl Fn(&Self) -> bool, what: &str) -> Result<(), Stop> {
+    fn stabilize(&mut self, done: impl Fn(&Self) -> bool, what: &str) -> Result<(), Stop> {
         let step = self.profile.patience() / u64::from(LOOKS);
         for _ in 0..LOOKS {
             if done(self) {

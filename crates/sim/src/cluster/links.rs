@@ -180,12 +180,12 @@ impl Cluster {
                 self.step_primary(primary, PrimaryEvent::Message { link, message, payload });
             }
             Party::Replica(replica, _) => {
-                if let Message::Settled { generation, through, last_of_earlier_incarnations } =
+                if let Message::Stable { generation, through, last_of_earlier_incarnations } =
                     message
                 {
                     let earlier_incarnations =
                         last_of_earlier_incarnations.is_some_and(|last| last <= through);
-                    self.note_settled(replica, link, generation, (through, earlier_incarnations));
+                    self.note_stable(replica, link, generation, (through, earlier_incarnations));
                 }
                 self.judge_epoch(replica, link, &message);
                 self.note_copy_asked(replica, link, &message);
@@ -196,7 +196,7 @@ impl Cluster {
     }
 
     /// Told to the oracle of what rebuilds copy, if the replica believes it.
-    fn note_settled(
+    fn note_stable(
         &mut self,
         replica: usize,
         link: LinkId,
@@ -214,7 +214,7 @@ impl Cluster {
         {
             self.minimal.told((slot.mirror, replica), primary, through);
             if earlier_incarnations {
-                self.marks.reach(Mark::EarlierIncarnationsSettled);
+                self.marks.reach(Mark::EarlierIncarnationsStable);
                 self.minimal.told_of_earlier_incarnations((slot.mirror, replica));
             }
         }

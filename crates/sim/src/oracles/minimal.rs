@@ -1,15 +1,15 @@
 //! I7: a rebuilding replica gets only what changed since it left, and what was open.
 //!
-//! Judged are regions of the intent log, because writes settle by regions. A region is dirty from the
+//! Judged are regions of the intent log, because writes become stable by regions. A region is dirty from the
 //! moment when a write to it is sent until the replicas concerned have been told that its last write
-//! has settled: all that are in-sync, and the one that leaves. When a replica leaves, it may lack what is dirty then or becomes so later,
+//! is stable: all that are in-sync, and the one that leaves. When a replica leaves, it may lack what is dirty then or becomes so later,
 //! and nothing else. A region that any replica finds open at its start becomes dirty; so do all regions
 //! of the mirror when it finds all open, or a page of a bitmap damaged.
 //!
 //! One that rebuilds when another leaves notes what is open in its own log, too, and may not have been
 //! told of what the in-sync ones know. From when it is in-sync itself, what it has noted counts.
 //!
-//! Whether what is told to have settled is really everywhere, I1 and I6 see.
+//! Whether what is told to be stable is really everywhere, I1 and I6 see.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use super::Violation;
 /// Which mirror, and which of its regions.
 type Place = (usize, u64);
 
-/// That of a write of which nobody can be told that it has settled.
+/// That of a write of which nobody can be told that it is stable.
 const NEVER: Sequence = Sequence(u64::MAX);
 
 /// The last write of each primary to a region.
@@ -33,7 +33,7 @@ struct Region {
     is_orphaned: bool,
 }
 
-/// A write, and the replicas that were told that it has settled.
+/// A write, and the replicas that were told that it is stable.
 #[derive(Debug, Default)]
 struct LastWrite {
     sequence: Sequence,
@@ -134,12 +134,12 @@ impl Minimal {
         self.left.values_mut().for_each(|left| left.clean.retain(|place| place.0 != mirror));
     }
 
-    /// A replica that stays is told that what it found open in its log has settled.
+    /// A replica that stays is told that what it found open in its log is stable.
     pub fn told_of_earlier_incarnations(&mut self, replica: (usize, usize)) {
         self.earlier.retain(|(mirror, finder, _)| (*mirror, *finder) != replica);
     }
 
-    /// A replica of a mirror is told that this primary's writes have settled up to `through`.
+    /// A replica of a mirror is told that this primary's writes are stable up to `through`.
     pub fn told(&mut self, (mirror, replica): (usize, usize), by: usize, through: Sequence) {
         for (_, region) in self.regions.iter_mut().filter(|(place, _)| place.0 == mirror) {
             if let Some(write) = region.writes.get_mut(&by).filter(|w| w.sequence <= through) {
@@ -172,7 +172,7 @@ impl Minimal {
             region.is_orphaned |= primaries.are_others || is_left;
             if all_in_sync && !primaries.are_others {
                 region.is_orphaned = false;
-                // What of them has settled will not be told any more.
+                // What of them is stable will not be told any more.
                 let gone = region.writes.iter_mut().filter(|(by, _)| is_gone(by));
                 gone.for_each(|(_, write)| write.is_over = true);
             }
@@ -218,7 +218,7 @@ impl Minimal {
         Left { clean, noted_by }
     }
 
-    /// What all in-sync replicas know to have settled, and the one that leaves does, too.
+    /// What all in-sync replicas know to be stable, and the one that leaves does, too.
     fn clean(&self, leaving: usize, mirror: usize, replicas: &[(usize, bool)]) -> HashSet<Place> {
         let in_sync = || replicas.iter().enumerate().filter(|(_, r)| **r == (mirror, true));
         let is_open = |place: Place| {

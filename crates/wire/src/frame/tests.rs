@@ -104,7 +104,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     slots: SlotBits { open: number as u32, heard: number as u32 }
                 },
                 4 => Message::Fenced { generation },
-                5 => Message::Settled {
+                5 => Message::Stable {
                     generation,
                     through: Sequence(number),
                     last_of_earlier_incarnations: (number % 2 == 1).then_some(Sequence(number)),

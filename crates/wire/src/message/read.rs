@@ -73,10 +73,10 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         kind::REBUILD_COPIED => Message::RebuildCopied { generation },
         kind::WRITES_FINISHED => Message::WritesFinished { generation },
         kind::REBUILD_DONE => Message::RebuildDone { generation },
-        kind::SETTLED => {
+        kind::STABLE => {
             let last_of_earlier_incarnations =
                 has(EARLIER_INCARNATIONS).then_some(Sequence(offset));
-            Message::Settled { generation, through: id.sequence, last_of_earlier_incarnations }
+            Message::Stable { generation, through: id.sequence, last_of_earlier_incarnations }
         }
         kind::LOG_FILLING => Message::LogFilling { generation },
         kind::CLEAR_BITS => Message::ClearBits { generation, offset, length: number },

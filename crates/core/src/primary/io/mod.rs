@@ -12,5 +12,5 @@ pub(super) mod rebuild_waits;
 mod rebuilds;
 pub(super) mod requests;
 mod reservations;
-pub(super) mod settling;
+pub(super) mod stability;
 pub(super) mod writes;

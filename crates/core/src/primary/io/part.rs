@@ -10,7 +10,7 @@ use core::ops::Range;
 
 use self::unverified::Unverified;
 use super::requests::RequestNumber;
-use super::settling::Held;
+use super::stability::Held;
 use crate::ids::*;
 use crate::message::Failure;
 use crate::operation::RequestError;
@@ -187,12 +187,12 @@ impl<P: Payload> Part<P> {
         matches!(self.action, PartAction::Write { .. } | PartAction::Zero { .. })
     }
 
-    pub fn is_settling(&self) -> bool {
-        matches!(self.action, PartAction::Settle { .. })
+    pub fn is_stabilizing(&self) -> bool {
+        matches!(self.action, PartAction::Stabilize { .. })
     }
 
     fn is_flush(&self) -> bool {
-        matches!(self.action, PartAction::Flush { .. } | PartAction::Settle { .. })
+        matches!(self.action, PartAction::Flush { .. } | PartAction::Stabilize { .. })
     }
 
     /// Whether some replica has carried it out; of a read, whether its content is here.
@@ -267,7 +267,7 @@ impl<P: Payload> Part<P> {
         }
     }
 
-    /// What keeps others of its mirror's writes from settling when it is over.
+    /// What keeps others of its mirror's writes from becoming stable when it is over.
     pub fn held(&self, sequence: Sequence) -> Held {
         Held { first: sequence, targets: self.replicas.targets, failed: self.failed_targets() }
     }

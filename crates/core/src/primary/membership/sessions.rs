@@ -193,7 +193,7 @@ impl<P: Payload> Primary<P> {
             self.send_adopt(cx, replica);
         } else {
             self.resend(cx, replica);
-            self.tell_settled_to(cx, replica);
+            self.tell_stable_to(cx, replica);
             self.restate_cluster_lock(replica);
         }
     }

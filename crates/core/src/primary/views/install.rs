@@ -144,7 +144,7 @@ impl<P: Payload> Primary<P> {
         peer.left(cause, longest, &lag, cx.now);
         self.session_ended(replica);
         self.forget_target(mirror, bit);
-        self.release_settling(mirror, bit);
+        self.release_stability(mirror, bit);
         if state.is_some() {
             cx.note(Note::Left(replica, cause));
         }
@@ -173,7 +173,7 @@ impl<P: Payload> Primary<P> {
             peer.adopted(lease, asked, cx.now);
         }
         self.resend(cx, replica);
-        self.tell_settled_to(cx, replica);
+        self.tell_stable_to(cx, replica);
         self.restate_cluster_lock(replica);
         if self.adoption.is_over() {
             if self.adoption.end_takeover() && !self.exclusions.are_joining() {

@@ -47,7 +47,7 @@ fn a_region_is_open_only_when_its_table_is_saved() {
 }
 
 #[test]
-fn only_settled_and_unused_regions_make_room() {
+fn only_stable_and_unused_regions_make_room() {
     let mut log = log(2);
     write(&mut log, 1, 1);
     write(&mut log, 2, 2);
@@ -55,9 +55,9 @@ fn only_settled_and_unused_regions_make_room() {
     end(&mut log, 1);
     assert_eq!(write(&mut log, 3, 3), Reservation::Full);
     let wanted = 3 * REGION..3 * REGION + 1;
-    assert!(!log.make_room(&wanted, |_| true), "nothing has settled");
-    assert!(log.settled(PRIMARY, Sequence(2)));
-    assert!(!log.settled(PRIMARY, Sequence(2)), "no news");
+    assert!(!log.make_room(&wanted, |_| true), "nothing is stable");
+    assert!(log.stable(PRIMARY, Sequence(2)));
+    assert!(!log.stable(PRIMARY, Sequence(2)), "no news");
     assert!(!log.make_room(&wanted, |_| false), "the bitmaps are not durable");
     assert!(log.make_room(&wanted, |_| true));
     assert_eq!(log.open_regions(), 1, "region 2 is still being written");
@@ -65,13 +65,13 @@ fn only_settled_and_unused_regions_make_room() {
 }
 
 #[test]
-fn a_later_write_keeps_a_region_unsettled() {
+fn a_later_write_keeps_a_region_unstable() {
     let mut log = log(4);
     write(&mut log, 1, 1);
     write(&mut log, 1, 5);
-    assert!(!log.settled(PRIMARY, Sequence(4)));
+    assert!(!log.stable(PRIMARY, Sequence(4)));
     assert_eq!(log.touched().count(), 1);
-    assert!(log.settled(PRIMARY, Sequence(5)));
+    assert!(log.stable(PRIMARY, Sequence(5)));
     assert!(log.touched().is_empty());
 }
 
@@ -80,14 +80,14 @@ fn what_was_open_before_a_crash_counts_as_touched_until_it_is_resolved() {
     let mut log = found(&[2, 3], 1 << 20);
     assert_eq!(log.touched().count(), 2 * REGION);
     assert_eq!(write(&mut log, 2, 9), Reservation::Open);
-    assert!(!log.settled(PRIMARY, Sequence(9)), "older writes there may differ");
+    assert!(!log.stable(PRIMARY, Sequence(9)), "older writes there may differ");
     assert_eq!(log.orphaned(), *log.touched());
-    log.settle_orphans();
+    log.stabilize_orphans();
     assert!(log.touched().is_empty());
 }
 
 #[test]
-fn a_log_fills_with_what_has_not_settled_and_with_nothing_else() {
+fn a_log_fills_with_what_is_not_stable_and_with_nothing_else() {
     let mut log = log(4);
     for (region, sequence) in [(1, 1), (2, 2), (2, 3)] {
         write(&mut log, region, sequence);
@@ -95,12 +95,12 @@ fn a_log_fills_with_what_has_not_settled_and_with_nothing_else() {
     assert!(!log.is_filling());
     write(&mut log, 3, 4);
     assert!(log.is_filling(), "three of four");
-    log.settled(PRIMARY, Sequence(3));
+    log.stable(PRIMARY, Sequence(3));
     assert!(!log.is_filling());
     log.orphan(|_| true);
     log.adopt_orphans();
     write(&mut log, 3, 5);
-    log.settle_all();
+    log.stabilize_all();
     assert!(!log.is_filling());
 }
 
@@ -125,7 +125,7 @@ fn without_a_bitmap_one_save_opens_everything() {
     for region in [1, 1, 7] {
         end(&mut log, region);
     }
-    log.settled(PRIMARY, Sequence(3));
+    log.stable(PRIMARY, Sequence(3));
     log.close_unused(NOW, Duration::ZERO, |_| true);
     assert!(log.is_outdated(), "it says that all is open, and nothing is");
     assert_eq!(log.table().open, [0; 0]);
@@ -154,8 +154,8 @@ fn a_replica_that_was_all_open_stays_so_until_it_is_known_who_lacks_what() {
     let mut log = found(&[ALL_OPEN], 1 << 20);
     assert_eq!((log.touched().count(), log.orphaned().count()), (256, 256));
     assert_eq!(write(&mut log, 3, 9), Reservation::Open);
-    log.settled(PRIMARY, Sequence(9));
-    assert_eq!(log.touched().count(), 256, "the older writes there have not settled");
+    log.stable(PRIMARY, Sequence(9));
+    assert_eq!(log.touched().count(), 256, "the older writes there are not stable");
     assert_eq!(log.table().open, [ALL_OPEN]);
     assert!(log.adopt_orphans());
     assert_eq!(log.orphaned().count(), 0, "it is noted elsewhere who lacks it");
@@ -186,7 +186,7 @@ fn regions_of_another_size_are_open_when_a_table_names_them_so() {
     assert_eq!(table.open, [0, 1, 2]);
     log.saved(&table);
     assert!(log.is_open(&(0..6 * REGION)) && !log.must_save());
-    assert!(log.settled(PRIMARY, Sequence(2)));
+    assert!(log.stable(PRIMARY, Sequence(2)));
     assert_eq!(log.touched().count(), 1, "the one of the third write");
     log.close_unused(NOW, Duration::ZERO, |_| true);
     assert_eq!(log.table().open, [2]);
@@ -214,28 +214,28 @@ fn what_needs_more_places_than_there_are_now_leaves_all_open() {
     log.set_layout(IntentLayout { region: u64::from(BLOCK), ..layout(2) });
     assert_eq!(log.table().open, [ALL_OPEN]);
     log.saved(&OpenRegions::all(layout(2), 0));
-    log.settled(PRIMARY, Sequence(1));
+    log.stable(PRIMARY, Sequence(1));
     assert!(log.make_room(&(0..1), |_| true));
     assert_eq!(log.table().open, [7], "one place is free");
 }
 
 #[test]
-fn what_earlier_incarnations_left_settles_without_what_came_since() {
+fn what_earlier_incarnations_left_becomes_stable_without_what_came_since() {
     let mut log = found(&[1], 1 << 20);
     assert_eq!(write(&mut log, 1, 9), Reservation::Open, "its table names it");
     end(&mut log, 1);
-    log.settle_orphans();
+    log.stabilize_orphans();
     assert_eq!(log.orphaned().count(), 0);
     log.close_unused(NOW, Duration::ZERO, |_| true);
-    assert_eq!(log.open_regions(), 1, "write 9 has not settled");
-    assert!(log.settled(PRIMARY, Sequence(9)));
+    assert_eq!(log.open_regions(), 1, "write 9 is not stable");
+    assert!(log.stable(PRIMARY, Sequence(9)));
     log.close_unused(NOW, Duration::ZERO, |_| true);
     assert_eq!(log.open_regions(), 0);
 }
 
 #[test]
 #[should_panic(expected = "W6: ")]
-fn a_region_that_has_not_settled_is_not_closed() {
+fn a_region_that_is_not_stable_is_not_closed() {
     let mut log = log(4);
     write(&mut log, 1, 1);
     log.close(1);

@@ -51,7 +51,7 @@ fn a_slot_closes_when_what_its_dead_primary_left_is_resolved() {
     write(&mut slots, 1, 5, TWO);
     assert_eq!(slots.orphaned().first_run(0..u64::MAX), Some(3..4));
     assert_eq!(slots.touched().count(), 2);
-    slots.settle_orphans();
+    slots.stabilize_orphans();
     slots.close_unused(NOW, Duration::ZERO, |_| true);
     assert_eq!(slots.open_slots(), 0b11, "its table on the disk still names a region");
     let table = slots.empty_table().expect("slot 0 holds nothing");
@@ -67,7 +67,7 @@ fn a_slot_beyond_those_of_the_view_is_kept_until_it_is_closed() {
     assert_eq!(slots.open_slots(), 1 << 5);
     slots.follow(&view(1), NOW);
     assert_eq!(slots.orphaned().count(), 1);
-    slots.settle_orphans();
+    slots.stabilize_orphans();
     slots.close_unused(NOW, Duration::ZERO, |_| true);
     let table = slots.empty_table().expect("nothing is open in it");
     slots.saved(&table);
@@ -93,7 +93,7 @@ fn a_write_that_is_sent_again_does_not_wait_for_later_ones() {
     for region in [2, 3, 4, 5, 8] {
         slots.release(0, &(region..region + 1));
     }
-    assert!(slots.settled(ONE, Sequence(5)));
+    assert!(slots.stable(ONE, Sequence(5)));
     assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(6))), Reservation::Open);
     let table = slots.outdated_table().expect("there is room again");
     assert!(!table.is_all() && table.open.contains(&7));
@@ -119,9 +119,9 @@ fn a_primarys_word_on_earlier_incarnations_is_about_its_own_slot_and_those_of_no
     });
     let mut slots = IntentSlots::new(&view(3), &found, NOW);
     let holders = [(ONE, 0), (TWO, 1)].map(|(id, slot)| PrimaryRecord { id, slot });
-    slots.settle_earlier_incarnations(ONE, &holders);
+    slots.stabilize_earlier_incarnations(ONE, &holders);
     let left = slots.orphaned();
     assert_eq!((left.count(), left.first_run(0..4)), (1, Some(1..2)), "the other one's");
-    slots.settle_earlier_incarnations(TWO, &holders);
+    slots.stabilize_earlier_incarnations(TWO, &holders);
     assert!(slots.orphaned().is_empty());
 }

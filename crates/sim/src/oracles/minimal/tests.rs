@@ -18,7 +18,7 @@ fn story(told: &[(usize, u64)]) -> Minimal {
 }
 
 #[test]
-fn what_all_know_to_have_settled_need_not_be_copied() {
+fn what_all_know_to_be_stable_need_not_be_copied() {
     assert!(story(&[(0, 5), (1, 5), (2, 6)]).copies(REPLICA, (0, 3)).is_err());
     assert!(
         story(&[(0, 5), (1, 5), (2, 4)]).copies(REPLICA, (0, 3)).is_ok(),
@@ -47,7 +47,7 @@ fn a_resend_of_an_older_write_does_not_hide_a_newer_one() {
     (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(4)));
     minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
     minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
-    assert!(minimal.copies(REPLICA, (0, 3)).is_ok(), "write 5 has not settled");
+    assert!(minimal.copies(REPLICA, (0, 3)).is_ok(), "write 5 is not stable");
 }
 
 #[test]

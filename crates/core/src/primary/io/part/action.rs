@@ -35,13 +35,13 @@ pub(in crate::primary) enum PartAction<P> {
         offset: u64,
         length: u32,
     },
-    /// `settles`: how far all writes to the mirror were finished when it was made.
+    /// `stabilizes`: how far all writes to the mirror were finished when it was made.
     Flush {
         covers: Sequence,
-        settles: Sequence,
+        stabilizes: Sequence,
     },
     /// A flush for the sake of the intent logs; all writes up to here are finished.
-    Settle {
+    Stabilize {
         through: Sequence,
     },
 }
@@ -59,7 +59,7 @@ impl<P: Payload> PartAction<P> {
             Self::Read { offset, length } => (Message::Read { id, offset, length }, None),
             Self::Map { offset, length } => (Message::Map { id, offset, length }, None),
             Self::Digest { offset, length } => (Message::Digest { id, offset, length }, None),
-            Self::Flush { covers, .. } | Self::Settle { through: covers } => {
+            Self::Flush { covers, .. } | Self::Stabilize { through: covers } => {
                 (Message::Flush { id, covers }, None)
             }
         }
@@ -88,7 +88,7 @@ impl<P: Payload> PartAction<P> {
         match self {
             Self::Write { durable, .. } | Self::Zero { durable, .. } => *durable,
             // Every one of its targets has to answer.
-            Self::Flush { .. } | Self::Settle { .. } | Self::Digest { .. } => true,
+            Self::Flush { .. } | Self::Stabilize { .. } | Self::Digest { .. } => true,
             Self::Read { .. } | Self::Map { .. } => false,
         }
     }
@@ -114,7 +114,7 @@ impl<P: Payload> PartAction<P> {
             | Self::Map { .. }
             | Self::Digest { .. }
             | Self::Flush { .. }
-            | Self::Settle { .. } => None,
+            | Self::Stabilize { .. } => None,
         }
     }
 }

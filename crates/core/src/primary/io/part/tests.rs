@@ -130,12 +130,12 @@ fn what_nothing_vouches_for_has_to_do_if_nobody_else_can_be_asked() {
     part.take_unverified(0b1, bytes(2));
     assert!(!part.was_written() && part.failed() == 0b11);
     part.forget_unverified();
-    assert!(part.failed() == 0 && part.settle_for_unverified().is_none());
+    assert!(part.failed() == 0 && part.accept_unverified().is_none());
     part.take_unverified(0b10, bytes(3));
-    assert_eq!(part.settle_for_unverified(), Some(bytes(3)));
+    assert_eq!(part.accept_unverified(), Some(bytes(3)));
     assert!(part.was_written_by(0b10) && part.failed() == 0);
     assert_eq!(part.is_vouched_for(), Some(false), "it was the answer");
-    assert!(part.settle_for_unverified().is_none());
+    assert!(part.accept_unverified().is_none());
 }
 
 #[test]

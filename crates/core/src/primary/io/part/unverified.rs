@@ -31,7 +31,7 @@ impl<P: Payload> Part<P> {
 
     /// Nobody else can be asked: the answer is what a replica has read, if any has, as if the first had answered just
     /// now, and alone.
-    pub fn settle_for_unverified(&mut self) -> Option<P> {
+    pub fn accept_unverified(&mut self) -> Option<P> {
         let unverified = self.unverified.as_mut()?;
         let payload = unverified.kept.take()?;
         self.replicas.failed &= !unverified.by;

@@ -221,7 +221,7 @@ impl<P: Payload> Primary<P> {
                 part.read_elsewhere();
                 return self.unplaced.push_back(sequence);
             }
-            if self.settle_for_unverified(sequence) {
+            if self.accept_unverified(sequence) {
                 return self.check_read(cx, sequence);
             }
             if self.parts.get(&sequence).is_some_and(|part| self.may_read_blockwise(part)) {
@@ -240,10 +240,10 @@ impl<P: Payload> Primary<P> {
     fn may_acknowledge(&self, part: &Part<P>) -> bool {
         let Some(view) = &self.view else { return false };
         let mirror = &self.mirrors[part.mirror()];
-        let settled = part.missing() == 0;
+        let stable = part.missing() == 0;
         if part.failed_targets() != 0 {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
-            return settled && mirror.in_sync() & part.targets() & !part.failed() == 0;
+            return stable && mirror.in_sync() & part.targets() & !part.failed() == 0;
         }
         // One that rebuilds counts, too: a view that this primary has not learnt of may have made it
         // the only one in-sync.
@@ -263,25 +263,29 @@ impl<P: Payload> Primary<P> {
         let Some(part) = self.parts.get_mut(&sequence) else { return };
         let error = part.answer();
         match part.action() {
-            PartAction::Flush { .. } | PartAction::Settle { .. } | PartAction::Digest { .. } => {}
+            PartAction::Flush { .. } | PartAction::Stabilize { .. } | PartAction::Digest { .. } => {
+            }
             // One that failed counts too: it may be on the disk, and be read from there.
             _ => self.writes.acknowledge(sequence),
         }
-        let (number, mirror, is_settling) = (part.request(), part.mirror(), part.is_settling());
+        let (number, mirror, is_stabilizing) =
+            (part.request(), part.mirror(), part.is_stabilizing());
         let flushed = match *part.action() {
-            PartAction::Flush { covers, settles } if error.is_none() => Some((covers, settles)),
+            PartAction::Flush { covers, stabilizes } if error.is_none() => {
+                Some((covers, stabilizes))
+            }
             _ => None,
         };
-        if let PartAction::Settle { through } = *part.action()
+        if let PartAction::Stabilize { through } = *part.action()
             && error.is_none()
         {
-            self.settled(cx, mirror, through);
+            self.stable(cx, mirror, through);
         }
-        if let Some((covers, settles)) = flushed {
+        if let Some((covers, stabilizes)) = flushed {
             self.flush_part_done(number, covers);
-            self.settled(cx, mirror, settles);
+            self.stable(cx, mirror, stabilizes);
         }
-        if error.is_some() && !is_settling {
+        if error.is_some() && !is_stabilizing {
             self.rebuilds_lack_a_source(mirror);
         }
         self.part_answered(cx, number, error);
@@ -331,7 +335,7 @@ impl<P: Payload> Primary<P> {
                 self.remember_lack(part.mirror(), part.failed());
             }
             if part.changes_data() && part.failed_targets() != 0 {
-                self.hold_settling(part.mirror(), part.held(sequence));
+                self.hold_stability(part.mirror(), part.held(sequence));
             }
             self.part_finished(part.request());
         }

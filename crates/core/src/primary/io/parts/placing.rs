@@ -44,7 +44,7 @@ impl<P: Payload> Primary<P> {
         let chosen = choose(mirror.in_sync() & mirror.local()).or_else(|| choose(mirror.in_sync()));
         let bit = chosen.and_then(|id| self.peers.get(&id)).map_or(0, |peer| peer.bit());
         let exhausted = mirror.in_sync() & !part.failed() == 0;
-        if bit == 0 && self.settle_for_unverified(sequence) {
+        if bit == 0 && self.accept_unverified(sequence) {
             return self.check_read(cx, sequence);
         }
         let Some(part) = self.parts.get_mut(&sequence) else { return };

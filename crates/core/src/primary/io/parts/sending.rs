@@ -64,8 +64,10 @@ impl<P: Payload> Primary<P> {
                     .collect()
             }
             Operation::Flush => {
-                let flush =
-                    |mirror| PartAction::Flush { covers, settles: self.finished_through(mirror) };
+                let flush = |mirror| PartAction::Flush {
+                    covers,
+                    stabilizes: self.finished_through(mirror),
+                };
                 (0..mirrors).map(|mirror| (mirror, 0, flush(mirror))).collect()
             }
         };

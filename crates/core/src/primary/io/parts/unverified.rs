@@ -9,9 +9,9 @@ use crate::primary::io::part::Part;
 impl<P: Payload> Primary<P> {
     /// Nobody else can be asked at present. If a replica has read it the answer is that: others might not
     /// come for as long as the coordinator is away. Returns whether there is one.
-    pub(super) fn settle_for_unverified(&mut self, sequence: Sequence) -> bool {
+    pub(super) fn accept_unverified(&mut self, sequence: Sequence) -> bool {
         let part = self.parts.get_mut(&sequence);
-        let Some(payload) = part.and_then(Part::settle_for_unverified) else { return false };
+        let Some(payload) = part.and_then(Part::accept_unverified) else { return false };
         self.keep_data(sequence, payload);
         true
     }

@@ -11,7 +11,7 @@ const MAX_FAILED_READS: u32 = 32;
 pub(in crate::primary) struct Disk {
     /// It came back with a new boot and may lack acknowledged writes (W5).
     is_lost: bool,
-    /// It stays although it has restarted: the last write before that. When it has settled, so has all
+    /// It stays although it has restarted: the last write before that. When it is stable, so is all
     /// that is open there from earlier incarnations.
     renewed_at: Option<Sequence>,
     /// It failed to make something durable in this incarnation: what it wrote before may be gone when its

@@ -57,7 +57,7 @@ fn an_answer_keeps_what_it_promises() {
     assert!(acknowledged(write(false), 2, to(0)).starts_with("W1: "));
     assert!(acknowledged(write(false), 2, to(1)).starts_with("W1: "));
     assert!(acknowledged(write(true), 2, to(1)).starts_with("W4: "));
-    let settle = PartAction::Settle { through: FIRST };
-    assert!(acknowledged(settle, 2, to(1)).starts_with("W4: "));
+    let stabilize = PartAction::Stabilize { through: FIRST };
+    assert!(acknowledged(stabilize, 2, to(1)).starts_with("W4: "));
     assert!(acknowledged(write(false), 3, |_| {}).starts_with("I4: "));
 }

@@ -1,10 +1,10 @@
 //! Settling: writes that every member has, and has made durable, need no open region in anybody's
-//! intent log. A primary sees to it that writes settle, and tells its replicas how far that is, by
+//! intent log. A primary sees to it that writes become stable, and tells its replicas how far that is, by
 //! one number per mirror (rule W6).
 //!
 //! Any flush tells it: all parts that were finished when it began are durable when every member has
 //! answered it. If the client sends none, the primary does, when a replica's log fills up or after
-//! [`crate::Settings::settle_after`].
+//! [`crate::Settings::stabilize_after`].
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::primary::{Context, Phase, Primary};
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How often replicas are told how far writes have settled, if they do not ask: so many times in
-/// [`crate::Settings::settle_after`].
-const TOLD_PER_SETTLING: u32 = 5;
+/// How often replicas are told how far writes are stable, if they do not ask: so many times in
+/// [`crate::Settings::stabilize_after`].
+const REPORTS_PER_PERIOD: u32 = 5;
 
-/// How far writes have settled.
+/// How far writes are stable.
 #[derive(Debug)]
-pub(in crate::primary) struct Settling {
-    mirrors: BTreeMap<usize, MirrorSettling>,
+pub(in crate::primary) struct Stability {
+    mirrors: BTreeMap<usize, MirrorStability>,
     /// When a flush for its sake was last begun.
     flushed_at: Instant,
     /// Whether a replica's log fills up.
@@ -33,15 +33,15 @@ pub(in crate::primary) struct Settling {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct MirrorSettling {
-    /// All writes up to here have settled.
+struct MirrorStability {
+    /// All writes up to here are stable.
     through: Sequence,
     /// What the replicas were told last, and when.
     told: Sequence,
     told_at: Instant,
     /// The last write that was sent.
     last: Sequence,
-    /// What must not settle yet.
+    /// What must not become stable yet.
     held: Option<Held>,
 }
 
@@ -63,13 +63,13 @@ impl Held {
     }
 }
 
-impl Settling {
+impl Stability {
     pub fn new(now: Instant) -> Self {
         Self { mirrors: BTreeMap::new(), flushed_at: now, is_wanted: false }
     }
 
-    fn mirror(&mut self, mirror: usize, now: Instant) -> &mut MirrorSettling {
-        self.mirrors.entry(mirror).or_insert(MirrorSettling {
+    fn mirror(&mut self, mirror: usize, now: Instant) -> &mut MirrorStability {
+        self.mirrors.entry(mirror).or_insert(MirrorStability {
             through: Sequence(0),
             told: Sequence(0),
             told_at: now,
@@ -87,39 +87,39 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
         now: Instant,
     ) {
-        self.settling.mirror(mirror, now).last = sequence;
+        self.stability.mirror(mirror, now).last = sequence;
     }
 
     /// A write is over that some of its targets have failed: perhaps it is on their disks, perhaps not.
-    /// They leave, or the others do; what they may lack is noted then, so it does not settle before.
-    pub(in crate::primary) fn hold_settling(&mut self, mirror: usize, held: Held) {
-        if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
-            let merged = settling.held.map_or(held, |other| Held {
+    /// They leave, or the others do; what they may lack is noted then, so it does not become stable before.
+    pub(in crate::primary) fn hold_stability(&mut self, mirror: usize, held: Held) {
+        if let Some(stability) = self.stability.mirrors.get_mut(&mirror) {
+            let merged = stability.held.map_or(held, |other| Held {
                 first: held.first.min(other.first),
                 targets: held.targets | other.targets,
                 failed: held.failed | other.failed,
             });
-            settling.held = Some(merged).filter(Held::is_needed);
+            stability.held = Some(merged).filter(Held::is_needed);
         }
     }
 
     /// A replica has left a mirror: before the other members adopt that, they note what it lacks.
-    pub(in crate::primary) fn release_settling(&mut self, mirror: usize, left: ReplicaSet) {
-        if let Some(settling) = self.settling.mirrors.get_mut(&mirror) {
-            let rest = settling.held.map(|held| Held {
+    pub(in crate::primary) fn release_stability(&mut self, mirror: usize, left: ReplicaSet) {
+        if let Some(stability) = self.stability.mirrors.get_mut(&mirror) {
+            let rest = stability.held.map(|held| Held {
                 targets: held.targets & !left,
                 failed: held.failed & !left,
                 ..held
             });
-            settling.held = rest.filter(Held::is_needed);
+            stability.held = rest.filter(Held::is_needed);
         }
     }
 
-    /// How far all writes to a mirror are finished: what a flush that begins now lets settle.
+    /// How far all writes to a mirror are finished: what a flush that begins now lets become stable.
     pub(in crate::primary) fn finished_through(&self, mirror: usize) -> Sequence {
         let is_unfinished = |part: &Part<P>| part.mirror() == mirror && part.changes_data();
         let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
-        let held = self.settling.mirrors.get(&mirror).and_then(|mirror| mirror.held);
+        let held = self.stability.mirrors.get(&mirror).and_then(|mirror| mirror.held);
         let held = held.map(|held| held.first);
         let first = unfinished.map(|(sequence, _)| *sequence).into_iter().chain(held).min();
         first.map_or(self.writes.last(), |first| Sequence(first.0.saturating_sub(1)))
@@ -127,48 +127,48 @@ impl<P: Payload> Primary<P> {
 
     /// Every member of a mirror has answered a flush that began when all writes up to here were
     /// finished.
-    pub(in crate::primary) fn settled(
+    pub(in crate::primary) fn stable(
         &mut self,
         cx: &mut Context<'_, P>,
         mirror: usize,
         through: Sequence,
     ) {
-        let is_wanted = core::mem::take(&mut self.settling.is_wanted);
+        let is_wanted = core::mem::take(&mut self.stability.is_wanted);
         let tell_period = self.tell_period();
-        let settling = self.settling.mirror(mirror, cx.now);
-        settling.through = settling.through.max(through);
-        let is_time = is_wanted || cx.now.since(settling.told_at) >= tell_period;
-        if is_time && settling.told < settling.through {
-            self.tell_settled(cx, mirror);
+        let stability = self.stability.mirror(mirror, cx.now);
+        stability.through = stability.through.max(through);
+        let is_time = is_wanted || cx.now.since(stability.told_at) >= tell_period;
+        if is_time && stability.told < stability.through {
+            self.tell_stable(cx, mirror);
         }
     }
 
     fn tell_period(&self) -> Duration {
-        self.config.settings.settle_after / TOLD_PER_SETTLING
+        self.config.settings.stabilize_after / REPORTS_PER_PERIOD
     }
 
-    fn tell_settled(&mut self, cx: &mut Context<'_, P>, mirror: usize) {
+    fn tell_stable(&mut self, cx: &mut Context<'_, P>, mirror: usize) {
         let generation = self.generation();
-        let settling = self.settling.mirror(mirror, cx.now);
-        let through = settling.through;
-        (settling.told, settling.told_at) = (through, cx.now);
+        let stability = self.stability.mirror(mirror, cx.now);
+        let through = stability.through;
+        (stability.told, stability.told_at) = (through, cx.now);
         let peers = &self.mirrors[mirror];
         let members = peers.ids(peers.members()).filter_map(|id| self.peers.get(&id));
         members.for_each(|peer| tell(cx, peer, generation, through));
     }
 
     /// A session has begun: its replica may have missed what was told.
-    pub(in crate::primary) fn tell_settled_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+    pub(in crate::primary) fn tell_stable_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let Some(peer) = self.peers.get(&replica) else { return };
-        let settling = self.settling.mirrors.get(&peer.mirror());
-        if let Some(settling) = settling.filter(|settling| settling.told.0 > 0) {
-            tell(cx, peer, self.generation(), settling.told);
+        let stability = self.stability.mirrors.get(&peer.mirror());
+        if let Some(stability) = stability.filter(|stability| stability.told.0 > 0) {
+            tell(cx, peer, self.generation(), stability.told);
         }
     }
 
     /// The last write that was sent to a mirror.
     pub(in crate::primary) fn last_write(&self, mirror: usize) -> Sequence {
-        self.settling.mirrors.get(&mirror).map_or(Sequence(0), |settling| settling.last)
+        self.stability.mirrors.get(&mirror).map_or(Sequence(0), |stability| stability.last)
     }
 
     /// A replica's intent log fills up.
@@ -183,44 +183,44 @@ impl<P: Payload> Primary<P> {
         }
         // Whoever asks may have missed what was told.
         if let Some(mirror) = self.peers.get(&replica).map(Peer::mirror) {
-            self.tell_settled(cx, mirror);
+            self.tell_stable(cx, mirror);
         }
-        self.settling.is_wanted = true;
-        self.flush_to_settle(cx);
+        self.stability.is_wanted = true;
+        self.flush_to_stabilize(cx);
     }
 
-    /// Lets what has not settled do so after a while, though the client does not flush.
-    pub(in crate::primary) fn watch_settling(&mut self, cx: &mut Context<'_, P>) {
-        let (period, tell_period) = (self.config.settings.settle_after, self.tell_period());
+    /// Lets what is not stable do so after a while, though the client does not flush.
+    pub(in crate::primary) fn watch_stability(&mut self, cx: &mut Context<'_, P>) {
+        let (period, tell_period) = (self.config.settings.stabilize_after, self.tell_period());
         let untold: Vec<_> = self
-            .settling
+            .stability
             .mirrors
             .iter()
             .filter(|(_, m)| m.told < m.through && cx.now.since(m.told_at) >= tell_period)
             .map(|(mirror, _)| *mirror)
             .collect();
         for mirror in untold {
-            self.tell_settled(cx, mirror);
+            self.tell_stable(cx, mirror);
         }
-        let is_unsettled = self.settling.mirrors.values().any(|m| m.through < m.last);
-        if is_unsettled && cx.now.since(self.settling.flushed_at) >= period {
-            self.flush_to_settle(cx);
+        let is_unstable = self.stability.mirrors.values().any(|m| m.through < m.last);
+        if is_unstable && cx.now.since(self.stability.flushed_at) >= period {
+            self.flush_to_stabilize(cx);
         }
     }
 
     /// Has all members flush what is finished. Apart from the client's flushes: those may wait for
     /// writes that wait for room in an intent log.
-    fn flush_to_settle(&mut self, cx: &mut Context<'_, P>) {
-        let is_settling = self.parts.values().any(Part::is_settling);
-        if !matches!(self.phase, Phase::Serving) || is_settling || !self.can_send() {
+    fn flush_to_stabilize(&mut self, cx: &mut Context<'_, P>) {
+        let is_stabilizing = self.parts.values().any(Part::is_stabilizing);
+        if !matches!(self.phase, Phase::Serving) || is_stabilizing || !self.can_send() {
             return;
         }
-        self.settling.flushed_at = cx.now;
+        self.stability.flushed_at = cx.now;
         let mirrors = self.mirrors.len();
         let number = self.accept_internal(mirrors);
         for mirror in 0..mirrors {
             let through = self.finished_through(mirror);
-            self.send_part(cx, number, mirror, 0, PartAction::Settle { through });
+            self.send_part(cx, number, mirror, 0, PartAction::Stabilize { through });
         }
     }
 }
@@ -228,5 +228,5 @@ impl<P: Payload> Primary<P> {
 fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
     let Some(link) = peer.ready_link() else { return };
     let last_of_earlier_incarnations = peer.disk().renewed_at();
-    cx.send(link, Message::Settled { generation, through, last_of_earlier_incarnations }, None);
+    cx.send(link, Message::Stable { generation, through, last_of_earlier_incarnations }, None);
 }
