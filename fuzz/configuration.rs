@@ -31,7 +31,7 @@ const LINES: &[&str] = &[
     "advertise",
     "key_file",
     "handshake_seconds",
-    "most_unproved",
+    "max_unauthenticated",
     "certificate",
     "key",
     "authority",
@@ -55,7 +55,7 @@ const LINES: &[&str] = &[
     "lag_pause_seconds",
     "lag_longest_pause_seconds",
     "spare_takes_over_after_ms",
-    "most_clients",
+    "max_clients",
     "insecure",
 ];
 const VALUES: &[&str] = &[

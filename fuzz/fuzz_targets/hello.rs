@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     let Some((kind, rest)) = input.split_first() else { return };
     let mut bytes = rest.to_vec();
-    if kind & 8 == 0 && (PREFIX_LENGTH..LONGEST_PART).contains(&bytes.len()) {
+    if kind & 8 == 0 && (PREFIX_LENGTH..MAX_PART_LENGTH).contains(&bytes.len()) {
         bytes[..8].copy_from_slice(b"evenkeel");
         bytes[8..10].copy_from_slice(&[kind & 7, 0]);
         let length = ((bytes.len() - PREFIX_LENGTH) as u16).to_le_bytes();

@@ -40,7 +40,7 @@ impl Bench {
                 _ => {}
             }
         }
-        assert!(self.submitted.len() <= evenkeel_exports::nbd::connection::MOST_REQUESTS);
+        assert!(self.submitted.len() <= evenkeel_exports::nbd::connection::MAX_REQUESTS);
     }
 
     fn answer(&mut self, mode: u8) {

@@ -5,7 +5,7 @@ use evenkeel_core::message::*;
 use evenkeel_core::*;
 
 use super::script::Script;
-use super::views::{self, MOST_IDS, PRIMARIES};
+use super::views::{self, MAX_IDS, PRIMARIES};
 
 /// What means something to the machine that is spoken to.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Live {
     fn replica(&self, script: &mut Script<'_>) -> ReplicaId {
         match script.byte() {
             0..=127 => self.replica,
-            other => ReplicaId(u128::from(other) % MOST_IDS + 1),
+            other => ReplicaId(u128::from(other) % MAX_IDS + 1),
         }
     }
 }
@@ -48,7 +48,7 @@ impl Live {
 pub fn opener(script: &mut Script<'_>) -> Opener {
     match script.byte() {
         byte @ 0..=159 => Opener::Primary(PRIMARIES[usize::from(byte) % PRIMARIES.len()]),
-        byte => Opener::Copier(ReplicaId(u128::from(byte) % MOST_IDS + 1)),
+        byte => Opener::Copier(ReplicaId(u128::from(byte) % MAX_IDS + 1)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use evenkeel_core::settings::{MOST_OPEN_REGIONS, MOST_REPLICAS};
+use evenkeel_core::settings::{MAX_OPEN_REGIONS, MAX_REPLICAS};
 use evenkeel_core::view::{Cause, Change, ReservationChange, ReservationKind};
 use evenkeel_core::*;
 
@@ -15,7 +15,7 @@ pub const PRIMARIES: [PrimaryId; 3] = [
     PrimaryId { node: NodeId(109), incarnation: Incarnation(13) },
 ];
 /// The replicas that there may be, of all mirrors: each has the node with its number and 100 more.
-pub const MOST_IDS: u128 = 8;
+pub const MAX_IDS: u128 = 8;
 const CAUSES: [Cause; 8] = [
     Cause::None,
     Cause::Disconnected,
@@ -192,7 +192,7 @@ fn change_replica(script: &mut Script<'_>, view: &mut View) {
         record.cause = CAUSES[script.choose(CAUSES.len())];
     }
     if how & 16 != 0 {
-        let other = ReplicaId(script.choose(MOST_IDS as usize) as u128 + 1);
+        let other = ReplicaId(script.choose(MAX_IDS as usize) as u128 + 1);
         record.role =
             [Role::Own, Role::Replaces(other), Role::Spare(None), Role::Spare(Some(other))]
                 [script.choose(4)];
@@ -215,18 +215,18 @@ fn change_primaries(script: &mut Script<'_>, view: &mut View) {
 fn change_layout(script: &mut Script<'_>, view: &mut View) {
     view.intents = IntentLayout {
         region: 4096 << script.choose(18),
-        places: [1, 2, 3, 4, 16, MOST_OPEN_REGIONS as u16][script.choose(6)],
+        places: [1, 2, 3, 4, 16, MAX_OPEN_REGIONS as u16][script.choose(6)],
         slots: [1, 2, 3, 32][script.choose(4)],
     };
 }
 
 fn change_members(script: &mut Script<'_>, view: &mut View) {
     let mirror = script.choose(view.mirrors.len());
-    let id = ReplicaId(script.choose(MOST_IDS as usize) as u128 + 1);
+    let id = ReplicaId(script.choose(MAX_IDS as usize) as u128 + 1);
     let replicas = &mut view.mirrors[mirror].replicas;
     if script.is_set() {
         replicas.retain(|record| record.id != id);
-    } else if replicas.len() < MOST_REPLICAS {
+    } else if replicas.len() < MAX_REPLICAS {
         let state = ReplicaState::Stale;
         replicas.push(ReplicaRecord { state, since: view.generation, ..record(id) });
     }

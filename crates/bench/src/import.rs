@@ -24,7 +24,7 @@ use crate::result::{
 use crate::stats;
 
 /// Longest file that is read, in bytes.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// One result of a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ pub struct Reading {
 
 /// Reads a whole file. `name` is its name without the folder.
 pub fn read(name: &str, text: &str) -> Results {
-    let mut end = text.len().min(MOST_BYTES);
+    let mut end = text.len().min(MAX_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::interrupt::{GLANCE, Interrupt};
 
 /// Most bytes of a tool's output that are kept.
-const MOST_OUTPUT: u64 = 64 << 20;
+const MAX_OUTPUT: u64 = 64 << 20;
 /// Lines of a tool's complaint that are shown.
 const COMPLAINT_LINES: usize = 6;
 
@@ -121,7 +121,7 @@ fn drain<R: std::io::Read + Send + 'static>(pipe: Option<R>) -> std::thread::Joi
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {
             // What was read until an error is all there is to show.
-            drop(pipe.take(MOST_OUTPUT).read_to_end(&mut bytes));
+            drop(pipe.take(MAX_OUTPUT).read_to_end(&mut bytes));
         }
         String::from_utf8_lossy(&bytes).into_owned()
     })

@@ -18,12 +18,12 @@ pub fn median(values: &[f64]) -> Option<f64> {
 const MIN_CPU_SECONDS: f64 = 0.1;
 
 /// The median of what the rounds give; `None` if it is not most of them that give anything.
-pub fn over_most(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
-    of_most(&samples.iter().filter_map(of).collect::<Vec<_>>(), samples.len())
+pub fn over_max(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+    of_max(&samples.iter().filter_map(of).collect::<Vec<_>>(), samples.len())
 }
 
 /// The median of what most of so many rounds gave: one of a few would stand for all.
-fn of_most(values: &[f64], rounds: usize) -> Option<f64> {
+fn of_max(values: &[f64], rounds: usize) -> Option<f64> {
     median(values).filter(|_| values.len() * 2 > rounds)
 }
 
@@ -48,7 +48,7 @@ pub fn summarize(samples: &[Sample], measure: Measure) -> Option<Summary> {
     let middle = median(&figures)?;
     let low = figures.iter().copied().fold(f64::INFINITY, f64::min);
     let high = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let over = |of: &dyn Fn(&Sample) -> Option<f64>| over_most(samples, of);
+    let over = |of: &dyn Fn(&Sample) -> Option<f64>| over_max(samples, of);
     let percentile = |percentile: f64| over(&|sample| slowest(sample, percentile));
     let per_operation = |of: fn(&Sample) -> Option<f64>| {
         over(&|sample| Some(of(sample)? * 1e6 / sample.operations().filter(|count| *count > 0.0)?))
@@ -88,7 +88,7 @@ pub fn ratio(row: &Row, base: &Row, measure: Measure, divisor: f64) -> Option<f6
         })
         .collect();
     let figures = row.samples.iter().filter(|sample| sample.figure(measure).is_some());
-    of_most(&ratios, figures.count())
+    of_max(&ratios, figures.count())
 }
 
 /// Fills every row's summary, ratios included, and how noisy the machine was.

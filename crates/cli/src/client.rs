@@ -23,7 +23,7 @@ use crate::output::harmless;
 pub mod waiting;
 
 /// Most bytes of an answer that are read.
-const LONGEST_ANSWER: usize = 64 << 20;
+const MAX_ANSWER: usize = 64 << 20;
 /// How long an answer may take when the caller does not say.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The same for what reads whole replicas.
@@ -206,7 +206,7 @@ impl Client {
             .map_err(|error| Failure::new("cannot write the request", error))?;
         let response = sender.send_request(request).await.map_err(broken)?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), LONGEST_ANSWER)
+        let body = Limited::new(response.into_body(), MAX_ANSWER)
             .collect()
             .await
             .map_err(|error| Failure::new("cannot read the node's answer", error))?

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use evenkeel_core::Settings;
 use evenkeel_core::settings::{
-    BLOCK, MOST_MIRRORS, MOST_PRIMARIES, MOST_REPLICAS, MOST_REPLICAS_IN_ALL,
+    BLOCK, MAX_MIRRORS, MAX_PRIMARIES, MAX_REPLICAS, MAX_REPLICAS_IN_ALL,
 };
 
 fn document(path: &str) -> String {
@@ -36,12 +36,12 @@ fn the_numbers_in_the_readme_are_those_of_the_code() {
     let deadline = Settings::default().deadline.as_secs();
     let mut found = 0;
     for (phrase, expected) in [
-        ("1 to {} mirrors", MOST_MIRRORS as u64),
-        ("mirrors with 1 to {} replicas each", MOST_REPLICAS as u64),
-        ("at most {} replicas in all", MOST_REPLICAS_IN_ALL as u64),
-        ("yes, 1 to {} |", MOST_REPLICAS as u64),
-        ("attached on up to {} nodes at once", MOST_PRIMARIES as u64),
-        ("| several writers at once | up to {} nodes", MOST_PRIMARIES as u64),
+        ("1 to {} mirrors", MAX_MIRRORS as u64),
+        ("mirrors with 1 to {} replicas each", MAX_REPLICAS as u64),
+        ("at most {} replicas in all", MAX_REPLICAS_IN_ALL as u64),
+        ("yes, 1 to {} |", MAX_REPLICAS as u64),
+        ("attached on up to {} nodes at once", MAX_PRIMARIES as u64),
+        ("| several writers at once | up to {} nodes", MAX_PRIMARIES as u64),
         ("leaves the mirror after {} s", deadline),
         ("a CRC-32C per {} KiB", u64::from(BLOCK) / 1024),
         ("on-disk format {}", u64::from(evenkeel_format::FORMAT_VERSION)),

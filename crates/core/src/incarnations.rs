@@ -11,12 +11,12 @@ use crate::ids::Incarnation;
 
 /// Incarnations of one replica, the newest one first; zeroes where there are fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Incarnations(pub [Incarnation; Self::MOST]);
+pub struct Incarnations(pub [Incarnation; Self::MAX]);
 
 impl Incarnations {
     /// How many there are at most: the newest one, those that the own view and the asker's name, and those
     /// of which it is not known whether a view that was on its way has named them.
-    pub const MOST: usize = 8;
+    pub const MAX: usize = 8;
 
     /// The first ones of these.
     #[must_use]

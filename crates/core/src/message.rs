@@ -206,7 +206,7 @@ pub enum Message {
         id: OperationId,
         /// First byte in the replica.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_ZERO`].
+        /// Bytes; at most [`crate::settings::MAX_ZERO`].
         length: u32,
         /// Whether space may be given back.
         unmap: bool,
@@ -221,7 +221,7 @@ pub enum Message {
         id: OperationId,
         /// First byte in the replica.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
+        /// Bytes; at most [`crate::settings::MAX_PAYLOAD`].
         length: u32,
     },
     /// Tell what a range holds, by a digest of each block: to compare replicas.
@@ -230,7 +230,7 @@ pub enum Message {
         id: OperationId,
         /// First byte in the replica.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`].
+        /// Bytes; at most [`crate::settings::MAX_PAYLOAD`].
         length: u32,
     },
     /// Make all writes up to `covers` durable (W4).
@@ -246,7 +246,7 @@ pub enum Message {
         id: OperationId,
         /// First byte in the replica.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_ZERO`].
+        /// Bytes; at most [`crate::settings::MAX_ZERO`].
         length: u32,
     },
     /// A write or zero has arrived.
@@ -277,7 +277,7 @@ pub enum Message {
         /// In ascending order of the blocks.
         digests: Vec<BlockDigest>,
     },
-    /// The map asked for: at most [`crate::settings::MOST_EXTENTS`] extents, which may cover less
+    /// The map asked for: at most [`crate::settings::MAX_EXTENTS`] extents, which may cover less
     /// than the range, but cover its start.
     Extents {
         /// Which operation.
@@ -367,8 +367,8 @@ pub enum Message {
         token: CopyToken,
         /// First byte in the replica.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_PAYLOAD`] to be read, and
-        /// [`crate::settings::LONGEST_ZERO`] to be told of.
+        /// Bytes; at most [`crate::settings::MAX_PAYLOAD`] to be read, and
+        /// [`crate::settings::MAX_ZERO`] to be told of.
         length: u32,
     },
     /// The range asked for (payload, unless it reads as zeroes, failed, or was too long to be read).

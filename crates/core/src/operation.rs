@@ -12,14 +12,14 @@ pub enum Operation<P> {
     Read {
         /// First byte.
         offset: u64,
-        /// Bytes; at most [`crate::settings::LONGEST_REQUEST`].
+        /// Bytes; at most [`crate::settings::MAX_REQUEST`].
         length: u32,
     },
     /// Write the payload.
     Write {
         /// First byte.
         offset: u64,
-        /// The data; at most [`crate::settings::LONGEST_REQUEST`] bytes.
+        /// The data; at most [`crate::settings::MAX_REQUEST`] bytes.
         payload: P,
         /// Acknowledge only when the data is durable on every in-sync replica (FUA).
         durable: bool,
@@ -41,7 +41,7 @@ pub enum Operation<P> {
     CompareAndWrite {
         /// First byte.
         offset: u64,
-        /// What the range has to hold; at most [`crate::settings::LONGEST_COMPARE`] bytes.
+        /// What the range has to hold; at most [`crate::settings::MAX_COMPARE`] bytes.
         expected: P,
         /// The data; as long as what is expected.
         payload: P,

@@ -12,7 +12,7 @@ use crate::view::RebuildLimit;
 /// How long clients count as busy after a primary has said so.
 const BUSY_FOR: Duration = Duration::from_millis(250);
 /// A pause is never longer, however long a copy took.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// When the next region may begin.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Pace {
     }
 
     /// How many regions may be copied at once.
-    pub fn most_copies(&self, now: Instant, when_idle: usize) -> usize {
+    pub fn max_copies(&self, now: Instant, when_idle: usize) -> usize {
         if self.is_busy(now) { 1 } else { when_idle }
     }
 
@@ -72,7 +72,7 @@ impl Pace {
     pub fn ended(&mut self, now: Instant, held: Duration, share: u32) {
         if self.is_busy(now) {
             let share = share.clamp(1, 100);
-            let pause = (held * (100 - share) / share).min(LONGEST_PAUSE);
+            let pause = (held * (100 - share) / share).min(MAX_PAUSE);
             self.put_off(now + pause);
         }
     }

@@ -20,7 +20,7 @@ pub enum LockMode {
 }
 
 /// Most locks that are compared with each other when invariants are checked.
-const MOST_CHECKED: usize = 48;
+const MAX_CHECKED: usize = 48;
 
 #[derive(Debug)]
 struct Entry {
@@ -115,11 +115,11 @@ impl RangeLock {
     }
 
     /// Panics if locks that conflict are granted (I10), or one waits for nobody (I11). Of more than
-    /// [`MOST_CHECKED`] only the counts are checked, as it compares each with each.
+    /// [`MAX_CHECKED`] only the counts are checked, as it compares each with each.
     pub fn check_invariants(&self) {
         let waiting = self.entries.iter().filter(|entry| entry.blockers > 0).count();
         assert!(self.waiting == waiting, "I11: {waiting} locks wait, and {} count", self.waiting);
-        if self.entries.len() > MOST_CHECKED {
+        if self.entries.len() > MAX_CHECKED {
             return;
         }
         for (index, entry) in self.entries.iter().enumerate() {

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 
 /// Removed entries that may stay, besides as many as are left.
-const MOST_GAPS: usize = 32;
+const MAX_GAPS: usize = 32;
 
 /// A map to which keys are added in ascending order. Finding one takes constant time if no number was left out
 /// since the oldest one, else time in proportion to the logarithm of their count; adding and removing, the same
-/// amortized. It holds at most twice as many entries as there are, and [`MOST_GAPS`].
+/// amortized. It holds at most twice as many entries as there are, and [`MAX_GAPS`].
 #[derive(Debug)]
 pub struct RisingMap<K, T> {
     /// In ascending order.
@@ -70,7 +70,7 @@ impl<K: Copy + Ord + Into<u64>, T> RisingMap<K, T> {
             self.values.pop_front();
             self.keys.pop_front();
         }
-        if self.values.len() > 2 * self.count + MOST_GAPS {
+        if self.values.len() > 2 * self.count + MAX_GAPS {
             self.close_gaps();
         }
         Some(value)

@@ -3,32 +3,32 @@
 use core::time::Duration;
 
 /// Most replicas that a mirror may have.
-pub const MOST_REPLICAS: usize = 16;
+pub const MAX_REPLICAS: usize = 16;
 /// Most mirrors that a stripe may have.
-pub const MOST_MIRRORS: usize = 16;
+pub const MAX_MIRRORS: usize = 16;
 /// Most primaries that a volume may have at once.
-pub const MOST_PRIMARIES: usize = 32;
+pub const MAX_PRIMARIES: usize = 32;
 
 /// Most replicas of a volume, of all its mirrors.
-pub const MOST_REPLICAS_IN_ALL: usize = 192;
+pub const MAX_REPLICAS_IN_ALL: usize = 192;
 /// Most hosts that may be registered with a volume.
-pub const MOST_REGISTRANTS: usize = 64;
+pub const MAX_REGISTRANTS: usize = 64;
 
 /// Most regions that one table of an intent log names.
-pub const MOST_OPEN_REGIONS: usize = 2032;
+pub const MAX_OPEN_REGIONS: usize = 2032;
 
 /// Most epochs that a view remembers; of more, the oldest are forgotten.
-pub const MOST_EPOCHS: usize = 8;
+pub const MAX_EPOCHS: usize = 8;
 /// Longest client request, in bytes (the customary limit of NBD clients).
-pub const LONGEST_REQUEST: u32 = 32 << 20;
+pub const MAX_REQUEST: u32 = 32 << 20;
 /// Longest payload of one message, in bytes. Longer requests are sent in pieces.
-pub const LONGEST_PAYLOAD: u32 = 1 << 20;
+pub const MAX_PAYLOAD: u32 = 1 << 20;
 /// Longest range of one compare-and-write, in bytes.
-pub const LONGEST_COMPARE: u32 = LONGEST_PAYLOAD;
+pub const MAX_COMPARE: u32 = MAX_PAYLOAD;
 /// Longest run that one message may zero or map, in bytes.
-pub const LONGEST_ZERO: u32 = 128 << 20;
+pub const MAX_ZERO: u32 = 128 << 20;
 /// Most extents in one answer to a map request.
-pub const MOST_EXTENTS: usize = 256;
+pub const MAX_EXTENTS: usize = 256;
 /// The unit that a rebuild copies, in bytes.
 pub const REGION: u32 = 1 << 20;
 /// The unit of bitmaps and checksums, and the largest logical block size, in bytes.

@@ -68,7 +68,7 @@ pub enum Change {
     Bitmap {
         /// How closely replicas remember.
         bitmap: Bitmap,
-        /// 1 to [`crate::settings::MOST_PRIMARIES`].
+        /// 1 to [`crate::settings::MAX_PRIMARIES`].
         slots: u8,
     },
     /// The size of the intent logs.
@@ -179,7 +179,7 @@ pub struct PrimaryRecord {
 /// One mirror of the stripe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorView {
-    /// 1 to [`MOST_REPLICAS`].
+    /// 1 to [`MAX_REPLICAS`].
     pub replicas: Vec<ReplicaRecord>,
 }
 
@@ -207,7 +207,7 @@ pub struct View {
     pub history: History,
     /// Who committed it.
     pub coordinator: CoordinatorId,
-    /// The epochs that it supersedes, the newest first; at most [`MOST_EPOCHS`].
+    /// The epochs that it supersedes, the newest first; at most [`MAX_EPOCHS`].
     pub epochs: Vec<Epoch>,
     /// Size and layout.
     pub geometry: Geometry,
@@ -226,7 +226,7 @@ pub struct View {
     /// How many milliseconds clients' requests wait while no in-sync replica of a mirror answers; with 0 they
     /// fail at once. `None`: as the primary was told at its start ([`crate::Settings::no_data`]).
     pub no_data: Option<u32>,
-    /// 1 to [`MOST_MIRRORS`], in stripe order.
+    /// 1 to [`MAX_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
     /// The primaries. None: detached cleanly, and all in-sync replicas of a mirror are identical.
     pub primaries: Vec<PrimaryRecord>,
@@ -374,7 +374,7 @@ impl View {
     pub fn is_valid(&self) -> bool {
         let g = self.geometry;
         let mirrors_are_valid = self.mirrors.iter().all(|mirror| {
-            (1..=MOST_REPLICAS).contains(&mirror.replicas.len())
+            (1..=MAX_REPLICAS).contains(&mirror.replicas.len())
                 && mirror.in_sync().count() > 0
                 && mirror.has_valid_roles()
         });
@@ -385,16 +385,16 @@ impl View {
             && g.chunk >= 4096
             && g.chunk.is_power_of_two()
             && g.chunk <= 1 << 30
-            && (1..=MOST_MIRRORS).contains(&self.mirrors.len())
+            && (1..=MAX_MIRRORS).contains(&self.mirrors.len())
             && self.slots_are_valid()
             && (!self.is_shared() || self.protocol == Protocol::C)
             && self.generation.0 < 1 << 48
             && self.intents.is_valid(self.replica_size())
             && !matches!(self.rebuild_limit, RebuildLimit::BytesPerSecond(0 | u64::MAX))
-            && self.epochs.len() <= MOST_EPOCHS
+            && self.epochs.len() <= MAX_EPOCHS
             && self.replicas().all(|(_, record)| record.has_valid_generations())
             && mirrors_are_valid
-            && self.replicas().count() <= MOST_REPLICAS_IN_ALL
+            && self.replicas().count() <= MAX_REPLICAS_IN_ALL
             && self.reservations.are_valid()
             && self.replicas_are_distinct()
     }

@@ -51,7 +51,7 @@ fn where_it_differs_is_told() {
 #[test]
 fn lengths_that_differ_and_ranges_that_are_too_long_are_refused() {
     let mut cluster = shared(2);
-    let too_long = settings::LONGEST_COMPARE as usize + BLOCK;
+    let too_long = settings::MAX_COMPARE as usize + BLOCK;
     let compare = cluster.compare_and_write(0, 0, (0, 1), too_long);
     assert!(matches!(cluster.replies[&compare], Err(RequestError::Invalid)));
     let (expected, payload) =

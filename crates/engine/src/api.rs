@@ -32,7 +32,7 @@ pub struct EngineConfig {
     /// The most bytes that one primary may hold at one replica of this node.
     pub memory_per_link: usize,
     /// How long a worker polls at most before it sleeps, while peers talk to it; zero: never.
-    pub longest_poll: Duration,
+    pub max_poll: Duration,
     /// Told what the control plane must know or do. Called on a worker's thread: it must not
     /// block; send the event on.
     pub on_event: Arc<dyn Fn(EngineEvent) + Send + Sync>,
@@ -48,7 +48,7 @@ impl EngineConfig {
             memory_per_worker: 512 << 20,
             memory_per_volume: 64 << 20,
             memory_per_link: 64 << 20,
-            longest_poll: Duration::from_micros(100),
+            max_poll: Duration::from_micros(100),
             on_event: Arc::new(on_event),
         }
     }

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use evenkeel_core::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
+use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 
 use crate::pool::{Budget, Pool, Reservation};
@@ -263,7 +263,7 @@ impl FrontendContext {
         descriptor
     }
 
-    /// A slot of `length` bytes of the volume's memory, up to [`crate::pool::LONGEST_SLOT`], with
+    /// A slot of `length` bytes of the volume's memory, up to [`crate::pool::MAX_SLOT`], with
     /// arbitrary contents. `None`: wait for [`FrontendEvent::MemoryAvailable`].
     pub fn allocate(&mut self, length: usize) -> Option<SlotMut> {
         let slot = self.budget.allocate(length);
@@ -383,8 +383,8 @@ impl FrontendContext {
 /// Bytes that an operation reads; 0 if it will be refused because it is too long.
 fn read_by(operation: &Operation<Slot>) -> u32 {
     let (length, longest) = match operation {
-        Operation::Read { length, .. } => (*length, LONGEST_REQUEST),
-        Operation::CompareAndWrite { expected, .. } => (expected.length(), LONGEST_COMPARE),
+        Operation::Read { length, .. } => (*length, MAX_REQUEST),
+        Operation::CompareAndWrite { expected, .. } => (expected.length(), MAX_COMPARE),
         _ => (0, 0),
     };
     if length <= longest { length } else { 0 }

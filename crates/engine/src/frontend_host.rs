@@ -20,7 +20,7 @@ use crate::socket::prepare_socket;
 use crate::worker::{Timer, Unsent, Waiter, Work, Worker};
 
 /// How long a front end that stops may take to send what is queued.
-const LONGEST_CLOSE: Duration = Duration::from_secs(2);
+const MAX_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// One front end of one volume.
 pub(crate) struct FrontendHost {
@@ -272,7 +272,7 @@ impl Worker {
 
     /// It has been told that it stops: what is queued is sent, then all is closed.
     fn close_frontend(&mut self, key: Key) {
-        let at = self.now + LONGEST_CLOSE;
+        let at = self.now + MAX_CLOSE_TIME;
         let Some(host) = self.frontends.get_mut(key) else { return };
         if host.state == State::Running {
             host.state = State::Closing(at);

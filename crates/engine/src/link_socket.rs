@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use evenkeel_core::message::Message;
-use evenkeel_core::settings::LONGEST_PAYLOAD;
+use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::{CopyToken, Sequence};
 
 use crate::frontend::SharedFile;
@@ -14,7 +14,7 @@ use crate::slot::Slot;
 
 /// Bytes of small answers that a replica queues towards a primary that does not read them, before
 /// it stops reading from it.
-const MOST_UNREAD: usize = 1 << 20;
+const MAX_UNREAD: usize = 1 << 20;
 
 /// A link's socket, with what is on its way.
 pub(crate) struct Socket {
@@ -62,7 +62,7 @@ impl Socket {
         let Some(admission) = &mut self.admission else {
             return self.inbox.next(|length| Some(pool.take(length))).map_err(|e| e.to_string());
         };
-        if self.outbox.small() > MOST_UNREAD {
+        if self.outbox.small() > MAX_UNREAD {
             return Ok(Next::Nothing);
         }
         let next = match admission.held.take() {
@@ -83,13 +83,13 @@ impl Admission {
         let (room, length) = match &message {
             Message::Read { id, length, .. } => (Room::Read(id.sequence), *length),
             // A longer range is not read.
-            Message::Copy { token, length, .. } if *length <= LONGEST_PAYLOAD => {
+            Message::Copy { token, length, .. } if *length <= MAX_PAYLOAD => {
                 (Room::Copy(*token), *length)
             }
             _ => return Ok(Next::Message(message, payload)),
         };
-        if length > LONGEST_PAYLOAD {
-            return Err(format!("a read of {length} bytes is longer than {LONGEST_PAYLOAD}"));
+        if length > MAX_PAYLOAD {
+            return Err(format!("a read of {length} bytes is longer than {MAX_PAYLOAD}"));
         }
         let Some(reservation) = self.budget.reserve(length as usize) else {
             self.held = Some(message);

@@ -16,7 +16,7 @@ use crate::frontend::FrontendMaker;
 use crate::slab::Key;
 
 /// Most orders that wait for one worker.
-const LONGEST_QUEUE: usize = 1024;
+const MAX_QUEUE: usize = 1024;
 
 /// One call of the [`crate::Engine`], on its way to a worker.
 pub(crate) enum Order {
@@ -119,7 +119,7 @@ pub(crate) struct MailboxReceiver {
 /// A new mailbox.
 pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
     let waker = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-    let (sender, receiver) = sync_channel(LONGEST_QUEUE);
+    let (sender, receiver) = sync_channel(MAX_QUEUE);
     let mailbox = Mailbox { orders: sender, waker: waker.clone() };
     let own = mailbox.clone();
     Ok((mailbox, MailboxReceiver { orders: receiver, waker, own }))

@@ -9,11 +9,11 @@ use crate::ring::{Owner, Ring};
 use crate::slot::Slot;
 
 /// Most parts in one system call (the kernel's limit is 1,024).
-const MOST_PARTS: usize = 512;
+const MAX_PARTS: usize = 512;
 /// Small bytes are joined up to this length.
-const LONGEST_JOINED: usize = 64 << 10;
+const MAX_JOINED: usize = 64 << 10;
 /// Most bytes in one system call, so that what has been sent is freed in time.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub(crate) enum Sent {
 impl Outbox {
     /// Where header bytes are to be appended.
     pub(crate) fn bytes(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let joins = matches!(self.queued.back(), Some(Part::Bytes(b)) if b.len() < LONGEST_JOINED);
+        let joins = matches!(self.queued.back(), Some(Part::Bytes(b)) if b.len() < MAX_JOINED);
         if !joins {
             self.queued.push_back(Part::Bytes(self.spare_bytes.pop().unwrap_or_default()));
         }
@@ -76,7 +76,7 @@ impl Outbox {
         }
         let mut batch = self.spare.take().unwrap_or_default();
         let mut length = 0;
-        while batch.parts.len() < MOST_PARTS && length < MOST_BYTES {
+        while batch.parts.len() < MAX_PARTS && length < MAX_BYTES {
             let Some(part) = self.queued.pop_front() else { break };
             if let Part::Bytes(bytes) = &part {
                 self.small -= bytes.len();

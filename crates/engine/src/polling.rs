@@ -18,9 +18,9 @@ const PEER_IS_EXPECTED: Duration = Duration::from_millis(1);
 /// How many events a turn handles on average, in [`FINE`] parts, while little is under way.
 const LITTLE: u32 = 3 * FINE;
 const FINE: u32 = 16;
-/// Credit for a wait that ended within the bound, up to [`MOST_CREDIT`]; each other wait takes one.
+/// Credit for a wait that ended within the bound, up to [`MAX_CREDIT`]; each other wait takes one.
 const CREDIT: u8 = 3;
-const MOST_CREDIT: u8 = 12;
+const MAX_CREDIT: u8 = 12;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Polling {
     /// A wait has ended after so long, polling or asleep.
     pub(crate) fn waited(&mut self, duration: Duration) {
         self.credit = match duration <= self.longest {
-            true => MOST_CREDIT.min(self.credit + CREDIT),
+            true => MAX_CREDIT.min(self.credit + CREDIT),
             false => self.credit.saturating_sub(1),
         };
     }

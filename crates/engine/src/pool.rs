@@ -29,7 +29,7 @@ const SMALLEST: usize = 4096;
 /// Up to here slots double in size; above, they are multiples of it.
 const LARGE: usize = 1 << 20;
 /// Longest slot, in bytes: the longest request, and a header before it.
-pub const LONGEST_SLOT: usize = (32 << 20) + LARGE;
+pub const MAX_SLOT: usize = (32 << 20) + LARGE;
 /// 4 KiB to 1 MiB by doubling, then 2 to 33 MiB.
 const CLASSES: usize = 9 + 32;
 
@@ -118,14 +118,14 @@ impl Pool {
     /// A slot for something that has been admitted already. Its contents are what was last in it.
     ///
     /// # Panics
-    /// If `length` is more than [`LONGEST_SLOT`].
+    /// If `length` is more than [`MAX_SLOT`].
     #[must_use]
     pub fn take(&self, length: usize) -> SlotMut {
         SlotMut::new(self.take_memory(length), length, None)
     }
 
     fn take_memory(&self, length: usize) -> Memory {
-        assert!(length <= LONGEST_SLOT, "no request is longer than a slot can be");
+        assert!(length <= MAX_SLOT, "no request is longer than a slot can be");
         let size = slot_size(length);
         let state = &self.0;
         let cached = state.free.borrow_mut()[class_of(size)].pop();

@@ -4,7 +4,7 @@
 //! what is to be sent, and enter the kernel once, to submit all of it and to wait. Events go
 //! through a queue, so cores and front ends are never called recursively. Time is read once a turn.
 //!
-//! A turn takes at most [`MOST_COMPLETIONS`], so that the next node, the client and the disk begin
+//! A turn takes at most [`MAX_COMPLETIONS`], so that the next node, the client and the disk begin
 //! with the first of many requests while the worker still handles the last.
 //!
 //! The wait is bounded by the earliest wake-up that a core has named. The kernel measures that
@@ -38,10 +38,10 @@ use crate::slot::Slot;
 use crate::volume::Volume;
 
 /// How long `stop` waits for operations under way, before their memory is given up for lost.
-const LONGEST_STOP: Duration = Duration::from_secs(10);
+const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 /// Completions that one turn takes. Fewer cost system calls, more leave the disk idle meanwhile
 /// (`docs/decisions/0042-short-turns.md`).
-const MOST_COMPLETIONS: usize = 16;
+const MAX_COMPLETIONS: usize = 16;
 
 /// Something that a core or a front end is to be told.
 pub(crate) enum Work {
@@ -146,7 +146,7 @@ impl Worker {
         Ok(Self {
             index,
             pool: Pool::new(config.memory_per_worker),
-            polling: Polling::new(config.longest_poll),
+            polling: Polling::new(config.max_poll),
             config,
             // The thread that makes the ring is the one that uses it.
             ring: Ring::new()?,
@@ -188,7 +188,7 @@ impl Worker {
             tracing::error!(worker = self.index, %error, "io_uring_enter failed; trying again");
             std::thread::sleep(Duration::from_millis(10));
         }
-        for _ in 0..MOST_COMPLETIONS {
+        for _ in 0..MAX_COMPLETIONS {
             let Some(completion) = self.ring.next_completion() else { break };
             self.counters.completions += 1;
             self.completed(completion);
@@ -376,7 +376,7 @@ impl Worker {
     }
 
     /// Ends as a killed process would, but waits for what the kernel is doing, and for files to be closed: for a
-    /// disk that hangs no longer than [`LONGEST_STOP`].
+    /// disk that hangs no longer than [`MAX_STOP_TIME`].
     fn wind_up(&mut self) {
         for key in self.frontends.keys() {
             self.retire_frontend(key);
@@ -385,7 +385,7 @@ impl Worker {
             self.close_link(key);
         }
         self.ring.cancel(&self.waker);
-        let until = now() + LONGEST_STOP;
+        let until = now() + MAX_STOP_TIME;
         while self.ring.under_way() > 0 && now() < until {
             if self.ring.wait(Some(Duration::from_millis(100))).is_err() {
                 break;

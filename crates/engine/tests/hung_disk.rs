@@ -27,7 +27,7 @@ const OPERATIONS: u64 = 200;
 /// For what would not come at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// No operation elsewhere takes longer, on a machine that has nothing else to do: asserted only by hand.
-const MAX_LONGEST: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// Seconds for which it hangs: `HUNG_SECONDS`, or 2.
 fn duration() -> Duration {
@@ -137,7 +137,7 @@ fn hold_up_nothing_else(has_checksums: bool) {
     eprintln!("with checksums: {has_checksums}; before: {usual:?}");
     eprintln!("while {HUNG} disks hung: {found:?}");
     let is_quiet = std::env::var("HUNG_SECONDS").is_ok();
-    assert!(!is_quiet || found.longest < MAX_LONGEST, "something waited: {found:?}");
+    assert!(!is_quiet || found.longest < MAX_WAIT, "something waited: {found:?}");
     files.iter().for_each(|file| file.hang(false));
     for answer in hung {
         let answer = answer.recv_timeout(PATIENCE).expect("in time");

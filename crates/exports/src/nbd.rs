@@ -5,9 +5,9 @@
 //!
 //! The protocol is described in the NBD project's `doc/proto.md`; names here follow it.
 //!
-//! Bounds, per connection: 64 KiB of option data, [`MOST_OPTIONS`] options; one receive buffer of
-//! [`connection::BUFFER`] bytes, [`connection::MOST_REQUESTS`] requests in flight, and
-//! [`connection::MOST_QUEUED`] bytes of answers that the client has not yet taken. The data of
+//! Bounds, per connection: 64 KiB of option data, [`MAX_OPTIONS`] options; one receive buffer of
+//! [`connection::BUFFER`] bytes, [`connection::MAX_REQUESTS`] requests in flight, and
+//! [`connection::MAX_QUEUED`] bytes of answers that the client has not yet taken. The data of
 //! requests comes out of the volume's memory budget.
 
 pub mod connection;
@@ -17,7 +17,7 @@ mod reply;
 mod request;
 
 pub use connection::front_end;
-pub use handshake::{Handshake, HandshakeError, LONGEST_OPTION, MOST_OPTIONS, Progress};
+pub use handshake::{Handshake, HandshakeError, MAX_OPTION_LENGTH, MAX_OPTIONS, Progress};
 pub use option::Tls;
 pub use request::{HEADER_LENGTH, Request, RequestFault};
 
@@ -70,7 +70,7 @@ pub struct Negotiated {
 }
 
 /// Longest name of an export, and longest string of any kind, in bytes.
-pub const LONGEST_NAME: usize = 4096;
+pub const MAX_NAME_LENGTH: usize = 4096;
 
 /// The block size that is recommended to clients, in bytes.
 const PREFERRED_BLOCK: u32 = 4096;

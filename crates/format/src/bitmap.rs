@@ -4,7 +4,7 @@
 use evenkeel_core::Generation;
 use evenkeel_core::block_set::PAGE_BLOCKS;
 use evenkeel_core::replica::{FoundPage, MissingPage};
-use evenkeel_core::settings::{BLOCK, MOST_REPLICAS};
+use evenkeel_core::settings::{BLOCK, MAX_REPLICAS};
 
 use crate::page::{self, PAGE_LENGTH};
 
@@ -25,7 +25,7 @@ pub const fn page_offset(data_length: u64, slot: u8, page: u32) -> u64 {
 /// Bytes of all bitmaps together: one for each replica that a mirror may have.
 #[must_use]
 pub const fn bitmaps_length(data_length: u64) -> u64 {
-    page_offset(data_length, MOST_REPLICAS as u8, 0)
+    page_offset(data_length, MAX_REPLICAS as u8, 0)
 }
 
 /// The bytes of one page.

@@ -13,10 +13,10 @@ pub const TABLE_LENGTH: usize = 8 << 10;
 /// Slots for which there is room: one per primary.
 pub const INTENT_SLOTS: u8 = 32;
 /// Most open regions that a table holds.
-pub const MOST_REGIONS: usize = (TABLE_LENGTH - HEADER) / 4;
+pub const MAX_REGIONS: usize = (TABLE_LENGTH - HEADER) / 4;
 
-const _: () = assert!(MOST_REGIONS == settings::MOST_OPEN_REGIONS);
-const _: () = assert!(INTENT_SLOTS as usize == settings::MOST_PRIMARIES);
+const _: () = assert!(MAX_REGIONS == settings::MAX_OPEN_REGIONS);
+const _: () = assert!(INTENT_SLOTS as usize == settings::MAX_PRIMARIES);
 
 const HEADER: usize = 64;
 const MAGIC: &[u8; 16] = b"evenkeel-intents";
@@ -90,12 +90,12 @@ impl IntentTable {
     /// The bytes of one copy.
     ///
     /// # Panics
-    /// If there are more than [`MOST_REGIONS`] regions, or one beyond 2^32; a view's checks exclude
+    /// If there are more than [`MAX_REGIONS`] regions, or one beyond 2^32; a view's checks exclude
     /// both.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let open = &self.regions.open;
-        assert!(open.len() <= MOST_REGIONS, "an intent log of an impossible size");
+        assert!(open.len() <= MAX_REGIONS, "an intent log of an impossible size");
         let mut out = Vec::with_capacity(TABLE_LENGTH);
         out.put(MAGIC);
         out.put_u32(0);
@@ -127,7 +127,7 @@ impl IntentTable {
         let region = reader.u64().ok().filter(|region| region.is_power_of_two())?;
         let is_here = reader.u8().ok()? == slot;
         let cleared = sequence.saturating_sub(reader.u32().ok()?.into());
-        if !is_table || stored != checksum(bytes) || owner != replica || count > MOST_REGIONS {
+        if !is_table || stored != checksum(bytes) || owner != replica || count > MAX_REGIONS {
             return None;
         }
         let mut reader = Reader::new(&bytes[HEADER..]);

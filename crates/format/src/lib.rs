@@ -41,17 +41,17 @@ pub use checksums::{
 pub use code::{cause_code, cause_from_code, replica_state_code, replica_state_from_code};
 pub use disk_mark::{DISK_MARK_LENGTH, DISK_MARK_OFFSETS, decode_disk_mark, encode_disk_mark};
 pub use intents::{
-    INTENT_SLOTS, IntentTable, MOST_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
+    INTENT_SLOTS, IntentTable, MAX_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
 };
 pub use name::{NAME_RULE, is_name};
 pub use newest::{Newest, NewestError, Slot, newest};
 pub use page::PAGE_LENGTH;
 pub use signature::foreign_signature;
 pub use superblock::{
-    EncodeError, Envelope, FORMAT_VERSION, FormatError, LONGEST_NAME, LONGEST_WRITER, Superblock,
-    SuperblockBytes, envelope, written_by,
+    EncodeError, Envelope, FORMAT_VERSION, FormatError, MAX_NAME_LENGTH, MAX_WRITER_LENGTH,
+    Superblock, SuperblockBytes, envelope, written_by,
 };
-pub use view::{LONGEST_VIEW, VIEW_VERSION, ViewFormatError, decode_view, encode_view};
+pub use view::{MAX_VIEW_LENGTH, VIEW_VERSION, ViewFormatError, decode_view, encode_view};
 
 /// The software that writes, as superblocks and error messages name it.
 pub const SOFTWARE: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));

@@ -89,7 +89,7 @@ const AT_END: &[AtEnd] = &[
     AtEnd("a member of a DDF RAID array", 512, 512, &[0xde, 0x11, 0xde, 0x11]),
 ];
 
-const LONGEST_SIGNATURE: usize = 24;
+const MAX_SIGNATURE_LENGTH: usize = 24;
 /// ZFS keeps 128 uberblocks of 1 KiB in the second half of each 256 KiB label; two labels are at
 /// the start of the disk, two at its end.
 const ZFS_LABEL: u64 = 256 << 10;
@@ -136,7 +136,7 @@ fn holds(
     if offset + magic.len() as u64 > size {
         return Ok(false);
     }
-    let mut buffer = [0; LONGEST_SIGNATURE];
+    let mut buffer = [0; MAX_SIGNATURE_LENGTH];
     let found = &mut buffer[..magic.len()];
     read(offset, found)?;
     Ok(found == magic)

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use evenkeel_core::settings::MOST_REPLICAS_IN_ALL;
+use evenkeel_core::settings::MAX_REPLICAS_IN_ALL;
 use evenkeel_core::view::{Cause, Registrant, Reservation, ReservationKind, Reservations};
 use evenkeel_core::*;
 use proptest::collection::{btree_map, vec};
@@ -23,7 +23,7 @@ pub fn views() -> impl Strategy<Value = View> {
     (identities, options, geometries(), parts, members)
         .prop_map(|(ids, options, geometry, parts, (primaries, epochs))| {
             let (mut mirrors, reservations) = parts;
-            while mirrors.iter().map(|m| m.replicas.len()).sum::<usize>() > MOST_REPLICAS_IN_ALL {
+            while mirrors.iter().map(|m| m.replicas.len()).sum::<usize>() > MAX_REPLICAS_IN_ALL {
                 mirrors.pop();
             }
             let (protocol, bitmap, intents, rebuild_limit, (lease, no_coordinator, no_data)) =
@@ -89,7 +89,7 @@ fn leases() -> impl Strategy<Value = Lease> {
 }
 
 fn layouts() -> impl Strategy<Value = IntentLayout> {
-    (12..=40u32, 1..=settings::MOST_OPEN_REGIONS as u16)
+    (12..=40u32, 1..=settings::MAX_OPEN_REGIONS as u16)
         .prop_map(|(exponent, places)| IntentLayout { region: 1 << exponent, places, slots: 32 })
 }
 

@@ -7,17 +7,17 @@ use thiserror::Error;
 
 use crate::bytes::{Put, Reader, Short, crc32c_of_parts, padded_text};
 use crate::name::{NAME_RULE, is_name};
-use crate::view::{LONGEST_VIEW, ViewFormatError, decode_view, encode_view};
+use crate::view::{MAX_VIEW_LENGTH, ViewFormatError, decode_view, encode_view};
 use crate::{DATA_OFFSET, SOFTWARE, SUPERBLOCK_LENGTH};
 
 /// The version of the format that this software writes, and the only one it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Longest name of a volume, in bytes of UTF-8.
-pub const LONGEST_NAME: usize = 64;
+pub const MAX_NAME_LENGTH: usize = 64;
 
 /// Bytes of the field that names the software that wrote a superblock.
-pub const LONGEST_WRITER: usize = 32;
+pub const MAX_WRITER_LENGTH: usize = 32;
 
 pub(crate) const MAGIC: &[u8; 16] = b"evenkeel replica";
 /// A read-only-compatible feature: the data's blocks have checksums.
@@ -29,7 +29,7 @@ const VIEW_OFFSET: usize = 512;
 /// Data starts at a multiple of this, whatever the logical block size.
 const DATA_ALIGNMENT: u64 = 4096;
 
-const _: () = assert!(VIEW_OFFSET + LONGEST_VIEW <= SUPERBLOCK_LENGTH);
+const _: () = assert!(VIEW_OFFSET + MAX_VIEW_LENGTH <= SUPERBLOCK_LENGTH);
 
 /// What a replica's disk says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
     /// The volume's name when this was saved, for those who find the disk alone: 1 to
-    /// [`LONGEST_NAME`] bytes.
+    /// [`MAX_NAME_LENGTH`] bytes.
     pub name: String,
     /// The replica.
     pub replica: ReplicaId,
@@ -174,7 +174,7 @@ impl Superblock {
         let view = encode_view(&self.view)?;
         let mut out = Vec::with_capacity(SUPERBLOCK_LENGTH);
         self.put_head(&mut out);
-        out.put_padded(self.name.as_bytes(), LONGEST_NAME);
+        out.put_padded(self.name.as_bytes(), MAX_NAME_LENGTH);
         out.put_u32(view.len() as u32);
         out.put_padded(&[], 4);
         out.put_u64(self.incarnations.newest().0);
@@ -201,7 +201,7 @@ impl Superblock {
         out.put_u64(0);
         out.put_u64(if self.has_checksums { CHECKSUMS } else { 0 });
         out.put_u64(0);
-        out.put_padded(SOFTWARE.as_bytes(), LONGEST_WRITER);
+        out.put_padded(SOFTWARE.as_bytes(), MAX_WRITER_LENGTH);
         out.put_u128(self.volume.0);
         out.put_u128(self.replica.0);
         out.put_u64(self.data_offset);
@@ -217,18 +217,18 @@ impl Superblock {
     pub fn decode(slot: &[u8]) -> Result<Self, FormatError> {
         let slot = slot.get(..SUPERBLOCK_LENGTH).ok_or(FormatError::Unreadable)?;
         check_envelope(slot)?;
-        let mut reader = Reader::new(&slot[WRITER_OFFSET + LONGEST_WRITER..]);
+        let mut reader = Reader::new(&slot[WRITER_OFFSET + MAX_WRITER_LENGTH..]);
         let volume = VolumeId(reader.u128()?);
         let replica = ReplicaId(reader.u128()?);
         let (data_offset, data_length) = (reader.u64()?, reader.u64()?);
         let mirror = reader.u32()?;
         reader.take(4)?;
-        let name = padded_text(reader.take(LONGEST_NAME)?)
+        let name = padded_text(reader.take(MAX_NAME_LENGTH)?)
             .filter(|name| is_name(name))
             .ok_or(FormatError::Invalid("the volume's name is not a permitted one"))?;
         let view_length = reader.u32()? as usize;
         reader.take(4)?;
-        let mut incarnations = Incarnations([Incarnation(reader.u64()?); Incarnations::MOST]);
+        let mut incarnations = Incarnations([Incarnation(reader.u64()?); Incarnations::MAX]);
         let (metadata_offset, saved) = (reader.u64()?, reader.u64()?);
         for incarnation in &mut incarnations.0[1..] {
             *incarnation = Incarnation(reader.u64()?);
@@ -283,7 +283,7 @@ impl Superblock {
 /// The software that wrote a slot, for messages; not checked by a checksum.
 #[must_use]
 pub fn written_by(slot: &[u8]) -> Option<String> {
-    let field = slot.get(WRITER_OFFSET..WRITER_OFFSET + LONGEST_WRITER)?;
+    let field = slot.get(WRITER_OFFSET..WRITER_OFFSET + MAX_WRITER_LENGTH)?;
     padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 

@@ -5,7 +5,7 @@ mod reservations;
 use core::time::Duration;
 
 use evenkeel_core::settings::{
-    MOST_EPOCHS, MOST_MIRRORS, MOST_PRIMARIES, MOST_REGISTRANTS, MOST_REPLICAS_IN_ALL,
+    MAX_EPOCHS, MAX_MIRRORS, MAX_PRIMARIES, MAX_REGISTRANTS, MAX_REPLICAS_IN_ALL,
 };
 use evenkeel_core::{
     CoordinatorId, Epoch, Generation, Geometry, History, Incarnation, IntentLayout, Lease,
@@ -42,15 +42,16 @@ const HAS_NO_DATA: u8 = 4;
 const GENERATION: usize = 6;
 
 /// Most bytes that an encoded view has.
-pub const LONGEST_VIEW: usize = HEADER
-    + MOST_PRIMARIES * PRIMARY
-    + MOST_MIRRORS * MIRROR
-    + MOST_REPLICAS_IN_ALL * RECORD
-    + MOST_EPOCHS * EPOCH
+pub const MAX_VIEW_LENGTH: usize = HEADER
+    + MAX_PRIMARIES * PRIMARY
+    + MAX_MIRRORS * MIRROR
+    + MAX_REPLICAS_IN_ALL * RECORD
+    + MAX_EPOCHS * EPOCH
     + NO_COORDINATOR
     + NO_DATA
-    + LONGEST_RESERVATIONS;
-const LONGEST_RESERVATIONS: usize = reservations::HEADER + MOST_REGISTRANTS * reservations::RECORD;
+    + MAX_RESERVATIONS_LENGTH;
+const MAX_RESERVATIONS_LENGTH: usize =
+    reservations::HEADER + MAX_REGISTRANTS * reservations::RECORD;
 
 /// Why bytes are not a view that can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -94,7 +95,7 @@ impl From<Short> for ViewFormatError {
     }
 }
 
-/// The view as bytes, at most [`LONGEST_VIEW`] of a valid one.
+/// The view as bytes, at most [`MAX_VIEW_LENGTH`] of a valid one.
 ///
 /// # Errors
 /// [`ViewFormatError::NotValid`] if the view is not valid.
@@ -102,7 +103,7 @@ pub fn encode_view(view: &View) -> Result<Vec<u8>, ViewFormatError> {
     if !view.is_valid() {
         return Err(ViewFormatError::NotValid);
     }
-    let mut out = Vec::with_capacity(LONGEST_VIEW);
+    let mut out = Vec::with_capacity(MAX_VIEW_LENGTH);
     put_header(view, &mut out);
     for primary in &view.primaries {
         out.put_u128(primary.id.node.0);
@@ -209,7 +210,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 /// # Errors
 /// See [`ViewFormatError`].
 pub fn decode_view(bytes: &[u8]) -> Result<View, ViewFormatError> {
-    if bytes.len() < HEADER || bytes.len() > LONGEST_VIEW {
+    if bytes.len() < HEADER || bytes.len() > MAX_VIEW_LENGTH {
         return Err(ViewFormatError::Length);
     }
     let mut reader = Reader::new(bytes);

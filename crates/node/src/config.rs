@@ -101,7 +101,7 @@ pub struct PeerConfig {
     /// Seconds within which a connection must have proved who it is.
     pub handshake_seconds: u64,
     /// Connections that have not yet proved who they are; more are closed at once.
-    pub most_unproved: usize,
+    pub max_unauthenticated: usize,
 }
 
 /// Mutual TLS between nodes.
@@ -140,7 +140,7 @@ pub struct DataConfig {
     /// Most bytes of buffers of one thread.
     pub memory_per_worker: ByteSize,
     /// How long a thread polls at most before it sleeps, while peers talk to it, in microseconds.
-    pub longest_poll_us: u64,
+    pub max_poll_us: u64,
 }
 
 /// Times by which primaries and replicas work.
@@ -186,7 +186,7 @@ pub struct NbdConfig {
     /// `HOST:PORT` addresses to listen on; empty: unix sockets only.
     pub listen: Vec<String>,
     /// Clients that one volume takes at once; more are refused.
-    pub most_clients: usize,
+    pub max_clients: usize,
     /// Listen on addresses that other machines can reach even if clients need not prove who they
     /// are.
     pub insecure: bool,
@@ -260,7 +260,7 @@ impl Default for PeerConfig {
             key_file: None,
             tls: None,
             handshake_seconds: 5,
-            most_unproved: 64,
+            max_unauthenticated: 64,
         }
     }
 }
@@ -277,14 +277,14 @@ impl Default for DataConfig {
             workers: None,
             memory_per_volume: ByteSize(64 << 20),
             memory_per_worker: ByteSize(512 << 20),
-            longest_poll_us: 100,
+            max_poll_us: 100,
         }
     }
 }
 
 impl Default for NbdConfig {
     fn default() -> Self {
-        Self { listen: Vec::new(), most_clients: 64, insecure: false, tls: None }
+        Self { listen: Vec::new(), max_clients: 64, insecure: false, tls: None }
     }
 }
 

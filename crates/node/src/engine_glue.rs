@@ -43,7 +43,7 @@ impl DataPath {
             memory_per_worker: bytes(config.data.memory_per_worker),
             memory_per_volume: bytes(config.data.memory_per_volume),
             memory_per_link: bytes(config.data.memory_per_volume),
-            longest_poll: Duration::from_micros(config.data.longest_poll_us),
+            max_poll: Duration::from_micros(config.data.max_poll_us),
             // After the daemon's end nobody listens any more, and nothing is to be done.
             on_event: Arc::new(move |event| drop(sender.send(event))),
         })?;

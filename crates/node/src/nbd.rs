@@ -31,7 +31,7 @@ use clients::Clients;
 /// How long a client may take to choose an export.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Clients that have not yet chosen; more are closed at once.
-const MOST_CHOOSING: usize = 256;
+const MAX_CHOOSING: usize = 256;
 /// The name of NBD's front ends begins with this.
 pub const FRONTEND: &str = "nbd ";
 /// Bytes that are received at once during the handshake.
@@ -83,7 +83,7 @@ impl Exports for Choice {
             tracing::warn!(
                 volume = export.name,
                 most,
-                "refused an NBD client: the volume has as many as nbd.most_clients permits"
+                "refused an NBD client: the volume has as many as nbd.max_clients permits"
             );
         }
         room
@@ -109,8 +109,8 @@ impl NbdServer {
             tcp,
             tls,
             directory: config.runtime.join("nbd"),
-            choosing: Arc::new(Semaphore::new(MOST_CHOOSING)),
-            clients: Clients::new(config.nbd.most_clients),
+            choosing: Arc::new(Semaphore::new(MAX_CHOOSING)),
+            clients: Clients::new(config.nbd.max_clients),
         };
         Ok((server, listeners))
     }
@@ -317,7 +317,7 @@ async fn serve(node: &Arc<Node>, stream: PeerStream, negotiated: Negotiated, fro
     // Among several that choose at the same time, room for one was seen by all.
     let Some(seat) = node.nbd.clients.admit(volume) else {
         let most = node.nbd.clients.most();
-        return tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.most_clients permits");
+        return tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits");
     };
     let socket = match stream.into_plain_fd() {
         Ok(socket) => socket,

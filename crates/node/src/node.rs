@@ -73,14 +73,14 @@ pub struct Warning {
 /// Adds what was seen, for the first time or again. Of too many the oldest is forgotten.
 fn keep(warnings: &mut Vec<Warning>, warning: Warning) {
     warnings.retain(|before| before.text != warning.text);
-    if warnings.len() == MOST_WARNINGS {
+    if warnings.len() == MAX_WARNINGS {
         warnings.remove(0);
     }
     warnings.push(warning);
 }
 
 /// Most warnings that are kept.
-const MOST_WARNINGS: usize = 64;
+const MAX_WARNINGS: usize = 64;
 
 /// How long whoever gives replicas to the engine waits for their disks.
 const OPENING: Duration = Duration::from_secs(5);

@@ -40,9 +40,9 @@ use stream::PeerStream;
 /// How long a connection may take to be made, TLS and hello included.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 /// Idle control connections that are kept to one address.
-const MOST_IDLE: usize = 4;
+const MAX_IDLE: usize = 4;
 /// Most bytes of an answer that are read.
-const LONGEST_ANSWER: usize = 64 << 20;
+const MAX_ANSWER: usize = 64 << 20;
 /// Says that a request was already forwarded once: it is not forwarded again.
 pub const FORWARDED: &str = "evenkeel-forwarded";
 
@@ -283,7 +283,7 @@ impl Peers {
                 }
             };
             let status = answer.status();
-            let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
+            let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
             let body = body.map_err(|e| broken(e.to_string()))?.to_bytes();
             self.keep(address, sender);
             Ok((status, body))
@@ -340,7 +340,7 @@ impl Peers {
     fn keep(&self, address: &Address, sender: Sender) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let senders = idle.entry(address.clone()).or_default();
-        if senders.len() < MOST_IDLE {
+        if senders.len() < MAX_IDLE {
             senders.push(sender);
         }
     }

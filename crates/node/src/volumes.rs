@@ -69,7 +69,7 @@ use rate::Rate;
 /// What the state directory remembers of attached volumes.
 const ATTACHED: &str = "attached.json";
 /// Most events that are kept of one volume.
-const MOST_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 /// A block device of an attached volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,7 +292,7 @@ impl Attached {
     /// Adds to what happened.
     pub fn event(&self, message: String) {
         let mut events = lock(&self.events);
-        if events.len() == MOST_EVENTS {
+        if events.len() == MAX_EVENTS {
             events.pop_front();
         }
         events.push_back(VolumeEvent { at: unix_seconds(), message });

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of writes that are recorded; then the tape is full.
-const MOST_BYTES: u64 = 768 << 20;
+const MAX_BYTES: u64 = 768 << 20;
 
 /// A moment of a tape. Of two, the later one has the larger number.
 pub type Moment = u64;
@@ -69,7 +69,7 @@ impl Tape {
 
     /// Whether no more is recorded.
     pub fn is_full(&self) -> bool {
-        self.bytes.load(Ordering::SeqCst) > MOST_BYTES
+        self.bytes.load(Ordering::SeqCst) > MAX_BYTES
     }
 
     /// Records what was begun at a moment and is over now, before anybody is answered.

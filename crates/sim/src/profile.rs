@@ -340,7 +340,7 @@ impl Profile {
 
     /// Sectors that it may grow to.
     #[must_use]
-    pub fn most_sectors(&self) -> u32 {
+    pub fn max_sectors(&self) -> u32 {
         self.sectors() * 2 + 64 * self.geometry.block_size / SECTOR
     }
 

@@ -6,8 +6,8 @@
 
 use evenkeel_core::Message;
 use evenkeel_core::message::CopyContent;
-use evenkeel_core::settings::LONGEST_PAYLOAD;
-use evenkeel_format::LONGEST_VIEW;
+use evenkeel_core::settings::MAX_PAYLOAD;
+use evenkeel_format::MAX_VIEW_LENGTH;
 use evenkeel_format::bytes::{Put, Reader, Short, crc32c};
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ use crate::message::{Fields, fields_of, put_body, read_message};
 pub const HEADER_LENGTH: usize = 64;
 
 /// Most bytes that a body has: those of the largest view.
-pub const LONGEST_BODY: u32 = LONGEST_VIEW as u32;
+pub const MAX_BODY_LENGTH: u32 = MAX_VIEW_LENGTH as u32;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"EKfr");
 const VERSION: u16 = 1;
@@ -77,7 +77,7 @@ impl FrameError {
 /// What the frame says of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadSummary {
-    /// Bytes; 1 to [`LONGEST_PAYLOAD`].
+    /// Bytes; 1 to [`MAX_PAYLOAD`].
     pub length: u32,
     /// Their [`crate::payload_crc`].
     pub crc: u32,
@@ -86,9 +86,9 @@ pub struct PayloadSummary {
 /// A header whose checksum matches and whose lengths are within the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes that follow the header, at most [`LONGEST_BODY`].
+    /// Bytes that follow the header, at most [`MAX_BODY_LENGTH`].
     pub body_length: u32,
-    /// Bytes that follow the body, at most [`LONGEST_PAYLOAD`]; 0 if there is no payload.
+    /// Bytes that follow the body, at most [`MAX_PAYLOAD`]; 0 if there is no payload.
     pub payload_length: u32,
     /// What [`crate::payload_crc`] of the payload must be.
     pub payload_crc: u32,
@@ -216,7 +216,7 @@ impl Header {
         {
             return Err(FrameError::Payload);
         }
-        if payload.is_some_and(|payload| payload.length == 0 || payload.length > LONGEST_PAYLOAD) {
+        if payload.is_some_and(|payload| payload.length == 0 || payload.length > MAX_PAYLOAD) {
             return Err(FrameError::Payload);
         }
         Ok(Self {
@@ -230,8 +230,8 @@ impl Header {
 
     /// Without a payload or body, its checksum is zero.
     fn check_lengths(&self) -> Result<(), FrameError> {
-        let fits = self.payload_length <= LONGEST_PAYLOAD
-            && self.body_length <= LONGEST_BODY
+        let fits = self.payload_length <= MAX_PAYLOAD
+            && self.body_length <= MAX_BODY_LENGTH
             && (self.payload_length > 0 || self.payload_crc == 0)
             && (self.body_length > 0 || self.body_crc == 0);
         if fits { Ok(()) } else { Err(FrameError::Length(self.fields.kind)) }

@@ -6,7 +6,7 @@
 //! purpose.
 //!
 //! Each of these is a *part*: [`PREFIX_LENGTH`] bytes, from which [`rest_length`] tells how many
-//! more to read (at most [`LONGEST_PART`] in all), and then the `decode` of the expected type. The
+//! more to read (at most [`MAX_PART_LENGTH`] in all), and then the `decode` of the expected type. The
 //! layout of parts never changes, so that the versions can always be negotiated.
 //!
 //! A proof is HMAC-SHA256 with the shared key over [`proof_input`], which holds both nonces and
@@ -21,13 +21,13 @@ use thiserror::Error;
 
 mod part;
 
-pub use part::{LONGEST_PART, PREFIX_LENGTH, PartError, rest_length};
+pub use part::{MAX_PART_LENGTH, PREFIX_LENGTH, PartError, rest_length};
 use part::{PartReader, PartWriter};
 
 /// Longest name of a cluster or a node, in bytes of UTF-8.
-pub const LONGEST_NAME: usize = 64;
+pub const MAX_NAME_LENGTH: usize = 64;
 /// Longest text of a refusal, in bytes of UTF-8; longer text is cut when it is sent.
-pub const LONGEST_TEXT: usize = 512;
+pub const MAX_TEXT_LENGTH: usize = 512;
 /// Bytes of a nonce, drawn anew for every connection by a cryptographic generator.
 pub const NONCE_LENGTH: usize = 32;
 /// Bytes of a proof.
@@ -294,9 +294,9 @@ impl Hello {
         part.u128(replica);
         part.u128(self.node.0);
         part.bytes(&self.nonce);
-        part.text(&self.cluster, LONGEST_NAME);
-        part.text(&self.node_name, LONGEST_NAME);
-        part.text(SOFTWARE, LONGEST_NAME);
+        part.text(&self.cluster, MAX_NAME_LENGTH);
+        part.text(&self.node_name, MAX_NAME_LENGTH);
+        part.text(SOFTWARE, MAX_NAME_LENGTH);
         put_start(&mut part, self.start);
         part.finish()
     }
@@ -316,9 +316,9 @@ impl Hello {
             authentication: Authentication::from_code(authentication)?,
             node: NodeId(part.u128()?),
             nonce: part.array()?,
-            cluster: part.text(LONGEST_NAME)?,
-            node_name: part.text(LONGEST_NAME)?,
-            software: part.text(LONGEST_NAME)?,
+            cluster: part.text(MAX_NAME_LENGTH)?,
+            node_name: part.text(MAX_NAME_LENGTH)?,
+            software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
         })
     }
@@ -336,8 +336,8 @@ impl HelloAnswer {
         part.u128(self.node.0);
         part.bytes(&self.nonce);
         put_refusal(&mut part, self.outcome.as_ref().err());
-        part.text(&self.node_name, LONGEST_NAME);
-        part.text(SOFTWARE, LONGEST_NAME);
+        part.text(&self.node_name, MAX_NAME_LENGTH);
+        part.text(SOFTWARE, MAX_NAME_LENGTH);
         put_start(&mut part, self.start);
         part.finish()
     }
@@ -358,8 +358,8 @@ impl HelloAnswer {
             authentication: Authentication::from_code(authentication)?,
             node,
             nonce,
-            node_name: part.text(LONGEST_NAME)?,
-            software: part.text(LONGEST_NAME)?,
+            node_name: part.text(MAX_NAME_LENGTH)?,
+            software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
         })
     }
@@ -425,11 +425,11 @@ fn read_start(part: &mut PartReader<'_>) -> Result<Option<Start>, PartError> {
 
 fn put_refusal(part: &mut PartWriter, refusal: Option<&Refusal>) {
     part.u8(refusal.map_or(0, |refusal| refusal.reason.code()));
-    part.text(refusal.map_or("", |refusal| &refusal.text), LONGEST_TEXT);
+    part.text(refusal.map_or("", |refusal| &refusal.text), MAX_TEXT_LENGTH);
 }
 
 fn read_refusal(part: &mut PartReader<'_>) -> Result<Option<Refusal>, PartError> {
-    let (code, text) = (part.u8()?, part.text(LONGEST_TEXT)?);
+    let (code, text) = (part.u8()?, part.text(MAX_TEXT_LENGTH)?);
     Ok((code != 0).then(|| Refusal { reason: Reason::from_code(code), text }))
 }
 

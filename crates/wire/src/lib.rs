@@ -13,7 +13,7 @@ mod message;
 
 pub use evenkeel_format::bytes::crc32c as payload_crc;
 pub use frame::{
-    FrameError, HEADER_LENGTH, Header, LONGEST_BODY, PayloadSummary, carries_payload, decode,
+    FrameError, HEADER_LENGTH, Header, MAX_BODY_LENGTH, PayloadSummary, carries_payload, decode,
     decode_header, encode,
 };
 

@@ -3,7 +3,7 @@
 mod read;
 
 use evenkeel_core::message::*;
-use evenkeel_core::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
+use evenkeel_core::settings::{BLOCK, MAX_EXTENTS, MAX_PAYLOAD, MAX_ZERO};
 use evenkeel_core::*;
 use evenkeel_format::bytes::Put;
 use evenkeel_format::{encode_view, replica_state_code};
@@ -79,7 +79,7 @@ mod kind {
 const ALLOCATED: u64 = 1 << 63;
 
 /// Most digests in one answer: those of the longest range that is asked for.
-const MOST_DIGESTS: usize = (LONGEST_PAYLOAD / BLOCK) as usize;
+const MAX_DIGESTS: usize = (MAX_PAYLOAD / BLOCK) as usize;
 
 const OPENER_PRIMARY: u16 = 1;
 const OPENER_COPIER: u16 = 2;
@@ -272,7 +272,7 @@ fn content_from(fields: &Fields) -> Option<CopyContent> {
         CONTENT_BEGINS => {
             let (zeroes, data) = (u32::try_from(fields.offset).ok()?, fields.length);
             let total = u64::from(zeroes) + u64::from(data);
-            (total <= u64::from(LONGEST_ZERO)).then_some(CopyContent::Begins { zeroes, data })
+            (total <= u64::from(MAX_ZERO)).then_some(CopyContent::Begins { zeroes, data })
         }
         _ if (fields.offset, fields.length) != (0, 0) => None,
         CONTENT_DATA => Some(CopyContent::Data),
@@ -301,7 +301,7 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
             out.put_u64(report.size);
         }
         Message::Adopt { view } => out.put(&encode_view(view)?),
-        Message::Digests { digests, .. } if digests.len() > MOST_DIGESTS => {
+        Message::Digests { digests, .. } if digests.len() > MAX_DIGESTS => {
             return Err(FrameError::Length(kind::DIGESTS));
         }
         Message::Digests { digests, .. } => digests.iter().for_each(|d| out.put_u64(d.0)),
@@ -344,9 +344,9 @@ fn put_extents(extents: &[Extent], out: &mut Vec<u8>) -> Result<(), FrameError> 
 /// longer than any question.
 fn extents_are_valid(extents: &[Extent]) -> bool {
     let total = extents.iter().try_fold(0u64, |total, extent| total.checked_add(extent.length));
-    (1..=MOST_EXTENTS).contains(&extents.len())
+    (1..=MAX_EXTENTS).contains(&extents.len())
         && extents.iter().all(|extent| extent.length > 0)
-        && total.is_some_and(|total| total <= u64::from(LONGEST_ZERO))
+        && total.is_some_and(|total| total <= u64::from(MAX_ZERO))
 }
 
 fn put_progress(progress: &RebuildProgress, out: &mut Vec<u8>) {

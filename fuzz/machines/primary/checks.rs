@@ -96,9 +96,9 @@ impl Bench {
         let (id, offset, length, most) = match *message {
             Message::Write { id, offset, length, .. }
             | Message::Read { id, offset, length }
-            | Message::Digest { id, offset, length } => (id, offset, length, LONGEST_PAYLOAD),
+            | Message::Digest { id, offset, length } => (id, offset, length, MAX_PAYLOAD),
             Message::Zero { id, offset, length, .. } | Message::Map { id, offset, length } => {
-                (id, offset, length, LONGEST_ZERO)
+                (id, offset, length, MAX_ZERO)
             }
             _ => return,
         };

@@ -19,18 +19,18 @@ use super::blank::Blank;
 use super::memory;
 use super::menu::{self, Live};
 use super::script::{self, Script};
-use super::views::{self, MOST_IDS, PRIMARIES};
+use super::views::{self, MAX_IDS, PRIMARIES};
 use super::wire::{self, Arrived};
 
 /// The longest script that is played.
-const MOST_STEPS: usize = 600;
+const MAX_STEPS: usize = 600;
 /// How often a message is repeated to see whether memory grows, and how much it may.
 const REPEATS: usize = 1024;
 const GROWTH: usize = 4 << 10;
 /// How often it is said before that: the first ones may well be kept, here and there.
 const FIRST: usize = 80;
 /// Requests that the driver admits at once.
-const MOST_REQUESTS: usize = 64;
+const MAX_REQUESTS: usize = 64;
 /// How far time goes on in one step, in milliseconds.
 const PAUSES: [u64; 8] = [0, 1, 20, 130, 500, 1000, 5000, 60_000];
 
@@ -61,7 +61,7 @@ pub fn play(input: &[u8]) {
     if script.byte() < 224 {
         bench.settle_in();
     }
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         if script.is_over() {
             break;
         }
@@ -122,7 +122,7 @@ impl Bench {
 
     /// A client asks for something.
     fn ask(&mut self, script: &mut Script<'_>) {
-        if self.requests.len() >= MOST_REQUESTS {
+        if self.requests.len() >= MAX_REQUESTS {
             return;
         }
         let size = self.coordinator.newest.geometry.size;
@@ -155,7 +155,7 @@ impl Bench {
 
     /// An operator wants something.
     fn command(&mut self, script: &mut Script<'_>) {
-        let replica = ReplicaId(script.choose(MOST_IDS as usize) as u128 + 1);
+        let replica = ReplicaId(script.choose(MAX_IDS as usize) as u128 + 1);
         let command = match script.choose(11) {
             0 => Command::Fail(replica),
             1 => Command::Remove(replica),
@@ -178,7 +178,7 @@ impl Bench {
             5 => Command::Verify { repair: script.is_set(), source: Some(replica) },
             6 => Command::StopVerify,
             7 => {
-                let other = ReplicaId(script.choose(MOST_IDS as usize) as u128 + 1);
+                let other = ReplicaId(script.choose(MAX_IDS as usize) as u128 + 1);
                 let role = [Role::Own, Role::Replaces(other), Role::Spare(None)][script.choose(3)];
                 let (node, mirror) = (NodeId(replica.0 + 100), script.choose(3));
                 Command::Add(Newcomer { id: replica, node, mirror, role })

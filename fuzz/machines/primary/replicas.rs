@@ -8,7 +8,7 @@ use crate::machines::menu::{self, Live};
 use crate::machines::script::Script;
 
 /// Questions that are remembered for each link.
-const MOST_QUESTIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 
 /// An open link.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Link {
 impl Link {
     /// A link over which nothing was said.
     pub fn new(replica: ReplicaId) -> Self {
-        Self { replica, session: 0, questions: VecDeque::with_capacity(MOST_QUESTIONS) }
+        Self { replica, session: 0, questions: VecDeque::with_capacity(MAX_QUESTIONS) }
     }
 
     /// The primary says something.
@@ -31,7 +31,7 @@ impl Link {
         if let Message::OpenSession { session, .. } = &message {
             self.session = session.0;
         }
-        if self.questions.len() < MOST_QUESTIONS {
+        if self.questions.len() < MAX_QUESTIONS {
             self.questions.push_back(message);
         }
     }

@@ -109,8 +109,8 @@ impl Disk {
 
     fn check_table(&self, table: &OpenRegions, view: &View) {
         assert!(!self.any(|a| matches!(a, DiskAction::SaveIntents(_))), "two tables at once");
-        assert!(usize::from(table.slot) < MOST_PRIMARIES);
-        assert!(table.open.len() <= MOST_OPEN_REGIONS, "{} regions", table.open.len());
+        assert!(usize::from(table.slot) < MAX_PRIMARIES);
+        assert!(table.open.len() <= MAX_OPEN_REGIONS, "{} regions", table.open.len());
         assert!(table.open.windows(2).all(|pair| pair[0] < pair[1]));
         let regions = view.replica_size().div_ceil(table.region);
         assert!(table.is_all() || table.open.iter().all(|region| *region < regions));
@@ -121,7 +121,7 @@ impl Disk {
         let last = page_of((view.replica_size() - 1) / u64::from(BLOCK));
         assert!((1..=256).contains(&pages.len()), "{} pages", pages.len());
         for page in pages {
-            assert!(usize::from(page.slot) < MOST_REPLICAS);
+            assert!(usize::from(page.slot) < MAX_REPLICAS);
             assert!(page.page <= last, "page {} of {last}", page.page);
         }
     }
@@ -131,7 +131,7 @@ impl Disk {
         let (bytes, is_write) = range(action).expect("it has a range");
         let length = bytes.end - bytes.start;
         let is_long = matches!(action, DiskAction::Zero { .. } | DiskAction::Map { .. });
-        let most = if is_long { LONGEST_ZERO } else { LONGEST_PAYLOAD };
+        let most = if is_long { MAX_ZERO } else { MAX_PAYLOAD };
         assert!((1..=most.into()).contains(&length), "{action:?}");
         assert!(bytes.end <= view.replica_size(), "{action:?} of {}", view.replica_size());
         let block = u64::from(view.geometry.block_size);

@@ -110,7 +110,7 @@ pub fn answer(
             Message::Drained { generation, token, is_busy: script.is_set() }
         }
         Message::Copy { token, length, .. } => {
-            let is_long = length > settings::LONGEST_PAYLOAD;
+            let is_long = length > settings::MAX_PAYLOAD;
             let content = match menu::content(script, length) {
                 CopyContent::Data if is_long => CopyContent::Begins { zeroes: 4096, data: 4096 },
                 content => content,

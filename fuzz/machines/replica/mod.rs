@@ -22,7 +22,7 @@ use super::views::{self, PRIMARIES};
 use super::wire::{self, Arrived};
 
 /// The longest script that is played.
-const MOST_STEPS: usize = 600;
+const MAX_STEPS: usize = 600;
 /// How often a message is repeated to see whether memory grows, and how much it may.
 const REPEATS: usize = 1024;
 const GROWTH: usize = 4 << 10;
@@ -56,7 +56,7 @@ pub fn play(input: &[u8]) {
     let records: Vec<_> = view.replicas().map(|(_, record)| record.id).collect();
     let id = script.pick(&records).unwrap_or(ReplicaId(1));
     let mut bench = Bench::new(view, id);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         if script.is_over() {
             break;
         }

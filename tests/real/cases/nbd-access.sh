@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Who may use an export, and how many: cases/nbd-access.sh tls|clients|open
 # tls: bulk data both ways with certificates; whoever has none, or a wrong one, is turned away.
-# clients: no more clients than nbd.most_clients permits. open: TCP beyond this machine.
+# clients: no more clients than nbd.max_clients permits. open: TCP beyond this machine.
 source "$(dirname "$0")/../lib.sh"
 which=$1
 
@@ -112,7 +112,7 @@ tls() {
 }
 
 clients() {
-    one_node "most_clients = 3"
+    one_node "max_clients = 3"
     local uri holders=() one i
     uri=$(uri_of $vol)
     for i in 1 2 3; do
@@ -130,7 +130,7 @@ clients() {
         turned_away "a fourth client" qemu-io -f raw "$uri" -c 'read 0 4k'
         grep -qi "as many clients as its server permits" "$work/away" || { cat "$work/away"; die "it is not told why"; }
     done
-    logged "$vol most=3 nbd.most_clients"
+    logged "$vol most=3 nbd.max_clients"
     nbdinfo --list "$uri" > /dev/null || die "exports cannot be listed"
     echo quit > "$work/hold1"
     wait "${holders[0]}"

@@ -26,11 +26,11 @@ use pending::{Pending, Requests};
 mod pending;
 
 /// The longest read or write that the kernel is told to send, in bytes.
-pub const LONGEST_TRANSFER: usize = 1 << 20;
+pub const MAX_TRANSFER: usize = 1 << 20;
 /// Requests in the volume at a time; no more are read from the kernel until some are answered.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 /// Requests read in a row before the worker does something else.
-const MOST_IN_A_ROW: usize = 64;
+const MAX_IN_A_ROW: usize = 64;
 /// How far the search for data or a hole goes in one step, in bytes.
 const SEEK_STEP: u64 = 1 << 30;
 /// The smallest slot that a write is received into: also room for the rest of other requests.
@@ -96,7 +96,7 @@ impl FuseFrontend {
         match self.connection.try_clone() {
             Ok(copy) => {
                 self.descriptor = Some(context.open(copy));
-                self.spill = Some(context.allocate_fixed(LONGEST_TRANSFER));
+                self.spill = Some(context.allocate_fixed(MAX_TRANSFER));
                 self.serve(context);
             }
             Err(error) => self.end(context, format!("its connection can't be used: {error}")),
@@ -113,8 +113,8 @@ impl FuseFrontend {
         if let Some(held) = self.held.take() {
             self.try_held(held, context);
         }
-        for _ in 0..MOST_IN_A_ROW {
-            if self.ended || self.held.is_some() || self.requests.len() >= MOST_OPEN {
+        for _ in 0..MAX_IN_A_ROW {
+            if self.ended || self.held.is_some() || self.requests.len() >= MAX_OPEN {
                 return;
             }
             if self.expected.is_none() {
@@ -158,7 +158,7 @@ impl FuseFrontend {
 
     /// Begins the request of `length` bytes that has just been received.
     fn begin(&mut self, length: usize, context: &mut FrontendContext) {
-        let mut message = [0; fuse::LONGEST_PLAIN_REQUEST];
+        let mut message = [0; fuse::MAX_PLAIN_REQUEST];
         let (head, rest) = message.split_at_mut(fuse::WRITE_HEADER);
         head.copy_from_slice(&self.head);
         if let Some(slot) = self.expected.as_deref()
@@ -275,12 +275,12 @@ impl FuseFrontend {
         }
         let wanted =
             ASYNC_READ | ASYNC_DIRECT_IO | BIG_WRITES | MAX_PAGES | PARALLEL_DIRECTORY_OPERATIONS;
-        let pages = LONGEST_TRANSFER / rustix::param::page_size();
+        let pages = MAX_TRANSFER / rustix::param::page_size();
         let limits = Limits {
             read_ahead,
             abilities: abilities & wanted,
-            background: MOST_OPEN as u16,
-            max_write: LONGEST_TRANSFER as u32,
+            background: MAX_OPEN as u16,
+            max_write: MAX_TRANSFER as u32,
             max_pages: pages as u16,
         };
         self.answer(&fuse::initialized(unique, &limits));
@@ -302,7 +302,7 @@ impl FuseFrontend {
 
     fn write(&mut self, unique: u64, offset: u64, size: u32, context: &mut FrontendContext) {
         let length = size as usize;
-        if !self.has_blocks(offset, u64::from(size)) || length > LONGEST_TRANSFER {
+        if !self.has_blocks(offset, u64::from(size)) || length > MAX_TRANSFER {
             return self.fail(unique, libc::EINVAL);
         }
         let Some(mut slot) = self.expected.take() else {
@@ -312,7 +312,7 @@ impl FuseFrontend {
             slot.truncate(length);
             return self.submit_write(unique, offset, slot, context);
         }
-        self.expected_size = slot_size(length).min(LONGEST_TRANSFER);
+        self.expected_size = slot_size(length).min(MAX_TRANSFER);
         let allocated = context.allocate(length);
         let enough = allocated.is_some();
         let mut payload = allocated.unwrap_or_else(|| context.allocate_fixed(length));
@@ -416,7 +416,7 @@ impl FuseFrontend {
         result: Result<Reply<Slot>, RequestError>,
         context: &mut FrontendContext,
     ) {
-        let was_full = self.requests.len() >= MOST_OPEN;
+        let was_full = self.requests.len() >= MAX_OPEN;
         let Some(pending) = self.requests.remove(token) else { return };
         let unique = pending.unique();
         match (pending, result) {

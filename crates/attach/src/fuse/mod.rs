@@ -8,5 +8,5 @@ mod frontend;
 pub(crate) mod mount;
 mod protocol;
 
-pub use frontend::{FuseFrontend, LONGEST_TRANSFER};
+pub use frontend::{FuseFrontend, MAX_TRANSFER};
 pub use mount::mount;

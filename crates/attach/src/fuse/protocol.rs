@@ -14,7 +14,7 @@ pub const WRITE_HEADER: usize = 80;
 /// Length of the header of every reply, in bytes.
 pub const REPLY_HEADER: usize = 16;
 /// The longest request other than a write that is decoded; of longer ones only the header counts.
-pub const LONGEST_PLAIN_REQUEST: usize = 512;
+pub const MAX_PLAIN_REQUEST: usize = 512;
 
 /// The version of the protocol that is spoken.
 pub const MAJOR: u32 = 7;
@@ -208,7 +208,7 @@ pub fn decode_header(message: &[u8]) -> Result<Header, Malformed> {
 /// Decodes a request of which `message` is the beginning and `received` the whole length.
 ///
 /// Of a write only the first [`WRITE_HEADER`] bytes are looked at; of any other request
-/// [`LONGEST_PLAIN_REQUEST`] bytes are enough.
+/// [`MAX_PLAIN_REQUEST`] bytes are enough.
 pub fn decode(message: &[u8], received: usize) -> Result<(Header, Request<'_>), Malformed> {
     let header = decode_header(message)?;
     if received != header.length as usize {

@@ -4,9 +4,9 @@
 /// Requests of one device that may be under way.
 pub const QUEUE_DEPTH: u16 = 128;
 /// The longest read or write, in bytes.
-pub const LONGEST_TRANSFER: u32 = 1 << 20;
+pub const MAX_TRANSFER: u32 = 1 << 20;
 /// The most that one discard or zeroing covers, in sectors of 512 bytes (2 GiB).
-const LONGEST_DISCARD: u32 = 1 << 22;
+const MAX_DISCARD: u32 = 1 << 22;
 /// The unit of discards, in bytes.
 const DISCARD_UNIT: u32 = 4096;
 
@@ -100,7 +100,7 @@ pub struct DeviceInformation {
     pub queue_depth: u16,
     pub state: u16,
     pub padding0: u16,
-    pub longest_transfer: u32,
+    pub max_transfer: u32,
     pub device: u32,
     pub server: i32,
     pub padding1: u32,
@@ -121,14 +121,14 @@ pub struct Parameters {
     physical_block_shift: u8,
     optimal_shift: u8,
     minimal_shift: u8,
-    longest_sectors: u32,
+    max_sectors: u32,
     chunk_sectors: u32,
     sectors: u64,
     boundary_mask: u64,
     discard_alignment: u32,
     discard_unit: u32,
-    longest_discard: u32,
-    longest_zeroing: u32,
+    max_discard: u32,
+    max_zeroing: u32,
     discard_segments: u16,
     reserved: u16,
     padding: u32,
@@ -156,11 +156,11 @@ impl Parameters {
             physical_block_shift: 12,
             optimal_shift: 12,
             minimal_shift: shift.max(12),
-            longest_sectors: LONGEST_TRANSFER / 512,
+            max_sectors: MAX_TRANSFER / 512,
             sectors: size / 512,
             discard_unit: DISCARD_UNIT,
-            longest_discard: LONGEST_DISCARD,
-            longest_zeroing: LONGEST_DISCARD,
+            max_discard: MAX_DISCARD,
+            max_zeroing: MAX_DISCARD,
             discard_segments: 1,
             ..Self::default()
         }

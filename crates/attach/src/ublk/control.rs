@@ -15,11 +15,11 @@ use super::abi::{self, ControlCommand, DeviceInformation, Parameters, control, f
 /// Where the driver takes commands.
 const CONTROL: &str = "/dev/ublk-control";
 /// The most that one command may take. Starting a device takes until it is served.
-const LONGEST_COMMAND: Timespec = Timespec::new().sec(30);
+const MAX_COMMAND_TIME: Timespec = Timespec::new().sec(30);
 /// The most that the kernel may take to notice that the former server is dead.
-const LONGEST_QUIESCE: Duration = Duration::from_secs(10);
+const MAX_QUIESCE_TIME: Duration = Duration::from_secs(10);
 /// The most that a device manager may take to make a device's node.
-const LONGEST_NODE: Duration = Duration::from_secs(10);
+const MAX_NODE_TIME: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection to the driver.
@@ -57,7 +57,7 @@ impl Control {
         let wanted = DeviceInformation {
             queues: 1,
             queue_depth: abi::QUEUE_DEPTH,
-            longest_transfer: abi::LONGEST_TRANSFER,
+            max_transfer: abi::MAX_TRANSFER,
             device: u32::MAX,
             server: -1,
             flags: feature::NEEDED,
@@ -82,7 +82,7 @@ impl Control {
 
     /// Begins to take over a device whose server has died. The kernel may take a moment to notice.
     pub fn start_recovery(&mut self, number: u32) -> io::Result<()> {
-        let deadline = Instant::now() + LONGEST_QUIESCE;
+        let deadline = Instant::now() + MAX_QUIESCE_TIME;
         loop {
             match self.plain(control::START_RECOVERY, number, 0) {
                 Err(error)
@@ -162,7 +162,7 @@ impl Control {
         // ever if waiting for that was given up; the command itself is copied into the entry.
         unsafe { self.ring.submission().push(&entry) }
             .map_err(|_| io::Error::other("the ring for commands is full"))?;
-        let arguments = SubmitArgs::new().timespec(&LONGEST_COMMAND);
+        let arguments = SubmitArgs::new().timespec(&MAX_COMMAND_TIME);
         loop {
             match self.ring.submitter().submit_with_args(1, &arguments) {
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
@@ -230,7 +230,7 @@ pub fn leave_order_to_the_disks(number: u32) {
 
 /// Tries until a node is there: a device manager may make it a moment after the device.
 fn wait_for<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    let deadline = Instant::now() + LONGEST_NODE;
+    let deadline = Instant::now() + MAX_NODE_TIME;
     loop {
         match attempt() {
             Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {

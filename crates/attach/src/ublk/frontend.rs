@@ -117,7 +117,7 @@ impl UblkFrontend {
         }
         let (offset, length) = description.range(self.size).ok_or(libc::EINVAL)?;
         let moves_data = matches!(kind, Kind::Read | Kind::Write { .. });
-        if moves_data && !(1..=u64::from(abi::LONGEST_TRANSFER)).contains(&length) {
+        if moves_data && !(1..=u64::from(abi::MAX_TRANSFER)).contains(&length) {
             return Err(libc::EINVAL);
         }
         Ok(Some(match kind {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Longest line that can be a title.
-const LONGEST_TITLE: usize = 100;
+const MAX_TITLE_LENGTH: usize = 100;
 
 /// A text, cleaned of what a PDF's conversion strews into it, byte for byte in place.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Document {
                 chapter = Some(heading.trim());
                 break;
             }
-            if item.is_none() && matches(&ITEM, text) && text.len() < LONGEST_TITLE {
+            if item.is_none() && matches(&ITEM, text) && text.len() < MAX_TITLE_LENGTH {
                 item = Some(text);
             } else if near.is_none() && item.is_none() && is_title(text) {
                 near = Some(text);
@@ -112,7 +112,7 @@ impl Document {
 /// Whether a line looks like something that a person wrote above a result.
 fn is_title(line: &str) -> bool {
     line.len() > 2
-        && line.len() < LONGEST_TITLE
+        && line.len() < MAX_TITLE_LENGTH
         && line.chars().any(char::is_alphabetic)
         && !line.ends_with('.')
         && !matches(&NOISE, line)

@@ -11,7 +11,7 @@ const WIDTH: f64 = 760.0;
 /// Where the bars begin, right of the names.
 const LEFT: f64 = 290.0;
 /// The longest bar.
-const LONGEST: f64 = 300.0;
+const MAX_WIDTH: f64 = 300.0;
 const STEP: f64 = 24.0;
 /// The workloads that are shown, if they were measured; else the first three.
 const SHOWN: [&str; 3] = ["4k-randwrite-d32", "4k-randwrite-flush", "4k-randread-d32"];
@@ -63,17 +63,17 @@ fn bar(workload: &Workload, known: &Configuration, summary: &Summary, y: f64) ->
     let bar = summary.to_raw.map_or(String::new(), |ratio| {
         format!(
             "<rect class=\"{class}\" x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"4\"/>",
-            LONGEST * ratio.clamp(0.0, 1.0)
+            MAX_WIDTH * ratio.clamp(0.0, 1.0)
         )
     });
     format!(
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-         <rect class=\"t\" x=\"{LEFT}\" y=\"{y}\" width=\"{LONGEST}\" height=\"14\" rx=\"4\"/>{bar}\
+         <rect class=\"t\" x=\"{LEFT}\" y=\"{y}\" width=\"{MAX_WIDTH}\" height=\"14\" rx=\"4\"/>{bar}\
          <text class=\"s\" x=\"{}\" y=\"{}\">{}{of_limit}</text>\n",
         LEFT - 10.0,
         y + 11.5,
         escaped(&known.name),
-        LEFT + LONGEST + 10.0,
+        LEFT + MAX_WIDTH + 10.0,
         y + 11.5,
         figure(summary.median, workload.measure),
     )

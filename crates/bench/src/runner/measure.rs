@@ -17,7 +17,7 @@ use crate::workload::{Filesystem, Place, Task, Work};
 /// Longest time of one run of a tool that has no time limit of its own.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// Above so many jobs fio's rate logs are not kept: one file each.
-const MOST_LOGS: u32 = 8;
+const MAX_LOGS: u32 = 8;
 /// Bytes that are written and read back at the end.
 const VERIFIED: u64 = 8 << 20;
 /// How long each configuration is warmed up.
@@ -161,7 +161,7 @@ fn drop_caches(task: &Task) {
 
 fn words(lab: &Lab<'_>, task: &Task, reach: &Reach, series: &Path) -> Result<Vec<String>, Failure> {
     if let Work::Fio(job) = &task.work {
-        let log = (job.jobs <= MOST_LOGS && job.milliseconds.is_some()).then_some(series);
+        let log = (job.jobs <= MAX_LOGS && job.milliseconds.is_some()).then_some(series);
         return Ok(fio::arguments(&task.workload.id, job, reach, log));
     }
     let Reach::File(path) = reach else {
@@ -197,7 +197,7 @@ fn parts(work: &Work, output: &process::Output) -> Result<Vec<Part>, String> {
 
 /// Takes fio's rate logs and deletes them.
 fn take_series(prefix: &Path) -> Vec<(f64, f64)> {
-    let logs: Vec<String> = (1..=MOST_LOGS)
+    let logs: Vec<String> = (1..=MAX_LOGS)
         .map_while(|job| {
             let path = PathBuf::from(format!("{}_iops.{job}.log", prefix.display()));
             let text = fs::read_to_string(&path).ok()?;

@@ -12,7 +12,7 @@ use super::volume::{short, warnings};
 use super::{Painted as _, size, span};
 
 /// Ranges that are shown one by one; `--json` has up to 10,000.
-const MOST_RANGES: usize = 16;
+const MAX_RANGES: usize = 16;
 
 /// Every volume, one after the other.
 pub fn page(answer: &AssembleAnswer) -> String {
@@ -165,7 +165,7 @@ fn differing(difference: &SplitDifference) -> String {
         difference.blocks,
         size(difference.bytes)
     );
-    for range in difference.ranges.iter().take(MOST_RANGES) {
+    for range in difference.ranges.iter().take(MAX_RANGES) {
         let (from, to) = (range.offset, range.offset + range.length);
         text.push_str(&format!(
             "    mirror {}: bytes {from} to {to}, {}\n",
@@ -173,7 +173,7 @@ fn differing(difference: &SplitDifference) -> String {
             size(range.length)
         ));
     }
-    let more = difference.ranges.len().saturating_sub(MOST_RANGES);
+    let more = difference.ranges.len().saturating_sub(MAX_RANGES);
     if more > 0 || !difference.complete {
         let at_least = if difference.complete { "" } else { "at least " };
         text.push_str(&format!("    and {at_least}{more} more ranges: see --json\n"));

@@ -12,7 +12,7 @@ use super::volume::{replica_state, short, warnings};
 use super::{Painted as _, size, span};
 
 /// Open regions that are named one by one; `--json` has all.
-const MOST_REGIONS: usize = 16;
+const MAX_REGIONS: usize = 16;
 
 /// Every replica, one after the other.
 pub fn page(answer: &ExamineAnswer) -> String {
@@ -188,8 +188,8 @@ fn intents(slot: &ExaminedSlot, replica: &ExaminedReplica) -> String {
         size(slot.region_size)
     );
     if !slot.open.is_empty() {
-        let named: Vec<String> = slot.open.iter().take(MOST_REGIONS).map(u64::to_string).collect();
-        let more = slot.open.len().saturating_sub(MOST_REGIONS);
+        let named: Vec<String> = slot.open.iter().take(MAX_REGIONS).map(u64::to_string).collect();
+        let more = slot.open.len().saturating_sub(MAX_REGIONS);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         text.push_str(&format!("\n  {:<12} regions {}{more}", "", named.join(", ")));
     }

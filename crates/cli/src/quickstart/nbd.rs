@@ -17,7 +17,7 @@ const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 const REPLY_ERROR: u32 = 1 << 31;
 /// Longest answer to an option that is read.
-const LONGEST_OPTION: u32 = 4096;
+const MAX_OPTION_LENGTH: u32 = 4096;
 /// No request of a quickstart may take longer.
 const PATIENCE: Duration = Duration::from_secs(150);
 
@@ -72,7 +72,7 @@ impl NbdClient {
             let _option = self.word()?;
             let kind = self.word()?;
             let length = self.word()?;
-            expect(length <= LONGEST_OPTION, "its answer to an option is too long")?;
+            expect(length <= MAX_OPTION_LENGTH, "its answer to an option is too long")?;
             let mut data = vec![0; length as usize];
             self.stream.read_exact(&mut data)?;
             match kind {

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::failure::Failure;
 
 /// Most files that are copied.
-const MOST_FILES: usize = 12_000;
+const MAX_FILES: usize = 12_000;
 /// Larger files are left out: many small ones are the harder test.
 const LARGEST_FILE: u64 = 4 << 20;
 /// Trees that any Debian has, those with many small files first.
@@ -80,7 +80,7 @@ impl Finder {
             self.left -= size;
             self.files.push(SourceFile { path, size });
         }
-        self.files.len() < MOST_FILES && self.left > LARGEST_FILE
+        self.files.len() < MAX_FILES && self.left > LARGEST_FILE
     }
 }
 

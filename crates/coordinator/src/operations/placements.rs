@@ -14,7 +14,7 @@ use crate::{Answer, PlacedReplica, Shown, VolumeRecord, Wish, wanted};
 
 /// Most removed replicas of a volume that are remembered. What an older one left on its disk has to
 /// be deleted by hand.
-const MOST_REMOVED: usize = 256;
+const MAX_REMOVED: usize = 256;
 
 pub fn place(
     transaction: &mut Transaction<'_>,
@@ -167,7 +167,7 @@ fn held_by_newest(transaction: &mut Transaction<'_>, volume: &str) -> Planned<Ve
 
 fn store(transaction: &mut Transaction<'_>, mut record: VolumeRecord) -> Planned<()> {
     let mut surplus =
-        record.replicas.iter().filter(|p| p.removed).count().saturating_sub(MOST_REMOVED);
+        record.replicas.iter().filter(|p| p.removed).count().saturating_sub(MAX_REMOVED);
     record.replicas.retain(|placed| {
         let is_surplus = placed.removed && surplus > 0;
         surplus -= usize::from(is_surplus);

@@ -9,7 +9,7 @@ use super::{Context, EndReason, Phase, Primary};
 use crate::ids::*;
 use crate::message::{Message, ReplicaReport};
 use crate::payload::Payload;
-use crate::settings::MOST_PRIMARIES;
+use crate::settings::MAX_PRIMARIES;
 use crate::time::Instant;
 use crate::view::{Cause, PrimaryRecord, Protocol, ReplicaRecord, ReplicaState, View, ViewError};
 
@@ -249,7 +249,7 @@ impl<P: Payload> Primary<P> {
     /// Whether these slots are all that hold anything, as far as the replicas have told.
     pub(super) fn check_slots(&self, slots: u8) -> Result<(), ViewError> {
         let open = self.peers.open_slots();
-        match (slots..MOST_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
+        match (slots..MAX_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
             Some(slot) => Err(ViewError::SlotOpen(slot)),
             None => Ok(()),
         }

@@ -59,7 +59,7 @@ impl OpenRegions {
 }
 
 /// Regions that a log remembers that does not save them: 6 MiB of memory.
-const MOST_REMEMBERED: usize = 1 << 16;
+const MAX_REMEMBERED: usize = 1 << 16;
 
 /// One open region.
 #[derive(Debug, Clone, Copy)]
@@ -212,7 +212,7 @@ impl IntentLog {
                 let merged = self.regions.get(&region).map(|other| other.merged(&entry));
                 self.regions.insert(region, merged.unwrap_or(entry));
             }
-            if self.regions.len() > MOST_REMEMBERED {
+            if self.regions.len() > MAX_REMEMBERED {
                 return self.open_all();
             }
         }
@@ -245,7 +245,7 @@ impl IntentLog {
     fn capacity(&self) -> usize {
         match self.bitmap {
             Bitmap::Internal => usize::from(self.layout.places),
-            Bitmap::None => MOST_REMEMBERED,
+            Bitmap::None => MAX_REMEMBERED,
         }
     }
 

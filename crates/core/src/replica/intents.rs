@@ -22,7 +22,7 @@ use crate::view::{ReplicaRecord, ReplicaState, View};
 /// How often primaries are asked to let writes become stable.
 const ASK_PERIOD: Duration = Duration::from_millis(100);
 /// Most pages of bitmaps that are saved at once.
-pub(super) const MOST_PAGES: usize = 256;
+pub(super) const MAX_PAGES: usize = 256;
 
 /// What is under way, and who waits.
 #[derive(Debug, Default)]
@@ -239,7 +239,7 @@ impl<P: Payload> Replica<P> {
         if is_at_work || self.missing.is_saved() {
             return;
         }
-        let pages = self.missing.take_unsaved(MOST_PAGES);
+        let pages = self.missing.take_unsaved(MAX_PAGES);
         self.save_pages(cx, pages);
     }
 

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block_set::{BlockSet, PageBits, page_of};
 use crate::ids::*;
-use crate::settings::MOST_REPLICAS;
+use crate::settings::MAX_REPLICAS;
 use crate::view::{MirrorView, ReplicaState};
 
 /// One page of a bitmap, as it lies on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPage {
-    /// Which of the disk's places for bitmaps: 0 to [`MOST_REPLICAS`] - 1.
+    /// Which of the disk's places for bitmaps: 0 to [`MAX_REPLICAS`] - 1.
     pub slot: u8,
     /// Who lacks these blocks.
     pub replica: ReplicaId,
@@ -141,7 +141,7 @@ impl Missing {
 
     fn free_slot(&self) -> u8 {
         let taken = |slot: &u8| self.bitmaps.values().any(|bitmap| bitmap.slot == *slot);
-        (0..MOST_REPLICAS as u8).find(|slot| !taken(slot)).unwrap_or(0)
+        (0..MAX_REPLICAS as u8).find(|slot| !taken(slot)).unwrap_or(0)
     }
 
     /// A write comes: whoever gets none lacks it.

@@ -14,7 +14,7 @@ use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
 use crate::operation::Extent;
 use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber};
-use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
+use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
 use crate::view::ReplicaState;
 
 /// Who wants an operation.
@@ -129,24 +129,24 @@ impl<P: Payload> Replica<P> {
             Message::Write { offset, length, durable, receipt, .. } => {
                 let payload = payload.filter(|p| p.length() == length)?;
                 let action = DiskAction::Write { offset, payload };
-                (offset, length, LONGEST_PAYLOAD, (action, written(durable), receipt))
+                (offset, length, MAX_PAYLOAD, (action, written(durable), receipt))
             }
             Message::Zero { offset, length, unmap, durable, receipt, .. } => {
                 let action = DiskAction::Zero { offset, length, unmap };
-                (offset, length, LONGEST_ZERO, (action, written(durable), receipt))
+                (offset, length, MAX_ZERO, (action, written(durable), receipt))
             }
             Message::Read { offset, length, .. } => {
                 let action = DiskAction::Read { offset, length };
-                (offset, length, LONGEST_PAYLOAD, (action, Answer::default(), false))
+                (offset, length, MAX_PAYLOAD, (action, Answer::default(), false))
             }
             Message::Digest { offset, length, .. } => {
                 let action = DiskAction::Read { offset, length };
                 let answer = Answer { durable: false, digests: true };
-                (offset, length, LONGEST_PAYLOAD, (action, answer, false))
+                (offset, length, MAX_PAYLOAD, (action, answer, false))
             }
             Message::Map { offset, length, .. } => {
                 let action = DiskAction::Map { offset, length };
-                (offset, length, LONGEST_ZERO, (action, Answer::default(), false))
+                (offset, length, MAX_ZERO, (action, Answer::default(), false))
             }
             _ => return None,
         };
@@ -185,14 +185,11 @@ impl<P: Payload> Replica<P> {
             return self.drop_link(cx, link);
         };
         let is_source = self.state() == Some(ReplicaState::InSync);
-        if !is_source
-            || !self.is_current(generation)
-            || !self.is_inside(offset, length, LONGEST_ZERO)
-        {
+        if !is_source || !self.is_current(generation) || !self.is_inside(offset, length, MAX_ZERO) {
             return cx.send(link, Message::Copied { token, content: CopyContent::Refused }, None);
         }
         let action = match length {
-            ..=LONGEST_PAYLOAD => DiskAction::Read { offset, length },
+            ..=MAX_PAYLOAD => DiskAction::Read { offset, length },
             _ => DiskAction::Map { offset, length },
         };
         self.start_operation(cx, Origin::Copier(link, copier, token), action, Answer::default());

@@ -18,7 +18,7 @@ use self::counting::Count;
 use self::learning::Question;
 use self::set_aside::SetAside;
 use super::flush::FlushWaiter;
-use super::intents::MOST_PAGES;
+use super::intents::MAX_PAGES;
 use super::{Context, DiskError, Replica, ReplicaEffect};
 use crate::block_set::BlockSet;
 use crate::ids::*;
@@ -245,7 +245,7 @@ impl<P: Payload> Replica<P> {
             }
             return self.flush(cx, FlushWaiter::Rebuild);
         }
-        let rest = pages.iter().nth(MOST_PAGES).copied();
+        let rest = pages.iter().nth(MAX_PAGES).copied();
         let later = rest.map_or_else(BTreeSet::new, |first| pages.split_off(&first));
         let now = core::mem::replace(pages, later);
         let pages = self.missing.take_these(&now);

@@ -162,7 +162,7 @@ impl View {
             Change::NoData(milliseconds) => next.no_data = Some(milliseconds),
             Change::Reservation(change) => next.change_reservations(change)?,
         }
-        if !(1..=MOST_PRIMARIES).contains(&usize::from(next.intents.slots)) {
+        if !(1..=MAX_PRIMARIES).contains(&usize::from(next.intents.slots)) {
             return Err(ViewError::WrongSlots);
         }
         if let Some(held) = next.primaries.iter().find(|record| record.slot >= next.intents.slots) {

@@ -2,7 +2,7 @@
 
 use super::{Cause, ReplicaRecord, ReplicaState, View};
 use crate::ids::*;
-use crate::settings::MOST_EPOCHS;
+use crate::settings::MAX_EPOCHS;
 
 /// A run of views that one coordinator identity committed, and that has ended: the volume was
 /// assembled from its disks alone, and views go on under another identity.
@@ -101,6 +101,6 @@ impl View {
         self.epochs.retain(|epoch| !is_same(epoch));
         let last = before.map_or(last, |before| before.max(last));
         self.epochs.insert(0, Epoch { coordinator, history, last, ended: now });
-        self.epochs.truncate(MOST_EPOCHS);
+        self.epochs.truncate(MAX_EPOCHS);
     }
 }

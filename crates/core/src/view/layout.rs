@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::settings::{BLOCK, LONGEST_ZERO, MOST_OPEN_REGIONS, MOST_PRIMARIES};
+use crate::settings::{BLOCK, MAX_OPEN_REGIONS, MAX_PRIMARIES, MAX_ZERO};
 
 /// The size of the intent log of each replica of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub struct IntentLayout {
     /// Bytes of one region, a power of two, at least [`BLOCK`]. If it is not less than a replica's
     /// size, the whole replica is one region, and after a crash all of it has to be compared or copied.
     pub region: u64,
-    /// Most regions that are open at once, 1 to [`MOST_OPEN_REGIONS`].
+    /// Most regions that are open at once, 1 to [`MAX_OPEN_REGIONS`].
     pub places: u16,
-    /// Slots, each with a table of its own, of which every primary has one: 1 to [`MOST_PRIMARIES`].
+    /// Slots, each with a table of its own, of which every primary has one: 1 to [`MAX_PRIMARIES`].
     pub slots: u8,
 }
 
@@ -46,7 +46,7 @@ const PLACES: u16 = 1024;
 /// ones would not hold the longest request.
 const BOUNDS: (u64, u64) = (128 << 10, 1 << 30);
 /// Regions that can be named.
-const MOST_REGIONS: u64 = u32::MAX as u64;
+const MAX_REGIONS: u64 = u32::MAX as u64;
 
 impl IntentLayout {
     /// The layout of a volume whose replicas have so many bytes, if nothing else is asked for: regions
@@ -60,7 +60,7 @@ impl IntentLayout {
 
     /// The smallest region by which all of a replica of so many bytes can be named.
     fn least_region(size: u64) -> u64 {
-        size.div_ceil(MOST_REGIONS).next_power_of_two().max(u64::from(BLOCK))
+        size.div_ceil(MAX_REGIONS).next_power_of_two().max(u64::from(BLOCK))
     }
 
     /// This layout, with regions no smaller than replicas of so many bytes need.
@@ -74,8 +74,8 @@ impl IntentLayout {
     pub fn is_valid(self, size: u64) -> bool {
         self.region.is_power_of_two()
             && self.region >= Self::least_region(size)
-            && (1..=MOST_OPEN_REGIONS).contains(&usize::from(self.places))
-            && (1..=MOST_PRIMARIES).contains(&usize::from(self.slots))
+            && (1..=MAX_OPEN_REGIONS).contains(&usize::from(self.places))
+            && (1..=MAX_PRIMARIES).contains(&usize::from(self.slots))
     }
 
     /// Whether it may be asked for.
@@ -84,12 +84,12 @@ impl IntentLayout {
     /// See [`LayoutError`].
     pub fn check(self, size: u64) -> Result<(), LayoutError> {
         // A request may begin in the middle of a region.
-        let needed = u64::from(LONGEST_ZERO).div_ceil(self.region.max(1)) + 1;
+        let needed = u64::from(MAX_ZERO).div_ceil(self.region.max(1)) + 1;
         if !self.region.is_power_of_two() || !(BOUNDS.0..=BOUNDS.1).contains(&self.region) {
             Err(LayoutError::Region)
-        } else if !(1..=MOST_OPEN_REGIONS).contains(&usize::from(self.places)) {
+        } else if !(1..=MAX_OPEN_REGIONS).contains(&usize::from(self.places)) {
             Err(LayoutError::Places)
-        } else if !(1..=MOST_PRIMARIES).contains(&usize::from(self.slots)) {
+        } else if !(1..=MAX_PRIMARIES).contains(&usize::from(self.slots)) {
             Err(LayoutError::Slots)
         } else if u64::from(self.places) < needed {
             Err(LayoutError::TooShort { needed })
@@ -110,8 +110,8 @@ impl fmt::Display for LayoutError {
                 BOUNDS.0 >> 10,
                 BOUNDS.1 >> 30
             ),
-            Self::Places => write!(f, "1 to {MOST_OPEN_REGIONS} regions can be open at once"),
-            Self::Slots => write!(f, "a volume has 1 to {MOST_PRIMARIES} slots"),
+            Self::Places => write!(f, "1 to {MAX_OPEN_REGIONS} regions can be open at once"),
+            Self::Slots => write!(f, "a volume has 1 to {MAX_PRIMARIES} slots"),
             Self::TooShort { needed } => write!(
                 f,
                 "the longest request touches {needed} regions of that size, and all of them have to be open at once"

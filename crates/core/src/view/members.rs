@@ -6,7 +6,7 @@
 
 use super::{Cause, Geometry, MirrorView, ReplicaRecord, ReplicaState, View, ViewError};
 use crate::ids::*;
-use crate::settings::{MOST_REPLICAS, MOST_REPLICAS_IN_ALL};
+use crate::settings::{MAX_REPLICAS, MAX_REPLICAS_IN_ALL};
 
 /// Why a replica is in its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,7 +116,7 @@ impl View {
         }
         let in_all = self.replicas().count();
         let mirror = self.mirrors.get_mut(new.mirror).ok_or(ViewError::UnknownMirror)?;
-        if mirror.replicas.len() >= MOST_REPLICAS || in_all >= MOST_REPLICAS_IN_ALL {
+        if mirror.replicas.len() >= MAX_REPLICAS || in_all >= MAX_REPLICAS_IN_ALL {
             return Err(ViewError::TooManyReplicas);
         }
         if let Some(old) = new.role.instead_of() {

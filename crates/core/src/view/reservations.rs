@@ -10,7 +10,7 @@ use super::{View, ViewError};
 use crate::ids::HostId;
 use crate::operation::Operation;
 use crate::payload::Payload;
-use crate::settings::MOST_REGISTRANTS;
+use crate::settings::MAX_REGISTRANTS;
 
 /// What a reservation keeps other hosts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ pub struct Reservations {
     /// Whether they outlast the last primary (SPC-4: APTPL). If not, they end when the volume is attached
     /// while nobody else runs it.
     pub is_persistent: bool,
-    /// In the order in which they registered; at most [`MOST_REGISTRANTS`].
+    /// In the order in which they registered; at most [`MAX_REGISTRANTS`].
     pub registrants: Vec<Registrant>,
     /// Its holder is registered.
     pub held: Option<Reservation>,
@@ -171,7 +171,7 @@ impl Reservations {
     pub(super) fn are_valid(&self) -> bool {
         let mut hosts: Vec<_> = self.registrants.iter().map(|r| r.host).collect();
         hosts.sort_unstable();
-        self.registrants.len() <= MOST_REGISTRANTS
+        self.registrants.len() <= MAX_REGISTRANTS
             && self.registrants.iter().all(|registrant| registrant.key != 0)
             && hosts.windows(2).all(|pair| pair[0] != pair[1])
             && self.held.is_none_or(|held| self.is_registered(held.holder))
@@ -205,7 +205,7 @@ impl Reservations {
             self.take_out(|registrant| registrant.host == host);
         } else if let Some(known) = self.registrants.iter_mut().find(|r| r.host == host) {
             known.key = key;
-        } else if self.registrants.len() >= MOST_REGISTRANTS {
+        } else if self.registrants.len() >= MAX_REGISTRANTS {
             return Err(ViewError::TooManyRegistrants);
         } else {
             self.registrants.push(Registrant { host, key });

@@ -18,12 +18,12 @@ impl fmt::Display for ViewError {
             Self::NotProtocolC => f.write_str(
                 "with more than one slot, for several primaries at once, a volume needs protocol C",
             ),
-            Self::WrongSlots => write!(f, "a volume has 1 to {MOST_PRIMARIES} slots"),
+            Self::WrongSlots => write!(f, "a volume has 1 to {MAX_PRIMARIES} slots"),
             Self::UnknownMirror => f.write_str("the volume has no such mirror"),
             Self::TooManyReplicas => {
                 write!(
                     f,
-                    "a mirror may have {MOST_REPLICAS} replicas, a volume {MOST_REPLICAS_IN_ALL} in all"
+                    "a mirror may have {MAX_REPLICAS} replicas, a volume {MAX_REPLICAS_IN_ALL} in all"
                 )
             }
             Self::NoCopy => {
@@ -47,7 +47,7 @@ impl fmt::Display for ViewError {
                 "the reservation is of another kind, or nobody has registered that key",
             ),
             Self::TooManyRegistrants => {
-                write!(f, "{MOST_REGISTRANTS} hosts are registered, the most that may be")
+                write!(f, "{MAX_REGISTRANTS} hosts are registered, the most that may be")
             }
             Self::ReplacedAlready => f.write_str("another replica takes its place already"),
         }

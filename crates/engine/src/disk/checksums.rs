@@ -29,10 +29,10 @@ use self::recover::Recovered;
 use super::filters::Writes;
 
 /// Pages kept in memory: 8 MiB, the checksums of 8 GiB. More only while actions under way need them.
-const MOST_PAGES: usize = 2048;
+const MAX_PAGES: usize = 2048;
 /// Pages that are let go of at once, and as many are written for that. It begins while there is still
 /// room for so many, so that actions seldom wait for it.
-const EVICTED: usize = MOST_PAGES / 8;
+const EVICTED: usize = MAX_PAGES / 8;
 /// Pages that are read at once.
 const READ_AHEAD: u32 = 8;
 /// Blocks of the journal that a commit writes at most; with more to say it writes the pages. They name
@@ -378,7 +378,7 @@ impl ChecksumStore {
     /// Whether pages are being written while there are so many that some have to go.
     #[cfg(test)]
     pub(super) fn is_evicting(&self) -> bool {
-        self.is_writing && self.pages.len() + self.loading.len() > MOST_PAGES - EVICTED
+        self.is_writing && self.pages.len() + self.loading.len() > MAX_PAGES - EVICTED
     }
 
     /// What a commit that writes nothing would do.
@@ -434,13 +434,13 @@ impl ChecksumStore {
     /// the disk holds as they are. Returns what has to be written for the others to go next time.
     pub(super) fn make_room(&mut self) -> Option<Writes> {
         let count = self.pages.len() + self.loading.len();
-        if self.is_writing || count <= MOST_PAGES - EVICTED {
+        if self.is_writing || count <= MAX_PAGES - EVICTED {
             return None;
         }
         let unused = self.pages.iter().filter(|(_, page)| page.users == 0);
         let mut oldest: Vec<_> = unused.map(|(number, page)| (page.used, *number)).collect();
         oldest.sort_unstable();
-        oldest.truncate(EVICTED.max(count.saturating_sub(MOST_PAGES)));
+        oldest.truncate(EVICTED.max(count.saturating_sub(MAX_PAGES)));
         let mut dirty: BTreeSet<u32> = oldest.into_iter().map(|(_, number)| number).collect();
         let pages = &mut self.pages;
         dirty.retain(|number| {
@@ -457,7 +457,7 @@ impl ChecksumStore {
     /// once they are written. If nothing can go, or no page can be written, actions do not wait for that.
     pub(super) fn has_room(&self) -> bool {
         let count = self.pages.len() + self.loading.len();
-        count + READ_AHEAD as usize <= MOST_PAGES || !self.is_writing || self.has_failed
+        count + READ_AHEAD as usize <= MAX_PAGES || !self.is_writing || self.has_failed
     }
 
     /// A write of pages has ended, and the flush that follows it, or one of them has failed.

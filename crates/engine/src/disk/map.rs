@@ -3,7 +3,7 @@
 use std::io;
 
 use evenkeel_core::Extent;
-use evenkeel_core::settings::MOST_EXTENTS;
+use evenkeel_core::settings::MAX_EXTENTS;
 
 use super::Asked;
 use super::helper::Helper;
@@ -49,12 +49,12 @@ impl Questions {
     }
 }
 
-/// The extents of this range of the file, the first [`MOST_EXTENTS`] of them.
+/// The extents of this range of the file, the first [`MAX_EXTENTS`] of them.
 fn extents_of(file: &impl Access, start: u64, length: u64) -> io::Result<Vec<Extent>> {
     let end = start + length;
     let mut extents = Vec::new();
     let mut at = start;
-    while at < end && extents.len() < MOST_EXTENTS {
+    while at < end && extents.len() < MAX_EXTENTS {
         let data = file.next_data(at)?.unwrap_or(end).clamp(at, end);
         let allocated = data == at;
         let until =

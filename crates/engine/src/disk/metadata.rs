@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use evenkeel_core::ReplicaId;
 use evenkeel_core::replica::{FoundPage, OpenRegions};
-use evenkeel_core::settings::MOST_REPLICAS;
+use evenkeel_core::settings::MAX_REPLICAS;
 use evenkeel_format::{
     ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, PAGE_LENGTH, Superblock, decode_page,
     page_offset, pages_per_bitmap,
@@ -95,7 +95,7 @@ fn read_pages(
 ) -> io::Result<Vec<FoundPage>> {
     let length = superblock.data_length;
     let per_bitmap = pages_per_bitmap(length);
-    let total = page_offset(length, MOST_REPLICAS as u8, 0);
+    let total = page_offset(length, MAX_REPLICAS as u8, 0);
     let mut pages = Vec::new();
     let mut at = 0;
     while at < total {

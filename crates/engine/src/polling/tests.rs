@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use evenkeel_core::Instant;
 
-use super::{MOST_CREDIT, Polling};
+use super::{MAX_CREDIT, Polling};
 
-const LONGEST: Duration = Duration::from_micros(100);
+const MAX: Duration = Duration::from_micros(100);
 const SHORT: Duration = Duration::from_micros(40);
 const LONG: Duration = Duration::from_micros(400);
 
@@ -13,7 +13,7 @@ fn at(microseconds: u64) -> Instant {
 }
 
 fn expecting() -> Polling {
-    let mut polling = Polling::new(LONGEST);
+    let mut polling = Polling::new(MAX);
     polling.heard_peer(at(0));
     polling.waited(SHORT);
     polling
@@ -21,12 +21,12 @@ fn expecting() -> Polling {
 
 #[test]
 fn polls_while_peers_answer_soon() {
-    assert_eq!(expecting().bound(at(10)), LONGEST);
+    assert_eq!(expecting().bound(at(10)), MAX);
 }
 
 #[test]
 fn sleeps_when_no_peer_has_spoken() {
-    let mut polling = Polling::new(LONGEST);
+    let mut polling = Polling::new(MAX);
     polling.waited(SHORT);
     assert_eq!(polling.bound(at(10)), Duration::ZERO);
     assert_eq!(expecting().bound(at(2_000)), Duration::ZERO, "it spoke long ago");
@@ -35,12 +35,12 @@ fn sleeps_when_no_peer_has_spoken() {
 #[test]
 fn sleeps_when_waits_take_longer_than_polling_would() {
     let mut polling = expecting();
-    for _ in 0..MOST_CREDIT {
+    for _ in 0..MAX_CREDIT {
         polling.waited(LONG);
     }
     assert_eq!(polling.bound(at(10)), Duration::ZERO);
     polling.waited(SHORT);
-    assert_eq!(polling.bound(at(10)), LONGEST, "and polls again when one was short");
+    assert_eq!(polling.bound(at(10)), MAX, "and polls again when one was short");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn one_long_wait_in_four_does_not_end_it() {
     for _ in 0..100 {
         for wait in [SHORT, SHORT, SHORT, LONG] {
             polling.waited(wait);
-            assert_eq!(polling.bound(at(10)), LONGEST);
+            assert_eq!(polling.bound(at(10)), MAX);
         }
     }
 }
@@ -64,7 +64,7 @@ fn sleeps_under_load() {
     for _ in 0..100 {
         polling.handled(2);
     }
-    assert_eq!(polling.bound(at(10)), LONGEST);
+    assert_eq!(polling.bound(at(10)), MAX);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! Requests arrive in one buffer. The payload of a small write is copied from there into an aligned
 //! slot; of a large one, what has not arrived yet is received straight into the slot. The buffer is
-//! not read on while there is no room for a request's data, while [`MOST_REQUESTS`] requests are in
-//! flight, or while the client leaves [`MOST_QUEUED`] bytes of answers untaken: that is the
+//! not read on while there is no room for a request's data, while [`MAX_REQUESTS`] requests are in
+//! flight, or while the client leaves [`MAX_QUEUED`] bytes of answers untaken: that is the
 //! backpressure that the client feels.
 
 mod answers;
@@ -26,19 +26,19 @@ use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
 /// (`docs/decisions/0042-short-turns.md`).
 pub const BUFFER: usize = 32 << 10;
 /// Most requests of one client that are in flight at once.
-pub const MOST_REQUESTS: usize = 256;
+pub const MAX_REQUESTS: usize = 256;
 /// Bytes of answers that may wait for the client before no further request is read.
-pub const MOST_QUEUED: usize = 4 << 20;
+pub const MAX_QUEUED: usize = 4 << 20;
 
 /// From here on the rest of a payload is received straight into its slot.
 const DIRECT: usize = 16 << 10;
 /// Most bytes that are received straight into a slot at once.
-const LONGEST_RECEIVE: usize = 1 << 20;
+const MAX_RECEIVE: usize = 1 << 20;
 /// How much is received at once when a large write came last: another one is likely to follow, and
 /// its payload is better received straight into its slot.
 const SHORT_RECEIVE: usize = 4 << 10;
 /// Longest payload of a refused write that is passed over; a longer one ends the connection.
-const LONGEST_DRAIN: u32 = 64 << 20;
+const MAX_DRAIN: u32 = 64 << 20;
 
 const REFUSED: &str = "the request is not permitted, outside the export, not a multiple of its block size, or unknown";
 
@@ -166,8 +166,8 @@ impl Connection {
             pending: 0..0,
             receiving: false,
             last_was_large: false,
-            open: vec![None; MOST_REQUESTS],
-            free: (0..MOST_REQUESTS).rev().collect(),
+            open: vec![None; MAX_REQUESTS],
+            free: (0..MAX_REQUESTS).rev().collect(),
             queued: 0,
             moved: Instant(0),
         }
@@ -238,7 +238,7 @@ impl Connection {
     fn advance(&mut self, context: &mut FrontendContext) {
         let mut advance = Advance::GoOn;
         while matches!(advance, Advance::GoOn) {
-            if self.receiving || self.queued > MOST_QUEUED {
+            if self.receiving || self.queued > MAX_QUEUED {
                 return;
             }
             advance = match std::mem::replace(&mut self.expected, Expected::Header) {
@@ -360,7 +360,7 @@ impl Connection {
         filled += count;
         let missing = slot.len() - filled;
         if missing >= DIRECT {
-            let range = filled..slot.len().min(filled + LONGEST_RECEIVE);
+            let range = filled..slot.len().min(filled + MAX_RECEIVE);
             context.receive_all(self.descriptor, slot, range);
             self.receiving = true;
             self.expected = Expected::Direct { request, durable, filled };
@@ -382,7 +382,7 @@ impl Connection {
     fn refuse(&mut self, request: Request, error: ErrorNumber, context: &mut FrontendContext) {
         match request.payload_length() {
             0 => self.answer(request, Err((error, REFUSED)), context),
-            left if left <= LONGEST_DRAIN => {
+            left if left <= MAX_DRAIN => {
                 self.expected = Expected::Drain { request, error, left: left as usize };
             }
             left => self.end(&format!("the client sent a write of {left} bytes"), context),
@@ -410,7 +410,7 @@ impl Connection {
     /// Ends once everything in flight has been answered and sent.
     fn finish(&mut self, context: &mut FrontendContext) -> Advance {
         self.expected = Expected::Nothing;
-        if self.free.len() == MOST_REQUESTS && self.queued == 0 {
+        if self.free.len() == MAX_REQUESTS && self.queued == 0 {
             self.end("the client has disconnected", context);
         }
         Advance::Wait

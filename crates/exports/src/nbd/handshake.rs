@@ -6,11 +6,11 @@ use super::option::{Answer, Session, Tls, answer_option};
 use super::{Exports, Negotiated};
 
 /// Most bytes of an option's data. Longer options are passed over and answered with an error.
-pub const LONGEST_OPTION: u32 = 64 << 10;
+pub const MAX_OPTION_LENGTH: u32 = 64 << 10;
 /// Longer options than this end the connection.
-const LONGEST_SKIP: u32 = 4 << 20;
+const MAX_SKIP: u32 = 4 << 20;
 /// Most options of one handshake.
-pub const MOST_OPTIONS: u32 = 4096;
+pub const MAX_OPTIONS: u32 = 4096;
 
 const MAGIC: &[u8; 8] = b"NBDMAGIC";
 const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
@@ -41,11 +41,11 @@ pub enum HandshakeError {
     /// The client does not speak the protocol.
     #[error("the client does not speak the NBD protocol")]
     Magic,
-    /// More than [`LONGEST_OPTION`] by far.
+    /// More than [`MAX_OPTION_LENGTH`] by far.
     #[error("the client sent an option of {0} bytes")]
     OptionLength(u32),
-    /// More than [`MOST_OPTIONS`].
-    #[error("the client sent more than {MOST_OPTIONS} options")]
+    /// More than [`MAX_OPTIONS`].
+    #[error("the client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
     /// Data where the client had to wait for TLS: somebody may be injecting it.
     #[error("the client sent data in the clear after it asked for TLS")]
@@ -157,7 +157,7 @@ impl Handshake {
         let Some((number, length)) = self.option_header()? else {
             return Ok(Some(Progress::More));
         };
-        if length > LONGEST_OPTION {
+        if length > MAX_OPTION_LENGTH {
             self.count_option()?;
             self.input.drain(..OPTION_HEADER);
             self.expected = Expected::Skip(length);
@@ -184,7 +184,7 @@ impl Handshake {
         let Some(header) = self.input.first_chunk::<OPTION_HEADER>() else { return Ok(None) };
         let [.., n0, n1, n2, n3, l0, l1, l2, l3] = *header;
         let length = u32::from_be_bytes([l0, l1, l2, l3]);
-        if length > LONGEST_SKIP {
+        if length > MAX_SKIP {
             return Err(HandshakeError::OptionLength(length));
         }
         Ok(Some((u32::from_be_bytes([n0, n1, n2, n3]), length)))
@@ -192,7 +192,7 @@ impl Handshake {
 
     fn count_option(&mut self) -> Result<(), HandshakeError> {
         self.options += 1;
-        if self.options > MOST_OPTIONS { Err(HandshakeError::TooManyOptions) } else { Ok(()) }
+        if self.options > MAX_OPTIONS { Err(HandshakeError::TooManyOptions) } else { Ok(()) }
     }
 
     fn conclude(

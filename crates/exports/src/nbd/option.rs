@@ -1,8 +1,8 @@
 //! The options of the handshake, and their answers.
 
-use evenkeel_core::settings::LONGEST_REQUEST;
+use evenkeel_core::settings::MAX_REQUEST;
 
-use super::{Export, Exports, LONGEST_NAME, Negotiated, PREFERRED_BLOCK, transmission_flags};
+use super::{Export, Exports, MAX_NAME_LENGTH, Negotiated, PREFERRED_BLOCK, transmission_flags};
 
 /// How a connection stands to TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ fn put_reply(option: u32, kind: u32, data: &[u8], out: &mut Vec<u8>) {
 fn export_name(session: &Session, data: &[u8], exports: &dyn Exports, out: &mut Vec<u8>) -> Answer {
     let found = core::str::from_utf8(data)
         .ok()
-        .filter(|name| session.tls != Tls::Required && name.len() <= LONGEST_NAME)
+        .filter(|name| session.tls != Tls::Required && name.len() <= MAX_NAME_LENGTH)
         .and_then(|name| exports.find(name));
     let Some(export) = found else { return Answer::NoExport };
     if !exports.has_room(&export) {
@@ -227,7 +227,7 @@ fn put_info(session: &Session, option: u32, wanted: &[u16], export: &Export, out
     }
     // Also to clients that did not ask: those who do not know it ignore it.
     let preferred = PREFERRED_BLOCK.max(export.block_size);
-    let sizes = [export.block_size, preferred, LONGEST_REQUEST].map(u32::to_be_bytes);
+    let sizes = [export.block_size, preferred, MAX_REQUEST].map(u32::to_be_bytes);
     put(INFO_BLOCK_SIZE, &[&sizes[0], &sizes[1], &sizes[2]]);
 }
 
@@ -315,7 +315,7 @@ impl<'a> Data<'a> {
     /// A length and so many bytes of UTF-8.
     fn string(&mut self) -> Result<&'a str, Refusal> {
         let length = self.u32()? as usize;
-        if length > LONGEST_NAME {
+        if length > MAX_NAME_LENGTH {
             return Err((REP_ERR_TOO_BIG, "a string is longer than 4096 bytes"));
         }
         core::str::from_utf8(self.take(length)?)

@@ -16,9 +16,9 @@ const TYPE_ERROR: u16 = (1 << 15) + 1;
 const STATE_HOLE: u32 = 1;
 const STATE_ZERO: u32 = 2;
 /// Most extents in one answer; the client asks again for the rest.
-const MOST_EXTENTS: usize = 8192;
+const MAX_EXTENTS: usize = 8192;
 /// Lengths in an answer are of 32 bits; this is the largest that keeps block boundaries.
-const LONGEST_EXTENT: u64 = (u32::MAX as u64) & !4095;
+const MAX_EXTENT: u64 = (u32::MAX as u64) & !4095;
 
 /// A reply without data. Before the data of a read, if replies are not structured.
 pub(super) fn simple(cookie: u64, error: Option<ErrorNumber>) -> [u8; 16] {
@@ -59,7 +59,7 @@ pub(super) fn error_chunk(cookie: u64, error: ErrorNumber, text: &str) -> Vec<u8
 
 /// The answer to a request for block status: at least one extent, from the start of the range.
 pub(super) fn status_chunk(cookie: u64, extents: &[Extent], only_one: bool) -> Vec<u8> {
-    let most = if only_one { 1 } else { MOST_EXTENTS };
+    let most = if only_one { 1 } else { MAX_EXTENTS };
     let merged = merged(extents, most);
     let mut reply = chunk_header(cookie, TYPE_BLOCK_STATUS, 4 + 8 * merged.len() as u32).to_vec();
     reply.extend_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
@@ -85,9 +85,9 @@ fn merged(extents: &[Extent], most: usize) -> Vec<Extent> {
         }
     }
     // An extent cut short hides those behind it.
-    if let Some(long) = merged.iter().position(|extent| extent.length > LONGEST_EXTENT) {
+    if let Some(long) = merged.iter().position(|extent| extent.length > MAX_EXTENT) {
         merged.truncate(long + 1);
-        merged[long].length = LONGEST_EXTENT;
+        merged[long].length = MAX_EXTENT;
     }
     merged
 }

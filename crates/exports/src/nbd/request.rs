@@ -1,6 +1,6 @@
 //! Requests: 28 bytes each, followed by the payload of a write.
 
-use evenkeel_core::settings::LONGEST_REQUEST;
+use evenkeel_core::settings::MAX_REQUEST;
 use thiserror::Error;
 
 use super::Negotiated;
@@ -153,7 +153,7 @@ impl Request {
             && u64::from(self.length).is_multiple_of(unit)
             && self.length > 0;
         let moves_data = matches!(command, Command::Read | Command::Write { .. });
-        if !is_aligned || (moves_data && self.length > LONGEST_REQUEST) {
+        if !is_aligned || (moves_data && self.length > MAX_REQUEST) {
             return Err(ErrorNumber::Invalid);
         }
         let end = self.offset.checked_add(self.length.into());

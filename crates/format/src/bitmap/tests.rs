@@ -40,7 +40,7 @@ fn an_empty_place_holds_nothing() {
 fn places_do_not_overlap() {
     for size in [1, 4096, 126 << 20, (126 << 20) + 1, 10 << 30] {
         let mut end = 0;
-        for slot in 0..MOST_REPLICAS as u8 {
+        for slot in 0..MAX_REPLICAS as u8 {
             for page in 0..pages_per_bitmap(size) as u32 {
                 assert_eq!(page_offset(size, slot, page), end);
                 end += PAGE_LENGTH as u64;

@@ -15,7 +15,7 @@ fn table(sequence: u64) -> IntentTable {
 
 #[test]
 fn a_table_survives_the_trip() {
-    let regions = regions(0..MOST_REGIONS as u64);
+    let regions = regions(0..MAX_REGIONS as u64);
     let full = IntentTable { sequence: 9, cleared: 0, replica: ME, regions };
     for table in [table(0), table(5), full] {
         assert_eq!(IntentTable::decode(&table.encode(), ME, 3), Some(table));

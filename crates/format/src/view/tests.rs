@@ -8,7 +8,7 @@ use evenkeel_core::view::{Registrant, Reservation, ReservationKind};
 /// A view of the largest size.
 pub(crate) fn largest() -> View {
     let mirror = |m: u128| MirrorView {
-        replicas: (0..(MOST_REPLICAS_IN_ALL / MOST_MIRRORS) as u128)
+        replicas: (0..(MAX_REPLICAS_IN_ALL / MAX_MIRRORS) as u128)
             .map(|r| ReplicaRecord {
                 id: ReplicaId(m * 100 + r),
                 node: NodeId(r),
@@ -37,7 +37,7 @@ pub(crate) fn largest() -> View {
                 last: Generation(1),
                 ended: 1,
             };
-            MOST_EPOCHS
+            MAX_EPOCHS
         ],
         geometry: Geometry { size: 1 << 40, block_size: 512, chunk: 1 << 20 },
         protocol: evenkeel_core::Protocol::C,
@@ -47,15 +47,15 @@ pub(crate) fn largest() -> View {
         lease: Lease::default(),
         no_coordinator: evenkeel_core::NoCoordinatorPolicy::from_milliseconds(u32::MAX),
         no_data: Some(u32::MAX),
-        mirrors: (0..MOST_MIRRORS as u128).map(mirror).collect(),
-        primaries: (0..MOST_PRIMARIES as u8).map(primary).collect(),
+        mirrors: (0..MAX_MIRRORS as u128).map(mirror).collect(),
+        primaries: (0..MAX_PRIMARIES as u8).map(primary).collect(),
         reservations: Reservations {
             generation: u32::MAX,
             is_persistent: true,
-            registrants: (0..MOST_REGISTRANTS as u128).map(registrant).collect(),
+            registrants: (0..MAX_REGISTRANTS as u128).map(registrant).collect(),
             held: Some(Reservation {
                 kind: ReservationKind::ExclusiveAccessAll,
-                holder: HostId(MOST_REGISTRANTS as u128 - 1),
+                holder: HostId(MAX_REGISTRANTS as u128 - 1),
             }),
         },
     }
@@ -71,7 +71,7 @@ fn seal(bytes: &mut [u8]) {
 fn the_largest_view_has_the_stated_length() {
     let view = largest();
     let bytes = encode_view(&view).unwrap();
-    assert_eq!(bytes.len(), LONGEST_VIEW);
+    assert_eq!(bytes.len(), MAX_VIEW_LENGTH);
     assert_eq!(decode_view(&bytes).unwrap(), view);
 }
 
@@ -82,12 +82,12 @@ fn a_limit_of_waits_takes_bytes_only_if_there_is_one() {
     let without = encode_view(&view).unwrap();
     assert_eq!(
         (without.len(), without[7]),
-        (LONGEST_VIEW - NO_COORDINATOR - NO_DATA, HAS_RESERVATIONS)
+        (MAX_VIEW_LENGTH - NO_COORDINATOR - NO_DATA, HAS_RESERVATIONS)
     );
     view.no_coordinator = evenkeel_core::NoCoordinatorPolicy::from_milliseconds(5000);
     let mut with = encode_view(&view).unwrap();
     assert_eq!(decode_view(&with).unwrap(), view);
-    let at = LONGEST_VIEW - LONGEST_RESERVATIONS - NO_COORDINATOR - NO_DATA;
+    let at = MAX_VIEW_LENGTH - MAX_RESERVATIONS_LENGTH - NO_COORDINATOR - NO_DATA;
     assert_eq!(with[at..at + NO_COORDINATOR], 5000u32.to_le_bytes());
     with[at..at + NO_COORDINATOR].fill(0);
     seal(&mut with);
@@ -115,8 +115,8 @@ fn an_invalid_view_is_neither_written_nor_read() {
 #[test]
 fn unknown_values_are_refused_by_name() {
     let good = encode_view(&largest()).unwrap();
-    let first_record = HEADER + MOST_PRIMARIES * PRIMARY + MIRROR;
-    let reservations = LONGEST_VIEW - LONGEST_RESERVATIONS + 4;
+    let first_record = HEADER + MAX_PRIMARIES * PRIMARY + MIRROR;
+    let reservations = MAX_VIEW_LENGTH - MAX_RESERVATIONS_LENGTH + 4;
     for (offset, name) in [
         (0, "version 255"),
         (2, "\"protocol\""),

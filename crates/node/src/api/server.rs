@@ -24,9 +24,9 @@ use crate::node::Node;
 use crate::{http, metrics};
 
 /// Most connections to the API, and to the metrics' address, at a time.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Most bytes of a request's body.
-const LONGEST_BODY: usize = 2 << 20;
+const MAX_BODY_LENGTH: usize = 2 << 20;
 /// How long a request's body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -140,7 +140,7 @@ async fn whole_body(request: Request, next: Next) -> Response {
             .into_response()
     };
     let (head, body) = request.into_parts();
-    let bytes = match timeout(BODY_DEADLINE, to_bytes(body, LONGEST_BODY)).await {
+    let bytes = match timeout(BODY_DEADLINE, to_bytes(body, MAX_BODY_LENGTH)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) => return refuse(error.to_string()),
         Err(_) => {
@@ -191,7 +191,7 @@ pub(crate) fn group_id(name: &str) -> Result<u32, String> {
 /// Serves the API on its unix socket until the daemon ends.
 pub async fn serve(listener: UnixListener, node: Arc<Node>) {
     let router = router(&node);
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut stopping = node.stopping.subscribe();
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
@@ -218,7 +218,7 @@ pub async fn serve(listener: UnixListener, node: Arc<Node>) {
 /// Serves only the metrics, on TCP, until the daemon ends.
 pub async fn serve_metrics(listener: TcpListener, node: Arc<Node>) {
     let router = Router::new().route(routes::METRICS, get(metrics::text)).with_state(node.clone());
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut stopping = node.stopping.subscribe();
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };

@@ -143,12 +143,12 @@ fn numbers(config: &Config) -> Result<(), String> {
         };
     let times = &config.times;
     within("peer.handshake_seconds", config.peer.handshake_seconds, 1, 60)?;
-    within("peer.most_unproved", config.peer.most_unproved as u64, 1, 4096)?;
+    within("peer.max_unauthenticated", config.peer.max_unauthenticated as u64, 1, 4096)?;
     within("coordinator.expiry_seconds", config.coordinator.expiry_seconds, 3, 3600)?;
-    within("nbd.most_clients", config.nbd.most_clients as u64, 1, 4096)?;
+    within("nbd.max_clients", config.nbd.max_clients as u64, 1, 4096)?;
     within("data.workers", config.workers() as u64, 1, 64)?;
     within("data.memory_per_volume", config.data.memory_per_volume.0, 8 << 20, 1 << 40)?;
-    within("data.longest_poll_us", config.data.longest_poll_us, 0, 1_000)?;
+    within("data.max_poll_us", config.data.max_poll_us, 0, 1_000)?;
     within("data.memory_per_worker", config.data.memory_per_worker.0, 16 << 20, 1 << 40)?;
     within("times.deadline_ms", times.deadline_ms, 100, 60_000)?;
     within("times.lease_ms", times.lease_ms, *LEASE.start(), *LEASE.end())?;

@@ -24,10 +24,13 @@ const KEYS: &[(&str, &[&str])] = &[
     ("log", &["level", "format"]),
     ("api", &["socket", "group"]),
     ("metrics", &["listen"]),
-    ("peer", &["listen", "advertise", "key_file", "tls", "handshake_seconds", "most_unproved"]),
+    (
+        "peer",
+        &["listen", "advertise", "key_file", "tls", "handshake_seconds", "max_unauthenticated"],
+    ),
     ("peer.tls", &["certificate", "key", "authority"]),
     ("coordinator", &["here", "join", "expiry_seconds"]),
-    ("data", &["workers", "memory_per_volume", "memory_per_worker", "longest_poll_us"]),
+    ("data", &["workers", "memory_per_volume", "memory_per_worker", "max_poll_us"]),
     (
         "times",
         &[
@@ -47,7 +50,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "spare_takes_over_after_ms",
         ],
     ),
-    ("nbd", &["listen", "most_clients", "insecure", "tls"]),
+    ("nbd", &["listen", "max_clients", "insecure", "tls"]),
     ("nbd.tls", &["certificate", "key", "authority"]),
 ];
 

@@ -12,7 +12,7 @@ use sha2::Sha256;
 /// The fewest bytes that a key may have.
 const SHORTEST: usize = 16;
 /// The most: a longer file was hardly meant.
-const LONGEST: usize = 4096;
+const MAX_KEY_LENGTH: usize = 4096;
 
 /// The key. Not shown in logs.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,8 +35,10 @@ impl SharedKey {
         if metadata.permissions().mode() & 0o007 != 0 {
             return Err(failed("others may read it; run `chmod o-rwx` on it".into()));
         }
-        if metadata.len() > LONGEST as u64 {
-            return Err(failed(format!("it has more than {LONGEST} bytes; is it the right file?")));
+        if metadata.len() > MAX_KEY_LENGTH as u64 {
+            return Err(failed(format!(
+                "it has more than {MAX_KEY_LENGTH} bytes; is it the right file?"
+            )));
         }
         let content = fs::read(path).map_err(|e| failed(e.to_string()))?;
         let key = content.trim_ascii();

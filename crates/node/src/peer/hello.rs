@@ -5,8 +5,8 @@ use std::io;
 use evenkeel_core::NodeId;
 use evenkeel_wire::VERSIONS;
 use evenkeel_wire::hello::{
-    Authentication, Hello, HelloAnswer, LONGEST_PART, NONCE_LENGTH, PREFIX_LENGTH, Proof, Purpose,
-    Reason, Refusal, Side, Verdict, proof_input, rest_length,
+    Authentication, Hello, HelloAnswer, MAX_PART_LENGTH, NONCE_LENGTH, PREFIX_LENGTH, Proof,
+    Purpose, Reason, Refusal, Side, Verdict, proof_input, rest_length,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -76,7 +76,7 @@ async fn read_part(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Hel
     stream.read_exact(&mut prefix).await.map_err(broken)?;
     let rest = rest_length(&prefix).map_err(broken)?;
     let mut part = prefix.to_vec();
-    part.resize((PREFIX_LENGTH + rest).min(LONGEST_PART), 0);
+    part.resize((PREFIX_LENGTH + rest).min(MAX_PART_LENGTH), 0);
     stream.read_exact(&mut part[PREFIX_LENGTH..]).await.map_err(broken)?;
     Ok(part)
 }

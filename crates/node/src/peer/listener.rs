@@ -60,7 +60,7 @@ impl PeerListener {
 
     /// Accepts connections until the daemon ends.
     pub fn serve(self, node: &Arc<Node>) {
-        let room = Arc::new(Semaphore::new(node.config.peer.most_unproved));
+        let room = Arc::new(Semaphore::new(node.config.peer.max_unauthenticated));
         for socket in self.sockets {
             tokio::spawn(accept_all(socket, node.clone(), room.clone()));
         }

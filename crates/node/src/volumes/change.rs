@@ -122,9 +122,9 @@ fn check(request: &ChangeVolumeRequest, what: &str) -> Result<(), ApiError> {
         return bad(format!("{seconds} s without data are not possible"), &advice);
     }
     match request.replicas {
-        Some(copies) if !(1..=settings::MOST_REPLICAS).contains(&copies) => bad(
+        Some(copies) if !(1..=settings::MAX_REPLICAS).contains(&copies) => bad(
             format!("the number of replicas is {copies}"),
-            &format!("Choose 1 to {}", settings::MOST_REPLICAS),
+            &format!("Choose 1 to {}", settings::MAX_REPLICAS),
         ),
         _ => Ok(()),
     }
@@ -324,7 +324,7 @@ pub(super) fn layout(
 
 fn refused_layout(error: LayoutError, what: &str) -> ApiError {
     let (why, advice) = match error {
-        LayoutError::TooShort { needed } if needed <= settings::MOST_OPEN_REGIONS as u64 => (
+        LayoutError::TooShort { needed } if needed <= settings::MAX_OPEN_REGIONS as u64 => (
             error.to_string(),
             format!("Permit so many: `--open-regions {needed}`; or choose larger regions"),
         ),

@@ -90,8 +90,8 @@ fn check(request: &CreateVolumeRequest, what: &str) -> Result<(), ApiError> {
         let [wanted, largest] = evenkeel_api::sizes::compared(request.size, LARGEST);
         return refuse(format!("the size is {wanted}"), &format!("Choose one up to {largest}"));
     }
-    within("the number of replicas", request.replicas as u64, 1, settings::MOST_REPLICAS as u64)?;
-    within("the number of mirrors", request.stripe as u64, 1, settings::MOST_MIRRORS as u64)?;
+    within("the number of replicas", request.replicas as u64, 1, settings::MAX_REPLICAS as u64)?;
+    within("the number of mirrors", request.stripe as u64, 1, settings::MAX_MIRRORS as u64)?;
     within("the chunk in bytes", u64::from(request.chunk), 4096, 1 << 30)?;
     if !request.chunk.is_power_of_two() {
         return refuse(format!("the chunk is {} bytes", request.chunk), "Choose a power of two");

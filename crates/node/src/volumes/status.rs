@@ -28,7 +28,7 @@ use evenkeel_core::{
 };
 
 /// The longest that a question for the status waits.
-const LONGEST_WAIT: u64 = 60;
+const MAX_WAIT: u64 = 60;
 /// The pause between two looks while waiting.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -156,10 +156,10 @@ pub async fn wait(
     forwarded: bool,
 ) -> Result<VolumeStatus, ApiError> {
     let seconds = query.wait.unwrap_or(0);
-    if seconds > LONGEST_WAIT {
+    if seconds > MAX_WAIT {
         let what = format!("cannot wait for volume {volume}");
         let why = format!("wait is {seconds} s");
-        let advice = format!("Choose 0 to {LONGEST_WAIT}, and ask again");
+        let advice = format!("Choose 0 to {MAX_WAIT}, and ask again");
         return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     }
     let deadline = Instant::now() + Duration::from_secs(seconds);

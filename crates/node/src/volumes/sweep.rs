@@ -27,7 +27,7 @@ const SHORT_PAUSE: Duration = Duration::from_secs(1);
 /// How long whoever asks for a sweep waits for what it has begun: a disk may hang.
 const PATIENCE: Duration = Duration::from_secs(25);
 /// Replicas that are asked for at once: some 100 KiB of JSON.
-const MOST_AT_ONCE: usize = 1000;
+const MAX_AT_ONCE: usize = 1000;
 
 /// What one sweep leaves to the next.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ async fn sweep(node: &Arc<Node>) -> Option<Swept> {
     lock(&node.volumes.sweeping.told)
         .retain(|replica| replicas.iter().any(|(id, _)| id == replica));
     let mut swept = Swept::default();
-    for some in replicas.chunks(MOST_AT_ONCE) {
+    for some in replicas.chunks(MAX_AT_ONCE) {
         let found = |(replica, volume): &(ReplicaId, VolumeId)| FoundReplica {
             volume: volume.to_string(),
             replica: replica.to_string(),

@@ -20,7 +20,7 @@ use crate::sabotage::Sabotage;
 use crate::store::Store;
 
 /// Most epochs of one run: a view remembers only so many.
-const MOST_BEGUN: u32 = 5;
+const MAX_BEGUN: u32 = 5;
 
 /// What may happen to a volume, or to the coordinator's database.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ impl Cluster {
     /// node can't be reached from before that until later: then old primaries live on there, unseen,
     /// and disks are missing.
     pub(super) fn plan_assembly(&mut self, node: usize, until: Time) {
-        if self.operators.is_planned || self.operators.begun >= MOST_BEGUN {
+        if self.operators.is_planned || self.operators.begun >= MAX_BEGUN {
             return;
         }
         self.operators.is_planned = true;
@@ -454,7 +454,7 @@ impl Cluster {
         };
         let lossy = |mirror: &MirrorView| is_chosen || is_other || !is_whole(mirror);
         let lossy: Vec<_> = view.mirrors.iter().map(lossy).collect();
-        let mut lost = vec![false; self.profile.most_sectors() as usize];
+        let mut lost = vec![false; self.profile.max_sectors() as usize];
         for part in self.parts(0, self.sectors) {
             let sectors = part.volume_sector..part.volume_sector + part.count;
             sectors.for_each(|sector| lost[sector as usize] = lossy[part.mirror]);

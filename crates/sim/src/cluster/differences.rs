@@ -17,7 +17,7 @@ const BLOCK: u32 = 4096 / SECTOR;
 
 /// Pairs of sectors that are compared for each step, on average, where every step is judged. Most volumes
 /// have fewer; of a large one with many replicas a seed would take minutes.
-const MOST_PAIRS: u64 = 20_000;
+const MAX_PAIRS: u64 = 20_000;
 
 /// One replica of the newest view, and what its disk says.
 struct Disk<'a> {
@@ -41,7 +41,7 @@ impl Cluster {
     }
 
     /// A disk or the newest view has changed: judges that, or one of so many such steps that a step does not
-    /// cost more than [`MOST_PAIRS`] on average.
+    /// cost more than [`MAX_PAIRS`] on average.
     pub(super) fn judge_step(&mut self) {
         if self.unjudged > 0 {
             self.unjudged -= 1;
@@ -50,7 +50,7 @@ impl Cluster {
         self.judge_differences();
         let pairs = |mirror: &MirrorView| (mirror.replicas.len() as u64).pow(2);
         let pairs: u64 = self.coordinator.newest().mirrors.iter().map(pairs).sum();
-        self.unjudged = (pairs * u64::from(self.sectors) / MOST_PAIRS) as u32;
+        self.unjudged = (pairs * u64::from(self.sectors) / MAX_PAIRS) as u32;
     }
 
     fn unsaid(&self, view: &View, mirror: &MirrorView) -> Option<String> {

@@ -471,6 +471,6 @@ fn extents(disk: &crate::disk::Disk, first: u32, count: u32) -> Vec<Extent> {
             _ => extents.push(Extent { length: u64::from(SECTOR), allocated }),
         }
     }
-    extents.truncate(settings::MOST_EXTENTS);
+    extents.truncate(settings::MAX_EXTENTS);
     extents
 }

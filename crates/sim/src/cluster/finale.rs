@@ -243,7 +243,7 @@ impl Cluster {
         let Some(primary) = self.serving_primary() else { return Ok(()) };
         self.log(|| "== the whole volume is read back".into());
         let sectors = self.sectors;
-        let longest = settings::LONGEST_PAYLOAD / SECTOR;
+        let longest = settings::MAX_PAYLOAD / SECTOR;
         for first in (0..sectors).step_by(longest as usize) {
             self.issue_read(primary, first, longest.min(sectors - first));
         }

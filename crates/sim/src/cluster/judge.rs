@@ -17,7 +17,7 @@ use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
 /// How often one incarnation of a replica may refuse the same thing: more is a loop without a pause.
-const MOST_REFUSALS: u32 = 2_000;
+const MAX_REFUSALS: u32 = 2_000;
 
 /// A run of sectors of the volume that lies on one mirror, and where.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +145,7 @@ impl Cluster {
             Message::Refused { sequence, .. } => {
                 let times = slot.refused.entry(*sequence).or_insert(0);
                 *times += 1;
-                let too_often = *times > MOST_REFUSALS;
+                let too_often = *times > MAX_REFUSALS;
                 self.marks.reach(Mark::Refused);
                 if too_often {
                     self.fail(

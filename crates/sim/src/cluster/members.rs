@@ -66,7 +66,7 @@ impl Cluster {
         }
         let block = self.profile.geometry.block_size / SECTOR;
         let more = self.random.between(1, 40) as u32 * block;
-        let sectors = (self.sectors + more).min(self.profile.most_sectors() / block * block);
+        let sectors = (self.sectors + more).min(self.profile.max_sectors() / block * block);
         let size = u64::from(sectors) * u64::from(SECTOR);
         let view = self.coordinator.newest().clone();
         if view.geometry.size >= size {

@@ -52,7 +52,7 @@ use primaries::PrimarySlot;
 use replicas::ReplicaSlot;
 
 /// Most events that one run may take; more means that something goes round without end.
-const MOST_EVENTS: u64 = 20_000_000;
+const MAX_EVENTS: u64 = 20_000_000;
 
 /// Something that happens at a moment of virtual time.
 #[derive(Debug)]
@@ -259,7 +259,7 @@ impl Cluster {
             replicas: replicas::create(&profile, &view),
             primaries: Vec::new(),
             network: Network::new(profile.nodes),
-            lines: Lines::new(profile.most_sectors(), lines::epoch(&view)),
+            lines: Lines::new(profile.max_sectors(), lines::epoch(&view)),
             coordinator: Coordinator::new(view),
             operators: Operators::default(),
             cloned: BTreeSet::new(),
@@ -356,7 +356,7 @@ impl Cluster {
             self.now = at;
             self.random.set_time(at);
             self.counters.events += 1;
-            if self.counters.events > MOST_EVENTS {
+            if self.counters.events > MAX_EVENTS {
                 self.fail("I11", "the cluster does not come to rest: 20 million events");
             } else if let Some(later) = self.postponed(&event) {
                 self.queue.push(later, event);

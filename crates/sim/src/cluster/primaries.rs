@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
-use evenkeel_core::settings::LONGEST_PAYLOAD;
+use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::*;
 
 use super::clients::Request;
@@ -384,7 +384,7 @@ impl Cluster {
         for wrong in verify.ranges {
             let (start, length) = (wrong.range.start, wrong.range.end - wrong.range.start);
             // In one piece: no run of blocks crosses a chunk.
-            let mut pieces = stripe::pieces(geometry, mirrors, start, length, LONGEST_PAYLOAD);
+            let mut pieces = stripe::pieces(geometry, mirrors, start, length, MAX_PAYLOAD);
             let Some(piece) = pieces.next() else { continue };
             let first = (piece.offset / u64::from(SECTOR)) as u32;
             let sectors = first..first + (length / u64::from(SECTOR)) as u32;

@@ -1,5 +1,5 @@
 use evenkeel_core::message::*;
-use evenkeel_core::settings::{LONGEST_ZERO, MOST_EXTENTS};
+use evenkeel_core::settings::{MAX_EXTENTS, MAX_ZERO};
 use evenkeel_core::*;
 use evenkeel_format::strategy::{replica_states, views};
 use proptest::collection::vec;
@@ -30,7 +30,7 @@ fn failures() -> impl Strategy<Value = Failure> {
 }
 
 fn operations() -> impl Strategy<Value = Message> {
-    let ranges = (0..1u64 << 60, 1..=LONGEST_PAYLOAD, 0..=LONGEST_ZERO);
+    let ranges = (0..1u64 << 60, 1..=MAX_PAYLOAD, 0..=MAX_ZERO);
     (ids(), ranges, any::<[bool; 3]>(), any::<u64>(), 0..6).prop_map(
         |(id, (offset, short, long), [durable, receipt, unmap], covers, which)| match which {
             0 => Message::Write { id, offset, length: short, durable, receipt },
@@ -44,7 +44,7 @@ fn operations() -> impl Strategy<Value = Message> {
 }
 
 fn answers() -> impl Strategy<Value = Message> {
-    let extents = vec((1..=u64::from(LONGEST_ZERO) / 256, any::<bool>()), 1..=MOST_EXTENTS);
+    let extents = vec((1..=u64::from(MAX_ZERO) / 256, any::<bool>()), 1..=MAX_EXTENTS);
     prop_oneof![
         ids().prop_map(|id| Message::Received { id }),
         ids().prop_map(|id| Message::Done { id, result: Ok(()) }),
@@ -136,10 +136,10 @@ fn rebuilds() -> impl Strategy<Value = Message> {
     let contents = prop_oneof![
         select(vec![CopyContent::Data, CopyContent::Zeroes, CopyContent::Refused]),
         failures().prop_map(CopyContent::Failed),
-        (0..=LONGEST_ZERO / 2, 0..=LONGEST_ZERO / 2)
+        (0..=MAX_ZERO / 2, 0..=MAX_ZERO / 2)
             .prop_map(|(zeroes, data)| CopyContent::Begins { zeroes, data }),
     ];
-    let ranges = (0..1u64 << 60, 1..=LONGEST_PAYLOAD);
+    let ranges = (0..1u64 << 60, 1..=MAX_PAYLOAD);
     (numbers, contents, progress(), ranges, any::<u128>(), 0..11).prop_map(
         |((generation, token), content, progress, (offset, length), source, which)| match which {
             0 => {
@@ -249,7 +249,7 @@ fn a_payload_that_does_not_fit_is_not_sent() {
         (sample_write(), None),
         (sample_write(), payload(511)),
         (data.clone(), payload(0)),
-        (data, payload(LONGEST_PAYLOAD + 1)),
+        (data, payload(MAX_PAYLOAD + 1)),
         (ping, payload(512)),
     ] {
         let mut out = vec![7];
@@ -260,7 +260,7 @@ fn a_payload_that_does_not_fit_is_not_sent() {
 
 #[test]
 fn lengths_are_checked_before_anything_relies_on_them() {
-    for (offset, value) in [(8, LONGEST_PAYLOAD + 1), (16, LONGEST_BODY + 1), (8, 0)] {
+    for (offset, value) in [(8, MAX_PAYLOAD + 1), (16, MAX_BODY_LENGTH + 1), (8, 0)] {
         let mut bytes = encoded(&sample_write());
         bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
         seal(&mut bytes);
@@ -292,7 +292,7 @@ fn strangers_are_told_apart() {
 fn too_many_extents_are_neither_sent_nor_received() {
     let id = OperationId { generation: Generation(1), sequence: Sequence(2) };
     let extent = Extent { length: 512, allocated: true };
-    for extents in [vec![], vec![extent; MOST_EXTENTS + 1], vec![Extent { length: 0, ..extent }]] {
+    for extents in [vec![], vec![extent; MAX_EXTENTS + 1], vec![Extent { length: 0, ..extent }]] {
         let message = Message::Extents { id, extents };
         assert!(encode(&message, None, &mut Vec::new()).is_err());
     }

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Bytes of a part's prefix.
 pub const PREFIX_LENGTH: usize = 16;
 /// Most bytes of a part, prefix included.
-pub const LONGEST_PART: usize = 2048;
+pub const MAX_PART_LENGTH: usize = 2048;
 
 const MAGIC: &[u8; 8] = b"evenkeel";
 const CRC_OFFSET: usize = 12;
@@ -53,7 +53,7 @@ pub fn rest_length(prefix: &[u8; PREFIX_LENGTH]) -> Result<usize, PartError> {
         return Err(PartError::Magic);
     }
     let length = usize::from(u16::from_le_bytes([prefix[10], prefix[11]]));
-    if length > LONGEST_PART - PREFIX_LENGTH { Err(PartError::Length) } else { Ok(length) }
+    if length > MAX_PART_LENGTH - PREFIX_LENGTH { Err(PartError::Length) } else { Ok(length) }
 }
 
 /// Over all bytes but the checksum's own.
@@ -100,7 +100,7 @@ impl PartWriter {
         self.0.put(text.as_bytes());
     }
 
-    /// The lengths of all fields are bounded such that the sum is below [`LONGEST_PART`].
+    /// The lengths of all fields are bounded such that the sum is below [`MAX_PART_LENGTH`].
     pub(super) fn finish(mut self) -> Vec<u8> {
         let rest = (self.0.len() - PREFIX_LENGTH) as u16;
         self.0[10..CRC_OFFSET].copy_from_slice(&rest.to_le_bytes());

@@ -108,10 +108,10 @@ fn strangers_and_wrong_parts_are_told_apart() {
 
 #[test]
 fn long_texts_are_cut_at_a_character() {
-    let text = "ä".repeat(LONGEST_TEXT);
+    let text = "ä".repeat(MAX_TEXT_LENGTH);
     let refusal = Refusal { reason: Reason::Busy, text };
     let verdict = Verdict::decode(&Verdict(Err(refusal)).encode()).unwrap();
-    assert_eq!(verdict.0.unwrap_err().text, "ä".repeat(LONGEST_TEXT / 2));
+    assert_eq!(verdict.0.unwrap_err().text, "ä".repeat(MAX_TEXT_LENGTH / 2));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_largest_parts_are_within_the_limit() {
         software: String::new(),
         start: Some(Start { counter: u64::MAX, incarnation: Incarnation(u64::MAX) }),
     };
-    assert!(answer.encode().len() <= LONGEST_PART);
+    assert!(answer.encode().len() <= MAX_PART_LENGTH);
     assert!(HelloAnswer::decode(&answer.encode()).is_ok());
 }
 
@@ -150,9 +150,9 @@ proptest! {
     }
 
     #[test]
-    fn no_input_panics(bytes in vec(any::<u8>(), 0..LONGEST_PART), kind in 1..=4u16) {
+    fn no_input_panics(bytes in vec(any::<u8>(), 0..MAX_PART_LENGTH), kind in 1..=4u16) {
         let mut part = PartWriter::new(kind);
-        part.bytes(&bytes[..bytes.len().min(LONGEST_PART - PREFIX_LENGTH)]);
+        part.bytes(&bytes[..bytes.len().min(MAX_PART_LENGTH - PREFIX_LENGTH)]);
         for bytes in [part.finish(), bytes] {
             let _ = Hello::decode(&bytes);
             let _ = HelloAnswer::decode(&bytes);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use evenkeel_core::block_set::PAGE_WORDS;
 use evenkeel_core::message::*;
-use evenkeel_core::settings::{LONGEST_PAYLOAD, LONGEST_ZERO, MOST_EXTENTS};
+use evenkeel_core::settings::{MAX_EXTENTS, MAX_PAYLOAD, MAX_ZERO};
 use evenkeel_core::*;
 use evenkeel_format::bytes::Reader;
 use evenkeel_format::{decode_view, replica_state_from_code};
@@ -37,17 +37,17 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
     let no_longer_than = |longest| range_length(fields, longest);
     Ok(Some(match fields.kind {
         kind::WRITE => {
-            let length = no_longer_than(LONGEST_PAYLOAD)?;
+            let length = no_longer_than(MAX_PAYLOAD)?;
             Message::Write { id, offset, length, durable, receipt }
         }
         kind::ZERO => {
-            let length = no_longer_than(LONGEST_ZERO)?;
+            let length = no_longer_than(MAX_ZERO)?;
             Message::Zero { id, offset, length, unmap, durable, receipt }
         }
-        kind::READ => Message::Read { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
+        kind::READ => Message::Read { id, offset, length: no_longer_than(MAX_PAYLOAD)? },
         kind::FLUSH => Message::Flush { id, covers: Sequence(offset) },
-        kind::MAP => Message::Map { id, offset, length: no_longer_than(LONGEST_ZERO)? },
-        kind::DIGEST => Message::Digest { id, offset, length: no_longer_than(LONGEST_PAYLOAD)? },
+        kind::MAP => Message::Map { id, offset, length: no_longer_than(MAX_ZERO)? },
+        kind::DIGEST => Message::Digest { id, offset, length: no_longer_than(MAX_PAYLOAD)? },
         kind::RECEIVED => Message::Received { id },
         kind::DONE => Message::Done { id, result: result(fields)? },
         kind::DATA => Message::Data { id, is_unverified: has(UNVERIFIED) },
@@ -63,7 +63,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
         kind::DRAINED => Message::Drained { generation, token, is_busy: has(BUSY) },
         kind::COPY => {
-            let length = no_longer_than(LONGEST_ZERO)?;
+            let length = no_longer_than(MAX_ZERO)?;
             Message::Copy { generation, token, offset, length }
         }
         kind::COPIED => {
@@ -130,7 +130,7 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
         kind::DIGESTS => {
             let id = OperationId { generation, sequence: Sequence(fields.number) };
             let count = body.left() / 8;
-            if count > MOST_DIGESTS {
+            if count > MAX_DIGESTS {
                 return Err(FrameError::Length(kind::DIGESTS));
             }
             let digest = |_| body.u64().map(BlockDigest);
@@ -251,7 +251,7 @@ fn read_slots(fields: &Fields) -> Result<SlotBits, FrameError> {
 
 fn read_extents(body: &mut Reader<'_>) -> Result<Vec<Extent>, FrameError> {
     let count = body.left() / 8;
-    if count > MOST_EXTENTS {
+    if count > MAX_EXTENTS {
         return Err(FrameError::Length(kind::EXTENTS));
     }
     let mut extents = Vec::with_capacity(count);

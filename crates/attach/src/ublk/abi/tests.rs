@@ -33,6 +33,6 @@ fn ranges_outside_of_the_volume_are_refused() {
 #[test]
 fn each_tag_has_a_place_for_its_data() {
     assert_eq!(data_offset(0), 0x8000_0000);
-    assert!(data_offset(1) - data_offset(0) >= u64::from(LONGEST_TRANSFER));
+    assert!(data_offset(1) - data_offset(0) >= u64::from(MAX_TRANSFER));
     assert_eq!(argument(0x0102, -5)[2..8], [2, 1, 0xfb, 0xff, 0xff, 0xff]);
 }

@@ -242,7 +242,7 @@ fn percentiles(row: &Row) -> Vec<(f64, f64)> {
     known
         .filter_map(|percentile| {
             let slowest = |sample: &Sample| stats::slowest(sample, percentile);
-            Some((percentile, stats::over_most(&row.samples, slowest)?))
+            Some((percentile, stats::over_max(&row.samples, slowest)?))
         })
         .filter(|(_, value)| *value > 0.0)
         .collect()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::*;
 
 /// Ranges of one replica that are drained at once: more than it copies at once.
-const MOST_DRAINS: usize = 64;
+const MAX_DRAINS: usize = 64;
 
 /// What rebuilding replicas wait for.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl RebuildWaits {
         let of_link = |other: &(usize, &Drain)| other.1.link == drain.link;
         let mut of_link = self.drains.iter().enumerate().filter(of_link);
         if let Some((oldest, _)) = of_link.next()
-            && of_link.count() + 1 >= MOST_DRAINS
+            && of_link.count() + 1 >= MAX_DRAINS
         {
             self.drains.remove(oldest);
         }

@@ -12,7 +12,7 @@ use crate::payload::Payload;
 use crate::primary::io::compare::Comparison;
 use crate::primary::{Context, Phase, Primary, PrimaryEffect};
 use crate::range_lock::LockMode;
-use crate::settings::{LONGEST_COMPARE, LONGEST_REQUEST};
+use crate::settings::{MAX_COMPARE, MAX_REQUEST};
 use crate::time::Instant;
 use crate::view::Geometry;
 
@@ -430,15 +430,15 @@ fn join_extents(parts: &[(u64, Vec<Extent>)]) -> Vec<Extent> {
 fn is_valid<P: Payload>(geometry: Geometry, operation: &Operation<P>) -> bool {
     let (offset, length, most) = match operation {
         Operation::Flush => return true,
-        Operation::Read { offset, length } => (*offset, u64::from(*length), LONGEST_REQUEST.into()),
+        Operation::Read { offset, length } => (*offset, u64::from(*length), MAX_REQUEST.into()),
         Operation::Write { offset, payload, .. } => {
-            (*offset, u64::from(payload.length()), LONGEST_REQUEST.into())
+            (*offset, u64::from(payload.length()), MAX_REQUEST.into())
         }
         Operation::CompareAndWrite { offset, expected, payload, .. } => {
             if expected.length() != payload.length() {
                 return false;
             }
-            (*offset, u64::from(payload.length()), LONGEST_COMPARE.into())
+            (*offset, u64::from(payload.length()), MAX_COMPARE.into())
         }
         Operation::Zero { offset, length, .. } | Operation::Map { offset, length } => {
             (*offset, *length, u64::MAX)

@@ -20,7 +20,7 @@ use crate::policy::ReplicaSet;
 use crate::primary::io::part::PartAction;
 use crate::primary::io::requests::RequestNumber;
 use crate::primary::{Context, Note, Phase, Primary};
-use crate::settings::LONGEST_PAYLOAD;
+use crate::settings::MAX_PAYLOAD;
 use crate::stripe;
 use crate::time::Instant;
 
@@ -183,7 +183,7 @@ impl<P: Payload> Primary<P> {
         let Some(view) = &self.view else { return };
         let length = range.end - range.start;
         let pieces: Vec<_> =
-            stripe::pieces(view.geometry, view.mirrors.len(), range.start, length, LONGEST_PAYLOAD)
+            stripe::pieces(view.geometry, view.mirrors.len(), range.start, length, MAX_PAYLOAD)
                 .collect();
         self.expect_parts(number, pieces.len());
         for piece in pieces {

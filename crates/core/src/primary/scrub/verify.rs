@@ -10,12 +10,12 @@ use crate::ids::{Generation, ReplicaId};
 use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::primary::{Context, Note, Primary};
-use crate::settings::LONGEST_PAYLOAD;
+use crate::settings::MAX_PAYLOAD;
 use crate::time::Instant;
 use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState};
 
 /// Ranges in which something is wrong that are told one by one.
-const MOST_TOLD: usize = 64;
+const MAX_TOLD: usize = 64;
 
 /// Whether a verify goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl VerifyStatus {
         for replica in &wrong.unreadable {
             self.replicas.entry(*replica).or_default().unreadable += length;
         }
-        if self.ranges.len() < MOST_TOLD {
+        if self.ranges.len() < MAX_TOLD {
             self.ranges.push(wrong);
         }
     }
@@ -265,7 +265,7 @@ impl<P: Payload> Primary<P> {
             return None;
         }
         let start = verify.status.checked;
-        let end = (start + u64::from(LONGEST_PAYLOAD)).min(verify.status.total);
+        let end = (start + u64::from(MAX_PAYLOAD)).min(verify.status.total);
         verify.pace.began(now, end - start, limit);
         Some(start..end)
     }
@@ -283,7 +283,7 @@ impl<P: Payload> Primary<P> {
         let Some(verify) = &mut self.verify else { return };
         verify.pace.ended(cx.now, held, share);
         let (source, status) = (verify.source, &mut verify.status);
-        let end = (status.checked + u64::from(LONGEST_PAYLOAD)).min(status.total);
+        let end = (status.checked + u64::from(MAX_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
         for (mirror, holders, bytes) in checked.compared {
             for id in self.mirrors[mirror].ids(holders) {

@@ -20,7 +20,7 @@ use crate::message::{CopyContent, Message, RebuildWait};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
 use crate::replica::flush::FlushWaiter;
-use crate::settings::{BLOCK, LONGEST_PAYLOAD, LONGEST_ZERO, REGION};
+use crate::settings::{BLOCK, MAX_PAYLOAD, MAX_ZERO, REGION};
 use crate::time::Instant;
 use crate::view::RebuildLimit;
 
@@ -29,9 +29,9 @@ pub(super) const UNIT: u64 = (REGION / BLOCK) as u64;
 /// The same while clients are: their requests wait for as little as possible, on the disks as well.
 const SMALL_UNIT: u64 = UNIT / 2;
 /// Blocks of the longest unit that the source is asked about without reading it.
-const SURVEY: u64 = (LONGEST_ZERO / BLOCK) as u64;
+const SURVEY: u64 = (MAX_ZERO / BLOCK) as u64;
 /// Runs of one region that are copied at once.
-const MOST_RUNS: usize = 16;
+const MAX_RUNS: usize = 16;
 /// Units after which what was copied is made durable, so that it can be cleared.
 const FLUSH_AFTER: u64 = 256;
 
@@ -122,7 +122,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         while let Some(rebuild) = &self.rebuild
-            && rebuild.copies.len() < rebuild.pace.most_copies(cx.now, most)
+            && rebuild.copies.len() < rebuild.pace.max_copies(cx.now, most)
             && rebuild.pace.may_begin(cx.now)
             && self.view.rebuild_limit != RebuildLimit::Paused
         {
@@ -258,7 +258,7 @@ impl<P: Payload> Replica<P> {
                 return;
             };
             let Source::Open(_, link) = rebuild.source else { return };
-            if under_way >= MOST_RUNS {
+            if under_way >= MAX_RUNS {
                 return;
             }
             copy.next = blocks.end;
@@ -294,7 +294,7 @@ impl<P: Payload> Replica<P> {
             }
             (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
             // Only of a long run it was asked how it begins.
-            (CopyContent::Begins { zeroes, data }, None) if length > LONGEST_PAYLOAD => {
+            (CopyContent::Begins { zeroes, data }, None) if length > MAX_PAYLOAD => {
                 match self.surveyed(cx, token, zeroes.min(length) / BLOCK, data.div_ceil(BLOCK)) {
                     Some(length) => DiskAction::Zero { offset, length, unmap: true },
                     None => return,

@@ -12,11 +12,11 @@ use super::{BLOCK, BlockSet, Context, Phase, Rebuild, Replica, Source};
 use crate::ids::{CopyToken, LinkId};
 use crate::message::{CopyContent, Message, RebuildWait};
 use crate::payload::Payload;
-use crate::settings::LONGEST_ZERO;
+use crate::settings::MAX_ZERO;
 use crate::time::Instant;
 
 /// Blocks of the longest range that is asked about in one question.
-const LONGEST_QUESTION: u64 = (LONGEST_ZERO / BLOCK) as u64;
+const MAX_QUESTION: u64 = (MAX_ZERO / BLOCK) as u64;
 
 /// The amount that a rebuild has to copy, and what is known of it.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Rebuild {
         let Count::UnderWay { next, question: None, .. } = &self.count else { return None };
         let mut runs = self.lacking.runs(*next..u64::MAX);
         let run = runs.find(|run| run.end - run.start > UNIT)?;
-        Some(run.start..run.end.min(run.start + LONGEST_QUESTION))
+        Some(run.start..run.end.min(run.start + MAX_QUESTION))
     }
 }
 
@@ -146,7 +146,7 @@ impl<P: Payload> Replica<P> {
                 return true;
             }
             // What cannot be counted counts as data; the copy will say what is wrong there.
-            _ => (0, LONGEST_ZERO),
+            _ => (0, MAX_ZERO),
         };
         let hole = asked.blocks.start + u64::from(zeroes / BLOCK);
         let hole = hole.min(asked.blocks.end);

@@ -53,7 +53,7 @@ fn a_replica_of_another_mirror_is_not_added() {
 
 #[test]
 fn a_mirror_has_a_most_of_replicas() {
-    let mut full = view(1, MOST_REPLICAS);
+    let mut full = view(1, MAX_REPLICAS);
     assert_eq!(full.add(new(ReplicaId(99), Role::Own)), Err(ViewError::TooManyReplicas));
     let beyond = Newcomer { mirror: 1, ..new(NEW, Role::Own) };
     assert_eq!(view(1, 1).add(beyond), Err(ViewError::UnknownMirror));

@@ -166,7 +166,7 @@ fn only_what_is_persistent_outlasts_the_last_primary() {
 #[test]
 fn there_is_room_for_so_many() {
     let mut reservations = Reservations::default();
-    for host in 0..MOST_REGISTRANTS as u128 {
+    for host in 0..MAX_REGISTRANTS as u128 {
         reservations.register(HostId(host), Some(0), 1).unwrap();
     }
     let late = reservations.register(HostId(u128::MAX), Some(0), 1);

@@ -258,7 +258,7 @@ fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
     let mut checksums = ChecksumStore::new(area, Recovered::default());
     let page = CHECKSUMS_PER_PAGE as u64 * B;
     let mut written = 0;
-    for n in 0..MOST_PAGES as u64 * 2 {
+    for n in 0..MAX_PAGES as u64 * 2 {
         let range = n * page..n * page + B;
         if !checksums.pin(&range) {
             if let Some(writes) = checksums.make_room() {
@@ -276,7 +276,7 @@ fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
         checksums.record(range.start, [n as u32 + 1].into_iter());
         checksums.unpin(&range);
     }
-    assert!(checksums.pages.len() <= MOST_PAGES);
+    assert!(checksums.pages.len() <= MAX_PAGES);
     assert!((1..64).contains(&written), "{written} writes of many pages");
     assert_eq!(on_disk(&file, 0), 1);
 }
@@ -286,7 +286,7 @@ fn full() -> (ChecksumStore, Option<Writes>) {
     let area = Area { length: 64 << 30, ..AREA };
     let mut checksums = ChecksumStore::new(area, Recovered::default());
     let mut writes = None;
-    for n in 0..2 * MOST_PAGES as u64 {
+    for n in 0..2 * MAX_PAGES as u64 {
         let range = n * CHECKSUMS_PER_PAGE as u64 * B..n * CHECKSUMS_PER_PAGE as u64 * B + B;
         writes = writes.or(checksums.make_room());
         if !checksums.has_room() {
@@ -305,7 +305,7 @@ fn full() -> (ChecksumStore, Option<Writes>) {
 #[test]
 fn while_pages_are_written_no_more_are_read_than_there_is_room_for() {
     let (mut checksums, writes) = full();
-    assert!(writes.is_some() && checksums.pages.len() <= MOST_PAGES, "{}", checksums.pages.len());
+    assert!(writes.is_some() && checksums.pages.len() <= MAX_PAGES, "{}", checksums.pages.len());
     checksums.pages_written(true);
     checksums.make_room();
     assert!(checksums.has_room(), "what was written has gone");

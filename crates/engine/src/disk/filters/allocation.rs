@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use evenkeel_core::block_set::{BlockSet, page_of};
-use evenkeel_core::settings::MOST_EXTENTS;
+use evenkeel_core::settings::MAX_EXTENTS;
 use evenkeel_core::{Extent, Payload as _, ReplicaId};
 use evenkeel_format::{self as format, ALLOCATION_UNITS, allocation_page_offset};
 
@@ -105,12 +105,12 @@ impl<T> Marks<T> {
         within_reach && self.map.allocated.first_run(self.touched(offset, length)).is_none()
     }
 
-    /// The extents of a range, the first [`MOST_EXTENTS`] of them.
+    /// The extents of a range, the first [`MAX_EXTENTS`] of them.
     fn extents(&self, offset: u64, length: u64) -> Vec<Extent> {
         let (unit, end) = (self.map.unit, offset + length);
         let mut extents = Vec::new();
         let mut at = offset;
-        while at < end && extents.len() < MOST_EXTENTS {
+        while at < end && extents.len() < MAX_EXTENTS {
             let run = self.map.allocated.first_run(at / unit..ALLOCATION_UNITS);
             let beyond = ALLOCATION_UNITS.saturating_mul(unit);
             let data = run.map_or(beyond..end, |run| match run.end {
@@ -234,7 +234,7 @@ impl<I: Io, T> AllocationMap<I, T> {
         self.marks.as_ref().is_some_and(|marks| marks.is_empty(offset, length))
     }
 
-    /// The extents of a range, the first [`MOST_EXTENTS`] of them; `None`: there is no map.
+    /// The extents of a range, the first [`MAX_EXTENTS`] of them; `None`: there is no map.
     pub(super) fn extents(&self, offset: u64, length: u64) -> Option<Vec<Extent>> {
         self.marks.as_ref().map(|marks| marks.extents(offset, length))
     }

@@ -189,7 +189,7 @@ fn a_refused_write_is_passed_over() {
 
 #[test]
 fn what_cannot_be_understood_ends_the_connection() {
-    for bytes in [vec![0; 28], request(1, 1, 0, LONGEST_DRAIN + 512)] {
+    for bytes in [vec![0; 28], request(1, 1, 0, MAX_DRAIN + 512)] {
         let mut bench = Bench::new(1 << 20, negotiated(false));
         bench.receive(&bytes, 9999);
         assert!(bench.ended.is_some() && bench.sent.is_empty());
@@ -222,12 +222,12 @@ fn no_more_requests_than_permitted_are_in_flight() {
     let mut bench = Bench::new(64 << 20, negotiated(false));
     let many: Vec<u8> = (0..1000).flat_map(|cookie| request(0, cookie, 0, 512)).collect();
     let mut rest = bench.receive(&many, 9999);
-    assert_eq!(bench.submitted.len(), MOST_REQUESTS);
+    assert_eq!(bench.submitted.len(), MAX_REQUESTS);
     for answered in 0..1000 {
         let data = bench.slot(&[0; 512]);
         bench.reply(bench.submitted[answered].0, Ok(Reply::Data(vec![(0, data)])));
         rest = bench.receive(rest, 9999);
-        assert!(bench.submitted.len() <= answered + 1 + MOST_REQUESTS);
+        assert!(bench.submitted.len() <= answered + 1 + MAX_REQUESTS);
     }
     assert_eq!((bench.submitted.len(), rest.len()), (1000, 0));
 }

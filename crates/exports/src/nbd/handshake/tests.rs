@@ -228,7 +228,7 @@ fn what_is_malformed_or_unknown_gets_an_error_and_the_client_may_go_on() {
         (7, [&[0, 0, 0, 1, 0xff][..], &[0, 0]].concat(), ERR_INVALID),
         (7, info("nothing", &[]), ERR_UNKNOWN),
         (7, info(&"x".repeat(5000), &[]), ERR_TOO_BIG),
-        (6, vec![0; LONGEST_OPTION as usize + 1], ERR_TOO_BIG),
+        (6, vec![0; MAX_OPTION_LENGTH as usize + 1], ERR_TOO_BIG),
     ] {
         assert_eq!(client.only_reply(option, &data), expected, "{option} {data:?}");
     }

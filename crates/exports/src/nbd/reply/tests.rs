@@ -37,13 +37,13 @@ fn neighbours_of_one_kind_are_one_extent() {
 fn an_extent_too_long_for_the_answer_ends_it() {
     let long = u64::from(u32::MAX) + 1;
     let extents = [extent(512, false), extent(long, true), extent(512, false)];
-    assert_eq!(merged(&extents, 9), [extent(512, false), extent(LONGEST_EXTENT, true)]);
+    assert_eq!(merged(&extents, 9), [extent(512, false), extent(MAX_EXTENT, true)]);
 }
 
 #[test]
 fn answers_are_bounded() {
     let many: Vec<_> = (0..20_000).map(|n| extent(512, n % 2 == 0)).collect();
-    assert_eq!(status_chunk(1, &many, false).len(), 24 + 8 * MOST_EXTENTS);
+    assert_eq!(status_chunk(1, &many, false).len(), 24 + 8 * MAX_EXTENTS);
     assert_eq!(status_chunk(1, &many, true).len(), 24 + 8);
     assert!(error_chunk(1, ErrorNumber::Io, &"é".repeat(4000)).len() <= 26 + 1024);
 }

@@ -75,7 +75,7 @@ fn what_is_not_possible_is_refused_with_the_right_number() {
         (0, 0, 0, 513, Invalid),
         (0, 0, SIZE, 512, Invalid),
         (0, 0, u64::MAX - 511, 512, Invalid),
-        (0, 0, 0, LONGEST_REQUEST + 512, Invalid),
+        (0, 0, 0, MAX_REQUEST + 512, Invalid),
         (1, 0, SIZE, 512, NoSpace),
         (1, 0, SIZE - 512, 1024, NoSpace),
         (4, 0, SIZE, 512, Invalid),

@@ -21,7 +21,7 @@ pub const PIECE: u64 = 1 << 20;
 /// The unit in which differences are told.
 const BLOCK: usize = evenkeel_core::settings::BLOCK as usize;
 /// Most ranges that are listed.
-const MOST_RANGES: usize = 10_000;
+const MAX_RANGES: usize = 10_000;
 /// How long a node may take to read a piece.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -59,7 +59,7 @@ impl Difference {
     fn note(&mut self, mirror: usize, offset: u64) {
         self.blocks += 1;
         let length = BLOCK as u64;
-        let has_room = self.ranges.len() < MOST_RANGES;
+        let has_room = self.ranges.len() < MAX_RANGES;
         match self.ranges.last_mut() {
             Some(last) if last.mirror == mirror && last.offset + last.length == offset => {
                 last.length += length;

@@ -8,7 +8,7 @@ use crate::primary::{Context, Primary};
 
 /// How many of the latest parts are looked at to see who has much to answer: more are seldom under
 /// way, and each read looks.
-const MOST_LOOKED_AT: usize = 128;
+const MAX_LOOKED_AT: usize = 128;
 
 impl<P: Payload> Primary<P> {
     /// Chooses replicas for reads that have none.
@@ -73,7 +73,7 @@ impl<P: Payload> Primary<P> {
         if usable.len() < 2 {
             return usable.first().copied();
         }
-        let latest = self.parts.values().rev().take(MOST_LOOKED_AT);
+        let latest = self.parts.values().rev().take(MAX_LOOKED_AT);
         let asked = latest.filter(|part| part.mirror() == mirror && part.is_read());
         let mut reads = [0; ReplicaSet::BITS as usize + 1];
         // A set of one is the power of two of its place; a read that is not placed has none.

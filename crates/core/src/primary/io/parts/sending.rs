@@ -9,12 +9,12 @@ use crate::primary::io::compare::Comparison;
 use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
 use crate::primary::{Context, Primary};
-use crate::settings::{LONGEST_PAYLOAD, LONGEST_ZERO};
+use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
 use crate::stripe;
 use crate::view::Protocol;
 
 /// Most parts of one map request: what lies behind is left to the next request.
-const MOST_MAP_PARTS: usize = 64;
+const MAX_MAP_PARTS: usize = 64;
 
 impl<P: Payload> Primary<P> {
     /// Cuts a request into parts and sends them.
@@ -29,17 +29,17 @@ impl<P: Payload> Primary<P> {
         let covers = self.writes.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
         let parts: Vec<(usize, u64, PartAction<P>)> = match operation {
-            Operation::Read { offset, length } => pieces(offset, length.into(), LONGEST_PAYLOAD)
+            Operation::Read { offset, length } => pieces(offset, length.into(), MAX_PAYLOAD)
                 .map(|p| {
                     (p.mirror, p.from, PartAction::Read { offset: p.offset, length: p.length })
                 })
                 .collect(),
-            Operation::Map { offset, length } => pieces(offset, length, LONGEST_ZERO)
-                .take(MOST_MAP_PARTS)
+            Operation::Map { offset, length } => pieces(offset, length, MAX_ZERO)
+                .take(MAX_MAP_PARTS)
                 .map(|p| (p.mirror, p.from, PartAction::Map { offset: p.offset, length: p.length }))
                 .collect(),
             Operation::Write { offset, payload, durable } => {
-                pieces(offset, payload.length().into(), LONGEST_PAYLOAD)
+                pieces(offset, payload.length().into(), MAX_PAYLOAD)
                     .map(|p| {
                         let payload = payload.slice(p.from as u32, p.length);
                         let action = PartAction::Write { offset: p.offset, payload, durable };
@@ -236,7 +236,7 @@ impl<P: Payload> Primary<P> {
 fn split(range: core::ops::Range<u64>) -> impl Iterator<Item = (u64, u32)> {
     let mut at = range.start;
     core::iter::from_fn(move || {
-        let length = (range.end - at).min(u64::from(LONGEST_ZERO)) as u32;
+        let length = (range.end - at).min(u64::from(MAX_ZERO)) as u32;
         let run = (at, length);
         at += u64::from(length);
         (length > 0).then_some(run)

@@ -29,9 +29,9 @@ fn a_range_is_drained_when_its_source_has_all_that_was_under_way() {
 fn who_asks_for_more_than_it_can_hold_has_let_go_of_the_oldest() {
     let mut waits = RebuildWaits::default();
     waits.drain(drain(2, 0, &[1]));
-    (0..=MOST_DRAINS as u64).for_each(|token| waits.drain(drain(1, token, &[1])));
+    (0..=MAX_DRAINS as u64).for_each(|token| waits.drain(drain(1, token, &[1])));
     let ended = ended(&mut waits, 1, SOURCE);
-    assert_eq!(ended.len(), MOST_DRAINS + 1);
+    assert_eq!(ended.len(), MAX_DRAINS + 1);
     assert_eq!(ended[..2], [0, 1], "the other's, then the second");
 }
 

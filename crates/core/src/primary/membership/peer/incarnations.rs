@@ -48,7 +48,7 @@ impl PeerIncarnations {
     /// A view is asked for that names this one: it may be committed, and this primary not learn of it.
     pub fn doubt(&mut self, incarnation: Incarnation) {
         self.doubted.insert(0, incarnation);
-        self.doubted.truncate(Incarnations::MOST - 3);
+        self.doubted.truncate(Incarnations::MAX - 3);
     }
 
     /// A newer view is known: what was asked for in place of it can't be committed any more.

@@ -3,7 +3,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 const INCARNATION: Incarnation = Incarnation(5);
 const LINK: LinkId = LinkId(7);
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX: Duration = Duration::from_secs(60);
 
 fn at(seconds: u64) -> Instant {
     Instant(0) + Duration::from_secs(seconds)
@@ -79,7 +79,7 @@ fn a_failed_disk_is_the_cause_whatever_else_is() {
     peer.is_late(true);
     peer.disk_mut().fail(Cause::NoSpace);
     assert_eq!(peer.cause_to_leave(at(1), SECOND), Some(Cause::NoSpace));
-    peer.left(Cause::NoSpace, LONGEST, &lag(), at(1));
+    peer.left(Cause::NoSpace, MAX, &lag(), at(1));
     assert!(!peer.is_failing() && !peer.is_ready());
     assert_eq!(peer.cause_to_leave(at(1), SECOND), None);
 }

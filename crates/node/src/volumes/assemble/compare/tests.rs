@@ -14,12 +14,12 @@ fn blocks_that_lie_together_are_one_range() {
 #[test]
 fn more_ranges_than_can_be_listed_are_still_counted() {
     let mut difference = Difference::default();
-    for block in 0..MOST_RANGES as u64 + 5 {
+    for block in 0..MAX_RANGES as u64 + 5 {
         difference.note(0, block * 2 * BLOCK as u64);
     }
     let told = difference.of_branch(1);
-    assert_eq!((told.ranges.len(), told.complete), (MOST_RANGES, false));
-    assert_eq!(told.blocks, MOST_RANGES as u64 + 5);
+    assert_eq!((told.ranges.len(), told.complete), (MAX_RANGES, false));
+    assert_eq!(told.blocks, MAX_RANGES as u64 + 5);
 }
 
 #[test]
