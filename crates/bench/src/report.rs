@@ -5,9 +5,9 @@ pub mod compare;
 pub mod findings;
 pub mod html;
 pub mod markdown;
+pub mod messages;
 pub mod plot;
 pub mod terminal;
-pub mod words;
 
 use crate::result::{Configuration, Measure, Results, Row, Workload};
 use crate::units;

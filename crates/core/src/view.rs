@@ -10,9 +10,9 @@ mod epochs;
 mod layout;
 mod lease;
 mod members;
+mod messages;
 mod no_coordinator;
 mod reservations;
-mod words;
 
 pub use epochs::Epoch;
 pub use layout::{IntentLayout, LayoutError};

@@ -41,6 +41,7 @@ pub mod local;
 mod lookup;
 mod make;
 pub mod members;
+pub(crate) mod messages;
 mod place;
 pub mod plan;
 mod primaries;
@@ -60,7 +61,6 @@ pub mod verify;
 mod view_change;
 mod waits;
 mod wanted;
-pub(crate) mod words;
 
 pub use lifecycle::{Over, Phase};
 use lifecycle::{Purpose, Seen};
@@ -330,7 +330,7 @@ impl Volumes {
         let is_placed = |id: ReplicaId| {
             attached.record().replicas.iter().any(|placed| placed.id == id.to_string())
         };
-        if words::named(&note).is_none_or(is_placed) {
+        if messages::named(&note).is_none_or(is_placed) {
             return self.tell(node, &attached, note);
         }
         // Another primary's node has made it: the coordinator knows where.
@@ -352,7 +352,7 @@ impl Volumes {
             _ => {}
         }
         let place = |replica| status::place_of(node, attached, replica);
-        let message = words::note(&note, place, |id| node.coordinator.node_ref(id).name);
+        let message = messages::note(&note, place, |id| node.coordinator.node_ref(id).name);
         match note {
             Note::Left(..)
             | Note::StandsIn(..)

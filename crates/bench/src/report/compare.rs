@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::report::findings::MIN_ROUNDS;
-use crate::report::{figure, words};
+use crate::report::{figure, messages};
 use crate::result::{Measure, Results, Row, Workload};
 use crate::units::percent;
 
@@ -58,7 +58,7 @@ fn change(
     };
     let mut spreads = vec![old.spread, new.spread];
     spreads.extend(machines.iter().flatten());
-    let (faster, noise) = (ratio - 1.0, words::threshold(&spreads));
+    let (faster, noise) = (ratio - 1.0, messages::threshold(&spreads));
     faster.is_finite().then(|| Change {
         configuration,
         workload: workload.name.clone(),

@@ -9,7 +9,7 @@ mod certainty;
 pub mod picture;
 mod sentences;
 
-use crate::report::words::NOISE_FLOOR;
+use crate::report::messages::NOISE_FLOOR;
 use crate::result::{Configuration, Durable, Family, Origin, Results, Workload};
 use crate::stats;
 

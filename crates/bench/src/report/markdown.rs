@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::findings::Findings;
-use crate::report::{figure, memory, or_dash, rows_of, spread, terminal, words};
+use crate::report::{figure, memory, messages, or_dash, rows_of, spread, terminal};
 use crate::result::{Origin, Results};
 use crate::units::{micros, percent};
 
@@ -65,8 +65,8 @@ fn configurations(results: &Results) -> String {
         "| configuration | copies | way in | direct I/O is | flush durable | data read back |\n";
     text += "|---|---:|---|---|---|---|\n";
     for known in &results.configurations {
-        let durable = words::flush_durable(known.durable_flush);
-        let verified = words::read_back(known.verified);
+        let durable = messages::flush_durable(known.durable_flush);
+        let verified = messages::read_back(known.verified);
         let [name, access, cache] =
             [&known.name, &known.access, &known.cache].map(|text| escaped(text));
         let copies = known.copies;

@@ -3,7 +3,7 @@
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
 use crate::api::types::{ExaminedEpoch, ExaminedMember, ExaminedView};
-use crate::volumes::{status, words};
+use crate::volumes::{messages, status};
 
 pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
     let epochs = view.epochs.iter().map(|epoch| ExaminedEpoch {
@@ -35,8 +35,8 @@ fn member(record: &ReplicaRecord, this: ReplicaId) -> ExaminedMember {
         id: record.id.to_string(),
         this: record.id == this,
         node: record.node.to_string(),
-        state: words::state(record.state),
-        cause: words::cause(record.cause),
+        state: messages::state(record.state),
+        cause: messages::cause(record.cause),
         why: Some(record.cause.to_string()).filter(|why| !why.is_empty()),
         since: record.since.0,
         missing_since: record.missing_since.map(|generation| generation.0),

@@ -12,7 +12,7 @@ use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
-use super::{ATTACHED, Attached, Wanted, attach, export, lookup, wanted, words};
+use super::{ATTACHED, Attached, Wanted, attach, export, lookup, messages, wanted};
 use crate::admission;
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
@@ -294,7 +294,7 @@ async fn of_unknown(node: &Node, volume: &str, error: ApiError) -> Failed {
 
 /// What the coordinator says of wishes is as old as its database.
 fn outdated(what: &str, why: &str) -> ApiError {
-    let (code, advice) = words::attach_failed(EndReason::CoordinatorBehind);
+    let (code, advice) = messages::attach_failed(EndReason::CoordinatorBehind);
     ApiError::new(code, what, why, advice)
 }
 

@@ -13,7 +13,7 @@ use super::actor::{self, Turn, turn};
 use super::detach::{END, dismantle, end};
 use super::lifecycle::{NotOpened, Over, Phase, Purpose};
 use super::lookup::{Found, find, moved, named};
-use super::{Attached, Device, export, lookup, rename, status, wanted, words};
+use super::{Attached, Device, export, lookup, messages, rename, status, wanted};
 use crate::api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::coordinator::{NoData, Shown, WantedNbd};
@@ -125,7 +125,7 @@ pub(super) async fn not_settled(
 ) -> ApiError {
     let Phase::Closed(Over::Ended(reason)) = attached.phase() else { return moved(what) };
     dismantle(node, turn, attached).await;
-    let (code, advice) = words::attach_failed(reason);
+    let (code, advice) = messages::attach_failed(reason);
     ApiError::new(code, what, why_ended(node, attached, reason), advice)
 }
 
@@ -179,7 +179,7 @@ fn adds_nothing(attached: &Attached, how: AttachHow) -> bool {
 
 /// Why a primary ended, as a sentence.
 pub(super) fn why_ended(node: &Node, attached: &Attached, reason: EndReason) -> String {
-    words::ended(reason, |replica| status::place_of(node, attached, replica))
+    messages::ended(reason, |replica| status::place_of(node, attached, replica))
 }
 
 /// How a volume is to be shown, as far as it is known before that is tried.
@@ -293,7 +293,7 @@ async fn not_started(
     reason: EndReason,
     what: &str,
 ) -> ApiError {
-    let (code, advice) = words::attach_failed(reason);
+    let (code, advice) = messages::attach_failed(reason);
     if reason == EndReason::NoData {
         cluster::nodes(node).await;
         let is_dead = |id| node.coordinator.node(id).is_some_and(|member| !member.alive);

@@ -8,7 +8,7 @@
 use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
 
-use super::words::{self, Usage};
+use super::messages::{self, Usage};
 use crate::api::types::{
     self, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth, VolumeState,
     VolumeStatus, WantedStatus,
@@ -112,8 +112,8 @@ impl ReplicaFacts {
     /// What the coordinator and the node that tells the status say of its node, if they disagree.
     fn disagreement(&self) -> Option<String> {
         match (self.answered, self.node_alive) {
-            (Some(true), Some(false)) => Some(words::unheard(&self.node, &self.teller)),
-            (Some(false), Some(true)) => Some(words::heard_of_only(&self.node, &self.teller)),
+            (Some(true), Some(false)) => Some(messages::unheard(&self.node, &self.teller)),
+            (Some(false), Some(true)) => Some(messages::heard_of_only(&self.node, &self.teller)),
             _ => None,
         }
     }
@@ -126,19 +126,19 @@ impl ReplicaFacts {
     fn reason(&self, setting: Setting) -> Option<String> {
         let Setting { usage, has_source } = setting;
         if self.apart {
-            return words::reason(ReplicaState::Stale, Cause::OtherHistory, usage);
+            return messages::reason(ReplicaState::Stale, Cause::OtherHistory, usage);
         }
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         if let Some(unserved) = unserved {
-            return Some(words::unserved(self.state, unserved, usage, has_source));
+            return Some(messages::unserved(self.state, unserved, usage, has_source));
         }
         match &self.file_gone {
             Some(why) if self.is_silent() => {
-                let was_gone = words::file_was_gone(&self.node, why);
+                let was_gone = messages::file_was_gone(&self.node, why);
                 let silent = self.reason_of_session(usage).into_iter();
                 Some(silent.chain([was_gone]).collect::<Vec<_>>().join("; "))
             }
-            Some(why) => Some(words::file_gone(self.state, why)),
+            Some(why) => Some(messages::file_gone(self.state, why)),
             None => self.reason_of_session(usage),
         }
     }
@@ -156,18 +156,18 @@ impl ReplicaFacts {
 
     fn reason_of_session(&self, usage: Usage) -> Option<String> {
         if self.leaves {
-            return Some(words::leaving(self.cause));
+            return Some(messages::leaving(self.cause));
         }
         match self.reach() {
-            ReplicaReach::Unreachable => Some(words::unreachable(self.state)),
+            ReplicaReach::Unreachable => Some(messages::unreachable(self.state)),
             ReplicaReach::Unknown => Some(self.disagreement().map_or_else(
-                || words::unknown(self.state, &self.node),
-                |why| format!("{why}; it was {}", words::word(self.state)),
+                || messages::unknown(self.state, &self.node),
+                |why| format!("{why}; it was {}", messages::word(self.state)),
             )),
             ReplicaReach::Answers | ReplicaReach::FileGone | ReplicaReach::NotNeeded => {
                 // Only a primary says whether it has a session.
                 let disagreement = self.disagreement().filter(|_| self.connected.is_none());
-                words::reason(self.state, self.cause, usage).or(disagreement)
+                messages::reason(self.state, self.cause, usage).or(disagreement)
             }
         }
     }
@@ -179,8 +179,8 @@ impl ReplicaFacts {
         status.unserved = unserved.map(ToString::to_string);
         status.lost = (self.file_gone.is_some() && !self.is_silent())
             || unserved.is_some_and(|unserved| !unserved.passes());
-        status.state = words::state(self.state);
-        status.cause = words::cause(self.cause());
+        status.state = messages::state(self.state);
+        status.cause = messages::cause(self.cause());
         status.reach = self.reach();
         status.reason = self.reason(setting);
     }
@@ -243,7 +243,7 @@ fn letter(replica: &ReplicaStatus) -> char {
     match replica.reach {
         ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
         ReplicaReach::FileGone => '!',
-        ReplicaReach::Answers | ReplicaReach::NotNeeded => words::letter(replica.state),
+        ReplicaReach::Answers | ReplicaReach::NotNeeded => messages::letter(replica.state),
     }
 }
 

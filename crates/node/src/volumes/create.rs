@@ -13,7 +13,7 @@ use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, 
 
 use super::change::Layout;
 use super::place::{self, Placement};
-use super::{make, words};
+use super::{make, messages};
 use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
@@ -286,7 +286,7 @@ impl Draft {
         VolumeRecord {
             id: self.view.volume.to_string(),
             name: self.name.clone(),
-            no_data: words::no_data_of_request(self.no_data),
+            no_data: messages::no_data_of_request(self.no_data),
             replicas: self.replicas().map(placed).collect(),
             stopped: false,
             checksums: self.checksums,

@@ -8,7 +8,7 @@ use hyper::Method;
 
 use super::condition::together::{self, Told};
 use super::lookup::{Found, primaries_elsewhere};
-use super::{hearing, status, wanted, words};
+use super::{hearing, messages, status, wanted};
 use crate::api::routes;
 use crate::api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
 use crate::cluster;
@@ -75,11 +75,11 @@ async fn together(
         match status {
             Some(status) => {
                 if is_unheard {
-                    notes.push(words::unheard(&reference.name, &node.identity.name));
+                    notes.push(messages::unheard(&reference.name, &node.identity.name));
                 }
                 told.push(Told { node: reference, status });
             }
-            None => notes.push(words::silent_primary(&reference.name, &node.identity.name)),
+            None => notes.push(messages::silent_primary(&reference.name, &node.identity.name)),
         }
     }
     // Who has not attached it tells it better than nobody, and worse than who has.

@@ -9,8 +9,8 @@ use super::disk_errors::DiskErrors;
 use super::hearing::Heard;
 use super::lookup::{Found, called, decode, find, unexpected};
 use super::{
-    Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
-    verify, waits, wanted, words,
+    Attached, export, facts, failures, hearing, known, lock, messages, primaries, reservation,
+    verdict, verify, waits, wanted,
 };
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
@@ -69,7 +69,7 @@ fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
 /// What requests do without data: as the view says since it was changed, or else as the volume was made.
 pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
     view.no_data.map_or_else(
-        || words::no_data(record.no_data),
+        || messages::no_data(record.no_data),
         |milliseconds| match milliseconds {
             0 => NoData::Error,
             _ => NoData::Suspend { seconds: u64::from(milliseconds).div_ceil(1000) },
@@ -326,8 +326,8 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         id,
         node: node.coordinator.node_ref(replica.node),
         node_alive: None,
-        state: words::state(replica.state),
-        role: words::role(replica.role),
+        state: messages::state(replica.state),
+        role: messages::role(replica.role),
         instead_of: replica.role.instead_of().map(|other| other.to_string()),
         cause: None,
         reach: ReplicaReach::Unknown,

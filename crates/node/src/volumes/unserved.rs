@@ -9,7 +9,7 @@ use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 use hyper::Method;
 
 use super::lookup::Found;
-use super::{Attached, facts, gone, lock, status, words};
+use super::{Attached, facts, gone, lock, messages, status};
 use crate::api::types::{self, DiskReplica, DisksAnswer, ReplicaStatus};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
@@ -63,7 +63,7 @@ pub(super) async fn refuse_lost(
         Some(unserved) if !unserved.passes() => Err(unusable(what, unserved.to_string())),
         Some(_) => Ok(()),
         None => match gone::ask(node, record).await {
-            Some(why) => Err(unusable(what, words::file_gone(record.state, &why))),
+            Some(why) => Err(unusable(what, messages::file_gone(record.state, &why))),
             None => Ok(()),
         },
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::html::escaped;
-use crate::report::words;
+use crate::report::messages;
 use crate::result::{Configuration, Durable, Origin, Results};
 use crate::units::span;
 
@@ -28,12 +28,12 @@ pub fn configurations(results: &Results) -> String {
 
 fn row(known: &Configuration) -> String {
     let coloured = |class, text| format!("<span class=\"{class}\">{text}</span>");
-    let durable = words::flush_durable(known.durable_flush);
+    let durable = messages::flush_durable(known.durable_flush);
     let durable = match known.durable_flush {
         Durable::No => coloured("bad", durable),
         Durable::Yes | Durable::Unknown => durable.to_owned(),
     };
-    let verified = words::read_back(known.verified);
+    let verified = messages::read_back(known.verified);
     let verified = match known.verified {
         Some(right) => coloured(if right { "good" } else { "bad" }, verified),
         None => verified.to_owned(),

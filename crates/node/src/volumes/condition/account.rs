@@ -4,7 +4,7 @@ use evenkeel_core::ReplicaState;
 
 use super::ReplicaFacts;
 use crate::api::types::{self, MirrorStatus, ReplicaReach, VolumeState};
-use crate::volumes::words::{self, Usage};
+use crate::volumes::messages::{self, Usage};
 
 /// What a primary waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Account {
                 "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name}` does, when its replicas answer; or attach it on node {node} again"
             ),
             Self::Silent { node, alive: true, teller } => {
-                format!("{}; another node may know more", words::silent_primary(node, teller))
+                format!("{}; another node may know more", messages::silent_primary(node, teller))
             }
             Self::Silent { node, alive: false, .. } => {
                 let ways = ways_out(mirrors);
