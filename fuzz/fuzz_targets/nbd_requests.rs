@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use evenkeel_core::{Extent, Operation, Payload, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
-use evenkeel_engine::{Descriptor, Frontend, FrontendContext, FrontendEvent, Slot, SlotMut};
+use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
 use evenkeel_exports::nbd::{Negotiated, front_end};
 use evenkeel_fuzz::export;
 use libfuzzer_sys::fuzz_target;
@@ -15,8 +15,8 @@ use libfuzzer_sys::fuzz_target;
 struct Bench {
     frontend: Box<dyn Frontend>,
     context: FrontendContext,
-    lent: Option<(SlotMut, Range<usize>)>,
-    submitted: Vec<(u64, Operation<Slot>)>,
+    lent: Option<(BufferMut, Range<usize>)>,
+    submitted: Vec<(u64, Operation<Buffer>)>,
     sent: usize,
     ended: bool,
 }
@@ -32,7 +32,7 @@ impl Bench {
                     self.lent = Some((memory, range));
                 }
                 FrontendAction::Send { bytes, .. } => self.sent += bytes.len(),
-                FrontendAction::SendSlot { slot, .. } => self.sent += slot.len(),
+                FrontendAction::SendBuffer { buffer, .. } => self.sent += buffer.len(),
                 FrontendAction::Submit { token, operation, .. } => {
                     self.submitted.push((token, operation));
                 }
@@ -49,8 +49,8 @@ impl Bench {
                 _ if mode & 1 != 0 => Err(RequestError::NoData),
                 Operation::Read { offset, length } => {
                     assert!(offset + u64::from(length) <= export().size && length <= 32 << 20);
-                    let slot = self.context.allocate_fixed(length as usize).freeze();
-                    Ok(Reply::Data(vec![(0, slot)]))
+                    let buffer = self.context.allocate_fixed(length as usize).freeze();
+                    Ok(Reply::Data(vec![(0, buffer)]))
                 }
                 Operation::Write { offset, payload, .. } => {
                     assert!(offset + u64::from(payload.length()) <= export().size);

@@ -22,7 +22,7 @@ use evenkeel_attach::{Filesystems, Kind, Options, Place};
 use evenkeel_core::{Extent, Operation, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
 use evenkeel_engine::{
-    Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Slot, SlotMut,
+    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker,
 };
 use io_uring::types::Fd;
 use io_uring::{IoUring, opcode, squeue};
@@ -98,8 +98,8 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
 enum Operating {
     Wait(Descriptor),
     Command(u64),
-    Read(u64, SlotMut),
-    Write(u64, #[expect(dead_code, reason = "it is kept for the kernel")] Slot),
+    Read(u64, BufferMut),
+    Write(u64, #[expect(dead_code, reason = "it is kept for the kernel")] Buffer),
     Other(u64),
 }
 
@@ -181,7 +181,7 @@ impl Driver {
         None
     }
 
-    fn submit(&mut self, token: u64, operation: Operation<Slot>) -> Option<FrontendEvent> {
+    fn submit(&mut self, token: u64, operation: Operation<Buffer>) -> Option<FrontendEvent> {
         let file = Fd(self.file.as_raw_fd());
         match operation {
             Operation::Read { offset, length } => {
@@ -247,7 +247,7 @@ impl Driver {
             Some(Operating::Command(token)) => FrontendEvent::Command { token, result },
             Some(Operating::Read(token, memory)) => {
                 let data = Reply::Data(vec![(0, memory.freeze())]);
-                FrontendEvent::Reply { token, result: outcome.map(|_: Reply<Slot>| data) }
+                FrontendEvent::Reply { token, result: outcome.map(|_: Reply<Buffer>| data) }
             }
             Some(Operating::Write(token, _) | Operating::Other(token)) => {
                 FrontendEvent::Reply { token, result: outcome }

@@ -336,7 +336,7 @@ pub struct WorkerStatus {
     pub worker: usize,
     /// What it did.
     pub counters: WorkerCounters,
-    /// Bytes of slots in use.
+    /// Bytes of buffers in use.
     pub memory: usize,
     /// Its volumes.
     pub volumes: Vec<VolumeStatus>,

@@ -49,12 +49,12 @@ pub use self::metadata::{Metadata, read_metadata};
 use self::superblocks::{Saved, Superblocks};
 pub use self::tables::Tables;
 use crate::api::EngineError;
+use crate::buffer::Buffer;
 use crate::counters::{DiskCounters, Kind};
 use crate::engine::Answer;
 use crate::pool::Pool;
 use crate::ring::{Completion, Ring};
 use crate::slab::Key;
-use crate::slot::Slot;
 
 /// What an action needs from the worker.
 pub(crate) struct Means<'a, I = Ring> {
@@ -82,7 +82,7 @@ pub(crate) struct Found<F> {
 pub(crate) struct Ended {
     /// `None`: the disk itself asked for it.
     pub(crate) ticket: Option<DiskTicket>,
-    pub(crate) outcome: Result<DiskOutcome<Slot>, DiskError>,
+    pub(crate) outcome: Result<DiskOutcome<Buffer>, DiskError>,
     /// For the log, if it failed.
     pub(crate) reason: Option<String>,
 }
@@ -247,7 +247,7 @@ impl<I: Io> Disk<I> {
         &mut self,
         means: &mut Means<'_, I>,
         ticket: DiskTicket,
-        action: DiskAction<Slot>,
+        action: DiskAction<Buffer>,
     ) -> Option<Ended> {
         if !self.growth.is_idle() {
             self.growth.hold(means.now, ticket, action);
@@ -262,7 +262,7 @@ impl<I: Io> Disk<I> {
         means: &mut Means<'_, I>,
         began: Instant,
         ticket: DiskTicket,
-        action: DiskAction<Slot>,
+        action: DiskAction<Buffer>,
     ) -> Option<Ended> {
         let (kind, offset, length) = describe(&action);
         // To a flush all matter of which the core has not been told, as it covers all that was written.
@@ -282,7 +282,7 @@ impl<I: Io> Disk<I> {
         &mut self,
         means: &mut Means<'_, I>,
         asked: Asked,
-        action: DiskAction<Slot>,
+        action: DiskAction<Buffer>,
     ) -> Option<Ended> {
         let failures = asked.failures;
         let request = match action {
@@ -396,7 +396,7 @@ impl<I: Io> Disk<I> {
         &mut self,
         means: &mut Means<'_, I>,
         then: Then,
-        result: Result<DiskOutcome<Slot>, Failure>,
+        result: Result<DiskOutcome<Buffer>, Failure>,
     ) -> Option<Ended> {
         match (then, result) {
             (Then::Close(asked, table), Ok(_)) => {
@@ -429,7 +429,7 @@ impl<I: Io> Disk<I> {
         &mut self,
         now: Instant,
         asked: Asked,
-        result: Result<DiskOutcome<Slot>, Failure>,
+        result: Result<DiskOutcome<Buffer>, Failure>,
     ) -> Ended {
         let took = now.since(asked.began);
         match result {
@@ -438,7 +438,7 @@ impl<I: Io> Disk<I> {
         }
     }
 
-    fn succeed(&mut self, asked: Asked, took: Duration, outcome: DiskOutcome<Slot>) -> Ended {
+    fn succeed(&mut self, asked: Asked, took: Duration, outcome: DiskOutcome<Buffer>) -> Ended {
         self.counters.kinds[asked.kind as usize].note(took, true, asked.length);
         Ended { ticket: Some(asked.ticket), outcome: Ok(outcome), reason: None }
     }
@@ -460,7 +460,7 @@ impl<I: Io> Disk<I> {
     }
 }
 
-fn describe(action: &DiskAction<Slot>) -> (Kind, u64, u64) {
+fn describe(action: &DiskAction<Buffer>) -> (Kind, u64, u64) {
     match action {
         DiskAction::Read { offset, length } => (Kind::Read, *offset, u64::from(*length)),
         DiskAction::Write { offset, payload } => {

@@ -9,7 +9,7 @@
 //! [`FrontendContext::take_actions`].
 //!
 //! Rules:
-//! - Memory that the kernel fills is lent to the engine as a [`SlotMut`] and comes back with the
+//! - Memory that the kernel fills is lent to the engine as a [`BufferMut`] and comes back with the
 //!   event that ends the operation; nothing is freed while the kernel may touch it.
 //! - What a request holds is reserved when it begins: [`FrontendContext::allocate`] for a write's
 //!   payload, [`FrontendContext::submit`] for the answer to a read. If there is no room, stop
@@ -29,8 +29,8 @@ use std::sync::Arc;
 use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 
+use crate::buffer::{Buffer, BufferMut};
 use crate::pool::{Budget, Pool, Reservation};
-use crate::slot::{Slot, SlotMut};
 
 /// A state machine that serves clients of one volume.
 pub trait Frontend {
@@ -55,23 +55,23 @@ pub struct Descriptor(pub u32);
 pub enum FrontendEvent {
     /// The front end has been added to its volume. Open descriptors and begin.
     Started,
-    /// A request has been answered. Data slots keep their room reserved until they are dropped.
+    /// A request has been answered. Data buffers keep their room reserved until they are dropped.
     Reply {
         /// As given to [`FrontendContext::submit`].
         token: u64,
         /// The answer.
-        result: Result<Reply<Slot>, RequestError>,
+        result: Result<Reply<Buffer>, RequestError>,
     },
     /// A [`FrontendContext::receive`] has ended.
     Received {
         /// From where.
         descriptor: Descriptor,
         /// The memory that was lent, filled from the start of the range that was given.
-        memory: SlotMut,
+        memory: BufferMut,
         /// How many bytes came (0: the other side has closed), or the error.
         result: io::Result<usize>,
     },
-    /// Everything that was queued by [`FrontendContext::send`] and `send_slot` has been handed to
+    /// Everything that was queued by [`FrontendContext::send`] and `send_buffer` has been handed to
     /// the kernel, or sending has failed and the rest was dropped.
     Sent {
         /// To where.
@@ -84,7 +84,7 @@ pub enum FrontendEvent {
         /// As given.
         token: u64,
         /// The memory that was lent.
-        memory: SlotMut,
+        memory: BufferMut,
         /// How many bytes came, or the error.
         result: io::Result<usize>,
     },
@@ -126,7 +126,7 @@ pub enum FrontendAction {
     },
     Receive {
         descriptor: Descriptor,
-        memory: SlotMut,
+        memory: BufferMut,
         range: Range<usize>,
         all: bool,
     },
@@ -134,14 +134,14 @@ pub enum FrontendAction {
         descriptor: Descriptor,
         bytes: Vec<u8>,
     },
-    SendSlot {
+    SendBuffer {
         descriptor: Descriptor,
-        slot: Slot,
+        buffer: Buffer,
     },
     Read {
         descriptor: Descriptor,
         token: u64,
-        memory: SlotMut,
+        memory: BufferMut,
         offset: u64,
     },
     Write {
@@ -165,7 +165,7 @@ pub enum FrontendAction {
     Submit {
         token: u64,
         host: Option<HostId>,
-        operation: Operation<Slot>,
+        operation: Operation<Buffer>,
         room: Option<Reservation>,
     },
     End {
@@ -179,7 +179,7 @@ pub enum Part {
     /// A few bytes, as a header.
     Bytes(Vec<u8>),
     /// Data.
-    Slot(Slot),
+    Buffer(Buffer),
 }
 
 impl std::ops::Deref for Part {
@@ -188,7 +188,7 @@ impl std::ops::Deref for Part {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Slot(slot) => slot,
+            Self::Buffer(buffer) => buffer,
         }
     }
 }
@@ -263,30 +263,30 @@ impl FrontendContext {
         descriptor
     }
 
-    /// A slot of `length` bytes of the volume's memory, up to [`crate::pool::MAX_SLOT`], with
+    /// A buffer of `length` bytes of the volume's memory, up to [`crate::pool::MAX_BUFFER`], with
     /// arbitrary contents. `None`: wait for [`FrontendEvent::MemoryAvailable`].
-    pub fn allocate(&mut self, length: usize) -> Option<SlotMut> {
-        let slot = self.budget.allocate(length);
-        self.wants_memory |= slot.is_none();
-        slot
+    pub fn allocate(&mut self, length: usize) -> Option<BufferMut> {
+        let buffer = self.budget.allocate(length);
+        self.wants_memory |= buffer.is_none();
+        buffer
     }
 
-    /// A slot that is not counted against the volume's memory: only for a fixed, small number of
+    /// A buffer that is not counted against the volume's memory: only for a fixed, small number of
     /// buffers that the front end keeps for its life, such as the one it receives requests into.
     #[must_use]
-    pub fn allocate_fixed(&mut self, length: usize) -> SlotMut {
+    pub fn allocate_fixed(&mut self, length: usize) -> BufferMut {
         self.budget.pool().take(length)
     }
 
     /// Receives from a stream socket into this range of the memory, at least one byte. One
     /// receive at a time on one descriptor.
-    pub fn receive(&mut self, descriptor: Descriptor, memory: SlotMut, range: Range<usize>) {
+    pub fn receive(&mut self, descriptor: Descriptor, memory: BufferMut, range: Range<usize>) {
         self.actions.push(FrontendAction::Receive { descriptor, memory, range, all: false });
     }
 
     /// As [`FrontendContext::receive`], but ends only when the whole range is filled, or the
     /// stream has ended before: for the rest of a long payload.
-    pub fn receive_all(&mut self, descriptor: Descriptor, memory: SlotMut, range: Range<usize>) {
+    pub fn receive_all(&mut self, descriptor: Descriptor, memory: BufferMut, range: Range<usize>) {
         self.actions.push(FrontendAction::Receive { descriptor, memory, range, all: true });
     }
 
@@ -303,12 +303,12 @@ impl FrontendContext {
     }
 
     /// Queues data on a stream socket.
-    pub fn send_slot(&mut self, descriptor: Descriptor, slot: Slot) {
-        self.actions.push(FrontendAction::SendSlot { descriptor, slot });
+    pub fn send_buffer(&mut self, descriptor: Descriptor, buffer: Buffer) {
+        self.actions.push(FrontendAction::SendBuffer { descriptor, buffer });
     }
 
     /// One `pread` of a file or device into the whole memory; several may be under way.
-    pub fn read(&mut self, descriptor: Descriptor, memory: SlotMut, offset: u64, token: u64) {
+    pub fn read(&mut self, descriptor: Descriptor, memory: BufferMut, offset: u64, token: u64) {
         self.actions.push(FrontendAction::Read { descriptor, token, memory, offset });
     }
 
@@ -349,8 +349,8 @@ impl FrontendContext {
     pub fn submit(
         &mut self,
         token: u64,
-        operation: Operation<Slot>,
-    ) -> Result<(), Operation<Slot>> {
+        operation: Operation<Buffer>,
+    ) -> Result<(), Operation<Buffer>> {
         let room = match read_by(&operation) {
             0 => None,
             length => {
@@ -381,7 +381,7 @@ impl FrontendContext {
 }
 
 /// Bytes that an operation reads; 0 if it will be refused because it is too long.
-fn read_by(operation: &Operation<Slot>) -> u32 {
+fn read_by(operation: &Operation<Buffer>) -> u32 {
     let (length, longest) = match operation {
         Operation::Read { length, .. } => (*length, MAX_REQUEST),
         Operation::CompareAndWrite { expected, .. } => (expected.length(), MAX_COMPARE),

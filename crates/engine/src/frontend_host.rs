@@ -143,8 +143,8 @@ impl Worker {
             FrontendAction::Send { descriptor, bytes } => {
                 self.queue(key, descriptor, |out| out.bytes(|b| b.extend_from_slice(&bytes)));
             }
-            FrontendAction::SendSlot { descriptor, slot } => {
-                self.queue(key, descriptor, |out| out.slot(slot));
+            FrontendAction::SendBuffer { descriptor, buffer } => {
+                self.queue(key, descriptor, |out| out.buffer(buffer));
             }
             action => self.begin_operation(key, action),
         }

@@ -1,29 +1,29 @@
 //! Reads frames from one link: bytes in, messages out.
 //!
 //! Small things come through a stream buffer, many in one system call; the rest of a long payload
-//! is received straight into its slot. One receive at a time is under way.
+//! is received straight into its buffer. One receive at a time is under way.
 
 use std::ops::Range;
 
 use evenkeel_core::Message;
 use evenkeel_wire::{FrameError, HEADER_LENGTH, Header, PayloadSummary, decode, decode_header};
 
+use crate::buffer::{Buffer, BufferMut};
 use crate::pool::Pool;
-use crate::slot::{Slot, SlotMut};
 
 /// Bytes of the stream buffer; a header with the longest body, and a payload that is copied, fit.
 const STREAM_BUFFER: usize = 64 << 10;
-/// Of a payload, this much or more is received straight into its slot.
+/// Of a payload, this much or more is received straight into its buffer.
 const DIRECT: usize = 16 << 10;
 /// How much is received at once after a long payload: another one is likely to follow, and is
-/// better received straight into its slot than copied.
+/// better received straight into its buffer than copied.
 const SHORT_RECEIVE: usize = 4 << 10;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// `None` while it is lent to the kernel.
-    buffer: Option<SlotMut>,
+    stream: Option<BufferMut>,
     /// The bytes in the buffer that have not been understood yet.
     pending: Range<usize>,
     /// A message whose payload is not complete.
@@ -37,7 +37,7 @@ struct Partial {
     message: Message,
     summary: PayloadSummary,
     /// `None` until there is memory for it, and while it is lent to the kernel.
-    slot: Option<SlotMut>,
+    buffer: Option<BufferMut>,
     filled: usize,
 }
 
@@ -45,9 +45,9 @@ struct Partial {
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Receive into this range of the memory (all of it, if so), then call [`Inbox::received`].
-    Receive { memory: SlotMut, range: Range<usize>, all: bool },
+    Receive { memory: BufferMut, range: Range<usize>, all: bool },
     /// A message has come.
-    Message(Message, Option<Slot>),
+    Message(Message, Option<Buffer>),
     /// There is no memory for this message's payload now: call [`Inbox::next`] again later.
     NoMemory,
     /// A receive is under way already.
@@ -65,20 +65,20 @@ pub(crate) enum InboxError {
 
 impl Inbox {
     pub(crate) fn new(pool: &Pool) -> Self {
-        let buffer = Some(pool.take(STREAM_BUFFER));
-        Self { buffer, pending: 0..0, partial: None, under_way: false, last_was_long: false }
+        let stream = Some(pool.take(STREAM_BUFFER));
+        Self { stream, pending: 0..0, partial: None, under_way: false, last_was_long: false }
     }
 
     /// Takes back the memory of a receive, with the bytes that came.
-    pub(crate) fn received(&mut self, memory: SlotMut, count: usize) {
+    pub(crate) fn received(&mut self, memory: BufferMut, count: usize) {
         self.under_way = false;
         match &mut self.partial {
-            Some(partial) if self.buffer.is_some() => {
-                partial.slot = Some(memory);
+            Some(partial) if self.stream.is_some() => {
+                partial.buffer = Some(memory);
                 partial.filled += count;
             }
             _ => {
-                self.buffer = Some(memory);
+                self.stream = Some(memory);
                 self.pending.end += count;
             }
         }
@@ -88,7 +88,7 @@ impl Inbox {
     /// message with a payload for which it has none waits.
     pub(crate) fn next(
         &mut self,
-        mut allocate: impl FnMut(usize) -> Option<SlotMut>,
+        mut allocate: impl FnMut(usize) -> Option<BufferMut>,
     ) -> Result<Next, InboxError> {
         if self.under_way {
             return Ok(Next::Nothing);
@@ -99,18 +99,18 @@ impl Inbox {
                 self.last_was_long = false;
                 return Ok(Next::Message(message, None));
             };
-            self.partial = Some(Partial { message, summary, slot: None, filled: 0 });
+            self.partial = Some(Partial { message, summary, buffer: None, filled: 0 });
         }
         let Some(partial) = &mut self.partial else { return Ok(Next::Nothing) };
         let length = partial.summary.length as usize;
-        let mut slot = match partial.slot.take().or_else(|| allocate(length)) {
-            Some(slot) => slot,
+        let mut buffer = match partial.buffer.take().or_else(|| allocate(length)) {
+            Some(buffer) => buffer,
             None => return Ok(Next::NoMemory),
         };
-        if let Some(buffer) = &self.buffer {
-            let part = &buffer[self.pending.clone()];
+        if let Some(stream) = &self.stream {
+            let part = &stream[self.pending.clone()];
             let part = &part[..part.len().min(length - partial.filled)];
-            slot[partial.filled..][..part.len()].copy_from_slice(part);
+            buffer[partial.filled..][..part.len()].copy_from_slice(part);
             partial.filled += part.len();
             self.pending.start += part.len();
         }
@@ -118,30 +118,30 @@ impl Inbox {
         if missing >= DIRECT {
             self.under_way = true;
             let range = partial.filled..length;
-            return Ok(Next::Receive { memory: slot, range, all: true });
+            return Ok(Next::Receive { memory: buffer, range, all: true });
         }
         if missing > 0 {
-            partial.slot = Some(slot);
+            partial.buffer = Some(buffer);
             return Ok(self.receive_stream());
         }
-        self.complete(slot)
+        self.complete(buffer)
     }
 
-    fn complete(&mut self, slot: SlotMut) -> Result<Next, InboxError> {
+    fn complete(&mut self, buffer: BufferMut) -> Result<Next, InboxError> {
         let Some(partial) = self.partial.take() else { return Ok(Next::Nothing) };
-        let slot = slot.freeze();
-        self.last_was_long = slot.len() >= DIRECT;
+        let buffer = buffer.freeze();
+        self.last_was_long = buffer.len() >= DIRECT;
         // Computed over the bytes as they are, and kept for sending them on.
-        if slot.checksum() != partial.summary.crc {
+        if buffer.checksum() != partial.summary.crc {
             return Err(InboxError::PayloadChecksum);
         }
-        Ok(Next::Message(partial.message, Some(slot)))
+        Ok(Next::Message(partial.message, Some(buffer)))
     }
 
     /// Takes a header and its body out of the buffer, if they are there in full.
     fn frame(&mut self) -> Result<Option<(Message, Option<PayloadSummary>)>, FrameError> {
-        let Some(buffer) = &self.buffer else { return Ok(None) };
-        let bytes = &buffer[self.pending.clone()];
+        let Some(stream) = &self.stream else { return Ok(None) };
+        let bytes = &stream[self.pending.clone()];
         let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LENGTH>() else {
             return Ok(None);
         };
@@ -155,17 +155,17 @@ impl Inbox {
     }
 
     fn receive_stream(&mut self) -> Next {
-        let Some(mut buffer) = self.buffer.take() else { return Next::Nothing };
+        let Some(mut stream) = self.stream.take() else { return Next::Nothing };
         if self.pending.start > 0 {
-            buffer.copy_within(self.pending.clone(), 0);
+            stream.copy_within(self.pending.clone(), 0);
             self.pending = 0..self.pending.len();
         }
         self.under_way = true;
         let is_between_frames = self.partial.is_none() && self.pending.is_empty();
         let most =
-            if is_between_frames && self.last_was_long { SHORT_RECEIVE } else { buffer.len() };
+            if is_between_frames && self.last_was_long { SHORT_RECEIVE } else { stream.len() };
         let range = self.pending.end..most;
-        Next::Receive { memory: buffer, range, all: false }
+        Next::Receive { memory: stream, range, all: false }
     }
 }
 

@@ -8,11 +8,12 @@
 //! Where to look:
 //! - [`Engine`], [`api`]: what the control plane tells the engine, and what it is told.
 //! - [`frontend`]: the trait that NBD, FUSE and ublk implement.
-//! - [`slot`], [`pool`]: memory, its bounds, and why nothing waits in a circle.
+//! - [`buffer`], [`pool`]: memory, its bounds, and why nothing waits in a circle.
 //! - [`counters`]: what is counted.
 
 pub mod api;
 mod batch;
+pub mod buffer;
 pub mod counters;
 mod disk;
 mod engine;
@@ -30,14 +31,13 @@ pub mod pool;
 mod replica_host;
 mod ring;
 mod slab;
-pub mod slot;
 mod socket;
 mod status;
 mod volume;
 mod worker;
 
 pub use api::*;
+pub use buffer::{Buffer, BufferMut};
 pub use disk::{Carry, Metadata, Recovered, Tables, flush, read_metadata, smallest_block};
 pub use engine::{Answer, Engine};
 pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Part};
-pub use slot::{Slot, SlotMut};

@@ -12,6 +12,7 @@ use evenkeel_wire::{PayloadSummary, encode};
 use rustix::net::Shutdown;
 
 use crate::api::{Caller, EngineEvent};
+use crate::buffer::Buffer;
 use crate::counters::LinkCounters;
 use crate::frontend::SharedFile;
 use crate::inbox::Next;
@@ -20,7 +21,6 @@ use crate::outbox::Sent;
 use crate::pool::Budget;
 use crate::ring::{Completion, Kept, Owner};
 use crate::slab::Key;
-use crate::slot::Slot;
 use crate::worker::{Unsent, Waiter, Work, Worker};
 
 /// Whose end it is.
@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// Says something over a link. What is said over one that has failed is lost.
-    pub(crate) fn send(&mut self, link: LinkId, message: Message, payload: Option<Slot>) {
+    pub(crate) fn send(&mut self, link: LinkId, message: Message, payload: Option<Buffer>) {
         let key = Key::from_number(link.0);
         let Some(entry) = self.links.get_mut(key) else { return };
         entry.counters.messages_sent += 1;
@@ -129,7 +129,7 @@ impl Worker {
             return self.fail_link(key, format!("a message can't be sent: {error}"));
         }
         if let Some(payload) = payload {
-            socket.outbox.slot(payload);
+            socket.outbox.buffer(payload);
         }
         if !std::mem::replace(&mut socket.queued, true) {
             self.unsent.push(Unsent::Link(key));
@@ -137,7 +137,7 @@ impl Worker {
     }
 
     /// Tells the owner of this end what has come.
-    fn hear(&mut self, key: Key, message: Message, payload: Option<Slot>) {
+    fn hear(&mut self, key: Key, message: Message, payload: Option<Buffer>) {
         let Some(entry) = self.links.get_mut(key) else { return };
         entry.counters.messages_received += 1;
         let link = LinkId(key.number());

@@ -6,11 +6,11 @@ use evenkeel_core::message::Message;
 use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::{CopyToken, Sequence};
 
+use crate::buffer::Buffer;
 use crate::frontend::SharedFile;
 use crate::inbox::{Inbox, Next};
 use crate::outbox::Outbox;
 use crate::pool::{Budget, Pool, Reservation};
-use crate::slot::Slot;
 
 /// Bytes of small answers that a replica queues towards a primary that does not read them, before
 /// it stops reading from it.
@@ -51,7 +51,7 @@ impl Socket {
     }
 
     /// Lets the room of what is answered return when the answer has been sent.
-    pub(crate) fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
+    pub(crate) fn answered(&mut self, message: &Message, payload: Option<&Buffer>) {
         if let Some(admission) = &mut self.admission {
             admission.answered(message, payload);
         }
@@ -99,7 +99,7 @@ impl Admission {
         Ok(Next::Message(message, payload))
     }
 
-    fn answered(&mut self, message: &Message, payload: Option<&Slot>) {
+    fn answered(&mut self, message: &Message, payload: Option<&Buffer>) {
         let room = match message {
             Message::Data { id, .. } | Message::Done { id, .. } => Room::Read(id.sequence),
             Message::Refused { sequence: Some(sequence), .. } => Room::Read(*sequence),

@@ -4,9 +4,9 @@
 //! send at a time is under way. A socket that takes nothing delays nobody else.
 
 use crate::batch::Batch;
+use crate::buffer::Buffer;
 use crate::frontend::{Part, SharedFile};
 use crate::ring::{Owner, Ring};
-use crate::slot::Slot;
 
 /// Most parts in one system call (the kernel's limit is 1,024).
 const MAX_PARTS: usize = 512;
@@ -53,9 +53,9 @@ impl Outbox {
     }
 
     /// Queues data.
-    pub(crate) fn slot(&mut self, slot: Slot) {
-        if !slot.is_empty() {
-            self.queued.push_back(Part::Slot(slot));
+    pub(crate) fn buffer(&mut self, buffer: Buffer) {
+        if !buffer.is_empty() {
+            self.queued.push_back(Part::Buffer(buffer));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The memory of one worker: where slots come from, and how much there may be.
+//! The memory of one worker: where buffers come from, and how much there may be.
 //!
 //! Memory is admitted at the edges and nowhere else. A front end reserves from its volume's
 //! [`Budget`] what a request will hold: a write's payload, or the room for a read's answer. A link
@@ -10,7 +10,7 @@
 //!
 //! Bounds, per worker: the sum of reservations is at most the pool's limit, plus one request for
 //! each budget (a budget with nothing reserved always admits one, so that each makes progress).
-//! Slots in use are at most that, plus the regions that rebuilding replicas copy (a few MiB each,
+//! Buffers in use are at most that, plus the regions that rebuilding replicas copy (a few MiB each,
 //! bounded by the core), plus, on disks that demand a coarser alignment than a client keeps, one
 //! aligned copy of what is under way. Memory is allocated when first needed and kept for reuse
 //! within the limit.
@@ -20,16 +20,16 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use crate::slot::SlotMut;
+use crate::buffer::BufferMut;
 
-/// Alignment of every slot, in bytes: enough for direct I/O on any disk that can be used.
-pub const SLOT_ALIGNMENT: usize = 4096;
-/// The smallest slot, in bytes.
+/// Alignment of every buffer, in bytes: enough for direct I/O on any disk that can be used.
+pub const BUFFER_ALIGNMENT: usize = 4096;
+/// The smallest buffer, in bytes.
 const SMALLEST: usize = 4096;
-/// Up to here slots double in size; above, they are multiples of it.
+/// Up to here buffers double in size; above, they are multiples of it.
 const LARGE: usize = 1 << 20;
-/// Longest slot, in bytes: the longest request, and a header before it.
-pub const MAX_SLOT: usize = (32 << 20) + LARGE;
+/// Longest buffer, in bytes: the longest request, and a header before it.
+pub const MAX_BUFFER: usize = (32 << 20) + LARGE;
 /// 4 KiB to 1 MiB by doubling, then 2 to 33 MiB.
 const CLASSES: usize = 9 + 32;
 
@@ -47,9 +47,9 @@ struct PoolState {
     free: RefCell<Vec<Vec<NonNull<u8>>>>,
 }
 
-/// The size in bytes of the slot that holds `length` bytes.
+/// The size in bytes of the buffer that holds `length` bytes.
 #[must_use]
-pub fn slot_size(length: usize) -> usize {
+pub fn buffer_size(length: usize) -> usize {
     if length <= LARGE {
         length.max(SMALLEST).next_power_of_two()
     } else {
@@ -66,7 +66,7 @@ fn size_of(class: usize) -> usize {
 }
 
 fn layout_of(size: usize) -> Layout {
-    Layout::from_size_align(size, SLOT_ALIGNMENT).expect("a slot's size is below 34 MiB")
+    Layout::from_size_align(size, BUFFER_ALIGNMENT).expect("a buffer's size is below 34 MiB")
 }
 
 /// A run of aligned, initialised memory. Returns to its pool when dropped.
@@ -84,7 +84,7 @@ impl Memory {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the memory is `size` bytes long, initialised at its allocation, and belongs to
-        // this value; it is written only through `bytes_mut` and by the kernel while a `SlotMut`
+        // this value; it is written only through `bytes_mut` and by the kernel while a `BufferMut`
         // is lent to it, when no reference exists.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.size) }
     }
@@ -115,18 +115,18 @@ impl Pool {
         }))
     }
 
-    /// A slot for something that has been admitted already. Its contents are what was last in it.
+    /// A buffer for something that has been admitted already. Its contents are what was last in it.
     ///
     /// # Panics
-    /// If `length` is more than [`MAX_SLOT`].
+    /// If `length` is more than [`MAX_BUFFER`].
     #[must_use]
-    pub fn take(&self, length: usize) -> SlotMut {
-        SlotMut::new(self.take_memory(length), length, None)
+    pub fn take(&self, length: usize) -> BufferMut {
+        BufferMut::new(self.take_memory(length), length, None)
     }
 
     fn take_memory(&self, length: usize) -> Memory {
-        assert!(length <= MAX_SLOT, "no request is longer than a slot can be");
-        let size = slot_size(length);
+        assert!(length <= MAX_BUFFER, "no request is longer than a buffer can be");
+        let size = buffer_size(length);
         let state = &self.0;
         let cached = state.free.borrow_mut()[class_of(size)].pop();
         let pointer = match cached {
@@ -174,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// Bytes of slots in use at present.
+    /// Bytes of buffers in use at present.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.0.in_use.get()
@@ -228,10 +228,10 @@ impl Budget {
         Self(Rc::new(BudgetState { pool, limit, used: Cell::new(0) }))
     }
 
-    /// Reserves room for a slot of `length` bytes. `None`: try again when something was returned.
+    /// Reserves room for a buffer of `length` bytes. `None`: try again when something was returned.
     #[must_use]
     pub fn reserve(&self, length: usize) -> Option<Reservation> {
-        let bytes = slot_size(length);
+        let bytes = buffer_size(length);
         let (used, reserved) = (self.0.used.get(), self.0.pool.reserved());
         let fits = used + bytes <= self.0.limit && reserved + bytes <= self.0.pool.0.limit;
         if !fits && used > 0 {
@@ -242,11 +242,11 @@ impl Budget {
         Some(Reservation { budget: self.clone(), bytes })
     }
 
-    /// A slot of `length` bytes, with the room for it reserved.
+    /// A buffer of `length` bytes, with the room for it reserved.
     #[must_use]
-    pub fn allocate(&self, length: usize) -> Option<SlotMut> {
+    pub fn allocate(&self, length: usize) -> Option<BufferMut> {
         let reservation = self.reserve(length)?;
-        Some(SlotMut::new(self.0.pool.take_memory(length), length, Some(reservation)))
+        Some(BufferMut::new(self.0.pool.take_memory(length), length, Some(reservation)))
     }
 
     /// The pool that this is a part of.
@@ -269,10 +269,10 @@ impl Budget {
 }
 
 impl Reservation {
-    /// Takes the room for a slot of `length` bytes out of this one; what is left, if less.
+    /// Takes the room for a buffer of `length` bytes out of this one; what is left, if less.
     #[must_use]
     pub fn split(&mut self, length: usize) -> Self {
-        let bytes = slot_size(length).min(self.bytes);
+        let bytes = buffer_size(length).min(self.bytes);
         self.bytes -= bytes;
         Self { budget: self.budget.clone(), bytes }
     }

@@ -8,17 +8,17 @@ use evenkeel_core::{
 };
 
 use crate::api::{Caller, EngineError, EngineEvent};
+use crate::buffer::Buffer;
 use crate::disk::{Disk, Ended, Means, RoomFailure, RoomRequest};
 use crate::engine::Answer;
 use crate::ring::Completion;
 use crate::slab::Key;
-use crate::slot::Slot;
 use crate::worker::{Timer, Work, Worker};
 
 /// See the module's documentation.
 pub(crate) struct ReplicaHost {
     pub(crate) volume: Key,
-    pub(crate) core: Replica<Slot>,
+    pub(crate) core: Replica<Buffer>,
     pub(crate) disk: Disk,
     pub(crate) armed: Option<Instant>,
     /// Set when the replica is being closed: to be told when the disk is idle.
@@ -33,7 +33,7 @@ impl ReplicaHost {
 }
 
 impl Worker {
-    pub(crate) fn step_replica(&mut self, key: Key, event: ReplicaEvent<Slot>) {
+    pub(crate) fn step_replica(&mut self, key: Key, event: ReplicaEvent<Buffer>) {
         // What came over a link that has been closed meanwhile is not heard any more.
         match &event {
             ReplicaEvent::Message { link, .. } | ReplicaEvent::LinkOpened { link }
@@ -56,7 +56,7 @@ impl Worker {
         self.arm(Timer::Replica(key));
     }
 
-    fn replica_effect(&mut self, key: Key, effect: ReplicaEffect<Slot>) {
+    fn replica_effect(&mut self, key: Key, effect: ReplicaEffect<Buffer>) {
         match effect {
             ReplicaEffect::Send { link, message, payload } => self.send(link, message, payload),
             ReplicaEffect::Disk { ticket, action } => self.disk_action(key, ticket, action),
@@ -67,7 +67,7 @@ impl Worker {
         }
     }
 
-    fn disk_action(&mut self, key: Key, ticket: DiskTicket, action: DiskAction<Slot>) {
+    fn disk_action(&mut self, key: Key, ticket: DiskTicket, action: DiskAction<Buffer>) {
         let Some(host) = self.replicas.get_mut(key) else { return };
         let mut means =
             Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };

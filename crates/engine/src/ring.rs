@@ -16,9 +16,9 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
 use crate::batch::Batch;
+use crate::buffer::{Buffer, BufferMut};
 use crate::frontend::{Descriptor, SharedFile};
 use crate::slab::{Key, Slab};
-use crate::slot::{Slot, SlotMut};
 
 /// Most operations that are submitted in one system call; more take several.
 const SUBMISSION_ENTRIES: u32 = 512;
@@ -64,9 +64,9 @@ pub(crate) enum Kept {
     /// Only the descriptor.
     Nothing,
     /// Memory to be filled.
-    Fill(SlotMut),
+    Fill(BufferMut),
     /// Data to be written to a disk.
-    Data(Slot),
+    Data(Buffer),
     /// A superblock to be written.
     Superblock(Box<SuperblockBytes>),
     /// Parts to be sent or written at once.
@@ -166,7 +166,7 @@ impl Ring {
         &mut self,
         owner: Owner,
         file: &SharedFile,
-        memory: SlotMut,
+        memory: BufferMut,
         range: Range<usize>,
         offset: u64,
     ) {
@@ -181,7 +181,7 @@ impl Ring {
         &mut self,
         owner: Owner,
         file: &SharedFile,
-        data: Slot,
+        data: Buffer,
         skip: usize,
         offset: u64,
     ) {
@@ -194,7 +194,7 @@ impl Ring {
         &mut self,
         owner: Owner,
         file: &SharedFile,
-        data: Slot,
+        data: Buffer,
         skip: usize,
         offset: u64,
     ) {
@@ -255,7 +255,7 @@ impl Ring {
         &mut self,
         owner: Owner,
         file: &SharedFile,
-        memory: SlotMut,
+        memory: BufferMut,
         range: Range<usize>,
         all: bool,
     ) {
@@ -395,7 +395,7 @@ fn write_entry(file: &SharedFile, data: &[u8], offset: u64) -> opcode::Write {
     opcode::Write::new(Fd(file.raw()), data.as_ptr(), data.len() as u32).offset(offset)
 }
 
-fn destination(memory: &SlotMut, range: &Range<usize>) -> (*mut u8, u32) {
+fn destination(memory: &BufferMut, range: &Range<usize>) -> (*mut u8, u32) {
     assert!(range.start <= range.end && range.end <= memory.len(), "the range is in the memory");
     (memory.address(range.start), (range.end - range.start) as u32)
 }

@@ -9,12 +9,12 @@ use evenkeel_core::{
 };
 
 use crate::api::{Caller, ConnectRequest, EngineEvent};
+use crate::buffer::Buffer;
 use crate::counters::{Kind, VolumeCounters};
 use crate::engine::Answer;
 use crate::frontend::FrontendEvent;
 use crate::pool::{Budget, Reservation};
 use crate::slab::{Key, Slab};
-use crate::slot::Slot;
 use crate::worker::{Timer, Work, Worker};
 
 /// See the module's documentation.
@@ -38,7 +38,7 @@ pub(crate) struct Volume {
 
 /// A primary and its timer.
 pub(crate) struct PrimaryHost {
-    pub(crate) core: Primary<Slot>,
+    pub(crate) core: Primary<Buffer>,
     pub(crate) id: PrimaryId,
     pub(crate) armed: Option<Instant>,
 }
@@ -139,7 +139,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn step_primary(&mut self, key: Key, event: PrimaryEvent<Slot>) {
+    pub(crate) fn step_primary(&mut self, key: Key, event: PrimaryEvent<Buffer>) {
         // What came over a link that has been closed meanwhile is not heard any more.
         match &event {
             PrimaryEvent::Message { link, .. } if !self.has_link(*link) => return,
@@ -159,7 +159,7 @@ impl Worker {
     }
 
     /// The primary has ended: a request is answered, the rest is of no interest.
-    fn refuse_event(&mut self, key: Key, event: PrimaryEvent<Slot>) {
+    fn refuse_event(&mut self, key: Key, event: PrimaryEvent<Buffer>) {
         match event {
             PrimaryEvent::Request { request, .. } => {
                 self.reply(key, request, Err(RequestError::Detached));
@@ -171,7 +171,7 @@ impl Worker {
         }
     }
 
-    fn primary_effect(&mut self, key: Key, effect: PrimaryEffect<Slot>) {
+    fn primary_effect(&mut self, key: Key, effect: PrimaryEffect<Buffer>) {
         let Some(volume) = self.volumes.get(key).map(|volume| volume.id) else { return };
         match effect {
             PrimaryEffect::Reply { request, result } => self.reply(key, request, result),
@@ -232,7 +232,7 @@ impl Worker {
         key: Key,
         frontend: Key,
         (token, host): (u64, Option<HostId>),
-        operation: Operation<Slot>,
+        operation: Operation<Buffer>,
         room: Option<Reservation>,
     ) {
         let Some(volume) = self.volumes.get_mut(key) else { return };
@@ -246,7 +246,7 @@ impl Worker {
         self.work.push_back(Work::Primary(key, event));
     }
 
-    fn reply(&mut self, key: Key, request: RequestId, result: Result<Reply<Slot>, RequestError>) {
+    fn reply(&mut self, key: Key, request: RequestId, result: Result<Reply<Buffer>, RequestError>) {
         let Some(volume) = self.volumes.get_mut(key) else { return };
         let Some(mut open) = volume.requests.remove(Key::from_number(request.0)) else { return };
         let took = self.now.since(open.began);
@@ -305,7 +305,7 @@ impl Worker {
     }
 }
 
-fn name_of(operation: &Operation<Slot>) -> &'static str {
+fn name_of(operation: &Operation<Buffer>) -> &'static str {
     match operation {
         Operation::Read { .. } => "read",
         Operation::Write { .. } => "write",
@@ -316,7 +316,7 @@ fn name_of(operation: &Operation<Slot>) -> &'static str {
     }
 }
 
-fn kind_of(operation: &Operation<Slot>) -> (Kind, u64) {
+fn kind_of(operation: &Operation<Buffer>) -> (Kind, u64) {
     match operation {
         Operation::Read { length, .. } => (Kind::Read, u64::from(*length)),
         Operation::Write { payload, .. } => (Kind::Write, u64::from(payload.length())),

@@ -23,6 +23,7 @@ use evenkeel_core::{Instant, VolumeId};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{EngineConfig, EngineEvent};
+use crate::buffer::Buffer;
 use crate::counters::WorkerCounters;
 use crate::disk::{Closer, Helper, drive};
 use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
@@ -34,7 +35,6 @@ use crate::pool::Pool;
 use crate::replica_host::ReplicaHost;
 use crate::ring::{Completion, Owner, Ring};
 use crate::slab::{Key, Slab};
-use crate::slot::Slot;
 use crate::volume::Volume;
 
 /// How long `stop` waits for operations under way, before their memory is given up for lost.
@@ -45,8 +45,8 @@ const MAX_COMPLETIONS: usize = 16;
 
 /// Something that a core or a front end is to be told.
 pub(crate) enum Work {
-    Primary(Key, PrimaryEvent<Slot>),
-    Replica(Key, ReplicaEvent<Slot>),
+    Primary(Key, PrimaryEvent<Buffer>),
+    Replica(Key, ReplicaEvent<Buffer>),
     Frontend(Key, FrontendEvent),
 }
 
@@ -92,8 +92,8 @@ pub(crate) struct Worker {
     pub(crate) connects: u64,
     pub(crate) commands: u64,
     // Kept for their memory.
-    pub(crate) primary_effects: Vec<PrimaryEffect<Slot>>,
-    pub(crate) replica_effects: Vec<ReplicaEffect<Slot>>,
+    pub(crate) primary_effects: Vec<PrimaryEffect<Buffer>>,
+    pub(crate) replica_effects: Vec<ReplicaEffect<Buffer>>,
     pub(crate) frontend_actions: Vec<FrontendAction>,
     mailbox: MailboxReceiver,
     closer: Closer,

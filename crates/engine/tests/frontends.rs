@@ -18,7 +18,7 @@ const HEADER: usize = 12;
 struct Mirror {
     socket: Option<OwnedFd>,
     descriptor: Descriptor,
-    header: Option<SlotMut>,
+    header: Option<BufferMut>,
     at: (u64, u32),
 }
 
@@ -30,8 +30,8 @@ impl Mirror {
     }
 
     fn payload(&mut self, context: &mut FrontendContext) {
-        if let Some(slot) = context.allocate(self.at.1 as usize) {
-            context.receive_all(self.descriptor, slot, 0..self.at.1 as usize);
+        if let Some(buffer) = context.allocate(self.at.1 as usize) {
+            context.receive_all(self.descriptor, buffer, 0..self.at.1 as usize);
         }
     }
 }
@@ -65,8 +65,8 @@ impl Frontend for Mirror {
             FrontendEvent::Reply { result: Ok(Reply::Data(pieces)), .. } => {
                 context.send(self.descriptor, b"here ");
                 context.send(self.descriptor, b"it is");
-                for (_, slot) in pieces {
-                    context.send_slot(self.descriptor, slot);
+                for (_, buffer) in pieces {
+                    context.send_buffer(self.descriptor, buffer);
                 }
                 self.header(context);
             }
@@ -123,15 +123,15 @@ impl Frontend for Files {
         match event {
             FrontendEvent::Started => {
                 self.descriptor = context.open(self.file.take().expect("once"));
-                let mut slot = context.allocate(4096).expect("room");
-                slot.fill(b'x');
-                let parts = vec![Part::Bytes(b"head".to_vec()), Part::Slot(slot.freeze())];
+                let mut buffer = context.allocate(4096).expect("room");
+                buffer.fill(b'x');
+                let parts = vec![Part::Bytes(b"head".to_vec()), Part::Buffer(buffer.freeze())];
                 context.write(self.descriptor, parts, 100, 7);
             }
             FrontendEvent::Written { token: 7, result } => {
                 assert_eq!(result.expect("written"), 4100);
-                let slot = context.allocate(8).expect("room");
-                context.read(self.descriptor, slot, 98, 8);
+                let buffer = context.allocate(8).expect("room");
+                context.read(self.descriptor, buffer, 98, 8);
             }
             FrontendEvent::Read { token: 8, memory, result } => {
                 assert_eq!(result.expect("read"), 8);

@@ -4,7 +4,7 @@
 //! it is used, unknown versions and features refused by name. The byte tables and the argument
 //! for each crash case are in `docs/format.md`.
 //!
-//! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two slots.
+//! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two copies.
 //! - [`IntentTable`]: the intent log; [`newest_table`] picks one of its two copies.
 //! - [`encode_page`], [`decode_page`]: the bitmaps of what other replicas lack.
 //! - [`ChecksumPage`], [`JournalBlock`]: checksums of the data's blocks.
@@ -44,7 +44,7 @@ pub use intents::{
     INTENT_SLOTS, IntentTable, MAX_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
 };
 pub use name::{NAME_RULE, is_name};
-pub use newest::{Newest, NewestError, Slot, newest};
+pub use newest::{Newest, NewestError, SuperblockCopy, newest};
 pub use page::PAGE_LENGTH;
 pub use signature::foreign_signature;
 pub use superblock::{
@@ -56,14 +56,14 @@ pub use view::{MAX_VIEW_LENGTH, VIEW_VERSION, ViewFormatError, decode_view, enco
 /// The software that writes, as superblocks and error messages name it.
 pub const SOFTWARE: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
 
-/// Bytes in one superblock slot.
+/// Bytes in one copy of a superblock.
 pub const SUPERBLOCK_LENGTH: usize = 16 << 10;
 
-/// Where slot A starts on the disk, in bytes.
-pub const SLOT_A_OFFSET: u64 = 0;
+/// Where copy A starts on the disk, in bytes.
+pub const COPY_A_OFFSET: u64 = 0;
 
-/// Where slot B starts on the disk, in bytes.
-pub const SLOT_B_OFFSET: u64 = 512 << 10;
+/// Where copy B starts on the disk, in bytes.
+pub const COPY_B_OFFSET: u64 = 512 << 10;
 
 /// Where the data of a new replica starts on its disk, in bytes. An existing replica's superblock
 /// says where its data starts.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::SLOT_B_OFFSET;
+use crate::COPY_B_OFFSET;
 use crate::superblock::MAGIC;
 
 /// Bytes at a fixed distance from the start of the disk.
@@ -24,7 +24,7 @@ const BCACHEFS: &[u8] = &[
 /// In the order in which they are looked for: what wraps other things first.
 const AT_START: &[AtStart] = &[
     AtStart("an evenkeel replica", 0, MAGIC),
-    AtStart("an evenkeel replica", SLOT_B_OFFSET, MAGIC),
+    AtStart("an evenkeel replica", COPY_B_OFFSET, MAGIC),
     AtStart("a LUKS encrypted volume", 0, b"LUKS\xba\xbe"),
     AtStart("a LUKS encrypted volume", 0x4000, b"SKUL\xba\xbe"),
     AtStart("a BitLocker volume", 3, b"-FVE-FS-"),

@@ -61,7 +61,7 @@ pub struct Superblock {
     pub view: View,
 }
 
-/// One slot's bytes, aligned so that they can be written with O_DIRECT.
+/// One copy's bytes, aligned so that they can be written with O_DIRECT.
 #[derive(Clone, PartialEq, Eq)]
 #[repr(C, align(4096))]
 pub struct SuperblockBytes(pub [u8; SUPERBLOCK_LENGTH]);
@@ -92,13 +92,13 @@ pub enum EncodeError {
     View(#[from] ViewFormatError),
 }
 
-/// Why a slot does not hold a superblock that can be used.
+/// Why a copy does not hold a superblock that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// There are fewer bytes than a slot has: it could not be read.
+    /// There are fewer bytes than a copy has: it could not be read.
     #[error("the superblock could not be read: check the disk and its size")]
     Unreadable,
-    /// The slot does not start as a superblock does.
+    /// The copy does not start as a superblock does.
     #[error("there is no evenkeel superblock: this is not a replica, or its start was overwritten")]
     NoMagic,
     /// It is whole, as far as can be told, and of another version.
@@ -162,7 +162,7 @@ impl FormatError {
 }
 
 impl Superblock {
-    /// The bytes of one slot. Both slots get the same bytes.
+    /// The bytes of one copy. Both copies get the same bytes.
     ///
     /// # Errors
     /// See [`EncodeError`].
@@ -184,10 +184,10 @@ impl Superblock {
         out.put_padded(&[], VIEW_OFFSET - out.len());
         out.put_padded(&view, SUPERBLOCK_LENGTH - VIEW_OFFSET);
         let crc = checksum(&out).to_le_bytes();
-        let mut slot = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
-        slot.0.copy_from_slice(&out);
-        slot.0[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
-        Ok(slot)
+        let mut copy = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
+        copy.0.copy_from_slice(&out);
+        copy.0[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
+        Ok(copy)
     }
 
     /// Everything before the name; the checksum is left as zeroes.
@@ -210,14 +210,14 @@ impl Superblock {
         out.put_padded(&[], 4);
     }
 
-    /// Reads one slot.
+    /// Reads one copy.
     ///
     /// # Errors
     /// See [`FormatError`].
-    pub fn decode(slot: &[u8]) -> Result<Self, FormatError> {
-        let slot = slot.get(..SUPERBLOCK_LENGTH).ok_or(FormatError::Unreadable)?;
-        check_envelope(slot)?;
-        let mut reader = Reader::new(&slot[WRITER_OFFSET + MAX_WRITER_LENGTH..]);
+    pub fn decode(copy: &[u8]) -> Result<Self, FormatError> {
+        let copy = copy.get(..SUPERBLOCK_LENGTH).ok_or(FormatError::Unreadable)?;
+        check_envelope(copy)?;
+        let mut reader = Reader::new(&copy[WRITER_OFFSET + MAX_WRITER_LENGTH..]);
         let volume = VolumeId(reader.u128()?);
         let replica = ReplicaId(reader.u128()?);
         let (data_offset, data_length) = (reader.u64()?, reader.u64()?);
@@ -233,11 +233,11 @@ impl Superblock {
         for incarnation in &mut incarnations.0[1..] {
             *incarnation = Incarnation(reader.u64()?);
         }
-        let view = slot[VIEW_OFFSET..]
+        let view = copy[VIEW_OFFSET..]
             .get(..view_length)
             .ok_or(FormatError::Invalid("the view does not fit"))?;
         let superblock = Self {
-            sequence: u64_at(slot, 32),
+            sequence: u64_at(copy, 32),
             volume,
             name: name.to_owned(),
             replica,
@@ -247,7 +247,7 @@ impl Superblock {
             incarnations,
             saved,
             metadata_offset,
-            has_checksums: u64_at(slot, 48) & CHECKSUMS != 0,
+            has_checksums: u64_at(copy, 48) & CHECKSUMS != 0,
             view: decode_view(view)?,
         };
         superblock.check().map_err(FormatError::Invalid)?;
@@ -280,14 +280,14 @@ impl Superblock {
     }
 }
 
-/// The software that wrote a slot, for messages; not checked by a checksum.
+/// The software that wrote a copy, for messages; not checked by a checksum.
 #[must_use]
-pub fn written_by(slot: &[u8]) -> Option<String> {
-    let field = slot.get(WRITER_OFFSET..WRITER_OFFSET + MAX_WRITER_LENGTH)?;
+pub fn written_by(copy: &[u8]) -> Option<String> {
+    let field = copy.get(WRITER_OFFSET..WRITER_OFFSET + MAX_WRITER_LENGTH)?;
     padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What every version of the format says at the start of a slot. It is told even of a slot that fails
+/// What every version of the format says at the start of a copy. It is told even of a copy that fails
 /// its checksum: then none of it is certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
@@ -307,39 +307,39 @@ pub struct Envelope {
     pub writer: Option<String>,
 }
 
-/// The start of a slot; `None` if it does not begin as a superblock does.
+/// The start of a copy; `None` if it does not begin as a superblock does.
 #[must_use]
-pub fn envelope(slot: &[u8]) -> Option<Envelope> {
-    let slot = slot.get(..SUPERBLOCK_LENGTH).filter(|slot| slot.starts_with(MAGIC))?;
+pub fn envelope(copy: &[u8]) -> Option<Envelope> {
+    let copy = copy.get(..SUPERBLOCK_LENGTH).filter(|copy| copy.starts_with(MAGIC))?;
     Some(Envelope {
-        version: u32_at(slot, 16),
-        checksum: u32_at(slot, CRC_OFFSET),
-        sequence: u64_at(slot, 32),
-        compatible: u64_at(slot, 40),
-        read_only_compatible: u64_at(slot, 48),
-        incompatible: u64_at(slot, 56),
-        writer: written_by(slot),
+        version: u32_at(copy, 16),
+        checksum: u32_at(copy, CRC_OFFSET),
+        sequence: u64_at(copy, 32),
+        compatible: u64_at(copy, 40),
+        read_only_compatible: u64_at(copy, 48),
+        incompatible: u64_at(copy, 56),
+        writer: written_by(copy),
     })
 }
 
 /// Checks the part that all versions of the format share: magic, length, checksum, version,
 /// features.
-fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
-    if &slot[..16] != MAGIC {
+fn check_envelope(copy: &[u8]) -> Result<(), FormatError> {
+    if &copy[..16] != MAGIC {
         return Err(FormatError::NoMagic);
     }
-    let (version, length) = (u32_at(slot, 16), u32_at(slot, 20) as usize);
-    let writer = || written_by(slot).unwrap_or_else(|| "unknown software".to_owned());
+    let (version, length) = (u32_at(copy, 16), u32_at(copy, 20) as usize);
+    let writer = || written_by(copy).unwrap_or_else(|| "unknown software".to_owned());
     // This version has one length. That of a newer one may be more than was read: then the checksum
     // can't be judged.
     let whole = match version {
-        FORMAT_VERSION => slot,
-        _ => slot
+        FORMAT_VERSION => copy,
+        _ => copy
             .get(..length)
             .filter(|whole| whole.len() >= VIEW_OFFSET)
             .ok_or_else(|| FormatError::UnknownVersion { version, writer: writer() })?,
     };
-    let (stored, computed) = (u32_at(slot, CRC_OFFSET), checksum(whole));
+    let (stored, computed) = (u32_at(copy, CRC_OFFSET), checksum(whole));
     if stored != computed {
         return Err(FormatError::Checksum { stored, computed });
     }
@@ -349,7 +349,7 @@ fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
     if length != SUPERBLOCK_LENGTH {
         return Err(FormatError::Invalid("its length is not that of format 1"));
     }
-    let (read_only_compatible, incompatible) = (u64_at(slot, 48) & !CHECKSUMS, u64_at(slot, 56));
+    let (read_only_compatible, incompatible) = (u64_at(copy, 48) & !CHECKSUMS, u64_at(copy, 56));
     if read_only_compatible | incompatible != 0 {
         let writer = writer();
         return Err(FormatError::UnknownFeatures { incompatible, read_only_compatible, writer });
@@ -358,16 +358,16 @@ fn check_envelope(slot: &[u8]) -> Result<(), FormatError> {
 }
 
 /// Over all bytes, with the checksum's own taken as zero.
-fn checksum(slot: &[u8]) -> u32 {
-    crc32c_of_parts(&[&slot[..CRC_OFFSET], &[0; 4], &slot[CRC_OFFSET + 4..]])
+fn checksum(copy: &[u8]) -> u32 {
+    crc32c_of_parts(&[&copy[..CRC_OFFSET], &[0; 4], &copy[CRC_OFFSET + 4..]])
 }
 
-fn u32_at(slot: &[u8], offset: usize) -> u32 {
-    Reader::new(&slot[offset..]).u32().unwrap_or_default()
+fn u32_at(copy: &[u8], offset: usize) -> u32 {
+    Reader::new(&copy[offset..]).u32().unwrap_or_default()
 }
 
-fn u64_at(slot: &[u8], offset: usize) -> u64 {
-    Reader::new(&slot[offset..]).u64().unwrap_or_default()
+fn u64_at(copy: &[u8], offset: usize) -> u64 {
+    Reader::new(&copy[offset..]).u64().unwrap_or_default()
 }
 
 #[cfg(test)]

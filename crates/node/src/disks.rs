@@ -40,7 +40,7 @@ pub use again::Probe;
 pub use making::NewReplica;
 pub use presence::{Look, Seen};
 pub use probe::{device_number, length, mount_point};
-pub(crate) use replica_file::{length_of, open_to_read, read_slot};
+pub(crate) use replica_file::{length_of, open_to_read, read_copy};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 

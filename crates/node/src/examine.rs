@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evenkeel_format::{
-    FormatError, Newest, NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET, SUPERBLOCK_LENGTH, Slot,
-    Superblock, envelope, foreign_signature, newest,
+    COPY_A_OFFSET, COPY_B_OFFSET, FormatError, Newest, NewestError, SUPERBLOCK_LENGTH, Superblock,
+    SuperblockCopy, envelope, foreign_signature, newest,
 };
 
 use crate::api::types::{
-    CopyVerdict, Examined, ExaminedReplica, ReplicaProblem, ReplicaVerdict, SuperblockCopy,
+    CopyVerdict, Examined, ExaminedCopy, ExaminedReplica, ReplicaProblem, ReplicaVerdict,
 };
-use crate::disks::{length, length_of, open_to_read, read_slot};
+use crate::disks::{length, length_of, open_to_read, read_copy};
 
 mod locks;
 mod tables;
@@ -110,11 +110,11 @@ pub fn examine_one(path: &Path) -> Found {
 }
 
 fn read(path: &Path, file: &File, size: u64, device: bool) -> Found {
-    let slots = read_slots(file);
-    let found = newest(&slots[0], &slots[1]);
-    let counts = found.as_ref().ok().map(|newest| newest.slot);
-    let superblocks = [Slot::A, Slot::B];
-    let superblocks = superblocks.map(|slot| copy(slot, &slots, counts == Some(slot)));
+    let copies = read_copies(file);
+    let found = newest(&copies[0], &copies[1]);
+    let counts = found.as_ref().ok().map(|newest| newest.copy);
+    let superblocks = [SuperblockCopy::A, SuperblockCopy::B];
+    let superblocks = superblocks.map(|copy| examined(copy, &copies, counts == Some(copy)));
     let mut examined = Examined {
         path: path.display().to_string(),
         size,
@@ -137,25 +137,25 @@ fn read(path: &Path, file: &File, size: u64, device: bool) -> Found {
     }
 }
 
-/// Both slots; one that is being written meanwhile is read again.
-fn read_slots(file: &File) -> [Vec<u8>; 2] {
-    let mut slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(file, offset));
+/// Both copies; one that is being written meanwhile is read again.
+fn read_copies(file: &File) -> [Vec<u8>; 2] {
+    let mut copies = [COPY_A_OFFSET, COPY_B_OFFSET].map(|offset| read_copy(file, offset));
     for _ in 0..AGAIN.0 {
         let torn =
-            |slot: &Vec<u8>| matches!(Superblock::decode(slot), Err(FormatError::Checksum { .. }));
-        if !slots.iter().any(torn) {
+            |copy: &Vec<u8>| matches!(Superblock::decode(copy), Err(FormatError::Checksum { .. }));
+        if !copies.iter().any(torn) {
             break;
         }
         std::thread::sleep(AGAIN.1);
-        slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(file, offset));
+        copies = [COPY_A_OFFSET, COPY_B_OFFSET].map(|offset| read_copy(file, offset));
     }
-    slots
+    copies
 }
 
-fn copy(slot: Slot, slots: &[Vec<u8>; 2], counts: bool) -> SuperblockCopy {
-    let bytes = match slot {
-        Slot::A => &slots[0],
-        Slot::B => &slots[1],
+fn examined(copy: SuperblockCopy, copies: &[Vec<u8>; 2], counts: bool) -> ExaminedCopy {
+    let bytes = match copy {
+        SuperblockCopy::A => &copies[0],
+        SuperblockCopy::B => &copies[1],
     };
     let decoded = Superblock::decode(bytes);
     let verdict = match &decoded {
@@ -168,9 +168,9 @@ fn copy(slot: Slot, slots: &[Vec<u8>; 2], counts: bool) -> SuperblockCopy {
     };
     let head = envelope(bytes);
     let good = decoded.as_ref().ok();
-    SuperblockCopy {
-        copy: slot.to_string(),
-        offset: slot.offset(),
+    ExaminedCopy {
+        copy: copy.to_string(),
+        offset: copy.offset(),
         verdict,
         counts,
         problem: decoded.as_ref().err().map(ToString::to_string),
@@ -189,10 +189,10 @@ fn copy(slot: Slot, slots: &[Vec<u8>; 2], counts: bool) -> SuperblockCopy {
 /// What the superblock that counts tells, and what is wrong in spite of it.
 fn fill(examined: &mut Examined, file: &File, newest: &Newest) {
     let superblock = &newest.superblock;
-    if let Some((slot, error)) = &newest.damaged {
-        let other = slot.other();
+    if let Some((copy, error)) = &newest.damaged {
+        let other = copy.other();
         examined.problems.push(ReplicaProblem {
-            why: format!("superblock copy {slot} is bad, and copy {other} is good: {error}"),
+            why: format!("superblock copy {copy} is bad, and copy {other} is good: {error}"),
             action: format!(
                 "Nothing by hand: copy {other} is used, and the next change of the view writes both. Check the disk if it happens again"
             ),
@@ -243,10 +243,10 @@ fn fill(examined: &mut Examined, file: &File, newest: &Newest) {
 /// Why there is no superblock to be used, and what to do.
 fn unusable(path: &Path, size: u64, error: &NewestError) -> (ReplicaVerdict, Vec<ReplicaProblem>) {
     let (verdict, why, action) = match error {
-        error if error.is_no_replica() || size < SLOT_B_OFFSET => {
+        error if error.is_no_replica() || size < COPY_B_OFFSET => {
             let what = signature(path, size);
             let what = what.map_or_else(String::new, |found| format!("; it holds {found}"));
-            let why = match size < SLOT_B_OFFSET {
+            let why = match size < COPY_B_OFFSET {
                 true => format!("it holds no replica: its {size} bytes are too few for one{what}"),
                 false => format!(
                     "it holds no replica: there is no evenkeel superblock at either place{what}"

@@ -1,4 +1,4 @@
-//! A disk with a volatile cache and two superblock slots.
+//! A disk with a volatile cache and two superblock copies.
 //!
 //! A write is seen by every later read at once, and is durable when a flush that began after it has
 //! ended. A power cut keeps, of each sector by itself, any of the contents that it had since.
@@ -44,7 +44,7 @@ struct Unflushed {
 }
 
 impl Disk {
-    /// An empty disk of this many sectors with these bytes in both superblock slots.
+    /// An empty disk of this many sectors with these bytes in both superblock copies.
     #[must_use]
     pub fn new(sectors: u32, superblock: &[u8]) -> Self {
         Self {
@@ -207,8 +207,8 @@ impl Disk {
         lost
     }
 
-    /// Puts bytes into a superblock slot; with `torn`, only the first that many of them.
-    pub fn write_slot(&mut self, slot: usize, bytes: &[u8], torn: Option<usize>) {
+    /// Puts bytes into a superblock copy; with `torn`, only the first that many of them.
+    pub fn write_copy(&mut self, slot: usize, bytes: &[u8], torn: Option<usize>) {
         overwrite(&mut self.slots[slot], bytes, torn);
     }
 
@@ -233,7 +233,7 @@ impl Disk {
         self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice()))
     }
 
-    /// The bytes of both superblock slots.
+    /// The bytes of both superblock copies.
     #[must_use]
     pub fn slots(&self) -> [&[u8]; 2] {
         [&self.slots[0], &self.slots[1]]

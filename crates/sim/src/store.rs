@@ -3,8 +3,8 @@
 use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions};
 use evenkeel_core::{Incarnations, ReplicaId, View};
 use evenkeel_format::{
-    DATA_OFFSET, INTENT_SLOTS, IntentTable, NewestError, Slot, Superblock, TableCopy, decode_page,
-    encode_page, metadata_offset, newest, newest_table,
+    DATA_OFFSET, INTENT_SLOTS, IntentTable, NewestError, Superblock, SuperblockCopy, TableCopy,
+    decode_page, encode_page, metadata_offset, newest, newest_table,
 };
 
 use crate::disk::Disk;
@@ -16,7 +16,7 @@ pub struct Store {
     replica: ReplicaId,
     mirror: u32,
     sequence: u64,
-    write_first: Slot,
+    write_first: SuperblockCopy,
     /// Sequence and copy of the next table of each slot.
     tables: [(u64, TableCopy); INTENT_SLOTS as usize],
 }
@@ -36,24 +36,24 @@ pub struct Found {
     pub damaged: bool,
 }
 
-/// A save under way: the slots are written one after the other.
+/// A save under way: the copies are written one after the other.
 #[derive(Debug, Clone)]
 pub struct Save {
     bytes: Vec<u8>,
-    first: Slot,
-    /// How many slots are written.
+    first: SuperblockCopy,
+    /// How many copies are written.
     pub written: u8,
 }
 
-const fn number(slot: Slot) -> usize {
+const fn number(slot: SuperblockCopy) -> usize {
     match slot {
-        Slot::A => 0,
-        Slot::B => 1,
+        SuperblockCopy::A => 0,
+        SuperblockCopy::B => 1,
     }
 }
 
 impl Store {
-    /// A new replica's superblock, and the bytes of both slots.
+    /// A new replica's superblock, and the bytes of both copies.
     ///
     /// # Panics
     /// If the format does not take the view.
@@ -63,7 +63,7 @@ impl Store {
             replica,
             mirror,
             sequence: 0,
-            write_first: Slot::A,
+            write_first: SuperblockCopy::A,
             tables: [(0, TableCopy::A); INTENT_SLOTS as usize],
         };
         let save = store.begin(view, Incarnations::default());
@@ -86,14 +86,14 @@ impl Store {
         if let Some(superblock) = Self::examine(disk) {
             let superblock = Superblock { incarnations, ..superblock };
             let bytes = superblock.encode().expect("the format takes every valid view").0;
-            (0..2).for_each(|slot| disk.write_slot(slot, &bytes, None));
+            (0..2).for_each(|slot| disk.write_copy(slot, &bytes, None));
         }
     }
 
     /// What a starting replica finds on its disk.
     ///
     /// # Errors
-    /// If neither slot can be used.
+    /// If neither copy can be used.
     pub fn open(disk: &Disk) -> Result<(Self, Found), NewestError> {
         let [a, b] = disk.slots();
         let newest = newest(a, b)?;
@@ -174,10 +174,10 @@ impl Store {
         Save { bytes, first: self.write_first, written: 0 }
     }
 
-    /// Writes the next slot of a save, which is then durable.
+    /// Writes the next copy of a save, which is then durable.
     pub fn advance(&mut self, save: &mut Save, disk: &mut Disk) {
-        let slot = save.next_slot();
-        disk.write_slot(number(slot), &save.bytes, None);
+        let slot = save.next_copy();
+        disk.write_copy(number(slot), &save.bytes, None);
         save.written += 1;
         self.write_first = slot.other();
     }
@@ -228,11 +228,11 @@ pub fn interrupt_pages(disk: &mut Disk, pages: &[MissingPage], random: &mut Rand
 }
 
 impl Save {
-    fn next_slot(&self) -> Slot {
+    fn next_copy(&self) -> SuperblockCopy {
         if self.written == 0 { self.first } else { self.first.other() }
     }
 
-    /// The save is interrupted: the slot that is being written may be old, torn or new.
+    /// The save is interrupted: the copy that is being written may be old, torn or new.
     pub fn interrupt(&self, disk: &mut Disk, random: &mut Random) {
         if self.written < 2 {
             let torn = match random.below(3) {
@@ -240,7 +240,7 @@ impl Save {
                 1 => random.index(self.bytes.len()),
                 _ => self.bytes.len(),
             };
-            disk.write_slot(number(self.next_slot()), &self.bytes, Some(torn));
+            disk.write_copy(number(self.next_copy()), &self.bytes, Some(torn));
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Examined {
     /// All that is wrong with it.
     pub problems: Vec<ReplicaProblem>,
     /// The two copies of the superblock.
-    pub superblocks: Vec<SuperblockCopy>,
+    pub superblocks: Vec<ExaminedCopy>,
     /// What the copy that counts says.
     pub replica: Option<ExaminedReplica>,
 }
@@ -77,7 +77,7 @@ pub enum CopyVerdict {
 
 /// One copy of the superblock. Of a damaged one, nothing but its place is certain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct SuperblockCopy {
+pub struct ExaminedCopy {
     /// `A` or `B`.
     pub copy: String,
     /// Its first byte on the disk.

@@ -6,7 +6,7 @@
 //!
 //! Memory: one read takes one request. Its first 80 bytes go to a buffer of their own, which is
 //! just the length of what precedes a write's payload, so that the payload begins at the start of
-//! an aligned slot, in place to be written to disks. That slot has the size of the last write;
+//! an aligned buffer, in place to be written to disks. That buffer has the size of the last write;
 //! what does not fit spills into a second buffer and is put together by copying.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_core::{Operation, Reply, RequestError};
-use evenkeel_engine::pool::slot_size;
-use evenkeel_engine::{Descriptor, Frontend, FrontendContext, FrontendEvent, Slot, SlotMut};
+use evenkeel_engine::pool::buffer_size;
+use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
 
 use super::mount::FILE_NAME;
 use super::protocol::{self as fuse, Attributes, Limits, Request};
@@ -33,8 +33,8 @@ const MAX_OPEN: usize = 1024;
 const MAX_IN_A_ROW: usize = 64;
 /// How far the search for data or a hole goes in one step, in bytes.
 const SEEK_STEP: u64 = 1 << 30;
-/// The smallest slot that a write is received into: also room for the rest of other requests.
-const SMALLEST_SLOT: usize = 4096;
+/// The smallest buffer that a write is received into: also room for the rest of other requests.
+const SMALLEST_BUFFER: usize = 4096;
 /// The unit in which space is given back, as told to the loop device.
 const DISCARD_UNIT: u32 = 4096;
 
@@ -51,10 +51,10 @@ pub struct FuseFrontend {
     requests: Requests,
     head: [u8; fuse::WRITE_HEADER],
     /// Where the payload of the next write is expected to fit.
-    expected: Option<SlotMut>,
+    expected: Option<BufferMut>,
     expected_size: usize,
     /// Where the rest goes.
-    spill: Option<SlotMut>,
+    spill: Option<BufferMut>,
     /// A request that waits for memory. Nothing is read meanwhile.
     held: Option<Held>,
     waiting: bool,
@@ -63,8 +63,8 @@ pub struct FuseFrontend {
 
 /// A request that waits for memory.
 enum Held {
-    Read { pending: Pending, operation: Operation<Slot> },
-    Write { unique: u64, offset: u64, payload: SlotMut },
+    Read { pending: Pending, operation: Operation<Buffer> },
+    Write { unique: u64, offset: u64, payload: BufferMut },
 }
 
 impl FuseFrontend {
@@ -80,7 +80,7 @@ impl FuseFrontend {
             requests: Requests::default(),
             head: [0; fuse::WRITE_HEADER],
             expected: None,
-            expected_size: SMALLEST_SLOT,
+            expected_size: SMALLEST_BUFFER,
             spill: None,
             held: None,
             waiting: false,
@@ -120,9 +120,9 @@ impl FuseFrontend {
             if self.expected.is_none() {
                 self.expected = context.allocate(self.expected_size);
             }
-            let Some(mut slot) = self.expected.take() else { return };
-            let received = self.receive(&mut slot);
-            self.expected = Some(slot);
+            let Some(mut buffer) = self.expected.take() else { return };
+            let received = self.receive(&mut buffer);
+            self.expected = Some(buffer);
             match received {
                 Ok(length) => self.begin(length, context),
                 Err(error) => match error.raw_os_error() {
@@ -149,10 +149,10 @@ impl FuseFrontend {
         }
     }
 
-    fn receive(&mut self, slot: &mut SlotMut) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut BufferMut) -> io::Result<usize> {
         let spill = self.spill.as_deref_mut().unwrap_or_default();
         let parts =
-            &mut [IoSliceMut::new(&mut self.head), IoSliceMut::new(slot), IoSliceMut::new(spill)];
+            &mut [IoSliceMut::new(&mut self.head), IoSliceMut::new(buffer), IoSliceMut::new(spill)];
         Ok(rustix::io::readv(&self.connection, parts)?)
     }
 
@@ -161,11 +161,11 @@ impl FuseFrontend {
         let mut message = [0; fuse::MAX_PLAIN_REQUEST];
         let (head, rest) = message.split_at_mut(fuse::WRITE_HEADER);
         head.copy_from_slice(&self.head);
-        if let Some(slot) = self.expected.as_deref()
+        if let Some(buffer) = self.expected.as_deref()
             && length > fuse::WRITE_HEADER
         {
             let known = rest.len().min(length - fuse::WRITE_HEADER);
-            rest[..known].copy_from_slice(&slot[..known]);
+            rest[..known].copy_from_slice(&buffer[..known]);
         }
         let known = length.min(message.len());
         match fuse::decode(&message[..known], length) {
@@ -305,20 +305,20 @@ impl FuseFrontend {
         if !self.has_blocks(offset, u64::from(size)) || length > MAX_TRANSFER {
             return self.fail(unique, libc::EINVAL);
         }
-        let Some(mut slot) = self.expected.take() else {
+        let Some(mut buffer) = self.expected.take() else {
             return self.fail(unique, libc::EIO);
         };
-        if slot_size(length) == slot_size(slot.len()) && length <= slot.len() {
-            slot.truncate(length);
-            return self.submit_write(unique, offset, slot, context);
+        if buffer_size(length) == buffer_size(buffer.len()) && length <= buffer.len() {
+            buffer.truncate(length);
+            return self.submit_write(unique, offset, buffer, context);
         }
-        self.expected_size = slot_size(length).min(MAX_TRANSFER);
+        self.expected_size = buffer_size(length).min(MAX_TRANSFER);
         let allocated = context.allocate(length);
         let enough = allocated.is_some();
         let mut payload = allocated.unwrap_or_else(|| context.allocate_fixed(length));
-        let first = length.min(slot.len());
+        let first = length.min(buffer.len());
         let spill = self.spill.as_deref().unwrap_or_default();
-        payload[..first].copy_from_slice(&slot[..first]);
+        payload[..first].copy_from_slice(&buffer[..first]);
         payload[first..].copy_from_slice(&spill[..length - first]);
         if enough {
             self.submit_write(unique, offset, payload, context);
@@ -331,7 +331,7 @@ impl FuseFrontend {
         &mut self,
         unique: u64,
         offset: u64,
-        payload: SlotMut,
+        payload: BufferMut,
         context: &mut FrontendContext,
     ) {
         let pending = Pending::Written { unique, length: payload.len() as u32 };
@@ -382,7 +382,7 @@ impl FuseFrontend {
     fn submit(
         &mut self,
         pending: Pending,
-        operation: Operation<Slot>,
+        operation: Operation<Buffer>,
         context: &mut FrontendContext,
     ) {
         let token = self.requests.insert(pending);
@@ -400,9 +400,9 @@ impl FuseFrontend {
         match held {
             Held::Read { pending, operation } => self.submit(pending, operation, context),
             Held::Write { unique, offset, payload } => match context.allocate(payload.len()) {
-                Some(mut slot) => {
-                    slot.copy_from_slice(&payload);
-                    self.submit_write(unique, offset, slot, context);
+                Some(mut buffer) => {
+                    buffer.copy_from_slice(&payload);
+                    self.submit_write(unique, offset, buffer, context);
                 }
                 None => self.held = Some(Held::Write { unique, offset, payload }),
             },
@@ -413,7 +413,7 @@ impl FuseFrontend {
     fn reply(
         &mut self,
         token: u64,
-        result: Result<Reply<Slot>, RequestError>,
+        result: Result<Reply<Buffer>, RequestError>,
         context: &mut FrontendContext,
     ) {
         let was_full = self.requests.len() >= MAX_OPEN;
@@ -460,7 +460,7 @@ impl FuseFrontend {
     }
 
     /// Answers a read with `length` bytes from `skip` on of what was read.
-    fn answer_data(&self, unique: u64, skip: usize, length: usize, pieces: &[(u32, Slot)]) {
+    fn answer_data(&self, unique: u64, skip: usize, length: usize, pieces: &[(u32, Buffer)]) {
         let mut parts: Vec<&[u8]> = Vec::with_capacity(pieces.len());
         let mut bytes = 0;
         for (offset, piece) in pieces {

@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
 use evenkeel_core::{Operation, Reply, RequestError};
-use evenkeel_engine::{Descriptor, Frontend, FrontendContext, FrontendEvent, Slot};
+use evenkeel_engine::{Buffer, Descriptor, Frontend, FrontendContext, FrontendEvent};
 
 use super::abi::{self, Description, Kind, QUEUE_DEPTH, request};
 use crate::errno;
@@ -108,7 +108,7 @@ impl UblkFrontend {
         &self,
         tag: u16,
         context: &mut FrontendContext,
-    ) -> Result<Option<Operation<Slot>>, i32> {
+    ) -> Result<Option<Operation<Buffer>>, i32> {
         let description = self.description(tag).ok_or(libc::EIO)?;
         let kind = description.kind();
         if kind == Kind::Flush {
@@ -139,7 +139,7 @@ impl UblkFrontend {
     fn reply(
         &mut self,
         tag: u16,
-        result: Result<Reply<Slot>, RequestError>,
+        result: Result<Reply<Buffer>, RequestError>,
         context: &mut FrontendContext,
     ) {
         let result = match result {
@@ -156,7 +156,7 @@ impl UblkFrontend {
     }
 
     /// Copies what was read to the request of a tag; the number of bytes, or a negative error.
-    fn give(&self, tag: u16, pieces: &[(u32, Slot)]) -> i32 {
+    fn give(&self, tag: u16, pieces: &[(u32, Buffer)]) -> i32 {
         let mut given = 0;
         for part in pieces.chunks(libc::UIO_MAXIOV as usize) {
             let part: Vec<_> = part.iter().map(|(_, piece)| IoSlice::new(piece)).collect();

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_api::types::{
-    CopyVerdict, ExamineAnswer, Examined, ExaminedBitmap, ExaminedMember, ExaminedReplica,
-    ExaminedSlot, ExaminedView, ReplicaVerdict, SuperblockCopy,
+    CopyVerdict, ExamineAnswer, Examined, ExaminedBitmap, ExaminedCopy, ExaminedMember,
+    ExaminedReplica, ExaminedSlot, ExaminedView, ReplicaVerdict,
 };
 
 use super::table::{Align, Table};
@@ -54,7 +54,7 @@ fn verdict(verdict: ReplicaVerdict) -> String {
     }
 }
 
-fn superblock(copy: &SuperblockCopy) -> String {
+fn superblock(copy: &ExaminedCopy) -> String {
     let mut text = format!("copy {} at {}: {}", copy.copy, copy.offset, state(copy.verdict));
     if copy.verdict != CopyVerdict::Good {
         return text;

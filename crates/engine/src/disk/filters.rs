@@ -26,7 +26,7 @@ pub(super) use self::checksums::{Checksums, Counts, End};
 use self::raw::RawDisk;
 pub(super) use self::raw::Writes;
 use super::flushes::Failures;
-use crate::slot::Slot;
+use crate::buffer::Buffer;
 
 /// What a layer is asked for. Offsets count from the start of the data, places from that of the file or device,
 /// both in bytes. What is to be durable fails if more flushes have failed in the end than are named with it.
@@ -38,7 +38,7 @@ pub(super) enum Request {
     },
     Write {
         offset: u64,
-        payload: Slot,
+        payload: Buffer,
     },
     /// Makes a range read as zeroes, and gives its space back if it is to be unmapped.
     Zero {
@@ -63,10 +63,10 @@ pub(super) enum Request {
 }
 
 /// What a request has led to.
-pub(super) type Outcome = io::Result<DiskOutcome<Slot>>;
+pub(super) type Outcome = io::Result<DiskOutcome<Buffer>>;
 
 /// What a read has brought.
-fn data_of(outcome: DiskOutcome<Slot>) -> io::Result<Slot> {
+fn data_of(outcome: DiskOutcome<Buffer>) -> io::Result<Buffer> {
     match outcome {
         DiskOutcome::Data(data) => Ok(data),
         _ => Err(io::Error::other("a read has ended without data")),

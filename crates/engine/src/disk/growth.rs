@@ -24,9 +24,9 @@ use super::io::{Access, Io};
 use super::metadata::write_at;
 use super::{Disk, Ended, Means};
 use crate::api::{EngineError, RoomStep, RoomTask};
+use crate::buffer::Buffer;
 use crate::engine::Answer;
 use crate::mailbox::Order;
-use crate::slot::Slot;
 
 /// A step of making room, and who is told what has to be done before the next one; `None`: there is room.
 pub(crate) struct RoomRequest {
@@ -43,7 +43,7 @@ pub(crate) struct RoomRequest {
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     step: Step,
-    held: VecDeque<(Instant, DiskTicket, DiskAction<Slot>)>,
+    held: VecDeque<(Instant, DiskTicket, DiskAction<Buffer>)>,
 }
 
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl Growth {
     }
 
     /// Lets an action wait for the step that is under way.
-    pub(super) fn hold(&mut self, now: Instant, ticket: DiskTicket, action: DiskAction<Slot>) {
+    pub(super) fn hold(&mut self, now: Instant, ticket: DiskTicket, action: DiskAction<Buffer>) {
         self.held.push_back((now, ticket, action));
     }
 

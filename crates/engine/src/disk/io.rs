@@ -11,9 +11,9 @@ use rustix::fs::{SeekFrom, fdatasync, seek};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::drive::Drive;
+use crate::buffer::{Buffer, BufferMut};
 use crate::frontend::SharedFile;
 use crate::ring::{Owner, Ring};
-use crate::slot::{Slot, SlotMut};
 
 /// Begins operations on files and devices. Each ends with one [`crate::ring::Completion`] that names its
 /// owner, in any order; its result is what the system call would have returned, so it may have done a part
@@ -27,20 +27,20 @@ pub(crate) trait Io {
         &mut self,
         owner: Owner,
         file: &Self::File,
-        memory: SlotMut,
+        memory: BufferMut,
         range: Range<usize>,
         offset: u64,
     );
 
     /// Writes the data without its first `skip` bytes.
-    fn write(&mut self, owner: Owner, file: &Self::File, data: Slot, skip: usize, offset: u64);
+    fn write(&mut self, owner: Owner, file: &Self::File, data: Buffer, skip: usize, offset: u64);
 
     /// The same, and durable when it has ended.
     fn write_durably(
         &mut self,
         owner: Owner,
         file: &Self::File,
-        data: Slot,
+        data: Buffer,
         skip: usize,
         offset: u64,
     );
@@ -69,14 +69,14 @@ impl Io for Ring {
         &mut self,
         owner: Owner,
         file: &SharedFile,
-        memory: SlotMut,
+        memory: BufferMut,
         range: Range<usize>,
         offset: u64,
     ) {
         Ring::read(self, owner, file, memory, range, offset);
     }
 
-    fn write(&mut self, owner: Owner, file: &SharedFile, data: Slot, skip: usize, offset: u64) {
+    fn write(&mut self, owner: Owner, file: &SharedFile, data: Buffer, skip: usize, offset: u64) {
         Ring::write(self, owner, file, data, skip, offset);
     }
 
@@ -84,7 +84,7 @@ impl Io for Ring {
         &mut self,
         owner: Owner,
         file: &SharedFile,
-        data: Slot,
+        data: Buffer,
         skip: usize,
         offset: u64,
     ) {

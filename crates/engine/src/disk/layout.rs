@@ -7,8 +7,8 @@ use evenkeel_core::Payload;
 use evenkeel_format::Superblock;
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, fstat, fstatfs, statx};
 
+use crate::buffer::Buffer;
 use crate::pool::Pool;
-use crate::slot::Slot;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Copy)]
@@ -57,8 +57,8 @@ fn alignment(file: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
 
 /// Filesystems that do not tell are asked by reading 512 bytes at an odd place.
 fn probe(file: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
-    let mut slot = Pool::new(0).take(4096);
-    match rustix::io::pread(file, &mut slot[512..1024], 512) {
+    let mut buffer = Pool::new(0).take(4096);
+    match rustix::io::pread(file, &mut buffer[512..1024], 512) {
         Ok(_) => Ok((512, 512)),
         Err(rustix::io::Errno::INVAL) => Ok((4096, 4096)),
         Err(error) => Err(error.into()),
@@ -115,7 +115,7 @@ impl Layout {
     }
 
     /// The payload itself if it lies in memory as the disk wants it, or else a copy.
-    pub(super) fn aligned(&self, pool: &Pool, payload: Slot) -> Slot {
+    pub(super) fn aligned(&self, pool: &Pool, payload: Buffer) -> Buffer {
         if (payload.as_ptr() as usize).is_multiple_of(self.memory as usize) {
             return payload;
         }

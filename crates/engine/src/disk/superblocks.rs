@@ -8,7 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::replica::MissingPage;
 use evenkeel_core::{Incarnations, View};
-use evenkeel_format::{Newest, Slot, Superblock, SuperblockBytes, encode_page, page_offset};
+use evenkeel_format::{
+    Newest, Superblock, SuperblockBytes, SuperblockCopy, encode_page, page_offset,
+};
 
 use super::filters::{Request, Writes};
 use super::io::Access;
@@ -24,7 +26,7 @@ pub(super) struct Superblocks {
     /// As it is or is becoming.
     superblock: Superblock,
     contents: Contents,
-    write_first: Slot,
+    write_first: SuperblockCopy,
     current: Option<Saving>,
     waiting: VecDeque<(Asked, Box<SuperblockBytes>)>,
 }
@@ -41,7 +43,7 @@ enum Contents {
 struct Saving {
     asked: Asked,
     bytes: Box<SuperblockBytes>,
-    slot: Slot,
+    copy: SuperblockCopy,
     step: Step,
 }
 
@@ -58,7 +60,7 @@ impl Saving {
     fn request(&self) -> Request {
         match self.step {
             Step::WriteFirst | Step::WriteSecond => {
-                let (place, bytes) = (self.slot.offset(), self.bytes.clone());
+                let (place, bytes) = (self.copy.offset(), self.bytes.clone());
                 Request::WriteSuperblock { place, bytes }
             }
             Step::FlushFirst | Step::FlushSecond => Request::Barrier(self.asked.failures()),
@@ -102,8 +104,8 @@ impl Superblocks {
 
     /// What a mistake would do.
     #[cfg(test)]
-    pub(super) const fn write_slot_a_first(&mut self) {
-        self.write_first = Slot::A;
+    pub(super) const fn write_copy_a_first(&mut self) {
+        self.write_first = SuperblockCopy::A;
     }
 
     /// Whether it is known what the disk has of them.
@@ -174,8 +176,8 @@ impl Superblocks {
             return None;
         }
         let (asked, bytes) = self.waiting.pop_front()?;
-        let (slot, step) = (self.write_first, Step::WriteFirst);
-        Some(self.current.insert(Saving { asked, bytes, slot, step }).request())
+        let (copy, step) = (self.write_first, Step::WriteFirst);
+        Some(self.current.insert(Saving { asked, bytes, copy, step }).request())
     }
 
     /// An operation of the save under way has ended.
@@ -188,8 +190,8 @@ impl Superblocks {
             Step::WriteFirst => Step::FlushFirst,
             Step::FlushFirst => {
                 // Now the other one is the older one.
-                saving.slot = saving.slot.other();
-                self.write_first = saving.slot;
+                saving.copy = saving.copy.other();
+                self.write_first = saving.copy;
                 Step::WriteSecond
             }
             Step::WriteSecond => Step::FlushSecond,
@@ -199,18 +201,19 @@ impl Superblocks {
     }
 }
 
-/// Brings the older or damaged slot up to the other one, before anybody is told what that says: should the disk
+/// Brings the older or damaged copy up to the other one, before anybody is told what that says: should the disk
 /// lose that one later, a view that this replica has adopted would be forgotten. Blocks on the disk.
 ///
 /// # Errors
 /// If the disk can't be written.
 pub(super) fn equalise(file: &impl Access, newest: &mut Newest) -> io::Result<()> {
-    if newest.slot == newest.write_first {
+    if newest.copy == newest.write_first {
         return Ok(());
     }
     let bytes = newest.superblock.encode().map_err(io::Error::other)?;
     write_at(file, &bytes.0, newest.write_first.offset())?;
     file.flush()?;
-    (newest.slot, newest.write_first, newest.damaged) = (Slot::A, Slot::A, None);
+    (newest.copy, newest.write_first, newest.damaged) =
+        (SuperblockCopy::A, SuperblockCopy::A, None);
     Ok(())
 }

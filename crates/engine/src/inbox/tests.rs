@@ -7,12 +7,12 @@ fn write(pool: &Pool, number: u64, length: usize, out: &mut Vec<u8>) -> Message 
     let id = OperationId { generation: Generation(3), sequence: Sequence(number) };
     let message =
         Message::Write { id, offset: 4096, length: length as u32, durable: false, receipt: false };
-    let mut slot = pool.take(length);
-    slot.fill(number as u8);
-    let slot = slot.freeze();
-    let summary = PayloadSummary { length: slot.length(), crc: slot.checksum() };
+    let mut buffer = pool.take(length);
+    buffer.fill(number as u8);
+    let buffer = buffer.freeze();
+    let summary = PayloadSummary { length: buffer.length(), crc: buffer.checksum() };
     encode(&message, Some(summary), out).expect("encodes");
-    out.extend_from_slice(&slot);
+    out.extend_from_slice(&buffer);
     message
 }
 
@@ -22,11 +22,11 @@ fn feed(
     pool: &Pool,
     mut bytes: &[u8],
     most: usize,
-) -> Result<Vec<(Message, Option<Slot>)>, InboxError> {
+) -> Result<Vec<(Message, Option<Buffer>)>, InboxError> {
     let mut messages = Vec::new();
     loop {
         match inbox.next(|length| Some(pool.take(length)))? {
-            Next::Message(message, slot) => messages.push((message, slot)),
+            Next::Message(message, buffer) => messages.push((message, buffer)),
             Next::Receive { .. } if bytes.is_empty() => return Ok(messages),
             Next::Receive { mut memory, range, .. } => {
                 let count = range.len().min(bytes.len()).min(most);
@@ -52,11 +52,11 @@ fn frames_are_found_however_the_bytes_come() {
         let mut inbox = Inbox::new(&pool);
         let got = feed(&mut inbox, &pool, &bytes, most).expect("whole frames");
         assert_eq!(got.len(), sent.len());
-        for (number, (message, slot)) in got.iter().enumerate().take(lengths_matter) {
+        for (number, (message, buffer)) in got.iter().enumerate().take(lengths_matter) {
             assert_eq!(*message, sent[number]);
-            let slot = slot.as_ref().expect("a payload");
-            assert_eq!(slot.len(), lengths[number]);
-            assert!(slot.iter().all(|byte| *byte == number as u8));
+            let buffer = buffer.as_ref().expect("a payload");
+            assert_eq!(buffer.len(), lengths[number]);
+            assert!(buffer.iter().all(|byte| *byte == number as u8));
         }
     }
 }
@@ -91,10 +91,10 @@ fn a_message_without_memory_waits_and_loses_nothing() {
     inbox.received(memory, bytes.len());
     assert!(matches!(inbox.next(|_| None), Ok(Next::NoMemory)));
     assert!(matches!(inbox.next(|_| None), Ok(Next::NoMemory)));
-    let Ok(Next::Message(message, Some(slot))) = inbox.next(|length| Some(pool.take(length)))
+    let Ok(Next::Message(message, Some(buffer))) = inbox.next(|length| Some(pool.take(length)))
     else {
         panic!("a message")
     };
     assert_eq!(message, sent);
-    assert!(slot.iter().all(|byte| *byte == 5));
+    assert!(buffer.iter().all(|byte| *byte == 5));
 }

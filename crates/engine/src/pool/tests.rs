@@ -5,18 +5,18 @@ fn sizes_and_classes_agree() {
     for class in 0..CLASSES {
         let size = size_of(class);
         assert_eq!(class_of(size), class);
-        assert_eq!(slot_size(size), size);
-        assert_eq!(slot_size(size - 1), size);
+        assert_eq!(buffer_size(size), size);
+        assert_eq!(buffer_size(size - 1), size);
     }
-    assert_eq!(size_of(CLASSES - 1), MAX_SLOT);
+    assert_eq!(size_of(CLASSES - 1), MAX_BUFFER);
 }
 
 #[test]
-fn slots_are_aligned_and_reused() {
+fn buffers_are_aligned_and_reused() {
     let pool = Pool::new(1 << 20);
     let first = pool.take(512);
     let address = first.address(0);
-    assert_eq!(address as usize % SLOT_ALIGNMENT, 0);
+    assert_eq!(address as usize % BUFFER_ALIGNMENT, 0);
     drop(first);
     assert_eq!(pool.take(4096).address(0), address);
     assert_eq!(pool.in_use(), 0);

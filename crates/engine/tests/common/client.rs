@@ -150,18 +150,18 @@ impl ChannelFrontend {
     }
 }
 
-fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operation<Slot>> {
+fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operation<Buffer>> {
     Some(match request {
         Request::Read(offset, length) => Operation::Read { offset: *offset, length: *length },
         Request::Write(offset, data, durable) => {
-            let mut slot = context.allocate(data.len())?;
-            slot.copy_from_slice(data);
-            Operation::Write { offset: *offset, payload: slot.freeze(), durable: *durable }
+            let mut buffer = context.allocate(data.len())?;
+            buffer.copy_from_slice(data);
+            Operation::Write { offset: *offset, payload: buffer.freeze(), durable: *durable }
         }
         Request::WriteUnaligned(offset, data) => {
-            let mut slot = context.allocate(data.len() + 7)?;
-            slot[7..].copy_from_slice(data);
-            let payload = slot.freeze().slice(7, data.len() as u32);
+            let mut buffer = context.allocate(data.len() + 7)?;
+            buffer[7..].copy_from_slice(data);
+            let payload = buffer.freeze().slice(7, data.len() as u32);
             Operation::Write { offset: *offset, payload, durable: false }
         }
         Request::Zero(offset, length, unmap) => {
@@ -180,7 +180,7 @@ fn operation(request: &Request, context: &mut FrontendContext) -> Option<Operati
     })
 }
 
-fn answer(reply: Reply<Slot>) -> Answer {
+fn answer(reply: Reply<Buffer>) -> Answer {
     match reply {
         Reply::Done => Answer::Done,
         Reply::Miscompare { at } => Answer::Miscompare(at),

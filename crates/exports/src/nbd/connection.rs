@@ -1,7 +1,7 @@
 //! One client's requests and their answers: a front end of the engine.
 //!
 //! Requests arrive in one buffer. The payload of a small write is copied from there into an aligned
-//! slot; of a large one, what has not arrived yet is received straight into the slot. The buffer is
+//! buffer; of a large one, what has not arrived yet is received straight into that. The receive buffer is
 //! not read on while there is no room for a request's data, while [`MAX_REQUESTS`] requests are in
 //! flight, or while the client leaves [`MAX_QUEUED`] bytes of answers untaken: that is the
 //! backpressure that the client feels.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use evenkeel_core::{Instant, Operation};
 use evenkeel_engine::{
-    Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Slot, SlotMut,
+    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker,
 };
 
 use super::Negotiated;
@@ -24,18 +24,18 @@ use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
 /// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together is
 /// sent to the disks together, and with more they have nothing to do meanwhile
 /// (`docs/decisions/0042-short-turns.md`).
-pub const BUFFER: usize = 32 << 10;
+pub const RECEIVE_BUFFER: usize = 32 << 10;
 /// Most requests of one client that are in flight at once.
 pub const MAX_REQUESTS: usize = 256;
 /// Bytes of answers that may wait for the client before no further request is read.
 pub const MAX_QUEUED: usize = 4 << 20;
 
-/// From here on the rest of a payload is received straight into its slot.
+/// From here on the rest of a payload is received straight into its buffer.
 const DIRECT: usize = 16 << 10;
-/// Most bytes that are received straight into a slot at once.
+/// Most bytes that are received straight into a buffer at once.
 const MAX_RECEIVE: usize = 1 << 20;
 /// How much is received at once when a large write came last: another one is likely to follow, and
-/// its payload is better received straight into its slot.
+/// its payload is better received straight into its buffer.
 const SHORT_RECEIVE: usize = 4 << 10;
 /// Longest payload of a refused write that is passed over; a longer one ends the connection.
 const MAX_DRAIN: u32 = 64 << 20;
@@ -64,10 +64,10 @@ enum Expected {
     Payload {
         request: Request,
         durable: bool,
-        slot: SlotMut,
+        buffer: BufferMut,
         filled: usize,
     },
-    /// The rest of a payload, straight into the slot, which is lent to the engine.
+    /// The rest of a payload, straight into the buffer, which is lent to the engine.
     Direct {
         request: Request,
         durable: bool,
@@ -108,10 +108,10 @@ struct Connection {
     negotiated: Negotiated,
     expected: Expected,
     /// `None` while it is lent to the engine.
-    buffer: Option<SlotMut>,
+    received: Option<BufferMut>,
     /// Which part of the buffer has been received and not used yet.
     pending: Range<usize>,
-    /// Whether the buffer or a slot is lent to the engine.
+    /// Whether the buffer or a buffer is lent to the engine.
     receiving: bool,
     last_was_large: bool,
     /// Requests in flight, by token, and the tokens that are free.
@@ -162,7 +162,7 @@ impl Connection {
             descriptor: Descriptor(0),
             negotiated,
             expected: Expected::Header,
-            buffer: None,
+            received: None,
             pending: 0..0,
             receiving: false,
             last_was_large: false,
@@ -177,13 +177,13 @@ impl Connection {
         let Some(socket) = self.socket.take() else { return };
         self.descriptor = context.open(socket);
         let rest = std::mem::take(&mut self.negotiated.rest);
-        let mut buffer = context.allocate_fixed(BUFFER);
-        let Some(start) = buffer.get_mut(..rest.len()) else {
+        let mut received = context.allocate_fixed(RECEIVE_BUFFER);
+        let Some(start) = received.get_mut(..rest.len()) else {
             return self.end("the client sent requests before the handshake ended", context);
         };
         start.copy_from_slice(&rest);
         self.pending = 0..rest.len();
-        self.buffer = Some(buffer);
+        self.received = Some(received);
     }
 
     fn end(&mut self, reason: &str, context: &mut FrontendContext) {
@@ -214,7 +214,7 @@ impl Connection {
 
     fn received(
         &mut self,
-        memory: SlotMut,
+        memory: BufferMut,
         result: io::Result<usize>,
         context: &mut FrontendContext,
     ) {
@@ -227,10 +227,10 @@ impl Connection {
         };
         if let Expected::Direct { request, durable, filled } = self.expected {
             let filled = filled + count;
-            self.expected = Expected::Payload { request, durable, slot: memory, filled };
+            self.expected = Expected::Payload { request, durable, buffer: memory, filled };
         } else {
             self.pending.end += count;
-            self.buffer = Some(memory);
+            self.received = Some(memory);
         }
     }
 
@@ -244,8 +244,8 @@ impl Connection {
             advance = match std::mem::replace(&mut self.expected, Expected::Header) {
                 Expected::Header => self.header(context),
                 Expected::Room(request, command) => self.begin(request, command, context),
-                Expected::Payload { request, durable, slot, filled } => {
-                    self.payload(request, durable, slot, filled, context)
+                Expected::Payload { request, durable, buffer, filled } => {
+                    self.payload(request, durable, buffer, filled, context)
                 }
                 Expected::Drain { request, error, left } => {
                     self.drain(request, error, left, context)
@@ -286,7 +286,7 @@ impl Connection {
     }
 
     fn received_bytes(&self) -> &[u8] {
-        self.buffer.as_ref().map_or(&[], |buffer| &buffer[self.pending.clone()])
+        self.received.as_ref().map_or(&[], |received| &received[self.pending.clone()])
     }
 
     /// Begins a request, if there is room for its data.
@@ -299,12 +299,12 @@ impl Connection {
         let (offset, length) = (request.offset, request.length);
         let operation = match command {
             Command::Write { durable } => {
-                let Some(slot) = context.allocate(length as usize) else {
+                let Some(buffer) = context.allocate(length as usize) else {
                     self.expected = Expected::Room(request, command);
                     return Advance::Wait;
                 };
                 self.moved = context.now();
-                self.expected = Expected::Payload { request, durable, slot, filled: 0 };
+                self.expected = Expected::Payload { request, durable, buffer, filled: 0 };
                 return Advance::GoOn;
             }
             Command::Disconnect => {
@@ -333,7 +333,7 @@ impl Connection {
     fn submit(
         &mut self,
         open: Open,
-        operation: Operation<Slot>,
+        operation: Operation<Buffer>,
         context: &mut FrontendContext,
     ) -> bool {
         let Some(token) = self.free.pop() else { return false };
@@ -349,29 +349,29 @@ impl Connection {
         &mut self,
         request: Request,
         durable: bool,
-        mut slot: SlotMut,
+        mut buffer: BufferMut,
         mut filled: usize,
         context: &mut FrontendContext,
     ) -> Advance {
         let received = self.received_bytes();
-        let count = received.len().min(slot.len() - filled);
-        slot[filled..filled + count].copy_from_slice(&received[..count]);
+        let count = received.len().min(buffer.len() - filled);
+        buffer[filled..filled + count].copy_from_slice(&received[..count]);
         self.pending.start += count;
         filled += count;
-        let missing = slot.len() - filled;
+        let missing = buffer.len() - filled;
         if missing >= DIRECT {
-            let range = filled..slot.len().min(filled + MAX_RECEIVE);
-            context.receive_all(self.descriptor, slot, range);
+            let range = filled..buffer.len().min(filled + MAX_RECEIVE);
+            context.receive_all(self.descriptor, buffer, range);
             self.receiving = true;
             self.expected = Expected::Direct { request, durable, filled };
             return Advance::Wait;
         }
         if missing > 0 {
-            self.expected = Expected::Payload { request, durable, slot, filled };
+            self.expected = Expected::Payload { request, durable, buffer, filled };
             return Advance::Receive;
         }
         let open = Open { request, command: Command::Write { durable } };
-        let payload = slot.freeze();
+        let payload = buffer.freeze();
         let operation = Operation::Write { offset: request.offset, payload, durable };
         // A header is read only while a token is free, and a write is never given back.
         self.submit(open, operation, context);
@@ -418,12 +418,12 @@ impl Connection {
 
     /// Receives into the buffer, after what is left in it: less than a header.
     fn receive(&mut self, context: &mut FrontendContext) {
-        let Some(mut buffer) = self.buffer.take() else { return };
-        buffer.copy_within(self.pending.clone(), 0);
+        let Some(mut received) = self.received.take() else { return };
+        received.copy_within(self.pending.clone(), 0);
         self.pending = 0..self.pending.len();
         let is_at_header = matches!(self.expected, Expected::Header);
-        let end = if is_at_header && self.last_was_large { SHORT_RECEIVE } else { buffer.len() };
-        context.receive(self.descriptor, buffer, self.pending.end..end);
+        let end = if is_at_header && self.last_was_large { SHORT_RECEIVE } else { received.len() };
+        context.receive(self.descriptor, received, self.pending.end..end);
         self.receiving = true;
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    ALLOCATION_OFFSET, INTENT_SLOTS, SLOT_A_OFFSET, SLOT_B_OFFSET, SUPERBLOCK_LENGTH, TABLE_LENGTH,
+    ALLOCATION_OFFSET, COPY_A_OFFSET, COPY_B_OFFSET, INTENT_SLOTS, SUPERBLOCK_LENGTH, TABLE_LENGTH,
     TableCopy,
 };
 
@@ -30,7 +30,7 @@ fn what_is_not_whole_is_no_mark() {
 /// What a replica has before its data, and what marks take, do not overlap.
 #[test]
 fn a_mark_lies_where_no_replica_has_anything() {
-    let superblocks = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|at| at..at + SUPERBLOCK_LENGTH as u64);
+    let superblocks = [COPY_A_OFFSET, COPY_B_OFFSET].map(|at| at..at + SUPERBLOCK_LENGTH as u64);
     let tables = [TableCopy::A, TableCopy::B].map(|copy| {
         let last = copy.offset(INTENT_SLOTS - 1) + TABLE_LENGTH as u64;
         copy.offset(0)..last

@@ -65,9 +65,9 @@ fn a_save_cut_off_anywhere_leaves_the_table_before() {
 #[test]
 fn the_copies_of_all_slots_fit_beside_the_superblocks() {
     let end = |copy: TableCopy| copy.offset(INTENT_SLOTS - 1) + TABLE_LENGTH as u64;
-    assert!(TableCopy::A.offset(0) >= crate::SLOT_A_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
-    assert!(end(TableCopy::A) <= crate::SLOT_B_OFFSET);
-    assert!(TableCopy::B.offset(0) >= crate::SLOT_B_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
+    assert!(TableCopy::A.offset(0) >= crate::COPY_A_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
+    assert!(end(TableCopy::A) <= crate::COPY_B_OFFSET);
+    assert!(TableCopy::B.offset(0) >= crate::COPY_B_OFFSET + crate::SUPERBLOCK_LENGTH as u64);
     assert!(end(TableCopy::B) <= crate::DATA_OFFSET);
 }
 

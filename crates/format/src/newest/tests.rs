@@ -8,37 +8,41 @@ fn saved(sequence: u64) -> Box<SuperblockBytes> {
     Superblock { sequence, ..sample() }.encode().unwrap()
 }
 
-fn index(slot: Slot) -> usize {
-    usize::from(slot == Slot::B)
+fn index(copy: SuperblockCopy) -> usize {
+    usize::from(copy == SuperblockCopy::B)
 }
 
 #[test]
 fn the_higher_sequence_counts_and_the_other_is_written_first() {
-    for (a, b, slot, first) in
-        [(5, 4, Slot::A, Slot::B), (4, 5, Slot::B, Slot::A), (5, 5, Slot::A, Slot::A)]
-    {
+    for (a, b, copy, first) in [
+        (5, 4, SuperblockCopy::A, SuperblockCopy::B),
+        (4, 5, SuperblockCopy::B, SuperblockCopy::A),
+        (5, 5, SuperblockCopy::A, SuperblockCopy::A),
+    ] {
         let found = newest(&saved(a).0, &saved(b).0).unwrap();
-        assert_eq!((found.slot, found.write_first, found.damaged), (slot, first, None));
+        assert_eq!((found.copy, found.write_first, found.damaged), (copy, first, None));
         assert_eq!(found.superblock.sequence, 5);
     }
 }
 
 #[test]
-fn one_whole_slot_is_enough_and_is_not_overwritten_first() {
+fn one_whole_copy_is_enough_and_is_not_overwritten_first() {
     let mut torn = saved(6);
     torn.0[600..].fill(0);
-    for (a, b, slot) in [(saved(5), torn.clone(), Slot::A), (torn, saved(5), Slot::B)] {
+    for (a, b, copy) in
+        [(saved(5), torn.clone(), SuperblockCopy::A), (torn, saved(5), SuperblockCopy::B)]
+    {
         let found = newest(&a.0, &b.0).unwrap();
-        assert_eq!((found.slot, found.write_first), (slot, slot.other()));
+        assert_eq!((found.copy, found.write_first), (copy, copy.other()));
         let (bad, error) = found.damaged.unwrap();
-        assert_eq!(bad, slot.other());
+        assert_eq!(bad, copy.other());
         assert!(matches!(error, FormatError::Checksum { .. }));
     }
-    assert_eq!(newest(&[], &saved(5).0).unwrap().slot, Slot::B);
+    assert_eq!(newest(&[], &saved(5).0).unwrap().copy, SuperblockCopy::B);
 }
 
 #[test]
-fn no_slot_is_an_error_that_names_both() {
+fn no_copy_is_an_error_that_names_both() {
     let error = newest(&[], &[0; SUPERBLOCK_LENGTH]).unwrap_err();
     let message = error.to_string();
     assert!(message.contains("Slot A: the superblock could not be read"), "{message}");
@@ -48,20 +52,20 @@ fn no_slot_is_an_error_that_names_both() {
 }
 
 #[test]
-fn a_slot_of_newer_software_forbids_the_other() {
+fn a_copy_of_newer_software_forbids_the_other() {
     let mut newer = saved(2);
     newer.0[16] = 2;
     seal(&mut newer.0);
     for other in [&saved(9).0[..], &[]] {
         let error = newest(&newer.0, other);
-        assert!(matches!(error, Err(NewestError::Newer { slot: Slot::A, .. })));
+        assert!(matches!(error, Err(NewestError::Newer { copy: SuperblockCopy::A, .. })));
         let error = newest(other, &newer.0);
-        assert!(matches!(error, Err(NewestError::Newer { slot: Slot::B, .. })));
+        assert!(matches!(error, Err(NewestError::Newer { copy: SuperblockCopy::B, .. })));
     }
 }
 
 #[test]
-fn slots_that_contradict_each_other_are_refused() {
+fn copies_that_contradict_each_other_are_refused() {
     let other = Superblock { replica: evenkeel_core::ReplicaId(3), ..sample() }.encode().unwrap();
     assert!(matches!(newest(&saved(9).0, &other.0), Err(NewestError::Contradiction(_))));
     let twin = Superblock { name: "other".to_owned(), ..sample() }.encode().unwrap();
@@ -86,16 +90,16 @@ fn after_a_cut_off_save(disk: &Disk) -> Vec<Disk> {
     let new = saved(sequence + 1);
     let mut disk = disk.clone();
     let mut states = Vec::new();
-    for (slot, least) in [(found.write_first, sequence), (found.write_first.other(), sequence + 1)]
+    for (copy, least) in [(found.write_first, sequence), (found.write_first.other(), sequence + 1)]
     {
         for sectors in (0..=SUPERBLOCK_LENGTH).step_by(512) {
             let mut state = disk.clone();
-            state[index(slot)].0[..sectors].copy_from_slice(&new.0[..sectors]);
+            state[index(copy)].0[..sectors].copy_from_slice(&new.0[..sectors]);
             let after = newest(&state[0].0, &state[1].0).expect("and after the crash");
             assert!((least..=sequence + 1).contains(&after.superblock.sequence));
             states.push(state);
         }
-        disk[index(slot)] = new.clone();
+        disk[index(copy)] = new.clone();
     }
     states
 }

@@ -57,7 +57,7 @@ fn an_empty_disk_of_any_size_has_none() {
 #[test]
 fn a_replica_is_known_by_either_slot() {
     let slot = crate::superblock::tests::sample().encode().unwrap();
-    for offset in [crate::SLOT_A_OFFSET, crate::SLOT_B_OFFSET] {
+    for offset in [crate::COPY_A_OFFSET, crate::COPY_B_OFFSET] {
         assert_eq!(name_of(&with(offset, &slot.0, SIZE)), Some("an evenkeel replica"));
     }
 }

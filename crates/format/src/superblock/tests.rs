@@ -52,9 +52,9 @@ pub(crate) fn sample() -> Superblock {
 }
 
 /// Makes the checksum right again after a change.
-pub(crate) fn seal(slot: &mut [u8]) {
-    let crc = checksum(slot).to_le_bytes();
-    slot[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
+pub(crate) fn seal(copy: &mut [u8]) {
+    let crc = checksum(copy).to_le_bytes();
+    copy[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
 }
 
 fn superblocks() -> impl Strategy<Value = Superblock> {
@@ -79,22 +79,22 @@ fn superblocks() -> impl Strategy<Value = Superblock> {
 
 #[test]
 fn the_bytes_are_where_the_manual_says() {
-    let slot = sample().encode().unwrap();
-    assert_eq!(&slot.0[..16], b"evenkeel replica");
-    assert_eq!(u32_at(&slot.0, 16), 1);
-    assert_eq!(u32_at(&slot.0, 20), 16384);
-    assert_eq!(u64_at(&slot.0, 32), 9);
-    assert_eq!(written_by(&slot.0).as_deref(), Some(SOFTWARE));
-    assert_eq!(slot.0[96], 7);
-    assert_eq!(slot.0[112], 2);
-    assert_eq!(u64_at(&slot.0, 128), 1 << 20);
-    assert_eq!(u64_at(&slot.0, 136), 4 << 30);
-    assert_eq!(&slot.0[152..155], b"db\0");
-    assert_eq!(u32_at(&slot.0, 216) as usize, 112 + 8 + 3 * 56);
-    assert_eq!(u64_at(&slot.0, 224), 77);
-    assert_eq!(u64_at(&slot.0, 232), (4 << 30) + (1 << 20));
-    assert_eq!(u64_at(&slot.0, 240), 1_800_000_000);
-    assert_eq!(slot.0.as_ptr().align_offset(4096), 0);
+    let copy = sample().encode().unwrap();
+    assert_eq!(&copy.0[..16], b"evenkeel replica");
+    assert_eq!(u32_at(&copy.0, 16), 1);
+    assert_eq!(u32_at(&copy.0, 20), 16384);
+    assert_eq!(u64_at(&copy.0, 32), 9);
+    assert_eq!(written_by(&copy.0).as_deref(), Some(SOFTWARE));
+    assert_eq!(copy.0[96], 7);
+    assert_eq!(copy.0[112], 2);
+    assert_eq!(u64_at(&copy.0, 128), 1 << 20);
+    assert_eq!(u64_at(&copy.0, 136), 4 << 30);
+    assert_eq!(&copy.0[152..155], b"db\0");
+    assert_eq!(u32_at(&copy.0, 216) as usize, 112 + 8 + 3 * 56);
+    assert_eq!(u64_at(&copy.0, 224), 77);
+    assert_eq!(u64_at(&copy.0, 232), (4 << 30) + (1 << 20));
+    assert_eq!(u64_at(&copy.0, 240), 1_800_000_000);
+    assert_eq!(copy.0.as_ptr().align_offset(4096), 0);
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn the_largest_view_fits() {
         view,
         ..sample()
     };
-    let slot = superblock.encode().unwrap();
-    assert_eq!(Superblock::decode(&slot.0), Ok(superblock));
+    let copy = superblock.encode().unwrap();
+    assert_eq!(Superblock::decode(&copy.0), Ok(superblock));
 }
 
 #[test]
@@ -144,43 +144,43 @@ fn a_name_that_is_none_is_refused() {
     let sound = sample().encode().unwrap().0;
     let at = sound.windows(3).position(|bytes| bytes == b"db\0").unwrap();
     for name in [&b"../../x"[..], b".", b"a/b", b"\x1b[2J", b"a b"] {
-        let mut slot = sound;
-        slot[at..at + name.len()].copy_from_slice(name);
-        seal(&mut slot);
-        let refused = Superblock::decode(&slot).unwrap_err();
+        let mut copy = sound;
+        copy[at..at + name.len()].copy_from_slice(name);
+        seal(&mut copy);
+        let refused = Superblock::decode(&copy).unwrap_err();
         assert!(refused.to_string().contains("name is not a permitted one"), "{refused}");
     }
 }
 
 #[test]
 fn another_version_is_refused_by_name() {
-    let mut slot = sample().encode().unwrap();
-    slot.0[16] = 3;
-    slot.0[64..96].fill(0);
-    slot.0[64..76].copy_from_slice(b"evenkeel 4.2");
-    assert!(matches!(Superblock::decode(&slot.0), Err(FormatError::Checksum { .. })));
-    seal(&mut slot.0);
-    let message = Superblock::decode(&slot.0).unwrap_err().to_string();
+    let mut copy = sample().encode().unwrap();
+    copy.0[16] = 3;
+    copy.0[64..96].fill(0);
+    copy.0[64..76].copy_from_slice(b"evenkeel 4.2");
+    assert!(matches!(Superblock::decode(&copy.0), Err(FormatError::Checksum { .. })));
+    seal(&mut copy.0);
+    let message = Superblock::decode(&copy.0).unwrap_err().to_string();
     assert!(message.starts_with("written by evenkeel 4.2 in format 3, and this is evenkeel "));
     assert!(message.ends_with("reads format 1: upgrade this node"), "{message}");
 }
 
 #[test]
 fn a_version_with_longer_superblocks_is_refused_by_name() {
-    let mut slot = sample().encode().unwrap();
-    slot.0[16] = 2;
-    slot.0[20..24].copy_from_slice(&65536u32.to_le_bytes());
-    let error = Superblock::decode(&slot.0).unwrap_err();
+    let mut copy = sample().encode().unwrap();
+    copy.0[16] = 2;
+    copy.0[20..24].copy_from_slice(&65536u32.to_le_bytes());
+    let error = Superblock::decode(&copy.0).unwrap_err();
     assert!(matches!(error, FormatError::UnknownVersion { version: 2, .. }));
 }
 
 #[test]
 fn unknown_features_are_refused_unless_compatible() {
     for (offset, refused) in [(40, false), (48, true), (56, true)] {
-        let mut slot = sample().encode().unwrap();
-        slot.0[offset] = 4;
-        seal(&mut slot.0);
-        let result = Superblock::decode(&slot.0);
+        let mut copy = sample().encode().unwrap();
+        copy.0[offset] = 4;
+        seal(&mut copy.0);
+        let result = Superblock::decode(&copy.0);
         let is_refusal = matches!(result, Err(FormatError::UnknownFeatures { .. }));
         assert_eq!((is_refusal, result.is_ok()), (refused, !refused));
     }
@@ -198,8 +198,8 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read(superblock in superblocks()) {
-        let slot = superblock.encode().unwrap();
-        prop_assert_eq!(Superblock::decode(&slot.0), Ok(superblock));
+        let copy = superblock.encode().unwrap();
+        prop_assert_eq!(Superblock::decode(&copy.0), Ok(superblock));
     }
 
     #[test]
@@ -208,13 +208,13 @@ proptest! {
         at in 0..SUPERBLOCK_LENGTH,
         flip in 1..=255u8,
     ) {
-        let mut slot = superblock.encode().unwrap();
-        slot.0[at] ^= flip;
-        prop_assert!(Superblock::decode(&slot.0).is_err());
+        let mut copy = superblock.encode().unwrap();
+        copy.0[at] ^= flip;
+        prop_assert!(Superblock::decode(&copy.0).is_err());
     }
 
     #[test]
-    fn a_torn_slot_is_detected(
+    fn a_torn_copy_is_detected(
         old in superblocks(),
         new in superblocks(),
         sectors in 1..SUPERBLOCK_LENGTH / 512,
@@ -231,12 +231,12 @@ proptest! {
         superblock in superblocks(),
         changes in prop::collection::vec((0..SUPERBLOCK_LENGTH, any::<u8>()), 1..8),
     ) {
-        let mut slot = superblock.encode().unwrap();
+        let mut copy = superblock.encode().unwrap();
         for (at, value) in changes {
-            slot.0[at] = value;
+            copy.0[at] = value;
         }
-        seal(&mut slot.0);
-        if let Ok(superblock) = Superblock::decode(&slot.0) {
+        seal(&mut copy.0);
+        if let Ok(superblock) = Superblock::decode(&copy.0) {
             prop_assert!(superblock.encode().is_ok());
         }
     }

@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::ReplicaId;
-use evenkeel_format::{DATA_OFFSET, DISK_MARK_LENGTH, DISK_MARK_OFFSETS, Slot, foreign_signature};
+use evenkeel_format::{
+    DATA_OFFSET, DISK_MARK_LENGTH, DISK_MARK_OFFSETS, SuperblockCopy, foreign_signature,
+};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::mark::{self, DeviceIdentity};
@@ -283,7 +285,7 @@ pub(super) fn create(
     zero_head(&file)?;
     zero_range(&file, DATA_OFFSET, length_of(&new.superblock) - DATA_OFFSET)?;
     write_allocation(&file, &new.superblock)?;
-    write_superblocks(&file, &new.superblock, Slot::A)?;
+    write_superblocks(&file, &new.superblock, SuperblockCopy::A)?;
     Ok(OpenReplica::new(file, path, true, block_size, &new.superblock))
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use evenkeel_core::ReplicaId;
-use evenkeel_format::{Slot, Superblock};
+use evenkeel_format::{Superblock, SuperblockCopy};
 use rustix::fs::OFlags;
 
 use super::origins::Origins;
@@ -283,7 +283,7 @@ fn write_file(path: &Path, length: u64, new: &NewReplica) -> io::Result<File> {
             return Err(io::Error::other("another process has locked it"));
         }
         file.set_len(length)?;
-        write_superblocks(&file, &new.superblock, Slot::A)?;
+        write_superblocks(&file, &new.superblock, SuperblockCopy::A)?;
         fs::rename(&unfinished, path)?;
         sync_parent(path)?;
         Ok(file)

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use evenkeel_format::{
-    ALLOCATION_OFFSET, AllocationMap, Newest, NewestError, SLOT_A_OFFSET, SLOT_B_OFFSET,
-    SUPERBLOCK_LENGTH, Slot, Superblock, SuperblockBytes, disk_length, newest,
+    ALLOCATION_OFFSET, AllocationMap, COPY_A_OFFSET, COPY_B_OFFSET, Newest, NewestError,
+    SUPERBLOCK_LENGTH, Superblock, SuperblockBytes, SuperblockCopy, disk_length, newest,
 };
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -46,8 +46,8 @@ pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
 /// The newest superblock of a replica that may be in use. `None`: it cannot be read.
 pub(super) fn read_newest(path: &Path) -> Option<Superblock> {
     let file = open_to_read(path).ok()?;
-    let slots = [SLOT_A_OFFSET, SLOT_B_OFFSET].map(|offset| read_slot(&file, offset));
-    newest(&slots[0], &slots[1]).ok().map(|newest| newest.superblock)
+    let copies = [COPY_A_OFFSET, COPY_B_OFFSET].map(|offset| read_copy(&file, offset));
+    newest(&copies[0], &copies[1]).ok().map(|newest| newest.superblock)
 }
 
 /// Why a replica cannot be read from an opened file or device.
@@ -69,8 +69,8 @@ pub(super) fn inspect(
     device: bool,
     block_size: u32,
 ) -> Result<Result<OpenReplica, Known>, Unreadable> {
-    let (a, b) = (try_read_slot(&file, SLOT_A_OFFSET), try_read_slot(&file, SLOT_B_OFFSET));
-    let bytes = [&a, &b].map(|slot| slot.as_deref().unwrap_or_default());
+    let (a, b) = (try_read_copy(&file, COPY_A_OFFSET), try_read_copy(&file, COPY_B_OFFSET));
+    let bytes = [&a, &b].map(|copy| copy.as_deref().unwrap_or_default());
     let newest = match (newest(bytes[0], bytes[1]), a, b) {
         (Ok(newest), ..) => newest,
         // What is there is not known.
@@ -78,8 +78,8 @@ pub(super) fn inspect(
         (Err(error), ..) => return Err(Unreadable::Content(error)),
     };
     let superblock = &newest.superblock;
-    if let Some((slot, error)) = &newest.damaged {
-        tracing::warn!(path = %path.display(), %slot, %error, "one superblock is damaged; the other is used, and the next save repairs it");
+    if let Some((copy, error)) = &newest.damaged {
+        tracing::warn!(path = %path.display(), %copy, %error, "one superblock is damaged; the other is used, and the next save repairs it");
     }
     let length = probe::length(&file).map_err(Unreadable::System)?;
     let end = length_of(superblock);
@@ -100,13 +100,13 @@ pub(super) fn inspect(
     Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest }))
 }
 
-/// The bytes of a slot; none if they cannot be read.
-pub(crate) fn read_slot(file: &File, offset: u64) -> Vec<u8> {
-    try_read_slot(file, offset).unwrap_or_default()
+/// The bytes of a copy; none if they cannot be read.
+pub(crate) fn read_copy(file: &File, offset: u64) -> Vec<u8> {
+    try_read_copy(file, offset).unwrap_or_default()
 }
 
-/// The bytes of a slot; none if the file ends before.
-pub(super) fn try_read_slot(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+/// The bytes of a copy; none if the file ends before.
+pub(super) fn try_read_copy(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let mut buffer = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
     match file.read_exact_at(&mut buffer.0, offset) {
         Ok(()) => Ok(buffer.0.to_vec()),
@@ -115,24 +115,24 @@ pub(super) fn try_read_slot(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Writes a superblock into both slots, one after the other, durably.
+/// Writes a superblock into both copies, one after the other, durably.
 pub(super) fn write_superblocks(
     file: &File,
     superblock: &Superblock,
-    first: Slot,
+    first: SuperblockCopy,
 ) -> io::Result<()> {
     let bytes = superblock.encode().map_err(|e| io::Error::other(e.to_string()))?;
-    for slot in [first, first.other()] {
-        file.write_all_at(&bytes.0, slot.offset())?;
+    for copy in [first, first.other()] {
+        file.write_all_at(&bytes.0, copy.offset())?;
         evenkeel_engine::flush(file)?;
     }
     Ok(())
 }
 
-/// The newest superblock where both slots hold this one.
+/// The newest superblock where both copies hold this one.
 pub(super) fn both(superblock: &Superblock) -> Newest {
-    let (superblock, slot) = (superblock.clone(), Slot::A);
-    Newest { superblock, slot, damaged: None, write_first: slot }
+    let (superblock, copy) = (superblock.clone(), SuperblockCopy::A);
+    Newest { superblock, copy, damaged: None, write_first: copy }
 }
 
 /// Writes the first allocation map, of a replica that holds nothing.
@@ -151,7 +151,7 @@ pub(super) fn write_allocation(file: &File, superblock: &Superblock) -> io::Resu
 /// Makes both superblocks unreadable, durably: the replica is gone.
 pub(super) fn erase(file: &File) -> io::Result<()> {
     let zeroes = Box::new(SuperblockBytes([0; SUPERBLOCK_LENGTH]));
-    for offset in [SLOT_A_OFFSET, SLOT_B_OFFSET] {
+    for offset in [COPY_A_OFFSET, COPY_B_OFFSET] {
         file.write_all_at(&zeroes.0, offset)?;
     }
     evenkeel_engine::flush(file)

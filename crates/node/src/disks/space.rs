@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_format::SLOT_A_OFFSET;
+use evenkeel_format::COPY_A_OFFSET;
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 
 use super::states::Hold;
@@ -70,7 +70,7 @@ impl Question {
             Self::Device(file, is_empty) => {
                 let size = probe::length(file).unwrap_or(0);
                 let free = if *is_empty { size } else { 0 };
-                let trouble = replica_file::try_read_slot(file, SLOT_A_OFFSET).err();
+                let trouble = replica_file::try_read_copy(file, COPY_A_OFFSET).err();
                 let trouble = trouble.map(|error| format!("it cannot be read: {error}"));
                 Space { size, free, trouble, ..Space::default() }
             }

@@ -1,7 +1,7 @@
 use std::os::unix::fs::FileExt;
 
 use evenkeel_core::*;
-use evenkeel_format::{DATA_OFFSET, SLOT_B_OFFSET};
+use evenkeel_format::{COPY_B_OFFSET, DATA_OFFSET};
 
 use super::*;
 
@@ -228,7 +228,7 @@ fn a_damaged_superblock_is_survived_and_two_are_reported() {
     let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
     assert_eq!(opened.len(), 1);
     drop((disks, opened));
-    damage(SLOT_B_OFFSET + 600);
+    damage(COPY_B_OFFSET + 600);
     let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
     assert!(opened.is_empty());
     let problem = disks.list()[0].replicas[0].problem.clone().unwrap();

@@ -14,7 +14,7 @@ use evenkeel_format::{
 use crate::api::types::{
     CopyVerdict, ExaminedBitmap, ExaminedIntents, ExaminedSlot, ReplicaProblem,
 };
-use crate::disks::{length_of, read_slot};
+use crate::disks::{length_of, read_copy};
 
 /// Bytes of one block, the unit of bitmaps.
 const BLOCK: u64 = evenkeel_core::settings::BLOCK as u64;
@@ -59,7 +59,7 @@ fn read_copies(file: &File, copy: TableCopy) -> Vec<u8> {
     let length = usize::from(INTENT_SLOTS) * TABLE_LENGTH;
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
-        let piece = read_slot(file, copy.offset(0) + bytes.len() as u64);
+        let piece = read_copy(file, copy.offset(0) + bytes.len() as u64);
         let is_whole = piece.len() == SUPERBLOCK_LENGTH;
         bytes.extend(if is_whole { piece } else { vec![0xff; SUPERBLOCK_LENGTH] });
     }

@@ -33,8 +33,8 @@ impl Disk {
         File::create(&path).unwrap().set_len(disk_length(SIZE)).unwrap();
         let disk = Self { directory, path, superblock };
         let bytes = disk.superblock.encode().unwrap();
-        disk.write(SLOT_A_OFFSET, &bytes.0);
-        disk.write(SLOT_B_OFFSET, &bytes.0);
+        disk.write(COPY_A_OFFSET, &bytes.0);
+        disk.write(COPY_B_OFFSET, &bytes.0);
         disk
     }
 
@@ -77,7 +77,7 @@ fn a_whole_replica_is_told_as_it_is() {
 
 #[test]
 fn a_damaged_copy_is_named_and_the_other_one_counts() {
-    for (offset, bad, good) in [(SLOT_A_OFFSET, "A", "B"), (SLOT_B_OFFSET, "B", "A")] {
+    for (offset, bad, good) in [(COPY_A_OFFSET, "A", "B"), (COPY_B_OFFSET, "B", "A")] {
         let disk = Disk::new();
         disk.damage(offset + 600, 3);
         let examined = disk.examine();
@@ -94,8 +94,8 @@ fn a_damaged_copy_is_named_and_the_other_one_counts() {
 #[test]
 fn what_is_no_replica_is_told_by_what_it_is() {
     let disk = Disk::new();
-    disk.write(SLOT_A_OFFSET, &[0; SUPERBLOCK_LENGTH]);
-    disk.write(SLOT_B_OFFSET, &[0; SUPERBLOCK_LENGTH]);
+    disk.write(COPY_A_OFFSET, &[0; SUPERBLOCK_LENGTH]);
+    disk.write(COPY_B_OFFSET, &[0; SUPERBLOCK_LENGTH]);
     disk.write(1024 + 56, &[0x53, 0xef]);
     let examined = disk.examine();
     assert_eq!(examined.verdict, ReplicaVerdict::NoReplica);
@@ -110,8 +110,8 @@ fn what_is_no_replica_is_told_by_what_it_is() {
 #[test]
 fn both_copies_damaged_or_a_file_cut_off_is_unusable() {
     let disk = Disk::new();
-    disk.damage(SLOT_A_OFFSET + 100, 1);
-    disk.damage(SLOT_B_OFFSET + 100, 1);
+    disk.damage(COPY_A_OFFSET + 100, 1);
+    disk.damage(COPY_B_OFFSET + 100, 1);
     let examined = disk.examine();
     assert_eq!((examined.verdict, examined.replica), (ReplicaVerdict::Unusable, None));
     let disk = Disk::new();
@@ -130,8 +130,8 @@ fn a_superblock_that_promises_too_much_costs_nothing() {
     disk.superblock.view.intents.region = 1 << 30;
     disk.superblock.metadata_offset = evenkeel_format::metadata_offset(size);
     let bytes = disk.superblock.encode().unwrap();
-    disk.write(SLOT_A_OFFSET, &bytes.0);
-    disk.write(SLOT_B_OFFSET, &bytes.0);
+    disk.write(COPY_A_OFFSET, &bytes.0);
+    disk.write(COPY_B_OFFSET, &bytes.0);
     disk.write(TableCopy::A.offset(0), &[1; 100]);
     let begun = std::time::Instant::now();
     let examined = disk.examine();

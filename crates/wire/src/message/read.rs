@@ -58,7 +58,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
         }
         kind::DISK_FAILED => Message::DiskFailed { generation, failure: failure(fields)? },
         kind::PING => Message::Ping { generation, number },
-        kind::PONG => Message::Pong { generation, number, slots: read_slots(fields)? },
+        kind::PONG => Message::Pong { generation, number, slots: read_copies(fields)? },
         kind::FENCED => Message::Fenced { generation },
         kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
         kind::DRAINED => Message::Drained { generation, token, is_busy: has(BUSY) },
@@ -240,11 +240,11 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
         history: History(body.u128()?),
         size: body.u64()?,
         state,
-        slots: read_slots(fields)?,
+        slots: read_copies(fields)?,
     })
 }
 
-fn read_slots(fields: &Fields) -> Result<SlotBits, FrameError> {
+fn read_copies(fields: &Fields) -> Result<SlotBits, FrameError> {
     let heard = u32::try_from(fields.offset).map_err(|_| FrameError::Field(fields.kind))?;
     Ok(SlotBits { open: fields.length, heard })
 }

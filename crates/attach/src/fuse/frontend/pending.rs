@@ -30,7 +30,7 @@ impl Pending {
 /// The open requests, by token.
 #[derive(Debug, Default)]
 pub struct Requests {
-    slots: Vec<Option<Pending>>,
+    pending: Vec<Option<Pending>>,
     free: Vec<usize>,
 }
 
@@ -38,24 +38,24 @@ impl Requests {
     /// Adds a request and gives it a token that no other open one has.
     pub fn insert(&mut self, pending: Pending) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
+            self.pending.push(None);
+            self.pending.len() - 1
         });
-        self.slots[index] = Some(pending);
+        self.pending[index] = Some(pending);
         index as u64
     }
 
     /// Removes a request that has been answered.
     pub fn remove(&mut self, token: u64) -> Option<Pending> {
         let index = usize::try_from(token).ok()?;
-        let pending = self.slots.get_mut(index)?.take()?;
+        let pending = self.pending.get_mut(index)?.take()?;
         self.free.push(index);
         Some(pending)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.pending.len() - self.free.len()
     }
 }
 

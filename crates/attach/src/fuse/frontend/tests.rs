@@ -21,7 +21,7 @@ struct Kernel {
 }
 
 /// What the front end asked of the volume.
-type Submitted = (u64, Operation<Slot>);
+type Submitted = (u64, Operation<Buffer>);
 
 impl Kernel {
     fn new(memory: usize) -> Self {
@@ -71,7 +71,7 @@ impl Kernel {
         self.event(FrontendEvent::Readable { descriptor: Descriptor(0) })
     }
 
-    fn reply(&mut self, token: u64, result: Result<Reply<Slot>, RequestError>) -> Vec<Submitted> {
+    fn reply(&mut self, token: u64, result: Result<Reply<Buffer>, RequestError>) -> Vec<Submitted> {
         self.event(FrontendEvent::Reply { token, result })
     }
 
@@ -85,10 +85,10 @@ impl Kernel {
         Some((error, bytes.split_off(fuse::REPLY_HEADER)))
     }
 
-    fn slot(&mut self, bytes: &[u8]) -> Slot {
-        let mut slot = self.context.allocate_fixed(bytes.len());
-        slot.copy_from_slice(bytes);
-        slot.freeze()
+    fn buffer(&mut self, bytes: &[u8]) -> Buffer {
+        let mut buffer = self.context.allocate_fixed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        buffer.freeze()
     }
 }
 
@@ -178,13 +178,13 @@ fn writes_of_all_sizes_carry_their_payload() {
         let payload = pattern(size, index as u8);
         let mut submitted = kernel.ask(16, 2, &write_body(1024, &payload));
         let (token, operation) = submitted.pop().unwrap();
-        let Operation::Write { offset: 1024, payload: slot, durable: false } = operation else {
+        let Operation::Write { offset: 1024, payload: buffer, durable: false } = operation else {
             panic!("not the write: {operation:?}");
         };
-        assert_eq!(slot[..], payload[..]);
+        assert_eq!(buffer[..], payload[..]);
         // Disks are written from it as it is.
-        assert_eq!(slot.as_ptr().align_offset(4096), 0);
-        drop(slot);
+        assert_eq!(buffer.as_ptr().align_offset(4096), 0);
+        drop(buffer);
         kernel.reply(token, Ok(Reply::Done));
         let (error, answer) = kernel.answer().unwrap();
         assert_eq!((error, &answer[..4]), (0, &(size as u32).to_ne_bytes()[..]));
@@ -210,7 +210,7 @@ fn a_read_is_put_together_from_pieces() {
     assert!(matches!(operation, Operation::Read { offset: 512, length: 1536 }));
     let data = pattern(1536, 3);
     let pieces = [(0, &data[..512]), (512, &data[512..1024]), (1024, &data[1024..])];
-    let pieces = pieces.map(|(offset, bytes)| (offset, kernel.slot(bytes))).to_vec();
+    let pieces = pieces.map(|(offset, bytes)| (offset, kernel.buffer(bytes))).to_vec();
     kernel.reply(token, Ok(Reply::Data(pieces)));
     assert_eq!(kernel.answer().unwrap(), (0, data[188..1188].to_vec()));
 }
@@ -221,7 +221,7 @@ fn the_end_of_the_file_cuts_a_read() {
     let mut submitted = kernel.ask(15, 2, &read_body(SIZE - 512, 4096));
     let (token, operation) = submitted.pop().unwrap();
     assert!(matches!(operation, Operation::Read { length: 512, .. }));
-    let piece = kernel.slot(&pattern(512, 5));
+    let piece = kernel.buffer(&pattern(512, 5));
     kernel.reply(token, Ok(Reply::Data(vec![(0, piece)])));
     assert_eq!(kernel.answer().unwrap(), (0, pattern(512, 5)));
 }
@@ -315,7 +315,7 @@ fn without_memory_nothing_more_is_read_until_there_is_some() {
     assert!(submitted.is_empty());
     drop(payload);
     kernel.reply(second, Ok(Reply::Done));
-    // The slot for the next write fills all memory, and is given back for the sake of the read.
+    // The buffer for the next write fills all memory, and is given back for the sake of the read.
     assert!(kernel.event(FrontendEvent::MemoryAvailable).is_empty());
     let (_, operation) = kernel.event(FrontendEvent::MemoryAvailable).remove(0);
     assert!(matches!(operation, Operation::Read { .. }));
@@ -342,7 +342,7 @@ fn many_requests_are_read_at_once_and_answered_in_any_order() {
     assert_eq!(submitted.len(), 20);
     for (token, operation) in submitted.into_iter().rev() {
         let Operation::Read { offset, .. } = operation else { panic!("{operation:?}") };
-        let piece = kernel.slot(&pattern(4096, offset as u8));
+        let piece = kernel.buffer(&pattern(4096, offset as u8));
         assert_eq!(piece.length(), 4096);
         kernel.reply(token, Ok(Reply::Data(vec![(0, piece)])));
         assert_eq!(kernel.answer().unwrap().1, pattern(4096, offset as u8));

@@ -19,7 +19,7 @@ struct Kernel {
 
 #[derive(Debug, Default)]
 struct Wanted {
-    submitted: Vec<(u64, Operation<Slot>)>,
+    submitted: Vec<(u64, Operation<Buffer>)>,
     fetched: usize,
     committed: Vec<(u16, i32)>,
     ended: bool,
@@ -68,7 +68,7 @@ impl Kernel {
         self.event(FrontendEvent::Command { token: u64::from(tag), result: 0 })
     }
 
-    fn reply(&mut self, tag: u16, result: Result<Reply<Slot>, RequestError>) -> Wanted {
+    fn reply(&mut self, tag: u16, result: Result<Reply<Buffer>, RequestError>) -> Wanted {
         self.event(FrontendEvent::Reply { token: u64::from(tag), result })
     }
 }

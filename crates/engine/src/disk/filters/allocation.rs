@@ -14,12 +14,12 @@ use evenkeel_core::{Extent, Payload as _, ReplicaId};
 use evenkeel_format::{self as format, ALLOCATION_UNITS, allocation_page_offset};
 
 use super::{Outcome, RawDisk, Request, Writes};
+use crate::buffer::Buffer;
 use crate::disk::Means;
 use crate::disk::flushes::Failures;
 use crate::disk::io::Io;
 use crate::ring::Completion;
 use crate::slab::Key;
-use crate::slot::Slot;
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct AllocationMap<I: Io, T> {
@@ -66,7 +66,7 @@ struct Marks<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     offset: u64,
-    payload: Slot,
+    payload: Buffer,
     then: T,
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use evenkeel_core::Instant;
 use evenkeel_format::Superblock;
 
+use crate::buffer::Buffer;
 use crate::disk::flushes::Flushes;
 use crate::disk::simulation::device::{Device, Places};
 use crate::disk::simulation::plan::superblock_of;
@@ -14,7 +15,6 @@ use crate::disk::{Layout, Means};
 use crate::pool::Pool;
 use crate::ring::{Completion, Owner};
 use crate::slab::{Key, Slab};
-use crate::slot::Slot;
 
 pub(super) struct Bench {
     pub(super) device: Device,
@@ -47,7 +47,7 @@ impl Bench {
         Means { ring: &mut self.queue, pool, replica, now: Instant(1) }
     }
 
-    pub(super) fn filled(&self, length: usize, byte: u8) -> Slot {
+    pub(super) fn filled(&self, length: usize, byte: u8) -> Buffer {
         let mut memory = self.pool.take(length);
         memory.fill(byte);
         memory.freeze()

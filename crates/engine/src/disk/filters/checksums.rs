@@ -21,13 +21,13 @@ use self::blocks::sums_of;
 use self::commit::Commit;
 use self::edges::Edges;
 use super::{AllocationMap, RawDisk, Request, allocation, data_of};
+use crate::buffer::Buffer;
 use crate::disk::checksums::ChecksumStore;
 use crate::disk::flushes::{Failures, Flushes};
 use crate::disk::io::Io;
 use crate::disk::{Failure, Layout, Means};
 use crate::ring::Completion;
 use crate::slab::Key;
-use crate::slot::Slot;
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct Checksums<I: Io, T> {
@@ -53,7 +53,7 @@ pub(in crate::disk) struct Counts {
 #[derive(Debug)]
 pub(in crate::disk) enum End<T> {
     /// A request.
-    Asked(T, Result<DiskOutcome<Slot>, Failure>),
+    Asked(T, Result<DiskOutcome<Buffer>, Failure>),
     /// Something that this layer does by itself, in so many bytes from this place on: it has failed.
     Unasked { error: io::Error, place: u64, length: u64 },
 }
@@ -83,7 +83,7 @@ pub(in crate::disk) enum Then<T> {
     Widen {
         then: T,
         cover: Range<u64>,
-        payload: Slot,
+        payload: Buffer,
         offset: u64,
     },
     /// Whole blocks were written that yield this.

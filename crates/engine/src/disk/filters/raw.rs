@@ -1,6 +1,6 @@
 //! Operations on a replica's file or device: continued where they were cut short, repeated where they were
 //! interrupted. One that has begun is never cancelled and never forgotten. Memory that the device can't take as it
-//! lies is copied to an aligned slot first.
+//! lies is copied to an aligned buffer first.
 
 mod writes;
 mod zero;
@@ -14,12 +14,12 @@ use evenkeel_format::SUPERBLOCK_LENGTH;
 pub(in crate::disk) use self::writes::Writes;
 use self::zero::{Unsupported, Zeroing};
 use super::{Outcome, Request};
+use crate::buffer::Buffer;
 use crate::disk::flushes::{Failures, Flushes};
 use crate::disk::io::Io;
 use crate::disk::{Layout, Means, cut_short, is_of_space};
 use crate::ring::{Completion, Kept, Owner};
 use crate::slab::{Key, Slab};
-use crate::slot::Slot;
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct RawDisk<I: Io, T> {
@@ -289,7 +289,7 @@ fn write<I: Io>(
     means: &mut Means<'_, I>,
     owner: Owner,
     file: &I::File,
-    (piece, skip, place): (Slot, usize, u64),
+    (piece, skip, place): (Buffer, usize, u64),
     is_durable: bool,
 ) {
     let place = place + skip as u64;
@@ -305,7 +305,7 @@ fn metadata_goes_on<I: Io>(
     owner: Owner,
     file: &I::File,
     writes: &mut Writes,
-    piece: Slot,
+    piece: Buffer,
     count: Option<usize>,
 ) -> Option<Outcome> {
     let is_durable = !writes.is_flushed_later();

@@ -8,8 +8,8 @@ use evenkeel_core::block_set::PageBits;
 use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions};
 use evenkeel_core::{Generation, View};
 use evenkeel_format::{
-    AllocationMap, ChecksumPage, IntentTable, JournalBlock, Newest, Slot as Copy, Superblock,
-    TableCopy, allocation_page_offset, encode_page, newest, page_offset,
+    AllocationMap, ChecksumPage, IntentTable, JournalBlock, Newest, Superblock,
+    SuperblockCopy as Copy, TableCopy, allocation_page_offset, encode_page, newest, page_offset,
 };
 
 use super::device::{Device, Places, SECTOR};

@@ -8,9 +8,9 @@ use evenkeel_format::SuperblockBytes;
 
 use super::device::{Device, Lie, SECTOR};
 use super::random::Random;
+use crate::buffer::{Buffer, BufferMut};
 use crate::disk::io::Io;
 use crate::ring::{Completion, Kept, Owner};
-use crate::slot::{Slot, SlotMut};
 
 /// Where tables of open regions lie.
 const TABLES: [Range<u64>; 2] = [64 << 10..320 << 10, 576 << 10..832 << 10];
@@ -34,8 +34,8 @@ struct Operation {
 
 #[derive(Debug)]
 enum What {
-    Read { memory: SlotMut, range: Range<usize>, offset: u64 },
-    Write { data: Slot, skip: usize, offset: u64, is_durable: bool },
+    Read { memory: BufferMut, range: Range<usize>, offset: u64 },
+    Write { data: Buffer, skip: usize, offset: u64, is_durable: bool },
     Superblock { bytes: Box<SuperblockBytes>, skip: usize, offset: u64 },
     Flush,
     Zero { mode: i32, range: Range<u64> },
@@ -256,18 +256,18 @@ impl Io for Queue {
         &mut self,
         owner: Owner,
         _: &Device,
-        memory: SlotMut,
+        memory: BufferMut,
         range: Range<usize>,
         offset: u64,
     ) {
         self.push(owner, What::Read { memory, range, offset });
     }
 
-    fn write(&mut self, owner: Owner, _: &Device, data: Slot, skip: usize, offset: u64) {
+    fn write(&mut self, owner: Owner, _: &Device, data: Buffer, skip: usize, offset: u64) {
         self.push(owner, What::Write { data, skip, offset, is_durable: false });
     }
 
-    fn write_durably(&mut self, owner: Owner, _: &Device, data: Slot, skip: usize, offset: u64) {
+    fn write_durably(&mut self, owner: Owner, _: &Device, data: Buffer, skip: usize, offset: u64) {
         self.push(owner, What::Write { data, skip, offset, is_durable: true });
     }
 

@@ -6,7 +6,7 @@ use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
     DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Incarnations, Instant, View,
 };
-use evenkeel_format::{Slot as Copy, newest};
+use evenkeel_format::{SuperblockCopy as Copy, newest};
 
 use super::device::{Device, Places};
 use super::plan::{REGION, superblock_of, view};
@@ -58,7 +58,7 @@ impl Bench {
         Self { device, queue, disk, pool: Pool::new(8 << 20), replica: Slab::new().insert(()) }
     }
 
-    fn begin(&mut self, ticket: u64, action: DiskAction<crate::slot::Slot>) {
+    fn begin(&mut self, ticket: u64, action: DiskAction<crate::buffer::Buffer>) {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(1) };
         assert!(disk.begin(&mut means, DiskTicket(ticket), action).is_none(), "it takes a while");

@@ -16,8 +16,8 @@ use evenkeel_core::{
 };
 use evenkeel_format::{
     ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage,
-    DATA_OFFSET, PAGE_LENGTH, SUPERBLOCK_LENGTH, Slot as Copy, Superblock, bitmaps_length,
-    checksum_pages, disk_length, metadata_offset, newest, pages_per_bitmap,
+    DATA_OFFSET, PAGE_LENGTH, SUPERBLOCK_LENGTH, Superblock, SuperblockCopy as Copy,
+    bitmaps_length, checksum_pages, disk_length, metadata_offset, newest, pages_per_bitmap,
 };
 
 use self::growth::Growing;
@@ -29,6 +29,7 @@ use super::model::{BLOCK, Change, Model, Violation, content_of};
 use super::plan::{Plan, REGION, superblock_of, view};
 use super::queue::Queue;
 use super::random::Random;
+use crate::buffer::Buffer;
 use crate::disk::checksums::recover::recover;
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::drive::Drive;
@@ -39,7 +40,6 @@ use crate::mailbox::{Mailbox, MailboxReceiver, Order, mailbox};
 use crate::pool::Pool;
 use crate::ring::Owner;
 use crate::slab::{Key, Slab};
-use crate::slot::Slot;
 
 /// How often things happened.
 pub(super) type Counts = BTreeMap<&'static str, u64>;

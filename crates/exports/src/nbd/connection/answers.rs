@@ -1,7 +1,7 @@
 //! The way back: the volume's replies, as answers to the client.
 
 use evenkeel_core::{Reply, RequestError};
-use evenkeel_engine::{FrontendContext, Slot};
+use evenkeel_engine::{Buffer, FrontendContext};
 
 use super::{Connection, Expected};
 use crate::nbd::reply::{data_chunk, error_chunk, error_number, simple, status_chunk};
@@ -11,7 +11,7 @@ impl Connection {
     pub(super) fn replied(
         &mut self,
         token: u64,
-        result: Result<Reply<Slot>, RequestError>,
+        result: Result<Reply<Buffer>, RequestError>,
         context: &mut FrontendContext,
     ) {
         let index = usize::try_from(token).unwrap_or(usize::MAX);
@@ -35,8 +35,13 @@ impl Connection {
         }
     }
 
-    fn data(&mut self, request: Request, pieces: Vec<(u32, Slot)>, context: &mut FrontendContext) {
-        let length: usize = pieces.iter().map(|(_, slot)| slot.len()).sum();
+    fn data(
+        &mut self,
+        request: Request,
+        pieces: Vec<(u32, Buffer)>,
+        context: &mut FrontendContext,
+    ) {
+        let length: usize = pieces.iter().map(|(_, buffer)| buffer.len()).sum();
         if length != request.length as usize {
             let error = (ErrorNumber::Io, "the volume gave an answer of another length");
             return self.answer(request, Err(error), context);
@@ -47,8 +52,8 @@ impl Connection {
             self.send(&simple(request.cookie, None), context);
         }
         self.queued += length;
-        for (_, slot) in pieces {
-            context.send_slot(self.descriptor, slot);
+        for (_, buffer) in pieces {
+            context.send_buffer(self.descriptor, buffer);
         }
     }
 

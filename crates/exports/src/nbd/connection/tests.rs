@@ -33,8 +33,8 @@ struct Bench {
     connection: Connection,
     context: FrontendContext,
     /// What the connection wants to receive into.
-    lent: Option<(SlotMut, Range<usize>)>,
-    submitted: Vec<(u64, Operation<Slot>)>,
+    lent: Option<(BufferMut, Range<usize>)>,
+    submitted: Vec<(u64, Operation<Buffer>)>,
     sent: Vec<u8>,
     unsent: usize,
     ended: Option<String>,
@@ -67,7 +67,7 @@ impl Bench {
                     self.lent = Some((memory, range));
                 }
                 FrontendAction::Send { bytes, .. } => self.sent.extend_from_slice(&bytes),
-                FrontendAction::SendSlot { slot, .. } => self.sent.extend_from_slice(&slot),
+                FrontendAction::SendBuffer { buffer, .. } => self.sent.extend_from_slice(&buffer),
                 FrontendAction::Submit { token, operation, .. } => {
                     self.submitted.push((token, operation));
                 }
@@ -101,14 +101,14 @@ impl Bench {
         bytes
     }
 
-    fn reply(&mut self, token: u64, result: Result<Reply<Slot>, RequestError>) {
+    fn reply(&mut self, token: u64, result: Result<Reply<Buffer>, RequestError>) {
         self.event(FrontendEvent::Reply { token, result });
     }
 
-    fn slot(&mut self, bytes: &[u8]) -> Slot {
-        let mut slot = self.context.allocate_fixed(bytes.len());
-        slot.copy_from_slice(bytes);
-        slot.freeze()
+    fn buffer(&mut self, bytes: &[u8]) -> Buffer {
+        let mut buffer = self.context.allocate_fixed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        buffer.freeze()
     }
 }
 
@@ -136,7 +136,7 @@ fn answers_go_out_in_the_order_of_completion() {
     let mut bench = Bench::new(1 << 20, negotiated(false));
     bench.receive(&[request(0, 11, 0, 512), request(3, 12, 0, 0)].concat(), 9999);
     assert_eq!(bench.submitted.len(), 2);
-    let data = bench.slot(&[7; 512]);
+    let data = bench.buffer(&[7; 512]);
     bench.reply(bench.submitted[1].0, Ok(Reply::Done));
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, data)])));
     let expected = [&simple(12, None)[..], &simple(11, None), &[7; 512]].concat();
@@ -147,7 +147,7 @@ fn answers_go_out_in_the_order_of_completion() {
 fn a_structured_read_is_one_chunk_of_all_its_pieces() {
     let mut bench = Bench::new(1 << 20, negotiated(true));
     bench.receive(&request(0, 11, 4096, 1024), 9999);
-    let pieces = vec![(0, bench.slot(&[1; 512])), (512, bench.slot(&[2; 512]))];
+    let pieces = vec![(0, bench.buffer(&[1; 512])), (512, bench.buffer(&[2; 512]))];
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(pieces)));
     assert_eq!(bench.sent, [&data_chunk(11, 4096, 1024)[..], &[1; 512], &[2; 512]].concat());
 }
@@ -170,7 +170,7 @@ fn errors_carry_their_number_and_the_reason() {
 fn an_answer_that_does_not_fit_becomes_an_error() {
     let mut bench = Bench::new(1 << 20, negotiated(false));
     bench.receive(&request(0, 1, 0, 1024), 9999);
-    let short = bench.slot(&[1; 512]);
+    let short = bench.buffer(&[1; 512]);
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, short)])));
     assert_eq!(bench.sent, simple(1, Some(ErrorNumber::Io)));
     bench.reply(77, Ok(Reply::Done));
@@ -224,7 +224,7 @@ fn no_more_requests_than_permitted_are_in_flight() {
     let mut rest = bench.receive(&many, 9999);
     assert_eq!(bench.submitted.len(), MAX_REQUESTS);
     for answered in 0..1000 {
-        let data = bench.slot(&[0; 512]);
+        let data = bench.buffer(&[0; 512]);
         bench.reply(bench.submitted[answered].0, Ok(Reply::Data(vec![(0, data)])));
         rest = bench.receive(rest, 9999);
         assert!(bench.submitted.len() <= answered + 1 + MAX_REQUESTS);
@@ -238,7 +238,7 @@ fn a_client_that_takes_no_answers_is_not_served_on() {
     bench.receive(&request(0, 1, 0, 1 << 20).repeat(99), 9999);
     let mut served = 0;
     while let Some((token, _)) = bench.submitted.get(served) {
-        let (token, data) = (*token, bench.slot(&pattern(1 << 20)));
+        let (token, data) = (*token, bench.buffer(&pattern(1 << 20)));
         bench.reply(token, Ok(Reply::Data(vec![(0, data)])));
         served += 1;
     }
@@ -294,7 +294,7 @@ fn a_client_that_takes_no_answers_ends_when_it_keeps_others_waiting() {
     let mut bench = Bench::new(8192, negotiated(false));
     bench.receive(&request(0, 1, 0, 8192), 9999);
     assert!(!wake(&mut bench), "this is not the client's fault");
-    let data = bench.slot(&pattern(8192));
+    let data = bench.buffer(&pattern(8192));
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, data)])));
     let room = bench.context.allocate(8192);
     assert!(wake(&mut bench));
@@ -327,7 +327,7 @@ fn requests_that_came_with_the_handshake_are_served() {
     let rest = request(3, 1, 0, 0);
     let bench = Bench::new(1 << 20, Negotiated { rest, ..negotiated(false) });
     assert_eq!(bench.submitted.len(), 1);
-    let rest = vec![0; BUFFER + 1];
+    let rest = vec![0; RECEIVE_BUFFER + 1];
     assert!(Bench::new(1 << 20, Negotiated { rest, ..negotiated(false) }).ended.is_some());
 }
 

@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use evenkeel_format::{Slot, Superblock};
+use evenkeel_format::{Superblock, SuperblockCopy};
 
 use super::super::Disks;
 use super::super::tests::{Place, new, node, place};
@@ -39,11 +39,11 @@ fn a_copy_in_the_place_of_a_file_lists_no_incarnation_that_was_named() {
     assert!(!disowned.know_all(&named), "{disowned:?}");
     // That is so for good, and done once: the volume admits it in the meantime.
     assert_eq!(listed(&place), disowned);
-    let slots = [Slot::A, Slot::B].map(|slot| {
-        let bytes = replica_file::read_slot(&File::open(&path).unwrap(), slot.offset());
+    let copies = [SuperblockCopy::A, SuperblockCopy::B].map(|copy| {
+        let bytes = replica_file::read_copy(&File::open(&path).unwrap(), copy.offset());
         Superblock::decode(&bytes).unwrap().incarnations
     });
-    assert_eq!(slots, [disowned; 2], "should one be damaged, the other one counts");
+    assert_eq!(copies, [disowned; 2], "should one be damaged, the other one counts");
 }
 
 #[test]

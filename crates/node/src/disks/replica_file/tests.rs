@@ -5,7 +5,7 @@ use super::*;
 fn a_superblock_that_cannot_be_read_is_no_damaged_one() {
     // Nothing is mapped at the beginning of any process's memory: it reads as EIO.
     let file = File::open("/proc/self/mem").unwrap();
-    assert!(try_read_slot(&file, SLOT_A_OFFSET).unwrap_err().raw_os_error().is_some());
+    assert!(try_read_copy(&file, COPY_A_OFFSET).unwrap_err().raw_os_error().is_some());
     let inspected = inspect(file, Path::new("replica"), false, 512);
     assert!(matches!(inspected, Err(Unreadable::System(_))), "{inspected:?}");
 }

@@ -9,11 +9,11 @@ use evenkeel_core::{DiskOutcome, Payload as _};
 use evenkeel_format::{block_checksum, stored_checksum};
 
 use super::{Checksums, End, Then};
+use crate::buffer::Buffer;
 use crate::disk::checksums::Unknown;
 use crate::disk::filters::{Outcome, Request, data_of};
 use crate::disk::io::Io;
 use crate::disk::{Failure, Means};
-use crate::slot::Slot;
 
 impl<I: Io, T> Checksums<I, T> {
     /// Whole blocks were read, for a request that has their pages pinned: they are compared. Of them this part is
@@ -45,8 +45,8 @@ impl<I: Io, T> Checksums<I, T> {
         means: &mut Means<'_, I>,
         then: T,
         cover: Range<u64>,
-        (payload, offset): (Slot, u64),
-        blocks: &Slot,
+        (payload, offset): (Buffer, u64),
+        blocks: &Buffer,
     ) {
         let start = cover.start;
         let skip = (offset - start) as usize;
@@ -108,7 +108,7 @@ impl<I: Io, T> Checksums<I, T> {
 }
 
 /// What the blocks of a payload that begins with one yield. Of a single block it is known from the wire.
-pub(super) fn sums_of(payload: &Slot) -> Vec<u32> {
+pub(super) fn sums_of(payload: &Buffer) -> Vec<u32> {
     if payload.length() == BLOCK {
         return vec![stored_checksum(payload.checksum())];
     }
@@ -116,7 +116,7 @@ pub(super) fn sums_of(payload: &Slot) -> Vec<u32> {
 }
 
 /// What a read of blocks that fit, or are not known, has brought.
-fn read_of(data: Slot, unknown: Unknown) -> DiskOutcome<Slot> {
+fn read_of(data: Buffer, unknown: Unknown) -> DiskOutcome<Buffer> {
     let Unknown { empty, forgotten } = unknown;
     if empty.is_empty() && forgotten.is_empty() {
         return DiskOutcome::Data(data);

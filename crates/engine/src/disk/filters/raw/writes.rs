@@ -1,8 +1,8 @@
 //! Metadata that are written piece after piece.
 
 use super::{Advance, advance};
+use crate::buffer::Buffer;
 use crate::pool::Pool;
-use crate::slot::Slot;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Writes {
     }
 
     /// The next piece, in memory that the device takes, and its place.
-    pub(super) fn piece(&self, pool: &Pool) -> (u64, Slot) {
+    pub(super) fn piece(&self, pool: &Pool) -> (u64, Buffer) {
         let (place, bytes) = &self.pieces[self.next];
         let mut memory = pool.take(bytes.len());
         memory.copy_from_slice(bytes);

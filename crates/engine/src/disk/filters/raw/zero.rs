@@ -100,7 +100,7 @@ impl Zeroing {
         if self.done >= self.length {
             return Some(Ok(DiskOutcome::Done));
         }
-        // The slot holds nothing but zeroes: its end serves a shorter rest.
+        // The buffer holds nothing but zeroes: its end serves a shorter rest.
         let rest = (self.length - self.done).min(zeroes.len() as u64) as usize;
         let skip = zeroes.len() - rest;
         means.ring.write(owner, file, zeroes, skip, self.place + self.done);

@@ -37,7 +37,7 @@ impl World {
     pub(super) fn begin(
         &mut self,
         asked: Asked,
-        action: DiskAction<Slot>,
+        action: DiskAction<Buffer>,
     ) -> Result<(), Violation> {
         self.ticket += 1;
         let ticket = self.ticket;

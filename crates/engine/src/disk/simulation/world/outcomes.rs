@@ -114,7 +114,7 @@ impl World {
     pub(super) fn succeeded(
         &mut self,
         pending: Pending,
-        outcome: DiskOutcome<Slot>,
+        outcome: DiskOutcome<Buffer>,
     ) -> Result<(), Violation> {
         match (pending.asked, outcome) {
             (Asked::Read(range), DiskOutcome::Data(data)) => return self.judge_read(&range, &data),
@@ -266,7 +266,7 @@ impl World {
             }
             Sabotage::BelieveFlushes => disk.data.raw_mut().believe_flushes(),
             Sabotage::WriteOneSlotFirst if disk.superblocks.is_idle() => {
-                disk.superblocks.write_slot_a_first();
+                disk.superblocks.write_copy_a_first();
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Slots: aligned memory that is filled once and then shared without copying.
+//! Buffers: aligned memory that is filled once and then shared without copying.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -10,17 +10,17 @@ use twox_hash::XxHash3_64;
 
 use crate::pool::{Memory, Reservation};
 
-/// A slot that has one owner, who fills it.
-pub struct SlotMut {
+/// A buffer that has one owner, who fills it.
+pub struct BufferMut {
     memory: Memory,
     length: usize,
     reservation: Option<Reservation>,
 }
 
-/// A part of a filled slot, immutable and shared. The memory returns to its pool when the last
+/// A part of a filled buffer, immutable and shared. The memory returns to its pool when the last
 /// part is dropped.
 #[derive(Clone)]
-pub struct Slot {
+pub struct Buffer {
     shared: Rc<Shared>,
     start: u32,
     length: u32,
@@ -40,21 +40,21 @@ struct Checksum {
     value: u32,
 }
 
-impl SlotMut {
+impl BufferMut {
     pub(crate) fn new(memory: Memory, length: usize, reservation: Option<Reservation>) -> Self {
         Self { memory, length, reservation }
     }
 
     /// Shares what was filled in.
     #[must_use]
-    pub fn freeze(self) -> Slot {
+    pub fn freeze(self) -> Buffer {
         let length = self.length as u32;
         let shared = Shared {
             memory: self.memory,
             checksum: Cell::new(None),
             reservation: RefCell::new(self.reservation),
         };
-        Slot { shared: Rc::new(shared), start: 0, length }
+        Buffer { shared: Rc::new(shared), start: 0, length }
     }
 
     /// Keeps the first `length` bytes only.
@@ -62,18 +62,18 @@ impl SlotMut {
     /// # Panics
     /// If there are fewer.
     pub fn truncate(&mut self, length: usize) {
-        assert!(length <= self.length, "a slot is not made longer");
+        assert!(length <= self.length, "a buffer is not made longer");
         self.length = length;
     }
 
     /// The address of the byte at `from`, for the kernel.
     pub(crate) fn address(&self, from: usize) -> *mut u8 {
-        assert!(from <= self.length, "the address is inside the slot");
+        assert!(from <= self.length, "the address is inside the buffer");
         self.memory.pointer().wrapping_add(from)
     }
 }
 
-impl Deref for SlotMut {
+impl Deref for BufferMut {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -81,19 +81,19 @@ impl Deref for SlotMut {
     }
 }
 
-impl DerefMut for SlotMut {
+impl DerefMut for BufferMut {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.memory.bytes_mut()[..self.length]
     }
 }
 
-impl fmt::Debug for SlotMut {
+impl fmt::Debug for BufferMut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SlotMut({} bytes)", self.length)
+        write!(f, "BufferMut({} bytes)", self.length)
     }
 }
 
-impl Slot {
+impl Buffer {
     /// The CRC-32C of the bytes, computed once for equal parts in a row.
     #[must_use]
     pub fn checksum(&self) -> u32 {
@@ -112,13 +112,13 @@ impl Slot {
         self.shared.checksum.set(Some(checksum));
     }
 
-    /// Lets the reservation return when the last part of this slot is dropped.
+    /// Lets the reservation return when the last part of this buffer is dropped.
     pub(crate) fn hold(&self, reservation: Reservation) {
         *self.shared.reservation.borrow_mut() = Some(reservation);
     }
 }
 
-impl Deref for Slot {
+impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -127,13 +127,13 @@ impl Deref for Slot {
     }
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot({} bytes)", self.length)
+        write!(f, "Buffer({} bytes)", self.length)
     }
 }
 
-impl Payload for Slot {
+impl Payload for Buffer {
     fn length(&self) -> u32 {
         self.length
     }
