@@ -82,7 +82,7 @@ impl ErrorCode {
             | Self::ReplicaInUse
             | Self::WouldLoseData
             | Self::Incomplete
-            | Self::OldCopy
+            | Self::StaleClone
             | Self::ReplicaUnusable
             | Self::SplitBrain
             | Self::Reserved => Exit::Unsafe,

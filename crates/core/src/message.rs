@@ -36,7 +36,7 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// Its present incarnation.
     pub incarnation: Incarnation,
-    /// Whether its superblocks do not know all incarnations that the opener names: then an old copy of its disk was
+    /// Whether its superblocks do not know all incarnations that the opener names: then a stale clone of its disk was
     /// put back.
     pub is_stale_clone: bool,
     /// The boot of its machine.

@@ -138,8 +138,8 @@ pub enum Cause {
     /// The volume was put together from its disks, and this replica counted. Until it has adopted that,
     /// it may go on in the epoch before, unseen (V7).
     Unconfirmed,
-    /// Its disk is an old copy, which was put back: saved in an earlier incarnation than the volume knows.
-    OldCopy,
+    /// Its disk is a stale clone, which was put back: saved in an earlier incarnation than the volume knows.
+    StaleClone,
     /// It is larger than the volume, which had grown on a branch that was not kept.
     TooLarge,
 }

@@ -84,7 +84,7 @@ codes!(Cause, cause_code, cause_from_code, {
     Lagging = 11,
     Unconfirmed = 12,
     TooLarge = 13,
-    OldCopy = 14,
+    StaleClone = 14,
 });
 
 /// The code of this role; in whose place the replica is stands apart.

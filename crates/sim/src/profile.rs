@@ -38,7 +38,7 @@ pub enum Fault {
     /// A disk holds something else than was written: bits rot, a write is lost or lands elsewhere.
     Damage,
     /// A disk is copied, or the copy that was made of it is put back in its place.
-    OldCopy,
+    StaleClone,
     /// A disk has no space left for a while.
     DiskFull,
     /// A disk is slow for a while, or stands still.
@@ -74,7 +74,7 @@ pub enum Fault {
 /// Kinds that only some seeds have, each drawn apart.
 const RARE: [Fault; 9] = [
     Fault::Damage,
-    Fault::OldCopy,
+    Fault::StaleClone,
     Fault::Members,
     Fault::Layout,
     Fault::Lease,
@@ -239,7 +239,7 @@ impl Profile {
             faults.push((Fault::Assembly, epoch.between(2, 15)));
         } else if !faults.is_empty() && copies.chance(500) {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
-            faults.push((Fault::OldCopy, copies.between(60, 200)));
+            faults.push((Fault::StaleClone, copies.between(60, 200)));
         }
         // By this number no seed is struck that was kept for another reason. A database that forgets, as after
         // a restore, could not tell which of two primaries of a node was first.

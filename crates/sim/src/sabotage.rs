@@ -36,8 +36,8 @@ pub enum Sabotage {
     CopyLate,
     /// A block changes by itself after its last read.
     RotUnseen,
-    /// The old copy of a disk passes for the newest one.
-    PassOldCopies,
+    /// The stale clone of a disk passes for the newest one.
+    PassStaleClones,
     /// Some blocks are called damaged that are whole.
     CryDamage,
     /// Who is to yield a range is told another one.
@@ -78,7 +78,7 @@ impl Sabotage {
         Self::TakeOverAll,
         Self::CopyLate,
         Self::RotUnseen,
-        Self::PassOldCopies,
+        Self::PassStaleClones,
         Self::CryDamage,
         Self::ClusterLockElsewhere,
         Self::HearNobody,

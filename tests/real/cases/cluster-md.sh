@@ -349,7 +349,7 @@ deserted() {
     evict_n4
     end_load
     for n in 1 2; do detach_at $n; done
-    stop_node 3 # restarted in good order
+    stop_node 3 # restarted cleanly
     ip -n "$netns" link set port4 up
     await "n4 alone has it" alone
     await "its export is back" uri 4

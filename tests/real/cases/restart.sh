@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Restarts: cases/restart.sh clean|replica|primary|old_copy
+# Restarts: cases/restart.sh clean|replica|primary|stale_clone
 # clean: nothing is lost; replica: its node is killed under load; primary: the node where the
-# volume is attached is killed under load, and the volume attached again; old_copy: only a replica whose
+# volume is attached is killed under load, and the volume attached again; stale_clone: only a replica whose
 # disk was put back as it was before answers, then the others too.
 source "$(dirname "$0")/../lib.sh"
 how=$1
@@ -37,7 +37,7 @@ primary)
     wait $fio || say "fio lost its server, as it must"
     start_node 1
     ;;
-old_copy)
+stale_clone)
     ek 1 detach $vol --quiet
     stop_node 1
     cp -a "$work/n1/disk" "$work/before"
@@ -49,7 +49,7 @@ old_copy)
     rm -r "$work/n1/disk"
     mv "$work/before" "$work/n1/disk"
     start_node 1
-    refused 4 "old copy assemble --force" ek 1 attach $vol --as nbd
+    refused 4 "stale clone assemble --force" ek 1 attach $vol --as nbd
     [ "$(ek 1 volume status $vol --json | jq -r .volume.state)" = detached ] || die "it is attached: $(ek 1 volume status $vol)"
     for n in 2 3; do start_node $n; done
     await "all nodes are there" nodes_answer

@@ -6,7 +6,7 @@ fn what_would_lose_data_ends_as_unsafe() {
         ErrorCode::DiskHasData,
         ErrorCode::LastInSync,
         ErrorCode::Incomplete,
-        ErrorCode::OldCopy,
+        ErrorCode::StaleClone,
         ErrorCode::ReplicaUnusable,
         ErrorCode::SplitBrain,
     ] {

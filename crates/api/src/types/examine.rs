@@ -157,7 +157,7 @@ pub struct ExaminedView {
     pub protocol: VolumeProtocol,
     /// How closely replicas remember where they may differ: `none` or `internal`.
     pub bitmap: String,
-    /// Nodes on which the volume was attached; none: it was detached in good order.
+    /// Nodes on which the volume was attached; none: it was detached cleanly.
     pub primaries: Vec<String>,
     /// The replicas of each mirror.
     pub mirrors: Vec<Vec<ExaminedMember>>,

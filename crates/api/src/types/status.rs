@@ -323,8 +323,8 @@ pub enum ReplicaCause {
     Unconfirmed,
     /// It is larger than the volume, which had grown on a branch that was not kept.
     TooLarge,
-    /// An old copy of its disk was put back.
-    OldCopy,
+    /// A stale clone of its disk was put back.
+    StaleClone,
 }
 
 /// One replica.

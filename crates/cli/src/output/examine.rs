@@ -148,7 +148,7 @@ fn view(view: &ExaminedView) -> String {
     );
     text.push_str(&line("layout", &layout));
     let attached = match &view.primaries[..] {
-        [] => "nowhere: it was detached in good order".to_owned(),
+        [] => "nowhere: it was detached cleanly".to_owned(),
         nodes => format!("on node {}, and not detached since", nodes.join(", ")),
     };
     text.push_str(&line("attached", &attached));

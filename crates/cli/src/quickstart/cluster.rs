@@ -114,7 +114,7 @@ impl Node {
         child.kill().and_then(|()| child.wait()).map(drop).map_err(failed)
     }
 
-    /// Ends the process in good order, or by force if it does not end.
+    /// Ends the process cleanly, or by force if it does not end.
     fn stop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {

@@ -98,7 +98,7 @@ impl<P: Payload> Primary<P> {
         let error = match reason {
             EndReason::Fenced | EndReason::Evicted => RequestError::Fenced,
             EndReason::LostWrites => RequestError::LostWrites,
-            EndReason::NoData | EndReason::OldCopy(_) => RequestError::NoData,
+            EndReason::NoData | EndReason::StaleClone(_) => RequestError::NoData,
             EndReason::NoCoordinator => RequestError::NoCoordinator,
             EndReason::Detached
             | EndReason::DetachedUnclean

@@ -209,7 +209,7 @@ pub enum EndReason {
     NoData,
     /// It could not start: of a mirror's in-sync replicas only this one answers, and its disk is an old
     /// copy, which was put back.
-    OldCopy(ReplicaId),
+    StaleClone(ReplicaId),
     /// The volume does not exist any more.
     NoVolume,
     /// It could not start: a replica has adopted a newer view than the coordinator knows. The

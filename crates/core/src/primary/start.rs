@@ -168,7 +168,7 @@ impl<P: Payload> Primary<P> {
         if !self.has_sources() {
             let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync()));
             let old = in_sync.into_iter().find(|id| self.is_stale_clone(*id));
-            return self.end(cx, old.map_or(EndReason::NoData, EndReason::OldCopy));
+            return self.end(cx, old.map_or(EndReason::NoData, EndReason::StaleClone));
         }
         if self.hears_predecessor() {
             return self.await_predecessor(cx);
@@ -220,7 +220,7 @@ impl<P: Payload> Primary<P> {
             for record in &replicas.replicas {
                 let (state, cause) = match record.state {
                     ReplicaState::InSync if self.is_stale_clone(record.id) => {
-                        (ReplicaState::Stale, Cause::OldCopy)
+                        (ReplicaState::Stale, Cause::StaleClone)
                     }
                     ReplicaState::InSync if !self.is_open(record.id) => {
                         (ReplicaState::Stale, Cause::Unreachable)

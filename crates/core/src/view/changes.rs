@@ -70,7 +70,7 @@ impl View {
             self.set_state(id, state)?;
             self.record_mut(id)?.cause = cause;
         }
-        if matches!(cause, Cause::OtherHistory | Cause::OldCopy) {
+        if matches!(cause, Cause::OtherHistory | Cause::StaleClone) {
             self.distrust(id)?;
         }
         Ok(())

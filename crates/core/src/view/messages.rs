@@ -85,7 +85,7 @@ impl fmt::Display for Cause {
             Self::Unconfirmed => {
                 "it has not confirmed yet that the volume was put together from its disks"
             }
-            Self::OldCopy => "an old copy of its disk was put back",
+            Self::StaleClone => "a stale clone of its disk was put back",
             Self::TooLarge => {
                 "it is larger than the volume, which had grown on a branch that was not kept"
             }

@@ -3,7 +3,7 @@
 //! A copy of a replica's file, put in its place while the daemon is stopped, lists the same incarnations if it was made
 //! since the replica's process last started: from its content it cannot be told. But a copy is another file, and a
 //! file system says when a file was made. So that time is remembered. If the file at the path was made at another one,
-//! it counts as an old copy: [`disown`] has its superblocks list an incarnation that no view names.
+//! it counts as a stale clone: [`disown`] has its superblocks list an incarnation that no view names.
 //!
 //! Nothing is concluded where the directory itself may be a copy, as after a move to another file system: then its
 //! marker file was made at another time, too. Nor is anything where the file system does not say when.
@@ -89,7 +89,7 @@ impl Origins {
         }
         if before.is_some_and(|before| before.is_copied_to(now)) {
             let path = replica.path.display();
-            tracing::error!(%path, "another file than the one that was in use is at this path: a copy. It counts as an old copy of the replica: it is copied anew from the volume's other replicas, or taken as it is by `evenkeel volume assemble --force`");
+            tracing::error!(%path, "another file than the one that was in use is at this path: a copy. It counts as a stale clone of the replica: it is copied anew from the volume's other replicas, or taken as it is by `evenkeel volume assemble --force`");
             disown(replica)?;
         }
         self.insert(id, now);
@@ -144,7 +144,7 @@ impl Origins {
     }
 }
 
-/// Has a replica list one incarnation that no view names, durably: then it is an old copy to all.
+/// Has a replica list one incarnation that no view names, durably: then it is a stale clone to all.
 fn disown(replica: &mut OpenReplica) -> io::Result<()> {
     let mut superblock = replica.newest.superblock.clone();
     superblock.incarnations = Incarnations::of([random_incarnation()]);

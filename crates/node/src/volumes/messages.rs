@@ -118,9 +118,9 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
         EndReason::CoordinatorBehind => {
             "a replica knows a newer view than the coordinator, which was restored from an old backup"
         }
-        EndReason::OldCopy(replica) => {
+        EndReason::StaleClone(replica) => {
             return format!(
-                "only the replica on {} answers of a mirror's in-sync ones, and its disk is an old copy, which was put back",
+                "only the replica on {} answers of a mirror's in-sync ones, and its disk is a stale clone (its superblock does not record the current incarnation)",
                 place(replica)
             );
         }
@@ -157,9 +157,9 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
             ErrorCode::NoData,
             "Start the nodes that hold the volume's in-sync replicas; see `evenkeel volume status`",
         ),
-        EndReason::OldCopy(_) => (
-            ErrorCode::OldCopy,
-            "Put its newest disk back, or start the nodes of the others; to go on from the old copy: `evenkeel volume assemble --force`",
+        EndReason::StaleClone(_) => (
+            ErrorCode::StaleClone,
+            "Put its newest disk back, or start the nodes of the others; to go on from the stale clone: `evenkeel volume assemble --force`",
         ),
         EndReason::NoVolume => (ErrorCode::NoSuchVolume, "See `evenkeel volume list`"),
         EndReason::Fenced => {
@@ -256,7 +256,7 @@ pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
         Cause::OtherHistory => types::ReplicaCause::OtherHistory,
         Cause::Lagging => types::ReplicaCause::Lagging,
         Cause::Unconfirmed => types::ReplicaCause::Unconfirmed,
-        Cause::OldCopy => types::ReplicaCause::OldCopy,
+        Cause::StaleClone => types::ReplicaCause::StaleClone,
         Cause::TooLarge => types::ReplicaCause::TooLarge,
         Cause::SourceFailed => types::ReplicaCause::SourceFailed,
     })

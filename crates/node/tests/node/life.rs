@@ -31,7 +31,7 @@ async fn a_restarted_node_attaches_again_what_was_attached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_was_put_back_is_refused_as_an_old_copy() {
+async fn a_disk_that_was_put_back_is_refused_as_a_stale_clone() {
     let place = Place::new();
     let mut nodes = place.cluster(&["a"]).await;
     nodes[0].create("web", 1).await;
@@ -45,8 +45,9 @@ async fn a_disk_that_was_put_back_is_refused_as_an_old_copy() {
     nodes[0].stop().await;
     std::fs::copy(&copy, &replica).unwrap();
     nodes[0].restart().await;
-    let error =
-        nodes[0].refused("POST", "/v1/volumes/web/attach", json!({"how": "nbd"}), "old-copy").await;
+    let error = nodes[0]
+        .refused("POST", "/v1/volumes/web/attach", json!({"how": "nbd"}), "stale-clone")
+        .await;
     assert!(error["do"].as_str().unwrap().contains("--force"), "{error:#}");
 }
 
@@ -66,7 +67,7 @@ async fn a_copy_of_a_replicas_file_in_its_place_does_not_count() {
     std::fs::remove_file(&replica).unwrap();
     std::fs::copy(&copy, &replica).unwrap();
     nodes[0].restart().await;
-    nodes[0].refused("POST", attach, nbd.clone(), "old-copy").await;
+    nodes[0].refused("POST", attach, nbd.clone(), "stale-clone").await;
     // Who knows that it is as good as what was there says so.
     let force = json!({"volume": "web", "paths": [], "force": true});
     let answer = nodes[0].ok("POST", "/v1/assemble", force).await;

@@ -150,7 +150,7 @@ impl Cluster {
                 Cause::Late => Mark::LeftLate,
                 Cause::Lagging => Mark::LeftLagging,
                 Cause::Restarted => Mark::LeftRestarted,
-                Cause::OldCopy => Mark::LeftOldCopy,
+                Cause::StaleClone => Mark::LeftStaleClone,
                 Cause::Medium => Mark::LeftMedium,
                 Cause::NoSpace => Mark::LeftNoSpace,
                 Cause::Operator => Mark::LeftOperator,

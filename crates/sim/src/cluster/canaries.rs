@@ -101,9 +101,9 @@ impl Cluster {
         view
     }
 
-    /// The old copy of a disk lists the incarnations of the one that it takes the place of.
+    /// The stale clone of a disk lists the incarnations of the one that it takes the place of.
     pub(super) fn passing_for(&self, newest: &Disk, mut copy: Disk) -> Disk {
-        if self.sabotage == Some(Sabotage::PassOldCopies)
+        if self.sabotage == Some(Sabotage::PassStaleClones)
             && let Some(newest) = Store::examine(newest)
         {
             Store::relabel(&mut copy, newest.incarnations);

@@ -1,6 +1,6 @@
 //! Cloned identities: the state directory of a node is copied to another machine (a cloned virtual machine, a
 //! restored backup), and the daemon there attaches the volume as that node, while the node's own primary is cut off.
-//! The disks stay where they are; for old copies of these see [`copies`](super::copies).
+//! The disks stay where they are; for stale clones of these see [`copies`](super::copies).
 //!
 //! The two primaries have the same node and different incarnations. The lock on the state directory proves to neither
 //! that the other one has ended ([`Earlier`]): it is waited for until no replica has answered it for its lease.

@@ -1,4 +1,4 @@
-//! Old copies of disks: made at some time, as a backup or a snapshot is, and put back later.
+//! Stale clones of disks: made at some time, as a backup or a snapshot is, and put back later.
 
 use evenkeel_core::{Incarnation, ReplicaId, ReplicaRecord, ReplicaState};
 
@@ -49,7 +49,7 @@ impl Cluster {
     }
 
     /// Whether another replica of its mirror has all data, too: what is left of a mirror otherwise is the
-    /// old copy.
+    /// stale clone.
     fn is_dispensable(&self, replica: usize) -> bool {
         if self.record(replica).is_some_and(|record| record.state != ReplicaState::InSync) {
             return true;
@@ -68,7 +68,7 @@ impl Cluster {
     }
 
     fn put_back(&mut self, replica: usize, pause: Time) {
-        self.log(|| format!("   an old copy of the disk of replica {replica} is put back"));
+        self.log(|| format!("   a stale clone of the disk of replica {replica} is put back"));
         self.replica_dies(replica, true);
         let Some(copy) = self.replicas[replica].copy.take() else { return };
         let mut copy = self.passing_for(&self.replicas[replica].disk, copy);
@@ -87,7 +87,7 @@ impl Cluster {
         self.begins_with_another_disk(replica, pause);
     }
 
-    /// An attach ended because nothing else was there than an old copy: its operator puts the newest disk
+    /// An attach ended because nothing else was there than a stale clone: its operator puts the newest disk
     /// back, if it is there.
     pub(super) fn put_newest_back(&mut self, id: ReplicaId) {
         let is_meant = |slot: &ReplicaSlot| slot.id == id && slot.is_old;

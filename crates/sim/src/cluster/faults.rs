@@ -96,7 +96,7 @@ impl Cluster {
                 self.replicas[replica].health.errors = (until, per_mille);
             }
             Fault::Damage => self.damage_disk(replica),
-            Fault::OldCopy => self.copy_disk_or_put_back(replica, duration),
+            Fault::StaleClone => self.copy_disk_or_put_back(replica, duration),
             Fault::DiskFull => self.replicas[replica].health.full_until = until,
             Fault::SlowDisk if self.random.chance(500) => {
                 self.replicas[replica].health.frozen_until = until;

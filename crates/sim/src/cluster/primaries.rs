@@ -301,8 +301,8 @@ impl Cluster {
                 self.marks.reach(Mark::AssemblyUnconfirmed);
                 self.operators.stuck = Some(reason);
             }
-            EndReason::OldCopy(replica) => {
-                self.marks.reach(Mark::OldCopyRefused);
+            EndReason::StaleClone(replica) => {
+                self.marks.reach(Mark::StaleCloneRefused);
                 self.put_newest_back(replica);
             }
             EndReason::NotReached(_) | EndReason::TooManyPrimaries => {

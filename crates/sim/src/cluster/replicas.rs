@@ -60,7 +60,7 @@ pub(super) struct ReplicaSlot {
     pub lost: BTreeSet<u32>,
     /// A copy of the disk that was made at some time.
     pub copy: Option<Disk>,
-    /// An old copy was put in the disk's place, and no view says yet that it lacks everything.
+    /// A stale clone was put in the disk's place, and no view says yet that it lacks everything.
     pub is_old: bool,
     /// What was in its place before, with what that had lost.
     pub newest_disk: Option<(Disk, BTreeSet<u32>)>,

@@ -123,7 +123,7 @@ impl Cluster {
         text += &self.until(", its disk fails", health.errors.0);
         text += &self.until(", its disk is full", health.full_until);
         if slot.is_old {
-            text += ", an old copy of its disk was put back";
+            text += ", a stale clone of its disk was put back";
         }
         if !slot.lost.is_empty() {
             let _ = write!(text, ", {} sectors were lost", slot.lost.len());

@@ -55,7 +55,7 @@ fn a_replica_is_shown_with_all_that_its_disk_says() {
   data         8M from byte 1048576; bitmaps from byte 9437184; a checksum for each block
   view         generation 7 after 6, history l, coordinator c
   layout       8M, protocol C, block size 512, chunk 64K, bitmap internal
-  attached     nowhere: it was detached in good order
+  attached     nowhere: it was detached cleanly
   before       up to generation 5: coordinator old, history l
   intent log   slot 0: events 2, cleared 1, 2 of 64 places open, 2M may differ, 1M each; copy A damaged, copy B good with sequence 2
                regions 0, 7

@@ -94,7 +94,7 @@ fn by_force_an_older_copy_is_named_by_an_incarnation_that_it_lists() {
         assert!(next.is_valid());
         assert_eq!(states(&next), [InSync, Stale, Stale]);
         let named = next.mirrors[0].replicas[0].incarnation;
-        assert_eq!(named, Incarnation(2), "else it is an old copy to whoever attaches");
+        assert_eq!(named, Incarnation(2), "else it is a stale clone to whoever attaches");
     }
 }
 
@@ -153,7 +153,7 @@ fn one_that_was_not_found_may_have_gone_on_with_the_branch_that_is_not_kept() {
 #[test]
 fn what_the_branch_that_is_not_kept_came_from_is_superseded_too() {
     let first = view([InSync, InSync, InSync]);
-    // One branch begins from an old copy, the other one from what came later.
+    // One branch begins from a stale clone, the other one from what came later.
     let kept = begun(&first, &[disk(1, &first)], 20);
     let later = first.successor().successor();
     let lost = begun(&later, &[disk(2, &later)], 21);

@@ -147,13 +147,13 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A stale replica may return. It keeps what it has, unless an old copy of its disk was put back.
+    /// A stale replica may return. It keeps what it has, unless a stale clone of its disk was put back.
     fn admit(&mut self, replica: ReplicaId, incarnation: Incarnation) {
         let is_known = !self.is_stale_clone(replica);
         self.edit(Edit::Admit { replica, incarnation, is_known });
     }
 
-    /// Whether an old copy of a replica's disk was put back, and no view has admitted that incarnation since.
+    /// Whether a stale clone of a replica's disk was put back, and no view has admitted that incarnation since.
     pub(in crate::primary) fn is_stale_clone(&self, replica: ReplicaId) -> bool {
         let named = self.named_incarnations(replica).newest();
         let peer = self.peers.get(&replica);
@@ -203,7 +203,7 @@ impl<P: Payload> Primary<P> {
     fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
         let is_stale_clone = self.is_stale_clone(replica);
         if self.has_sound_other(mirror, replica) {
-            let cause = if is_stale_clone { Cause::OldCopy } else { Cause::Restarted };
+            let cause = if is_stale_clone { Cause::StaleClone } else { Cause::Restarted };
             return self.wants_to_leave(replica, cause);
         }
         let Some(peer) = self.peers.get(&replica) else { return };

@@ -10,7 +10,7 @@ pub(in crate::primary) struct PeerIncarnations {
     present: Option<(Incarnation, BootId)>,
     /// Those that views would name that this primary has asked for, newest first.
     doubted: Vec<Incarnation>,
-    /// An old copy of its disk was put back, as it said in the last session.
+    /// A stale clone of its disk was put back, as it said in the last session.
     is_stale_clone: bool,
     /// The boot of its machine when operations could last be sent to it.
     relied_on_boot: Option<BootId>,
@@ -26,7 +26,7 @@ impl PeerIncarnations {
         self.relied_on_boot != self.present.map(|(_, boot)| boot)
     }
 
-    /// Whether it says that an old copy of its disk was put back, and does so in another incarnation than this one.
+    /// Whether it says that a stale clone of its disk was put back, and does so in another incarnation than this one.
     pub fn is_stale_clone_unless(&self, named: Incarnation) -> bool {
         self.is_stale_clone && self.present().is_some_and(|present| present != named)
     }

@@ -1,4 +1,4 @@
-//! Disks that are not what they were: an old copy of one is put back, or a flush has failed.
+//! Disks that are not what they were: a stale clone of one is put back, or a flush has failed.
 
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ fn with_a_copy() -> (Cluster, crate::cluster::HostDisk) {
 }
 
 #[test]
-fn an_old_copy_is_not_believed_at_the_attach_and_copied_as_a_whole() {
+fn a_stale_clone_is_not_believed_at_the_attach_and_copied_as_a_whole() {
     let (mut cluster, copy) = with_a_copy();
     cluster.kill(replica(0, 1));
     cluster.put_disk(replica(0, 1), copy);
     cluster.restart(replica(0, 1), false);
     let primary = cluster.attach(1);
-    assert_eq!(cause(&cluster, replica(0, 1)), Cause::OldCopy);
+    assert_eq!(cause(&cluster, replica(0, 1)), Cause::StaleClone);
     assert_eq!(cluster.read(primary, 0, 4096), Some(vec![1; BLOCK]));
     cluster.pass(A_WHILE);
     assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
@@ -49,7 +49,7 @@ fn an_old_copy_is_not_believed_at_the_attach_and_copied_as_a_whole() {
 }
 
 #[test]
-fn an_old_copy_is_not_believed_while_the_volume_is_attached() {
+fn a_stale_clone_is_not_believed_while_the_volume_is_attached() {
     let (mut cluster, copy) = with_a_copy();
     let primary = cluster.attach(0);
     cluster.kill(replica(0, 1));
@@ -62,7 +62,7 @@ fn an_old_copy_is_not_believed_while_the_volume_is_attached() {
 }
 
 #[test]
-fn with_nothing_but_an_old_copy_nothing_is_served_however_often_it_starts() {
+fn with_nothing_but_a_stale_clone_nothing_is_served_however_often_it_starts() {
     let (mut cluster, copy) = with_a_copy();
     let newest = cluster.copy_of_disk(replica(0, 1));
     cluster.kill(replica(0, 0));
@@ -72,7 +72,7 @@ fn with_nothing_but_an_old_copy_nothing_is_served_however_often_it_starts() {
         cluster.restart(replica(0, 1), true);
         let primary = cluster.attach(1);
         cluster.pass(A_WHILE);
-        assert_eq!(cluster.ended[&primary], EndReason::OldCopy(replica(0, 1)));
+        assert_eq!(cluster.ended[&primary], EndReason::StaleClone(replica(0, 1)));
         cluster.kill(replica(0, 1));
     }
     cluster.put_disk(replica(0, 1), newest);
@@ -83,7 +83,7 @@ fn with_nothing_but_an_old_copy_nothing_is_served_however_often_it_starts() {
 }
 
 #[test]
-fn a_disk_whose_process_starts_again_and_again_is_no_old_copy() {
+fn a_disk_whose_process_starts_again_and_again_is_no_stale_clone() {
     let (mut cluster, _) = with_a_copy();
     cluster.kill(replica(0, 0));
     let primary = cluster.attach(1);
