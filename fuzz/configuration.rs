@@ -115,8 +115,8 @@ pub fn looks_names_up(text: &str) -> bool {
     !config.peer.listen.iter().chain(&config.nbd.listen).all(is_number)
 }
 
-/// What is accepted is sound and means the same when it is written again; what is refused is told by
-/// its name.
+/// What is accepted is sound and means the same when it is written again; what is refused is told
+/// by its name.
 pub fn check(text: &str) {
     match Config::parse(text) {
         Ok(config) => {

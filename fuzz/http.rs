@@ -1,5 +1,5 @@
-//! The API of a node that runs in this process, for the target `api`: without disks and other nodes, in
-//! a folder for temporary files.
+//! The API of a node that runs in this process, for the target `api`: without disks and other
+//! nodes, in a folder for temporary files.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -108,8 +108,8 @@ pub fn patch(bytes: &mut [u8], patches: &[u8]) {
     }
 }
 
-/// Makes `again`, an encoded view with `lease`, leave out the default lease if `told` does, the bytes that
-/// it was read from. Its checksum is to be sealed again.
+/// Makes `again`, an encoded view with `lease`, leave out the default lease if `told` does, the
+/// bytes that it was read from. Its checksum is to be sealed again.
 pub fn leave_out_lease(again: &mut [u8], told: &[u8], lease: Lease) {
     if lease == Lease::default() && told[LEASE] == [0; 4] {
         again[LEASE].fill(0);

@@ -1,6 +1,7 @@
-//! What lies on a disk beside superblocks and data: tables of open regions, pages of bitmaps, of the allocation
-//! map and of checksums, and blocks of the journal. Either what the fuzzer says, or a sound one with some bytes
-//! changed and its checksum made right again. What is accepted is the same when it is written again.
+//! What lies on a disk beside superblocks and data: tables of open regions, pages of bitmaps, of
+//! the allocation map and of checksums, and blocks of the journal. Either what the fuzzer says, or
+//! a sound one with some bytes changed and its checksum made right again. What is accepted is the
+//! same when it is written again.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! A view: what is accepted must be valid, and have just one encoding; two if it has the default lease,
-//! which views from before leases stood in them do not tell.
+//! A view: what is accepted must be valid, and have just one encoding; two if it has the default
+//! lease, which views from before leases stood in them do not tell.
 #![no_main]
 
 use evenkeel_format::{decode_view, encode_view};

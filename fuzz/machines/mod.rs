@@ -1,5 +1,5 @@
-//! The core's two state machines under a script that the fuzzer writes: what happens to them is read
-//! from its bytes, what they want done is checked and carried out by a driver that is honest.
+//! The core's two state machines under a script that the fuzzer writes: what happens to them is
+//! read from its bytes, what they want done is checked and carried out by a driver that is honest.
 
 pub mod blank;
 pub mod memory;

@@ -58,7 +58,8 @@ pub enum ErrorCode {
     Incomplete,
     /// 409: the replica's file is gone, or its disk is full or bad: it does not come back as it is.
     ReplicaUnusable,
-    /// 409: of a mirror's in-sync replicas only one answers, and a stale clone of its disk was put back.
+    /// 409: of a mirror's in-sync replicas only one answers, and a stale clone of its disk was put
+    /// back.
     StaleClone,
     /// 409: replicas have diverged from each other; one branch has to be chosen.
     SplitBrain,

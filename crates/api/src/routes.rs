@@ -77,8 +77,8 @@ pub const DETACH: &str = "/v1/volumes/{volume}/detach";
 pub const EXPORT_NBD: &str = "/v1/volumes/{volume}/exports/nbd";
 /// The replicas of a volume.
 pub const REPLICAS: &str = "/v1/volumes/{volume}/replicas";
-/// Tells a replica something: `action` is `fail`, `remove`, `retire` or `re-add`; `replica` is its identity,
-/// at least 4 digits from its start, or `NODE:DISK`.
+/// Tells a replica something: `action` is `fail`, `remove`, `retire` or `re-add`; `replica` is its
+/// identity, at least 4 digits from its start, or `NODE:DISK`.
 pub const REPLICA: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}";
 
 /// What the removal of a node would take away.
@@ -97,7 +97,8 @@ pub const DROP_PLAN: &str = "/v1/volumes/{volume}/plans/reservation-drop";
 pub const CHANGE_PLAN: &str = "/v1/volumes/{volume}/plans/change";
 /// What putting volumes together would keep and discard.
 pub const ASSEMBLE_PLAN: &str = "/v1/assemble/plan";
-/// What a command about a replica would take away: `action` is `fail`, `remove`, `retire` or `replace`.
+/// What a command about a replica would take away: `action` is `fail`, `remove`, `retire` or
+/// `replace`.
 pub const REPLICA_PLAN: &str = "/v1/volumes/{volume}/replicas/{replica}/{action}/plan";
 
 /// Replaces the names in braces, in their order, by `values`, encoded for a URL.

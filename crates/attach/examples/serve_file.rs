@@ -5,8 +5,8 @@
 //!     serve_file clean RUNTIME NAME
 //!
 //! Prints the device's path, and serves until a line comes on standard input: then it detaches, or
-//! says why not and goes on. At the end of its input it goes on until it is killed. With `silent` it answers
-//! no request, and prints `asked` at each.
+//! says why not and goes on. At the end of its input it goes on until it is killed. With `silent`
+//! it answers no request, and prints `asked` at each.
 
 use std::collections::BTreeMap;
 use std::error::Error;

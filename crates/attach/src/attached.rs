@@ -160,7 +160,8 @@ fn join(users: &[User]) -> String {
 ///
 /// What a killed daemon has left under the same name is taken over if it is a ublk device and
 /// [`Options::resume`] allows it, and cleaned up otherwise: a filesystem on the old device stays
-/// mounted, and gives errors, until it is unmounted. Until then this is refused, by [`AttachError::InUse`].
+/// mounted, and gives errors, until it is unmounted. Until then this is refused, by
+/// [`AttachError::InUse`].
 ///
 /// The front end ends by itself when the volume is detached. If on the contrary the volume ends
 /// first (another primary took over), call [`clean_up_stale`](crate::clean_up_stale), so that the
@@ -208,9 +209,9 @@ pub fn attach(
     Ok(attached(place, name, kind, device, cleaned_up))
 }
 
-/// Refuses what [`attach`] would refuse whatever becomes of the volume: a name that belongs to something else,
-/// a device of an earlier attachment that gives errors and is used still, and a machine that can make no
-/// block device.
+/// Refuses what [`attach`] would refuse whatever becomes of the volume: a name that belongs to
+/// something else, a device of an earlier attachment that gives errors and is used still, and a
+/// machine that can make no block device.
 ///
 /// # Errors
 /// As of [`attach`].
@@ -308,8 +309,8 @@ fn release(place: &Place, name: &str) -> Result<(), AttachError> {
     place.forget(name).map_err(AttachError::system("can't remove the note of the attached volume"))
 }
 
-/// Shows on the device of an attached volume that it has grown to [`Options::size`], also to those who
-/// use it.
+/// Shows on the device of an attached volume that it has grown to [`Options::size`], also to those
+/// who use it.
 ///
 /// A ublk device keeps its size as long as it is attached (kernels before 6.16 know no other way):
 /// [`AttachError::KeepsSize`].
@@ -339,8 +340,8 @@ fn hold(device: &Path) -> Result<File, AttachError> {
     while_opened(|| try_hold(device))
 }
 
-/// Tries again for a moment what is refused because a process has a device open, as device managers have that
-/// look at it.
+/// Tries again for a moment what is refused because a process has a device open, as device managers
+/// have that look at it.
 pub(crate) fn while_opened<T>(
     attempt: impl Fn() -> Result<T, AttachError>,
 ) -> Result<T, AttachError> {

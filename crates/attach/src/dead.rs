@@ -1,7 +1,8 @@
-//! Devices from which their volume was taken away, for as long as somebody uses them: they give errors.
+//! Devices from which their volume was taken away, for as long as somebody uses them: they give
+//! errors.
 //!
-//! None is made in the place of one. Whoever has it mounted would take the two for one, or mount the volume a
-//! second time beside a filesystem that has lost writes and does not know which.
+//! None is made in the place of one. Whoever has it mounted would take the two for one, or mount
+//! the volume a second time beside a filesystem that has lost writes and does not know which.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,8 @@ pub fn note(place: &Place, name: &str, used: &[StillUsed]) -> Result<(), AttachE
     keep(place, name, &devices)
 }
 
-/// Refuses what would be made beside a device of this volume that is used still. Others are forgotten.
+/// Refuses what would be made beside a device of this volume that is used still. Others are
+/// forgotten.
 ///
 /// # Errors
 /// [`AttachError::InUse`], or if the kernel's tables can't be read.

@@ -87,7 +87,8 @@ impl Place {
         remove_if_there(&self.record_file(name))
     }
 
-    /// The devices of this volume that were noted as giving errors. Their file is none of [`list`]'s.
+    /// The devices of this volume that were noted as giving errors. Their file is none of
+    /// [`list`]'s.
     pub(crate) fn dead(&self, name: &str) -> Vec<PathBuf> {
         let read = fs::read(self.dead_file(name)).ok();
         read.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()

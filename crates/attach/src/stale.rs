@@ -76,13 +76,15 @@ pub fn clean_up_stale(
     Ok(cleaned_up)
 }
 
-/// Who uses a device from which its volume was taken away. `None`: nobody, or it serves something else.
+/// Who uses a device from which its volume was taken away. `None`: nobody, or it serves something
+/// else.
 ///
 /// # Errors
 /// If the kernel's tables can't be read.
 pub fn users_of_dead(device: &Path) -> Result<Option<Vec<User>>, AttachError> {
     if let Some(number) = loop_device::number_of(device) {
-        // The kernel frees it when the last user has closed it, also one that can't be seen from here.
+        // The kernel frees it when the last user has closed it, also one that can't be seen from
+        // here.
         return match loop_device::backing_file(number) {
             Some(_) => users_of(device).map(Some),
             None => Ok(None),
@@ -198,7 +200,8 @@ fn is_free(target: &Path) -> bool {
     }
 }
 
-/// Whether [`clean_up_stale`] would remove the stable name, which points to `target`, or leave it to others.
+/// Whether [`clean_up_stale`] would remove the stable name, which points to `target`, or leave it
+/// to others.
 pub(crate) fn would_unlink(place: &Place, name: &str, target: &Path) -> Result<bool, AttachError> {
     let is_noted = place.record(name).and_then(|record| record.device).as_deref() == Some(target);
     let own = loop_device::over(&place.file(name))

@@ -156,7 +156,8 @@ fn a_daemon_that_is_killed_while_it_asks_itself_goes() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     File::create_new(directory.path().join("disk")).unwrap().set_len(SIZE).unwrap();
     let name = format!("silent-{}", std::process::id());
-    // It also ends the connection by force, without which a process that waits for it would stay for ever.
+    // It also ends the connection by force, without which a process that waits for it would stay
+    // for ever.
     let _clean_up = CleanUp(Place::new(directory.path()), name.clone());
 
     let mut daemon = serve_file(directory.path(), &name).arg("silent").spawn().unwrap();

@@ -55,7 +55,8 @@ Examples:
   evenkeel bench drbd --dry-run                      what would be run
   evenkeel bench drbd --scratch /mnt/fast --out ./reports")]
     Drbd(RunArgs),
-    /// hdparm and fio over exports, stripes of mirrors and replication, as network storage was measured
+    /// hdparm and fio over exports, stripes of mirrors and replication, as network storage was
+    /// measured
     #[command(after_help = "\
 Examples:
   evenkeel bench network-storage --dry-run                      what would be run

@@ -51,8 +51,8 @@ pub enum Undo {
     Run {
         /// The command.
         words: Vec<String>,
-        /// It is run again, for [`PATIENCE`] at most, while it fails with a message that contains this:
-        /// what it undoes is in the midst of something.
+        /// It is run again, for [`PATIENCE`] at most, while it fails with a message that contains
+        /// this: what it undoes is in the midst of something.
         #[serde(default)]
         again_on: Option<String>,
     },

@@ -284,7 +284,8 @@ Examples:
 /// Arguments of `config check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The file; without it /etc/evenkeel/evenkeel.toml, or built-in defaults if that does not exist
+    /// The file; without it /etc/evenkeel/evenkeel.toml, or built-in defaults if that does not
+    /// exist
     #[arg(value_name = "FILE", conflicts_with = "config")]
     pub file: Option<PathBuf>,
     /// The same

@@ -86,7 +86,8 @@ impl Client {
         Ok(Self { socket: socket.to_owned(), runtime, tells: false, told: AtomicBool::new(false) })
     }
 
-    /// The same; a request that takes longer than a moment says on standard error what it waits for.
+    /// The same; a request that takes longer than a moment says on standard error what it waits
+    /// for.
     #[must_use]
     pub const fn telling(mut self) -> Self {
         self.tells = true;

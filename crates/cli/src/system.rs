@@ -83,8 +83,8 @@ fn unescape(text: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Unmounts the filesystems below a directory that nobody uses. One that is in use stays where whoever
-/// ends that use can unmount it.
+/// Unmounts the filesystems below a directory that nobody uses. One that is in use stays where
+/// whoever ends that use can unmount it.
 pub fn unmount_filesystems_below(directory: &Path) {
     for mount in mounts_below(directory).iter().filter(|mount| !mount.is_fuse()) {
         succeeds("umount", &[mount.point.as_os_str()]);
@@ -137,8 +137,8 @@ pub fn remove_links(links: &Path, directory: &Path, devices: &[PathBuf]) {
     }
 }
 
-/// Who has a file or directory at or below a path in use, as in `sleep (process 4711)`; of other users'
-/// processes only what this one may see.
+/// Who has a file or directory at or below a path in use, as in `sleep (process 4711)`; of other
+/// users' processes only what this one may see.
 pub fn users_of(path: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let uses = |process: &Path| {

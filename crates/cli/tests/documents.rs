@@ -97,7 +97,8 @@ fn the_vocabulary_says_nothing_twice() {
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in rows(&document("docs/manual/vocabulary.md")) {
         assert_eq!(row.len(), 3, "{row:?}");
-        // What people know: their own word, once; what we have for it stands beside all that means it.
+        // What people know: their own word, once; what we have for it stands beside all that means
+        // it.
         for (whose, word) in ["md", "DRBD"].into_iter().zip(&row) {
             if word == "–" || word == whose {
                 continue;

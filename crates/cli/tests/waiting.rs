@@ -1,5 +1,5 @@
-//! What somebody sees of a command whose node takes its time: the shipped command, and a node that answers
-//! when the test lets it.
+//! What somebody sees of a command whose node takes its time: the shipped command, and a node that
+//! answers when the test lets it.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,7 +12,8 @@ const NODE: &str = r#"{"version":1,"node":{"id":"","name":"n1","cluster":"home",
 "reachable":false,"unreachable_since":1,"message":"it does not answer"},"workers":1,"memory":{"per_volume":0,
 "buffers":0,"buffers_used":0},"disks":0,"replicas":0,"attached":[],"warnings":[]}}"#;
 
-/// Answers to a request for this node's status at once, and with a refusal to any other after `pause`.
+/// Answers to a request for this node's status at once, and with a refusal to any other after
+/// `pause`.
 fn answer(mut stream: UnixStream, pause: Duration) {
     let mut request = vec![0; 4096];
     let length = stream.read(&mut request).unwrap();

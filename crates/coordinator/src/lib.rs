@@ -1,9 +1,9 @@
 //! The coordinator's logic, without a clock, a disk or a connection.
 //!
-//! A request becomes a [`Task`]. The task reads keys of a [`Store`], works out from them and from the time what to
-//! write, and commits that together with the condition that nothing which it read has changed. If something has, it
-//! begins anew. So any number of tasks may run at once, in one process or in several, and each
-//! acts as if it were alone.
+//! A request becomes a [`Task`]. The task reads keys of a [`Store`], works out from them and from
+//! the time what to write, and commits that together with the condition that nothing which it read
+//! has changed. If something has, it begins anew. So any number of tasks may run at once, in one
+//! process or in several, and each acts as if it were alone.
 //! `docs/decisions/0063-coordinator-requests-are-optimistic-transactions.md` says why.
 //!
 //! - [`store`]: keys, guards, commits: what a store has to do.

@@ -1,12 +1,13 @@
 //! For how long each node has been silent, and so which ones are dead.
 //!
 //! Silence counts only while the coordinator listens: not while it is down, nor while it is frozen.
-//! What it has counted of a silent node is stored, so that a restart, or another coordinator that takes over, goes on
-//! counting. After each start every node has some time to be heard before it can be dead.
+//! What it has counted of a silent node is stored, so that a restart, or another coordinator that
+//! takes over, goes on counting. After each start every node has some time to be heard before it
+//! can be dead.
 //!
-//! Where several coordinators share a store, each may hear other nodes. A node that is heard has its entry taken
-//! away, by whoever hears it, before that answers. So there a node is dead only if the same entry has stood for long
-//! enough for every living node to be heard by somebody.
+//! Where several coordinators share a store, each may hear other nodes. A node that is heard has
+//! its entry taken away, by whoever hears it, before that answers. So there a node is dead only if
+//! the same entry has stood for long enough for every living node to be heard by somebody.
 //!
 //! That no two primaries serve does not rest on this: replicas keep the lease of the old one.
 
@@ -36,7 +37,8 @@ enum Heard {
 pub struct Entry {
     /// For how long it was silent.
     pub milliseconds: u64,
-    /// The [revision](crate::store::Entry::revision) of that; `None`: it was stored here, and not seen since.
+    /// The [revision](crate::store::Entry::revision) of that; `None`: it was stored here, and not
+    /// seen since.
     pub revision: Option<u64>,
 }
 
@@ -77,8 +79,8 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// After a start. `members` are all nodes; `stored` is what was counted of the silent ones; with `is_shared` other
-    /// coordinators use the store at the same time.
+    /// After a start. `members` are all nodes; `stored` is what was counted of the silent ones;
+    /// with `is_shared` other coordinators use the store at the same time.
     #[must_use]
     pub fn new(
         expiry: Duration,
@@ -159,7 +161,8 @@ impl Liveness {
         !has_had_time || self.silent(self.nodes.get(node)) < self.expiry
     }
 
-    /// Whether what the store says of a node lets it be dead: what was stored here, and nobody has heard it since.
+    /// Whether what the store says of a node lets it be dead: what was stored here, and nobody has
+    /// heard it since.
     #[must_use]
     pub fn has_stood(&self, node: &str, found: Option<Entry>) -> bool {
         let stored = self.stored.get(node);
@@ -250,7 +253,8 @@ impl Liveness {
     }
 }
 
-/// Whether an entry was taken away since it was known, though there may be another one: one that stays only grows.
+/// Whether an entry was taken away since it was known, though there may be another one: one that
+/// stays only grows.
 fn was_replaced(known: Entry, found: Option<Entry>) -> bool {
     let Some(found) = found else { return true };
     let is_other = known.revision.is_some() && known.revision != found.revision;

@@ -1,7 +1,7 @@
 //! What a coordinator knows that no store holds: whom it has heard, and from where.
 //!
-//! Who takes over from it begins with nothing but what is stored: it hears each node within seconds,
-//! and until then takes none for dead.
+//! Who takes over from it begins with nothing but what is stored: it hears each node within
+//! seconds, and until then takes none for dead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub struct Identity {
     pub id: CoordinatorId,
     /// The node that serves it.
     pub here: NodeId,
-    /// Whether others may use the store at the same time. If not, the store lies in the state directory of `here`,
-    /// and what runs there is that node's present start.
+    /// Whether others may use the store at the same time. If not, the store lies in the state
+    /// directory of `here`, and what runs there is that node's present start.
     pub is_shared: bool,
 }
 

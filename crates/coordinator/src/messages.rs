@@ -84,20 +84,20 @@ pub enum Request {
         node: String,
         /// The view.
         view: ViewText,
-        /// Its parent: another view may have got that number, if the store is older than what who asks was told.
-        /// `None`: older software asks, and the number has to do.
+        /// Its parent: another view may have got that number, if the store is older than what who
+        /// asks was told. `None`: older software asks, and the number has to do.
         #[serde(default)]
         replaces: Option<ViewText>,
         /// Whether a primary that it adds only has the replicas adopt it, and is not for use.
         #[serde(default)]
         in_passing: bool,
-        /// Where the volume is meant to be attached after that. `None`: older software asks, which does
-        /// not say.
+        /// Where the volume is meant to be attached after that. `None`: older software asks, which
+        /// does not say.
         #[serde(default)]
         wish: Option<Wish>,
     },
-    /// Note how a volume is meant to be shown on a node that has it attached, or that it is not meant to
-    /// be attached there any more. Answer: `Done`, `NoVolume`.
+    /// Note how a volume is meant to be shown on a node that has it attached, or that it is not
+    /// meant to be attached there any more. Answer: `Done`, `NoVolume`.
     Want {
         /// The volume's identity.
         volume: String,
@@ -106,7 +106,8 @@ pub enum Request {
         /// How; `None`: it is not meant to be attached there.
         shown: Option<Shown>,
     },
-    /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`, `PlacedAlready`.
+    /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`,
+    /// `PlacedAlready`.
     Place {
         /// The volume's identity.
         volume: String,
@@ -126,7 +127,8 @@ pub enum Request {
         /// The replica.
         replica: String,
     },
-    /// Keep the verdict of a volume's verify in the place of the one before. Answer: `Done`, `NoVolume`.
+    /// Keep the verdict of a volume's verify in the place of the one before. Answer: `Done`,
+    /// `NoVolume`.
     Verified {
         /// The volume's identity.
         volume: String,
@@ -176,15 +178,17 @@ pub enum Request {
     },
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
     Fates(Vec<FoundReplica>),
-    /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none takes it
-    /// up until that is `Discarded` or this incarnation of the node's daemon has ended; else `Fates` with what
-    /// is to become of it: also `Unknown`, if its disk knows more of it than the coordinator.
+    /// A replica is about to be deleted on its disk. Answer: `Done`: no volume has it, and none
+    /// takes it up until that is `Discarded` or this incarnation of the node's daemon has ended;
+    /// else `Fates` with what is to become of it: also `Unknown`, if its disk knows more of it than
+    /// the coordinator.
     Discard {
         /// Who deletes it.
         by: Maker,
         /// The replica.
         replica: FoundReplica,
-        /// The newest view on its disk. `None`: older software asks, which does not say. It deletes nothing.
+        /// The newest view on its disk. `None`: older software asks, which does not say. It deletes
+        /// nothing.
         #[serde(default)]
         view: Option<ViewText>,
     },
@@ -211,8 +215,8 @@ pub enum Fate {
     Stopped,
     /// Its volume was deleted, or it was taken out: its space may be given back.
     Deleted,
-    /// It was given up before it or its volume was made: its space may be given back if it has never
-    /// been used. One that was used shows that this coordinator was restored from a backup.
+    /// It was given up before it or its volume was made: its space may be given back if it has
+    /// never been used. One that was used shows that this coordinator was restored from a backup.
     NeverMade,
     /// Nothing is known of it, or less than its disk says: it is left alone.
     Unknown,
@@ -296,8 +300,8 @@ pub enum Answer {
     },
     /// The view adds a replica that was given up, or is being deleted.
     GivenUp,
-    /// The volume has a replica of this mirror on this disk already, or one is being made for this mirror
-    /// and the new one was to be the only one: its identity.
+    /// The volume has a replica of this mirror on this disk already, or one is being made for this
+    /// mirror and the new one was to be the only one: its identity.
     PlacedAlready {
         /// That replica.
         replica: String,

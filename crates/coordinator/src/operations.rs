@@ -1,6 +1,7 @@
 //! What each request does: a function of what was read and of the time.
 //!
-//! Each may be asked twice, because its answer was lost: the second time it finds what the first one did.
+//! Each may be asked twice, because its answer was lost: the second time it finds what the first
+//! one did.
 
 mod assembly;
 mod drafts;

@@ -67,8 +67,8 @@ pub struct NodeLiveness {
     pub node: NodeRecord,
     /// Whether it was heard of within the expiry time.
     pub alive: bool,
-    /// Whether it is not known to be dead: alive, or it was not silent for the expiry time yet while a
-    /// coordinator listened, or the coordinator has just started.
+    /// Whether it is not known to be dead: alive, or it was not silent for the expiry time yet
+    /// while a coordinator listened, or the coordinator has just started.
     #[serde(default)]
     pub may_live: bool,
     /// When, in seconds since 1970; `None`: not since the coordinator's start.
@@ -97,15 +97,15 @@ pub struct VolumeRecord {
     /// Whether new replicas of it keep checksums of their blocks.
     #[serde(default)]
     pub checksums: bool,
-    /// The node that attached it last to use it. `None`: none has, or only under software that did not
-    /// note it.
+    /// The node that attached it last to use it. `None`: none has, or only under software that did
+    /// not note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_on: Option<String>,
     /// Where it is meant to be attached.
     #[serde(default, skip_serializing_if = "WantedOn::is_empty")]
     pub wanted_on: WantedOn,
-    /// The verdict of its last verify, as the API tells it. Only who shows it reads it: another version of
-    /// the software may tell it otherwise.
+    /// The verdict of its last verify, as the API tells it. Only who shows it reads it: another
+    /// version of the software may tell it otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<serde_json::Value>,
 }
@@ -121,11 +121,13 @@ pub struct PlacedReplica {
     pub node: String,
     /// Name of its disk.
     pub disk: String,
-    /// Whether it was taken out of the volume, or given up before a view held it: its space may be given back.
+    /// Whether it was taken out of the volume, or given up before a view held it: its space may be
+    /// given back.
     #[serde(default)]
     pub removed: bool,
-    /// Who makes it, until a view holds it. When that incarnation of a daemon ends before, it is given up, and this
-    /// stays: such a replica has never been in use, as far as this coordinator knows.
+    /// Who makes it, until a view holds it. When that incarnation of a daemon ends before, it is
+    /// given up, and this stays: such a replica has never been in use, as far as this coordinator
+    /// knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maker: Option<Maker>,
 }

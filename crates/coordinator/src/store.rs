@@ -1,22 +1,25 @@
 //! What a coordinator needs of whatever stores its state.
 //!
-//! A store holds values under [keys](Key). It reads them as they were at one moment, and it [commits](Commit) writes
-//! under guards: all of them, if what the guards name is still as it was read, else none. That is little
-//! enough for etcd: a guard of a key is a comparison of its revision, a guard of a space is one comparison over the
-//! space's prefix, and a commit is one transaction of at most [`MAX_OPERATIONS`].
+//! A store holds values under [keys](Key). It reads them as they were at one moment, and it
+//! [commits](Commit) writes under guards: all of them, if what the guards name is still as it was
+//! read, else none. That is little enough for etcd: a guard of a key is a comparison of its
+//! revision, a guard of a space is one comparison over the space's prefix, and a commit is one
+//! transaction of at most [`MAX_OPERATIONS`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Most guards, and most writes, of one commit: etcd takes 128 of each.
 pub const MAX_OPERATIONS: usize = 128;
-/// Most bytes that one commit writes: etcd takes 1.5 MiB in a request, and JSON makes four of three.
+/// Most bytes that one commit writes: etcd takes 1.5 MiB in a request, and JSON makes four of
+/// three.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// A kind of keys. Its values are JSON texts, if nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Space {
-    /// What the cluster is: `id`, `name`, and `configured`, the name in the configuration. Plain texts.
+    /// What the cluster is: `id`, `name`, and `configured`, the name in the configuration. Plain
+    /// texts.
     Cluster,
     /// Members, by identity.
     Nodes,
@@ -30,7 +33,8 @@ pub enum Space {
     Volumes,
     /// The identity of a volume, by its name: plain texts.
     Names,
-    /// The newest view of a volume, by its identity: the bytes that [`evenkeel_format::encode_view`] makes.
+    /// The newest view of a volume, by its identity: the bytes that
+    /// [`evenkeel_format::encode_view`] makes.
     Views,
     /// Volumes that are being made, by identity.
     Drafts,
@@ -132,8 +136,8 @@ impl fmt::Display for Range {
 pub struct Entry {
     /// The value.
     pub value: Vec<u8>,
-    /// A number that no other value of this key has had, above that of each earlier one; a store that compares
-    /// values needs none.
+    /// A number that no other value of this key has had, above that of each earlier one; a store
+    /// that compares values needs none.
     pub revision: u64,
 }
 
@@ -145,8 +149,8 @@ pub type Entries = BTreeMap<String, Entry>;
 pub enum Guard {
     /// This key has the value that was read, or still none.
     Key(Key, Option<Entry>),
-    /// No key of this space has come or got another value since these were read. Some may have gone: etcd
-    /// cannot tell that by one comparison.
+    /// No key of this space has come or got another value since these were read. Some may have
+    /// gone: etcd cannot tell that by one comparison.
     Space(Space, Entries),
 }
 

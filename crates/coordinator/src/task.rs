@@ -8,8 +8,8 @@ use crate::store::{Commit, Entries, Outcome, Range, Store, StoreError};
 use crate::transaction::{Halt, Known, Transaction};
 use crate::{Answer, Caller, Request};
 
-/// How often a task begins anew because others have changed what it read, or an answer was lost. Each time
-/// somebody else got further.
+/// How often a task begins anew because others have changed what it read, or an answer was lost.
+/// Each time somebody else got further.
 const MAX_ATTEMPTS: u32 = 32;
 
 /// What a task is about.
@@ -54,8 +54,8 @@ impl Task {
         Self::new(Asked::Here(request))
     }
 
-    /// A request of another node: it is answered if the start that sends it is that node's present one. Questions
-    /// that change nothing are answered to all.
+    /// A request of another node: it is answered if the start that sends it is that node's present
+    /// one. Questions that change nothing are answered to all.
     #[must_use]
     pub fn from(caller: Caller, request: Request) -> Self {
         Self::new(Asked::From(caller, request))

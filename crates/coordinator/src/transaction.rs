@@ -71,7 +71,8 @@ impl<'a> Transaction<'a> {
         Self { memory, now, known, guards, writes, notes }
     }
 
-    /// A value, as this attempt has written it or else as it was read. That it stays so becomes a condition.
+    /// A value, as this attempt has written it or else as it was read. That it stays so becomes a
+    /// condition.
     fn value(&mut self, space: Space, name: &str) -> Planned<Option<Vec<u8>>> {
         let key = Key::new(space, name);
         if let Some(written) = self.writes.get(&key) {
@@ -98,7 +99,8 @@ impl<'a> Transaction<'a> {
         self.value(space, name)?.map(|value| String::from_utf8(value).map_err(content)).transpose()
     }
 
-    /// For how long a node was silent, as it is stored. Only as it was read: no attempt asks for what it wrote.
+    /// For how long a node was silent, as it is stored. Only as it was read: no attempt asks for
+    /// what it wrote.
     pub(crate) fn silence(&mut self, node: &str) -> Planned<Option<liveness::Entry>> {
         let text = self.text(Space::Silent, node)?;
         let milliseconds = text.map(|text| text.parse().map_err(content)).transpose()?;
@@ -126,8 +128,8 @@ impl<'a> Transaction<'a> {
         Ok(value.and_then(|bytes| decode_view(&bytes).ok()))
     }
 
-    /// The names of a space, as they were read. Nothing follows from it for the commit: for who decides
-    /// about each by itself, and reads it.
+    /// The names of a space, as they were read. Nothing follows from it for the commit: for who
+    /// decides about each by itself, and reads it.
     pub(crate) fn names(&self, space: Space) -> Planned<Vec<String>> {
         Ok(self.known.all(space)?.keys().cloned().collect())
     }
@@ -188,8 +190,9 @@ impl<'a> Transaction<'a> {
         self.notes.push(note);
     }
 
-    /// Whether a node may still be alive: it is not known to have been silent for the expiry time. That the store
-    /// says the same of its silence becomes a condition: another coordinator may have heard it.
+    /// Whether a node may still be alive: it is not known to have been silent for the expiry time.
+    /// That the store says the same of its silence becomes a condition: another coordinator may
+    /// have heard it.
     pub(crate) fn may_live(&mut self, node: &str) -> Planned<bool> {
         let liveness = &self.memory.liveness;
         if liveness.may_live(node) {

@@ -1,8 +1,8 @@
 //! Where a volume is meant to be attached, as the coordinator keeps it beside the view.
 //!
-//! A view says where a volume is attached. A node that is down, was restarted or was evicted is not in it
-//! and may be meant to have the volume all the same. Swaps say what their node means, and their
-//! transaction notes it.
+//! A view says where a volume is attached. A node that is down, was restarted or was evicted is not
+//! in it and may be meant to have the volume all the same. Swaps say what their node means, and
+//! their transaction notes it.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::VolumeRecord;
 
-/// By the node's identity: how the volume is meant to be shown there, or `None` where that was taken
-/// back. Of a node that is not in it nothing is known: software that notes nothing ran there, or it never
-/// attached the volume.
+/// By the node's identity: how the volume is meant to be shown there, or `None` where that was
+/// taken back. Of a node that is not in it nothing is known: software that notes nothing ran there,
+/// or it never attached the volume.
 pub type WantedOn = BTreeMap<String, Option<Shown>>;
 
 /// How a volume is shown where it is attached.
@@ -43,7 +43,8 @@ pub enum Wish {
     Here(Shown),
     /// Not there any more, if this swap drops its primary: it is detached for good.
     NoMore,
-    /// Where it was before: it is attached in passing, or its daemon ends and the next one attaches it.
+    /// Where it was before: it is attached in passing, or its daemon ends and the next one attaches
+    /// it.
     AsBefore,
 }
 
@@ -56,8 +57,8 @@ pub(crate) fn concerns(newest: &View, next: &View) -> bool {
 }
 
 impl VolumeRecord {
-    /// Follows a swap by this node. A volume that is not shared is meant for whoever attached it last.
-    /// Software that says nothing leaves unknown what is meant.
+    /// Follows a swap by this node. A volume that is not shared is meant for whoever attached it
+    /// last. Software that says nothing leaves unknown what is meant.
     pub(crate) fn follow(&mut self, newest: &View, next: &View, by: NodeId, wish: Option<Wish>) {
         if wish == Some(Wish::AsBefore) {
             return;

@@ -1,6 +1,6 @@
-//! Putting a volume together from its disks alone (rule V7): which of the views found is the newest,
-//! whether replicas have diverged, and by which view the volume goes on, or why not. Why so is in
-//! `docs/protocol-notes/assembling.md`.
+//! Putting a volume together from its disks alone (rule V7): which of the views found is the
+//! newest, whether replicas have diverged, and by which view the volume goes on, or why not. Why so
+//! is in `docs/protocol-notes/assembling.md`.
 //!
 //! All of it are pure functions: what was found comes in, a view or a refusal goes out.
 
@@ -66,8 +66,8 @@ impl Question<'_> {
         begin(start.force).map(|view| Decision::Begin(Box::new(view)))
     }
 
-    /// Whether the coordinator knows the newest view. While a volume is attached its replicas may be
-    /// a moment ahead of what was read there.
+    /// Whether the coordinator knows the newest view. While a volume is attached its replicas may
+    /// be a moment ahead of what was read there.
     fn is_known(&self, branch: &Branch) -> bool {
         let Some(view) = self.known else { return false };
         *view == branch.head || (self.is_attached && view.is_of_epoch(&branch.head))

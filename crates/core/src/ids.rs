@@ -85,7 +85,8 @@ identity!(
     History
 );
 identity!(
-    /// A host that asks for reads and writes: a SCSI initiator port, an NVMe host, a node of the cluster.
+    /// A host that asks for reads and writes: a SCSI initiator port, an NVMe host, a node of the
+    /// cluster.
     HostId
 );
 identity!(
@@ -132,7 +133,8 @@ number!(
     Generation
 );
 number!(
-    /// One incarnation of a primary or of a replica: drawn anew by the driver at each start, never 0.
+    /// One incarnation of a primary or of a replica: drawn anew by the driver at each start, never
+    /// 0.
     Incarnation
 );
 number!(
@@ -161,7 +163,8 @@ number!(
     CopyToken
 );
 number!(
-    /// The cluster locks of one primary, numbered by it: a higher one takes the place of those before.
+    /// The cluster locks of one primary, numbered by it: a higher one takes the place of those
+    /// before.
     ClusterLockNumber
 );
 number!(

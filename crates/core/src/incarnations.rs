@@ -1,11 +1,12 @@
-//! The incarnations of a replica that its disk has recorded; a disk that lacks one is a stale clone.
+//! The incarnations of a replica that its disk has recorded; a disk that lacks one is a stale
+//! clone.
 //!
-//! A view names one incarnation of each replica. The disk's superblocks list the incarnations that a
-//! view may name. A replica records a new incarnation there before it announces it, and only for a
-//! primary all of whose incarnations the disk lists: the one that the primary's view names, and those
-//! that it was told since. So a disk that went on with the volume lists them all. A clone that was
-//! made before one of them lacks it for ever, and is recognised at its first session, however often
-//! its process restarts. (A clone that was made since can't be recognised.)
+//! A view names one incarnation of each replica. The disk's superblocks list the incarnations that
+//! a view may name. A replica records a new incarnation there before it announces it, and only for
+//! a primary all of whose incarnations the disk lists: the one that the primary's view names, and
+//! those that it was told since. So a disk that went on with the volume lists them all. A clone
+//! that was made before one of them lacks it for ever, and is recognised at its first session,
+//! however often its process restarts. (A clone that was made since can't be recognised.)
 
 use crate::ids::Incarnation;
 
@@ -14,8 +15,8 @@ use crate::ids::Incarnation;
 pub struct Incarnations(pub [Incarnation; Self::MAX]);
 
 impl Incarnations {
-    /// How many there are at most: the newest one, those that the own view and the asker's name, and those
-    /// of which it is not known whether a view that was on its way has named them.
+    /// How many there are at most: the newest one, those that the own view and the asker's name,
+    /// and those of which it is not known whether a view that was on its way has named them.
     pub const MAX: usize = 8;
 
     /// The first ones of these.
@@ -42,15 +43,15 @@ impl Incarnations {
         named == Incarnation(0) || self.0.contains(&named)
     }
 
-    /// Whether every incarnation in `named` is recorded on this disk. One is recorded durably before it is
-    /// announced, so a missing one means that the disk is a stale clone.
+    /// Whether every incarnation in `named` is recorded on this disk. One is recorded durably
+    /// before it is announced, so a missing one means that the disk is a stale clone.
     #[must_use]
     pub fn know_all(&self, named: &Self) -> bool {
         named.0.iter().all(|incarnation| self.knows(*incarnation))
     }
 
-    /// With a new incarnation, and without the oldest ones that are too many: rather those than one of these that a
-    /// view names, or may. One of them that is not listed is not this disk's.
+    /// With a new incarnation, and without the oldest ones that are too many: rather those than one
+    /// of these that a view names, or may. One of them that is not listed is not this disk's.
     #[must_use]
     pub fn followed_by(&self, incarnation: Incarnation, named: &Self) -> Self {
         let mut incarnations = vec![incarnation];

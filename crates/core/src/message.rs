@@ -36,8 +36,8 @@ pub struct ReplicaReport {
     pub replica: ReplicaId,
     /// Its present incarnation.
     pub incarnation: Incarnation,
-    /// Whether its superblocks do not know all incarnations that the opener names: then a stale clone of its disk was
-    /// put back.
+    /// Whether its superblocks do not know all incarnations that the opener names: then a stale
+    /// clone of its disk was put back.
     pub is_stale_clone: bool,
     /// The boot of its machine.
     pub boot: BootId,
@@ -85,8 +85,8 @@ impl From<Failure> for RequestError {
     }
 }
 
-/// What a replica holds in a block: a digest of it, or why it can't tell. The two highest bits say whether a
-/// checksum vouches for the content.
+/// What a replica holds in a block: a digest of it, or why it can't tell. The two highest bits say
+/// whether a checksum vouches for the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockDigest(pub u64);
 
@@ -101,8 +101,9 @@ impl BlockDigest {
     /// What the disk returned contradicts the block's checksum.
     pub const DAMAGED: Self = Self(1);
 
-    /// Of what the block holds, which fits its checksum. The two lowest numbers stand for what is not a
-    /// content; a digest that happens to be one of them becomes another one, the same on each replica.
+    /// Of what the block holds, which fits its checksum. The two lowest numbers stand for what is
+    /// not a content; a digest that happens to be one of them becomes another one, the same on each
+    /// replica.
     #[must_use]
     pub const fn of_content(digest: u64) -> Self {
         let content = digest & !(UNVERIFIED | FORGOTTEN);
@@ -121,7 +122,8 @@ impl BlockDigest {
         Self(self.0 | UNVERIFIED | FORGOTTEN)
     }
 
-    /// A digest of what the block holds, without a word on its checksum; `None` if that can't be told.
+    /// A digest of what the block holds, without a word on its checksum; `None` if that can't be
+    /// told.
     #[must_use]
     pub const fn content(self) -> Option<u64> {
         let content = self.0 & !(UNVERIFIED | FORGOTTEN);
@@ -150,8 +152,8 @@ pub enum Message {
         session: SessionNumber,
         /// Who.
         opener: Opener,
-        /// Which incarnation of the replica a primary's view names, and which ones views may name that it could not
-        /// learn of; none to copy.
+        /// Which incarnation of the replica a primary's view names, and which ones views may name
+        /// that it could not learn of; none to copy.
         named_incarnations: Incarnations,
     },
     /// The session is open.
@@ -265,12 +267,12 @@ pub enum Message {
     Data {
         /// Which operation.
         id: OperationId,
-        /// Whether some of it holds data whose checksum the replica's disk has lost: nothing vouches for it
-        /// there, and another replica's copy may be better.
+        /// Whether some of it holds data whose checksum the replica's disk has lost: nothing
+        /// vouches for it there, and another replica's copy may be better.
         is_unverified: bool,
     },
-    /// The digests asked for: of each block its xxHash3, with whether it fits a checksum, or that it can't be
-    /// read.
+    /// The digests asked for: of each block its xxHash3, with whether it fits a checksum, or that
+    /// it can't be read.
     Digests {
         /// Which operation.
         id: OperationId,
@@ -312,21 +314,23 @@ pub enum Message {
         /// The generation of the `Fenced` message.
         generation: Generation,
     },
-    /// From a primary to the replica that keeps the order of cluster locks ([`View::lock_manager`]): it wants all
-    /// other primaries to yield this range, or from none any more. From that replica to every
-    /// primary of the view, the requester too: yield, or do so no more.
+    /// From a primary to the replica that keeps the order of cluster locks
+    /// ([`View::lock_manager`]): it wants all other primaries to yield this range, or from none any
+    /// more. From that replica to every primary of the view, the requester too: yield, or do so no
+    /// more.
     ClusterLock {
         /// The sender's generation.
         generation: Generation,
         /// Which primary wants the lock.
         requester: PrimaryId,
-        /// Which of its cluster locks. Those before are over, and this one too if there is no range.
+        /// Which of its cluster locks. Those before are over, and this one too if there is no
+        /// range.
         number: ClusterLockNumber,
         /// The bytes of the volume.
         range: Option<Range<u64>>,
     },
-    /// From a primary to the replica that keeps the order of cluster locks: it has nothing under way in the range,
-    /// and begins nothing. From that replica to the requester: none of them has.
+    /// From a primary to the replica that keeps the order of cluster locks: it has nothing under
+    /// way in the range, and begins nothing. From that replica to the requester: none of them has.
     Granted {
         /// The sender's generation.
         generation: Generation,
@@ -371,7 +375,8 @@ pub enum Message {
         /// [`crate::settings::MAX_ZERO`] to be told of.
         length: u32,
     },
-    /// The range asked for (payload, unless it reads as zeroes, failed, or was too long to be read).
+    /// The range asked for (payload, unless it reads as zeroes, failed, or was too long to be
+    /// read).
     Copied {
         /// The token of the question.
         token: CopyToken,
@@ -385,11 +390,12 @@ pub enum Message {
         generation: Generation,
         /// The last of those writes.
         through: Sequence,
-        /// If the replica has restarted and stayed: the last write that was sent before that. Once it has
-        /// stable, so is all that the replica got in earlier incarnations.
+        /// If the replica has restarted and stayed: the last write that was sent before that. Once
+        /// it has stable, so is all that the replica got in earlier incarnations.
         last_of_earlier_incarnations: Option<Sequence>,
     },
-    /// From a replica to its primaries: my intent log fills up. See to it that writes become stable.
+    /// From a replica to its primaries: my intent log fills up. See to it that writes become
+    /// stable.
     LogFilling {
         /// The generation that it has adopted.
         generation: Generation,
@@ -428,19 +434,20 @@ pub enum Message {
         /// How far.
         progress: RebuildProgress,
     },
-    /// From a rebuilding replica to its primaries: nothing is left, and all is durable. Answer when all
-    /// that you have sent to the mirror before this message is finished.
+    /// From a rebuilding replica to its primaries: nothing is left, and all is durable. Answer when
+    /// all that you have sent to the mirror before this message is finished.
     RebuildCopied {
         /// Its generation.
         generation: Generation,
     },
-    /// From a primary to a rebuilding replica: what was sent before [`Message::RebuildCopied`] is finished.
+    /// From a primary to a rebuilding replica: what was sent before [`Message::RebuildCopied`] is
+    /// finished.
     WritesFinished {
         /// The primary's generation.
         generation: Generation,
     },
-    /// From a rebuilding replica to its primaries: all of them have finished their writes; it may become
-    /// in-sync (B4).
+    /// From a rebuilding replica to its primaries: all of them have finished their writes; it may
+    /// become in-sync (B4).
     RebuildDone {
         /// Its generation.
         generation: Generation,

@@ -35,9 +35,9 @@ pub enum Operation<P> {
         /// Acknowledge only when durable on every in-sync replica (FUA).
         durable: bool,
     },
-    /// Write the payload if the range holds just what is expected: nothing else comes between, whichever
-    /// primaries run the volume. Answered by [`Reply::Done`] or [`Reply::Miscompare`] (SCSI's COMPARE AND
-    /// WRITE, NVMe's fused Compare and Write).
+    /// Write the payload if the range holds just what is expected: nothing else comes between,
+    /// whichever primaries run the volume. Answered by [`Reply::Done`] or [`Reply::Miscompare`]
+    /// (SCSI's COMPARE AND WRITE, NVMe's fused Compare and Write).
     CompareAndWrite {
         /// First byte.
         offset: u64,

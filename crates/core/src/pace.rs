@@ -1,8 +1,8 @@
 //! How fast a rebuild or a verify goes: clients first.
 //!
-//! While no client asks for anything, several regions are copied at once. While one does, one region
-//! at a time is copied, with pauses in between, so that the rebuild keeps a share of what it could
-//! do and the clients' requests the rest. The volume's limit is kept in either case.
+//! While no client asks for anything, several regions are copied at once. While one does, one
+//! region at a time is copied, with pauses in between, so that the rebuild keeps a share of what it
+//! could do and the clients' requests the rest. The volume's limit is kept in either case.
 
 use core::time::Duration;
 
@@ -67,8 +67,8 @@ impl Pace {
         }
     }
 
-    /// A region is over that was held for so long. `share`: percent of the time that a rebuild takes
-    /// while clients are busy.
+    /// A region is over that was held for so long. `share`: percent of the time that a rebuild
+    /// takes while clients are busy.
     pub fn ended(&mut self, now: Instant, held: Duration, share: u32) {
         if self.is_busy(now) {
             let share = share.clamp(1, 100);

@@ -1,17 +1,18 @@
 //! A map of what is under way, by numbers that were given in ascending order.
 //!
-//! Requests, their parts and a replica's operations are numbered as they come, and end in nearly that order. So
-//! they stand in a queue, each at its number's distance from the oldest. Kept in trees they were 15 % of the
-//! instructions of a write, kept so they are 5 % (decision 44).
+//! Requests, their parts and a replica's operations are numbered as they come, and end in nearly
+//! that order. So they stand in a queue, each at its number's distance from the oldest. Kept in
+//! trees they were 15 % of the instructions of a write, kept so they are 5 % (decision 44).
 
 use std::collections::VecDeque;
 
 /// Removed entries that may stay, besides as many as are left.
 const MAX_GAPS: usize = 32;
 
-/// A map to which keys are added in ascending order. Finding one takes constant time if no number was left out
-/// since the oldest one, else time in proportion to the logarithm of their count; adding and removing, the same
-/// amortized. It holds at most twice as many entries as there are, and [`MAX_GAPS`].
+/// A map to which keys are added in ascending order. Finding one takes constant time if no number
+/// was left out since the oldest one, else time in proportion to the logarithm of their count;
+/// adding and removing, the same amortized. It holds at most twice as many entries as there are,
+/// and [`MAX_GAPS`].
 #[derive(Debug)]
 pub struct RisingMap<K, T> {
     /// In ascending order.
@@ -129,8 +130,8 @@ impl<K: Copy + Ord + Into<u64>, T> RisingMap<K, T> {
         self.iter_mut().map(|(_, value)| value)
     }
 
-    /// Where a key is, or a gap that it has left. No number comes twice, so it is not after the place where it
-    /// would be if none were left out.
+    /// Where a key is, or a gap that it has left. No number comes twice, so it is not after the
+    /// place where it would be if none were left out.
     fn index_of(&self, key: K) -> Option<usize> {
         let oldest: u64 = (*self.keys.front()?).into();
         let distance = usize::try_from(key.into().checked_sub(oldest)?).ok()?;

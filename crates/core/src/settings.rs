@@ -57,8 +57,9 @@ pub struct LagSettings {
     pub pause: (Duration, Duration),
 }
 
-/// The times by which a primary and its replicas work. Each node has its own: what both sides have to
-/// agree upon is in the view ([`crate::view::Lease`]), and no claim about the data rests on these.
+/// The times by which a primary and its replicas work. Each node has its own: what both sides have
+/// to agree upon is in the view ([`crate::view::Lease`]), and no claim about the data rests on
+/// these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// A replica that leaves a request unanswered for this long leaves the view.
@@ -67,23 +68,24 @@ pub struct Settings {
     pub reconnect_grace: Duration,
     /// First and longest pause between attempts to reach a replica that has left.
     pub retry_pause: (Duration, Duration),
-    /// What to do while no in-sync replica answers, unless the view says it ([`crate::View::no_data`]).
+    /// What to do while no in-sync replica answers, unless the view says it
+    /// ([`crate::View::no_data`]).
     pub no_data: NoDataPolicy,
-    /// How long an attach and commands wait for a coordinator that does not answer, before they fail. For
-    /// clients' requests see [`crate::view::NoCoordinatorPolicy`].
+    /// How long an attach and commands wait for a coordinator that does not answer, before they
+    /// fail. For clients' requests see [`crate::view::NoCoordinatorPolicy`].
     pub coordinator_patience: Duration,
     /// How long a rebuilding replica may hold writes of one region.
     pub longest_hold: Duration,
     /// How many regions a rebuilding replica copies at once.
     pub concurrent_copies: usize,
-    /// Whether a rebuild asks its source ahead how much it has to copy, for people to see. Otherwise
-    /// all that the replica lacks counts.
+    /// Whether a rebuild asks its source ahead how much it has to copy, for people to see.
+    /// Otherwise all that the replica lacks counts.
     pub count_ahead: bool,
     /// While clients are busy a rebuild copies one region at a time, for this share of the time, in
     /// percent.
     pub rebuild_share: u32,
-    /// After how long without a flush of the client a primary lets its writes become stable by itself, and
-    /// after how long without a write a replica closes a stable region.
+    /// After how long without a flush of the client a primary lets its writes become stable by
+    /// itself, and after how long without a write a replica closes a stable region.
     pub stabilize_after: Duration,
     /// When a replica is too slow for its mirror.
     pub lag: LagSettings,

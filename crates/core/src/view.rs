@@ -63,8 +63,8 @@ pub enum RebuildLimit {
 pub enum Change {
     /// When a write is acknowledged.
     Protocol(Protocol),
-    /// Where replicas may differ after a crash, and how many slots there are: with one the volume is
-    /// attached on one node at a time, with more on so many at once.
+    /// Where replicas may differ after a crash, and how many slots there are: with one the volume
+    /// is attached on one node at a time, with more on so many at once.
     Bitmap {
         /// How closely replicas remember.
         bitmap: Bitmap,
@@ -135,10 +135,11 @@ pub enum Cause {
     SourceFailed,
     /// Its writes took far longer than those of the other replicas.
     Lagging,
-    /// The volume was put together from its disks, and this replica counted. Until it has adopted that,
-    /// it may go on in the epoch before, unseen (V7).
+    /// The volume was put together from its disks, and this replica counted. Until it has adopted
+    /// that, it may go on in the epoch before, unseen (V7).
     Unconfirmed,
-    /// Its disk is a stale clone, which was put back: saved in an earlier incarnation than the volume knows.
+    /// Its disk is a stale clone, which was put back: saved in an earlier incarnation than the
+    /// volume knows.
     StaleClone,
     /// It is larger than the volume, which had grown on a branch that was not kept.
     TooLarge,
@@ -223,8 +224,9 @@ pub struct View {
     pub lease: Lease,
     /// What clients' requests do while the view has to change and the coordinator does not answer.
     pub no_coordinator: NoCoordinatorPolicy,
-    /// How many milliseconds clients' requests wait while no in-sync replica of a mirror answers; with 0 they
-    /// fail at once. `None`: as the primary was told at its start ([`crate::Settings::no_data`]).
+    /// How many milliseconds clients' requests wait while no in-sync replica of a mirror answers;
+    /// with 0 they fail at once. `None`: as the primary was told at its start
+    /// ([`crate::Settings::no_data`]).
     pub no_data: Option<u32>,
     /// 1 to [`MAX_MIRRORS`], in stripe order.
     pub mirrors: Vec<MirrorView>,
@@ -265,7 +267,8 @@ pub enum ViewError {
     SlotOpen(u8),
     /// The replica has not adopted an assembly from the disks yet.
     Unconfirmed,
-    /// Several primaries need protocol C: what one of them has acknowledged, the others have to find.
+    /// Several primaries need protocol C: what one of them has acknowledged, the others have to
+    /// find.
     NotProtocolC,
     /// There is no room for so many slots.
     WrongSlots,

@@ -1,5 +1,5 @@
-//! Stories of a volume that is looked after: verified, repaired, rebuilt at an operator's pace, with
-//! and without intent logs.
+//! Stories of a volume that is looked after: verified, repaired, rebuilt at an operator's pace,
+//! with and without intent logs.
 
 use std::time::Duration;
 
@@ -121,7 +121,8 @@ fn a_verify_of_a_stripe_tells_the_volumes_offsets() {
     assert!(cluster.data(replica(1, 0)) == cluster.data(replica(1, 1)));
 }
 
-/// Of two that differ nobody knows which is right: a repair changes neither, until somebody says whose counts.
+/// Of two that differ nobody knows which is right: a repair changes neither, until somebody says
+/// whose counts.
 #[test]
 fn a_repair_guesses_nothing() {
     for bad in 0..2 {
@@ -175,7 +176,8 @@ fn a_verify_finds_what_nobody_has_read() {
     assert!(cluster.unreadable.is_empty());
 }
 
-/// What is wrong is told block by block, with who has it wrong and how, and repaired where anybody has it.
+/// What is wrong is told block by block, with who has it wrong and how, and repaired where anybody
+/// has it.
 #[test]
 fn a_verify_names_the_blocks_that_are_damaged_and_on_which_replica() {
     let (mut cluster, primary) = full(1, 3);
@@ -233,7 +235,8 @@ fn a_failed_read_has_just_the_damaged_blocks_repaired() {
     assert_eq!(cluster.rewritten(primary), 2);
 }
 
-/// A rebuild asks for regions. If each of its sources has a block of one damaged, it could go on from none.
+/// A rebuild asks for regions. If each of its sources has a block of one damaged, it could go on
+/// from none.
 #[test]
 fn what_the_sources_of_a_rebuild_have_damaged_is_repaired() {
     for mirrors in [1, 2] {
@@ -254,8 +257,8 @@ fn what_the_sources_of_a_rebuild_have_damaged_is_repaired() {
     }
 }
 
-/// The only source can't read a block. All else is copied, the rebuild says what it waits for, and the disk is not
-/// asked without end; a client that writes the block has it go on.
+/// The only source can't read a block. All else is copied, the rebuild says what it waits for, and
+/// the disk is not asked without end; a client that writes the block has it go on.
 #[test]
 fn a_rebuild_whose_only_source_has_a_bad_block_copies_the_rest_and_says_where_it_is() {
     let (mut cluster, primary) = full(1, 2);
@@ -298,8 +301,8 @@ fn a_replica_that_fails_read_after_read_leaves() {
     assert_eq!(cluster.state(bad), ReplicaState::Faulty, "it can't be rewritten there");
 }
 
-/// A disk that has damaged much has most likely damaged more than was read of it. Of what it holds nothing is
-/// believed when it comes back: it gets all of it again.
+/// A disk that has damaged much has most likely damaged more than was read of it. Of what it holds
+/// nothing is believed when it comes back: it gets all of it again.
 #[test]
 fn a_replica_that_failed_too_many_reads_is_copied_whole_when_it_is_brought_back() {
     let (mut cluster, primary) = full(1, 2);

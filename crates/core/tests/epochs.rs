@@ -148,7 +148,8 @@ fn an_old_primary_that_nobody_saw_can_not_go_on_beside_an_assembly() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
     let old = cluster.attach(0);
     assert!(writes(&mut cluster, old, 0, 1));
-    // Somebody finds both disks. Before anybody adopts the new epoch the old primary drops one of them.
+    // Somebody finds both disks. Before anybody adopts the new epoch the old primary drops one of
+    // them.
     let first = assembled(&cluster, 2);
     cluster.kill(replica(0, 1));
     assert!(writes(&mut cluster, old, 0, 2));

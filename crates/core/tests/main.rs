@@ -1,4 +1,5 @@
-//! Tests of the core through what it publishes: `Primary` and `Replica` alone, and whole clusters of them in memory.
+//! Tests of the core through what it publishes: `Primary` and `Replica` alone, and whole clusters
+//! of them in memory.
 //!
 //! One program: each file would be linked with the harness of its own otherwise.
 

@@ -8,7 +8,8 @@ use evenkeel_core::*;
 
 const BLOCK: usize = 4096;
 
-/// A volume that is shared by so many slots, attached on node 1; that node's next primary, a second later.
+/// A volume that is shared by so many slots, attached on node 1; that node's next primary, a second
+/// later.
 fn followed(slots: u8, earlier: Earlier, cut_off: bool) -> (Cluster, usize) {
     let mut cluster = Cluster::new(1, 3, Protocol::C);
     cluster.newest.intents.slots = slots;

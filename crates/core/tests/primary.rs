@@ -142,7 +142,8 @@ impl Bench {
         self.step(PrimaryEvent::Tick)
     }
 
-    /// Replicas are reached over the links with their numbers. Returns what clients and replicas are told.
+    /// Replicas are reached over the links with their numbers. Returns what clients and replicas
+    /// are told.
     fn step(&mut self, event: PrimaryEvent<Data>) -> Vec<PrimaryEffect<Data>> {
         let mut events = VecDeque::from([event]);
         let mut rest = Vec::new();
@@ -319,8 +320,8 @@ fn over_a_closed_link_nothing_is_drained() {
     assert!(!effects.iter().any(|message| matches!(message, Message::Drained { .. })));
 }
 
-/// The view that admits a third replica is on its way when the second says that it has copied all; then
-/// the source fails a write that the second has.
+/// The view that admits a third replica is on its way when the second says that it has copied all;
+/// then the source fails a write that the second has.
 #[test]
 fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
     let mut three = view();
@@ -363,8 +364,8 @@ fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
     assert!(effects.iter().any(is_told), "its source could not tell it of that write");
 }
 
-/// A replica that has left told of work in the last slots of its intent log, or could not read them. They can't
-/// be taken away then; nothing else waits for them.
+/// A replica that has left told of work in the last slots of its intent log, or could not read
+/// them. They can't be taken away then; nothing else waits for them.
 #[test]
 fn open_slots_of_a_replica_that_is_away_hold_up_no_other_change() {
     let mut several = view();
@@ -447,8 +448,9 @@ fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
     assert!(written, "its range stays locked");
 }
 
-/// A primary of one replica by a first lease of so many seconds, which is then changed, unadopted yet.
-/// Whether a read that was sent before is answered when the replica's data come so many seconds later.
+/// A primary of one replica by a first lease of so many seconds, which is then changed, unadopted
+/// yet. Whether a read that was sent before is answered when the replica's data come so many
+/// seconds later.
 fn is_read_after_change(leases: [u64; 2], seconds: u64) -> bool {
     let lease = |seconds| Lease::new(Duration::from_secs(seconds), Duration::from_millis(500));
     let [first, second] = leases.map(|seconds| lease(seconds).expect("possible"));
@@ -531,7 +533,8 @@ fn the_second_word_of_a_replica_on_a_write_does_not_count() {
     assert!(effects.iter().any(is_success), "{effects:?}");
 }
 
-/// What a damaged store can hold: it is told once, and the volume goes on as if the coordinator were away.
+/// What a damaged store can hold: it is told once, and the volume goes on as if the coordinator
+/// were away.
 #[test]
 fn a_view_that_cannot_be_of_the_volume_is_not_believed() {
     let mut striped = view();

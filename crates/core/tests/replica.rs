@@ -412,7 +412,8 @@ fn a_takeover_waits_for_running_work_then_for_the_lease_then_for_the_superblocks
     assert!(matches!(said(&bench.say(1, write(1, 3, 0)))[..], [Message::Refused { .. }]));
 }
 
-/// Adopts a view by a primary on the same node as the one before. `lives`: that one is answered meanwhile.
+/// Adopts a view by a primary on the same node as the one before. `lives`: that one is answered
+/// meanwhile.
 fn is_saved_at_once(lives: bool) -> bool {
     let next = PrimaryId { node: OLD.node, incarnation: Incarnation(9) };
     let mut bench = Bench::new();

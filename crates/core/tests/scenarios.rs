@@ -141,8 +141,8 @@ fn requests_wait_for_the_last_replica_and_then_fail() {
     assert!(matches!(cluster.replies[&write], Err(RequestError::NoData)));
 }
 
-/// Both replicas die. The one that leaves is said to leave; the other one, which is the last, is never, though
-/// the primary waits in vain for the first view without the first one to be adopted.
+/// Both replicas die. The one that leaves is said to leave; the other one, which is the last, is
+/// never, though the primary waits in vain for the first view without the first one to be adopted.
 #[test]
 fn the_last_replica_is_never_said_to_leave() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
@@ -278,8 +278,8 @@ fn io_goes_on_without_a_coordinator_until_the_view_must_change() {
     assert!(cluster.is_acknowledged(write), "a replica that can't return holds nobody up");
 }
 
-/// Nothing but the coordinator is away: by default requests wait for as long as that takes, and what follows has
-/// its whole time to wait for data.
+/// Nothing but the coordinator is away: by default requests wait for as long as that takes, and
+/// what follows has its whole time to wait for data.
 #[test]
 fn requests_wait_for_the_coordinator_without_a_limit() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
@@ -323,8 +323,8 @@ fn requests_fail_without_the_coordinator_if_the_volume_says_so() {
     assert!(matches!(cluster.replies[&second], Err(RequestError::NoCoordinator)));
 }
 
-/// A replica that may not return holds nobody up, however slow a disk is: what has waited for as long as requests
-/// may wait for the coordinator has not waited for it.
+/// A replica that may not return holds nobody up, however slow a disk is: what has waited for as
+/// long as requests may wait for the coordinator has not waited for it.
 #[test]
 fn requests_that_need_no_coordinator_do_not_fail_for_want_of_it() {
     let mut cluster = Cluster::new(1, 3, Protocol::C);
@@ -359,7 +359,8 @@ fn requests_that_need_no_coordinator_do_not_fail_for_want_of_it() {
     assert!(matches!(cluster.replies[&young], Err(RequestError::NoCoordinator)));
 }
 
-/// However long a replica could not return for want of the coordinator: nobody has waited for data meanwhile.
+/// However long a replica could not return for want of the coordinator: nobody has waited for data
+/// meanwhile.
 #[test]
 fn requests_have_their_time_for_data_after_a_long_silence_of_the_coordinator() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);

@@ -135,7 +135,8 @@ fn changes_of_the_view_do_not_keep_a_dead_one_in_it() {
     assert_eq!(cluster.newest.primaries.len(), 1, "each change begins the wait anew");
 }
 
-/// A replica does not answer while it waits for the lease of a primary that has died with another replica.
+/// A replica does not answer while it waits for the lease of a primary that has died with another
+/// replica.
 #[test]
 fn who_waits_for_a_dead_ones_lease_is_not_late() {
     let mut cluster = shared(2);

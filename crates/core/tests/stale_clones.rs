@@ -121,8 +121,8 @@ fn what_a_failed_flush_covered_is_not_believed_after_a_restart_of_the_process() 
     }
 }
 
-/// The disk flushes by itself before it saves a table that closes regions. If that fails, what clients have
-/// written may be lost, and a disk says so only once: no later flush is believed.
+/// The disk flushes by itself before it saves a table that closes regions. If that fails, what
+/// clients have written may be lost, and a disk says so only once: no later flush is believed.
 #[test]
 fn a_flush_that_fails_before_the_save_of_a_table_counts_as_one_that_a_client_asked_for() {
     let mut cluster = Cluster::new(1, 1, Protocol::C);

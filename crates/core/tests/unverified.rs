@@ -1,5 +1,6 @@
-//! Stories of blocks whose checksums a replica has lost in a crash: nothing vouches for them there, so what it
-//! holds is given only if nobody has it better, and never put in the place of a copy that fits.
+//! Stories of blocks whose checksums a replica has lost in a crash: nothing vouches for them there,
+//! so what it holds is given only if nobody has it better, and never put in the place of a copy
+//! that fits.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::cluster::{Cluster, replica};
 const A_WHILE: Duration = Duration::from_secs(30);
 const BLOCK: u64 = 3 << 20;
 
-/// A mirror with data, of which some replicas have lost the checksum of one block. The first of them has it
-/// damaged.
+/// A mirror with data, of which some replicas have lost the checksum of one block. The first of
+/// them has it damaged.
 fn forgetful(replicas: usize, forgetful: &[usize]) -> (Cluster, usize) {
     let mut cluster = Cluster::new(1, replicas, Protocol::C);
     let primary = cluster.attach(9);
@@ -118,7 +119,8 @@ fn what_all_replicas_hold_alike_is_written_once_and_known_again() {
     }
 }
 
-/// One that is away may have the copy that fits. Until it is back nothing takes what is there for known.
+/// One that is away may have the copy that fits. Until it is back nothing takes what is there for
+/// known.
 #[test]
 fn while_a_replica_is_away_nothing_is_taken_for_known() {
     let (mut cluster, primary) = forgetful(2, &[0]);
@@ -144,7 +146,8 @@ fn what_is_undecided_is_compared_once() {
     assert_eq!(cluster.digests, 2, "each replica was asked once");
 }
 
-/// A replica that would have it better does not answer, and can't leave while the coordinator is away.
+/// A replica that would have it better does not answer, and can't leave while the coordinator is
+/// away.
 #[test]
 fn a_read_does_not_wait_for_a_replica_that_is_not_there() {
     let (mut cluster, primary) = forgetful(2, &[0]);

@@ -174,8 +174,8 @@ pub enum EngineEvent {
         /// What.
         note: Note,
     },
-    /// Requests of clients were answered with an error: the first one of its kind and reason, after that at most one
-    /// a minute, and what was not told when the primary has ended.
+    /// Requests of clients were answered with an error: the first one of its kind and reason, after
+    /// that at most one a minute, and what was not told when the primary has ended.
     RequestsFailed {
         /// The volume.
         volume: VolumeId,
@@ -266,8 +266,8 @@ pub enum EngineError {
 pub enum RoomStep {
     /// Tell where the metadata behind the data will lie.
     Plan,
-    /// Tell which checksums are to be copied there: all (`anew`), or what was written since the last time.
-    /// To be repeated until few are left.
+    /// Tell which checksums are to be copied there: all (`anew`), or what was written since the
+    /// last time. To be repeated until few are left.
     CarryChecksums {
         /// Whether nothing was copied yet.
         anew: bool,

@@ -139,8 +139,8 @@ pub struct WorkerCounters {
     pub polls_in_time: u64,
     /// Times that a front end or a link waited for memory.
     pub memory_waits: u64,
-    /// The longest turn of its loop since it started, without its waiting: so long nothing else of its
-    /// volumes went on.
+    /// The longest turn of its loop since it started, without its waiting: so long nothing else of
+    /// its volumes went on.
     pub longest_turn: Duration,
     /// Turns that took longer than [`LONG_TURN`].
     pub long_turns: u64,

@@ -1,8 +1,9 @@
 //! A replica's disk: carries out the core's disk actions on the ring.
 //!
-//! What touches data goes through the layers of [`filters`]. Beside them are the parts that know what the disk says
-//! of itself: superblocks, tables of open regions, and a growth that changes both. Each has its own state, and
-//! returns what is to be asked of the layers. An action that has begun is answered once.
+//! What touches data goes through the layers of [`filters`]. Beside them are the parts that know
+//! what the disk says of itself: superblocks, tables of open regions, and a growth that changes
+//! both. Each has its own state, and returns what is to be asked of the layers. An action that has
+//! begun is answered once.
 
 mod checksums;
 pub(crate) mod drive;
@@ -157,8 +158,8 @@ impl Failure {
     }
 }
 
-/// What a replica's disk holds is made durable and read, and its checksums are put in order: before anything
-/// relies on it. Blocks on the disk.
+/// What a replica's disk holds is made durable and read, and its checksums are put in order: before
+/// anything relies on it. Blocks on the disk.
 ///
 /// # Errors
 /// If the disk can't be flushed or written, or it can't be read but for single sectors.
@@ -166,8 +167,8 @@ pub(crate) fn prepare(
     file: &impl Access,
     newest: &mut Newest,
 ) -> std::io::Result<(Metadata, Option<Recovered>)> {
-    // What was found may be what a killed process had not made durable. It counts from now on, and the
-    // other copy is the one that is written next.
+    // What was found may be what a killed process had not made durable. It counts from now on, and
+    // the other copy is the one that is written next.
     file.flush()?;
     superblocks::equalise(file, newest)?;
     let superblock = &newest.superblock;
@@ -265,7 +266,8 @@ impl<I: Io> Disk<I> {
         action: DiskAction<Buffer>,
     ) -> Option<Ended> {
         let (kind, offset, length) = describe(&action);
-        // To a flush all matter of which the core has not been told, as it covers all that was written.
+        // To a flush all matter of which the core has not been told, as it covers all that was
+        // written.
         let is_flush = matches!(kind, Kind::Flush);
         let failures = if is_flush { self.reported } else { self.data.raw().failures() };
         let asked = Asked { ticket, kind, offset, length, began, failures };
@@ -343,8 +345,8 @@ impl<I: Io> Disk<I> {
         }
     }
 
-    /// Devices have a map of ours, which answers at once; without one all of it counts as allocated. Of a file the
-    /// filesystem has a map.
+    /// Devices have a map of ours, which answers at once; without one all of it counts as
+    /// allocated. Of a file the filesystem has a map.
     fn map(&mut self, means: &Means<'_, I>, asked: Asked) -> Option<Ended> {
         let Asked { offset, length, .. } = asked;
         let raw = self.data.raw();

@@ -82,9 +82,10 @@ impl Engine {
         self.order(volume, Order::CloseReplica { volume, replica, answer: Box::new(answer) });
     }
 
-    /// One step of making room for so many bytes of a replica's data, on a file or device that is long
-    /// enough. Tells what has to be done before the next step; `None`: there is room. `spare_in`: a view in
-    /// which it is an idle spare, if there is one. The answer takes as long as the disk does.
+    /// One step of making room for so many bytes of a replica's data, on a file or device that is
+    /// long enough. Tells what has to be done before the next step; `None`: there is room.
+    /// `spare_in`: a view in which it is an idle spare, if there is one. The answer takes as long
+    /// as the disk does.
     pub fn make_room(
         &self,
         volume: VolumeId,
@@ -189,8 +190,8 @@ impl Engine {
         );
     }
 
-    /// How far rebuilds have come, of all attached volumes on this node that have some: one question
-    /// to each worker, so that it can be asked every second.
+    /// How far rebuilds have come, of all attached volumes on this node that have some: one
+    /// question to each worker, so that it can be asked every second.
     pub fn rebuilds(&self, answer: impl FnOnce(VolumeRebuilds) + Send + 'static) {
         self.gather(
             |answer| Order::Rebuilds { answer },

@@ -344,8 +344,8 @@ impl FrontendContext {
     ///
     /// # Errors
     /// Gives the operation back if there is no room for a read's answer: wait for
-    /// [`FrontendEvent::MemoryAvailable`] and submit it again. Only what reads is given back: reads, and
-    /// compare-and-writes.
+    /// [`FrontendEvent::MemoryAvailable`] and submit it again. Only what reads is given back:
+    /// reads, and compare-and-writes.
     pub fn submit(
         &mut self,
         token: u64,
@@ -367,8 +367,8 @@ impl FrontendContext {
         Ok(())
     }
 
-    /// What is submitted from now on is asked by this host, which may have reserved the volume, or be kept
-    /// out. Before, it is asked by the node.
+    /// What is submitted from now on is asked by this host, which may have reserved the volume, or
+    /// be kept out. Before, it is asked by the node.
     pub fn speak_for(&mut self, host: HostId) {
         self.host = Some(host);
     }

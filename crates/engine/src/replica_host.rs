@@ -106,7 +106,8 @@ impl Worker {
         self.disk_advanced(key);
     }
 
-    /// Something has ended on a disk: what waited for that begins. It may be one that nobody waits for.
+    /// Something has ended on a disk: what waited for that begins. It may be one that nobody waits
+    /// for.
     fn disk_advanced(&mut self, key: Key) {
         self.tell_failed_flush(key);
         self.with_disk(key, Disk::advance_room);

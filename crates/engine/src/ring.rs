@@ -25,9 +25,9 @@ const SUBMISSION_ENTRIES: u32 = 512;
 /// Completions that fit before the kernel keeps them on a slower list.
 const COMPLETION_ENTRIES: u32 = 8192;
 
-/// Operations on disks that may block in the kernel at once, each in a thread of its own there: flushes above
-/// all, one for each replica. When all are taken others wait, so a few disks that hang must not take all. By
-/// default there are four for each processor.
+/// Operations on disks that may block in the kernel at once, each in a thread of its own there:
+/// flushes above all, one for each replica. When all are taken others wait, so a few disks that
+/// hang must not take all. By default there are four for each processor.
 const BLOCKING_OPERATIONS: u32 = 1024;
 
 /// For whom an operation is.

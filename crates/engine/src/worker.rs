@@ -218,7 +218,8 @@ impl Worker {
         let bound = self.polling.bound(began);
         let bound = due.map_or(bound, |due| bound.min(due));
         self.now = began;
-        // What is left of the last turn needs no waiting, but what that turn queued is submitted first.
+        // What is left of the last turn needs no waiting, but what that turn queued is submitted
+        // first.
         let has_come = !self.ring.has_ready() && !bound.is_zero() && self.poll(began, bound)?;
         if !has_come {
             let rest = due.map(|due| due.saturating_sub(self.now.since(began)));
@@ -375,8 +376,8 @@ impl Worker {
         (self.config.on_event)(event);
     }
 
-    /// Ends as a killed process would, but waits for what the kernel is doing, and for files to be closed: for a
-    /// disk that hangs no longer than [`MAX_STOP_TIME`].
+    /// Ends as a killed process would, but waits for what the kernel is doing, and for files to be
+    /// closed: for a disk that hangs no longer than [`MAX_STOP_TIME`].
     fn wind_up(&mut self) {
         for key in self.frontends.keys() {
             self.retire_frontend(key);

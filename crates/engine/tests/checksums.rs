@@ -99,8 +99,8 @@ fn verify(cluster: &Cluster, repair: bool) -> VerifyStatus {
     }
 }
 
-/// The damaged blocks of a range that is compared at once are told one by one, with their replicas, and
-/// written again; nothing else is.
+/// The damaged blocks of a range that is compared at once are told one by one, with their replicas,
+/// and written again; nothing else is.
 #[test]
 fn a_verify_names_the_damaged_blocks_and_repairs_them() {
     let mut cluster = Cluster::start(mirror(2));
@@ -152,7 +152,8 @@ fn the_last_copy_is_refused_if_it_is_damaged() {
     assert!(!matches!(client.call(Request::Read(4096, 4096)), Ok(Answer::Data(_))));
     assert!(!matches!(client.call(Request::Read(4096, 512)), Ok(Answer::Data(_))), "nor a part");
     assert!(mismatches(&cluster) >= 2);
-    // A part that is written does not hide that the rest is wrong; the whole block does away with it.
+    // A part that is written does not hide that the rest is wrong; the whole block does away with
+    // it.
     client.write(4096 + 1024, pattern(2, 512));
     assert!(!matches!(client.call(Request::Read(4096, 4096)), Ok(Answer::Data(_))));
     client.write(4096, pattern(3, 4096));
@@ -160,8 +161,8 @@ fn the_last_copy_is_refused_if_it_is_damaged() {
     cluster.detach();
 }
 
-/// Pages of checksums are read ahead, several at once. One that the disk can't read takes no other with it: what
-/// the disk damaged in the others' blocks is not returned.
+/// Pages of checksums are read ahead, several at once. One that the disk can't read takes no other
+/// with it: what the disk damaged in the others' blocks is not returned.
 #[test]
 fn a_page_that_cannot_be_read_makes_no_other_checksum_unknown() {
     let blocks_of_page = |page: usize| page * CHECKSUMS_PER_PAGE * BLOCK as usize;
@@ -194,8 +195,8 @@ fn a_page_that_cannot_be_read_makes_no_other_checksum_unknown() {
     cluster.stop();
 }
 
-/// A block of which a part was zeroed is as known as before: what rots in the rest of it is not returned,
-/// and the copy that fits is the one that a repair keeps.
+/// A block of which a part was zeroed is as known as before: what rots in the rest of it is not
+/// returned, and the copy that fits is the one that a repair keeps.
 #[test]
 fn zeroing_a_part_of_a_block_does_not_hide_what_is_damaged_in_the_rest() {
     for (replicas, from, to) in [(3, 0, 512), (2, 1024, 4096), (2, 1024, 1536), (3, 3584, 13_312)] {
@@ -208,7 +209,8 @@ fn zeroing_a_part_of_a_block_does_not_hide_what_is_damaged_in_the_rest() {
         for unmap in [true, false] {
             client.call(Request::Zero(from as u64, (to - from) as u64, unmap)).expect("zeroed");
             client.call(Request::Flush).expect("flushed");
-            // In the block in which the range begins, and in the one in which it ends, before and behind.
+            // In the block in which the range begins, and in the one in which it ends, before and
+            // behind.
             damage(&cluster, 0, (from + 2048) % 4096);
             for _ in 0..50 {
                 assert!(client.read(0, 16 << 10) == data, "{replicas} replicas, {from} to {to}");
@@ -311,8 +313,8 @@ fn they_outlive_a_restart() {
     cluster.detach();
 }
 
-/// More checksums are in use than are kept in memory: a read has pages written for others to have room,
-/// and does not wait for that. A close that comes meanwhile ends when they are written.
+/// More checksums are in use than are kept in memory: a read has pages written for others to have
+/// room, and does not wait for that. A close that comes meanwhile ends when they are written.
 #[test]
 fn a_replica_closes_while_pages_of_checksums_are_written() {
     /// Bytes whose checksums are in one page.
@@ -344,8 +346,8 @@ fn forget_checksums(cluster: &Cluster, replica: usize) {
     file.sync_all().expect("synced");
 }
 
-/// The copy that fits its checksum is returned whichever replica is asked, and repairs the other one: also if a
-/// part of the block was written since, and after any number of reads.
+/// The copy that fits its checksum is returned whichever replica is asked, and repairs the other
+/// one: also if a part of the block was written since, and after any number of reads.
 #[test]
 fn what_a_replica_has_forgotten_never_wins_over_what_another_one_knows() {
     for forgetful in 0..2 {

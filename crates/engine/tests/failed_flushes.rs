@@ -1,4 +1,5 @@
-//! A flush that fails on the drive of open replicas, in a process of its own: it counts for all replicas there.
+//! A flush that fails on the drive of open replicas, in a process of its own: it counts for all
+//! replicas there.
 
 mod common;
 
@@ -9,8 +10,9 @@ use common::{Cluster, Shape, pattern};
 use evenkeel_engine::EngineEvent;
 use rustix::fs::{Mode, OFlags, open};
 
-/// A drive tells the failure of a flush nobody but who asked for it. Here that is somebody who makes room, or
-/// another replica: what the client wrote before may be lost, though each flush of its own says that all is well.
+/// A drive tells the failure of a flush nobody but who asked for it. Here that is somebody who
+/// makes room, or another replica: what the client wrote before may be lost, though each flush of
+/// its own says that all is well.
 #[test]
 fn a_flush_that_fails_elsewhere_on_the_drive_fails_the_next_one_of_a_client() {
     let mut cluster = Cluster::start(Shape::default());

@@ -1,5 +1,5 @@
-//! Saves of which a disk fails some, in a process of its own: the limit on the size of files counts for all
-//! of it.
+//! Saves of which a disk fails some, in a process of its own: the limit on the size of files counts
+//! for all of it.
 
 mod common;
 
@@ -48,8 +48,8 @@ fn tear(path: &Path, copy: TableCopy) {
     file.write_all_at(&[0; TABLE_LENGTH - 512], copy.offset(0) + 512).expect("written");
 }
 
-/// A table that can't be saved is tried again where it failed. So a power cut in the middle of that finds
-/// the last one that was saved (I5).
+/// A table that can't be saved is tried again where it failed. So a power cut in the middle of that
+/// finds the last one that was saved (I5).
 #[test]
 fn after_a_failed_save_the_last_good_table_is_not_written_over() {
     // SAFETY: ignoring a signal has no preconditions.
@@ -67,7 +67,8 @@ fn after_a_failed_save_the_last_good_table_is_not_written_over() {
             assert_eq!(answer, Ok(Answer::Done));
         }
     };
-    // So many that a table is longer than a sector. Then one by one, until the next save goes to copy B.
+    // So many that a table is longer than a sector. Then one by one, until the next save goes to
+    // copy B.
     open(0..150);
     let mut count = 150;
     while count < 152 || next_copy(&cluster) != TableCopy::B {

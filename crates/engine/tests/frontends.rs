@@ -168,7 +168,8 @@ fn files_are_read_and_written_and_commands_given() {
     assert_eq!(next(), "stopping");
 }
 
-/// Whatever holds a worker up is seen in its counters: what is asked here sleeps on the worker's thread.
+/// Whatever holds a worker up is seen in its counters: what is asked here sleeps on the worker's
+/// thread.
 #[test]
 fn the_longest_turn_of_a_worker_is_counted() {
     let cluster = Cluster::start(Shape::default());

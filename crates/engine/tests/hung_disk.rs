@@ -1,7 +1,8 @@
 //! A disk that hangs holds up what lies on it, and nothing else on its worker.
 //!
-//! `HUNG_SECONDS=60 cargo test --release -p evenkeel-engine --test hung_disk -- --nocapture` has them hang for
-//! so long and prints what was measured (`docs/decisions/0052-nothing-blocks-a-worker.md`).
+//! `HUNG_SECONDS=60 cargo test --release -p evenkeel-engine --test hung_disk -- --nocapture` has
+//! them hang for so long and prints what was measured
+//! (`docs/decisions/0052-nothing-blocks-a-worker.md`).
 
 mod common;
 
@@ -17,16 +18,17 @@ use evenkeel_engine::{EngineError, RoomStep, RoomTask};
 use evenkeel_format::disk_length;
 
 const CHUNK: u64 = 64 << 10;
-/// Mirrors whose disks hang, beside one whose disk does not: more flushes than the kernel has threads for by
-/// default on a machine with two processors.
+/// Mirrors whose disks hang, beside one whose disk does not: more flushes than the kernel has
+/// threads for by default on a machine with two processors.
 const HUNG: u64 = 12;
 const MIRRORS: u64 = HUNG + 1;
-/// Operations elsewhere that end at least while the disks hang. Each of them shows the same: how long it took says
-/// more of the machine than of the worker.
+/// Operations elsewhere that end at least while the disks hang. Each of them shows the same: how
+/// long it took says more of the machine than of the worker.
 const OPERATIONS: u64 = 200;
 /// For what would not come at all.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// No operation elsewhere takes longer, on a machine that has nothing else to do: asserted only by hand.
+/// No operation elsewhere takes longer, on a machine that has nothing else to do: asserted only by
+/// hand.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// Seconds for which it hangs: `HUNG_SECONDS`, or 2.

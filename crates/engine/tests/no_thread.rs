@@ -1,5 +1,5 @@
-//! Without a thread to be had no worker closes a file that hangs. In a process of its own: the limit counts for
-//! all of it.
+//! Without a thread to be had no worker closes a file that hangs. In a process of its own: the
+//! limit counts for all of it.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Making room for a volume that is to grow: what the disk says after each step, and after a restart
-//! between two of them.
+//! Making room for a volume that is to grow: what the disk says after each step, and after a
+//! restart between two of them.
 
 mod common;
 
@@ -81,7 +81,8 @@ fn grow(cluster: &Cluster, length: u64, meanwhile: impl Fn(usize)) {
     assert_eq!(layout(cluster), (length, metadata_offset(length)));
 }
 
-/// Flips a bit of the replica's data; a client's read of its block fails, as there is no other copy.
+/// Flips a bit of the replica's data; a client's read of its block fails, as there is no other
+/// copy.
 fn is_damage_found(cluster: &Cluster, client: &Client, offset: u64) -> bool {
     let file = OpenOptions::new().read(true).write(true).open(cluster.path(0, 0)).unwrap();
     let mut byte = [0];
@@ -141,7 +142,8 @@ fn room_is_made_in_three_steps_that_a_restart_may_part() {
     assert_eq!(client.read(OLD - 4096, 4096), pattern(3, 4096));
 }
 
-/// Blocks that were written before, between and after the steps; with and without a restart between two.
+/// Blocks that were written before, between and after the steps; with and without a restart between
+/// two.
 #[test]
 fn checksums_are_carried_along() {
     let stabilize_after = Duration::from_millis(100);
@@ -183,7 +185,8 @@ fn checksums_are_carried_along() {
     cluster.detach();
 }
 
-/// Whatever was copied when the node ended, nothing that is right is refused, and no damage forgotten.
+/// Whatever was copied when the node ended, nothing that is right is refused, and no damage
+/// forgotten.
 #[test]
 fn a_restart_between_any_two_steps_keeps_checksums() {
     let steps = [RoomStep::Plan, ALL, CHANGED, RoomStep::MoveMetadata, RoomStep::Use];
@@ -231,8 +234,8 @@ fn a_part_of_a_block_at_the_end_becomes_a_whole_one() {
     cluster.detach();
 }
 
-/// Checksums that are not carried, as there is no place for them apart from where they are, begin anew. So
-/// does their journal, and it goes on after a restart as if nothing had been.
+/// Checksums that are not carried, as there is no place for them apart from where they are, begin
+/// anew. So does their journal, and it goes on after a restart as if nothing had been.
 #[test]
 fn where_there_is_no_place_checksums_begin_anew() {
     let stabilize_after = Duration::from_millis(100);

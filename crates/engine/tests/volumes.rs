@@ -60,7 +60,8 @@ fn three_replicas_on_three_nodes_are_identical() {
     assert!(cluster.data(0, 0) == cluster.data(0, 2));
 }
 
-/// A counter that is raised by compare-and-writes alone: of those that expect the same, one is done.
+/// A counter that is raised by compare-and-writes alone: of those that expect the same, one is
+/// done.
 #[test]
 fn compare_and_writes_are_one_step_each() {
     let shape = Shape { mirrors: vec![vec![0, 1], vec![0, 1]], nodes: 2, ..Shape::default() };

@@ -1,8 +1,8 @@
-//! The allocation map on disk: which units of a replica's data may hold anything. What is not marked
-//! was never written, or was trimmed, and reads as zeroes.
+//! The allocation map on disk: which units of a replica's data may hold anything. What is not
+//! marked was never written, or was trimmed, and reads as zeroes.
 //!
-//! Filesystems know that of their files; a block device does not tell. The map lies at a place of its
-//! own before the data, so that it stays there when the replica grows.
+//! Filesystems know that of their files; a block device does not tell. The map lies at a place of
+//! its own before the data, so that it stays there when the replica grows.
 
 use evenkeel_core::ReplicaId;
 use evenkeel_core::block_set::{BlockSet, PAGE_BLOCKS, PageBits};
@@ -41,8 +41,8 @@ pub const fn allocation_page_offset(page: u32) -> u64 {
 pub struct AllocationMap {
     /// Bytes of one unit, a power of two.
     pub unit: u64,
-    /// The units, counted from the start of the data. Those from [`ALLOCATION_UNITS`] on are not told
-    /// of, and may all hold something.
+    /// The units, counted from the start of the data. Those from [`ALLOCATION_UNITS`] on are not
+    /// told of, and may all hold something.
     pub allocated: BlockSet,
 }
 
@@ -65,8 +65,8 @@ impl AllocationMap {
         page::encode(MAGIC, page, (replica, self.unit), &self.allocated.page(page))
     }
 
-    /// Reads all pages. `None`: no page is whole and of this replica, so it has no map, and all of it may
-    /// hold something. All units of a page that is not whole count as allocated.
+    /// Reads all pages. `None`: no page is whole and of this replica, so it has no map, and all of
+    /// it may hold something. All units of a page that is not whole count as allocated.
     #[must_use]
     pub fn decode(bytes: &[u8], replica: ReplicaId) -> Option<Self> {
         let pages = bytes.chunks(PAGE_LENGTH).zip(0..ALLOCATION_PAGES);

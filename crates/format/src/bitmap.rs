@@ -1,5 +1,5 @@
-//! Bitmaps on disk: behind the data, in pages that each say whose they are and since when they count.
-//! So a bitmap is begun anew without writing anything: older pages do not count any more.
+//! Bitmaps on disk: behind the data, in pages that each say whose they are and since when they
+//! count. So a bitmap is begun anew without writing anything: older pages do not count any more.
 
 use evenkeel_core::Generation;
 use evenkeel_core::block_set::PAGE_BLOCKS;

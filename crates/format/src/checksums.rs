@@ -1,8 +1,8 @@
-//! Block checksums on disk: behind the bitmaps, first a journal, then pages with the CRC-32C of each block
-//! of data.
+//! Block checksums on disk: behind the bitmaps, first a journal, then pages with the CRC-32C of
+//! each block of data.
 //!
-//! The journal is a ring of blocks. Each names checksums that the pages need not have yet, so that a flush
-//! makes many of them durable by one small write.
+//! The journal is a ring of blocks. Each names checksums that the pages need not have yet, so that
+//! a flush makes many of them durable by one small write.
 
 use evenkeel_core::ReplicaId;
 use evenkeel_core::block_set::{PAGE_WORDS, PageBits};
@@ -38,7 +38,8 @@ pub struct ChecksumPage {
 /// A block of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalBlock {
-    /// Counts the blocks that were written, from 1. It lies at this number modulo [`JOURNAL_BLOCKS`].
+    /// Counts the blocks that were written, from 1. It lies at this number modulo
+    /// [`JOURNAL_BLOCKS`].
     pub sequence: u64,
     /// Blocks up to this one do not count any more: the pages have all that they name.
     pub floor: u64,
@@ -122,8 +123,8 @@ impl JournalBlock {
         page::encode(JOURNAL_MAGIC, place, (replica, self.sequence), &bits)
     }
 
-    /// Reads the block in a place of the ring; `None` if there is none, or it is damaged, or of another
-    /// replica.
+    /// Reads the block in a place of the ring; `None` if there is none, or it is damaged, or of
+    /// another replica.
     #[must_use]
     pub fn decode(bytes: &[u8], replica: ReplicaId, place: u32) -> Option<Self> {
         let found = page::decode(bytes, JOURNAL_MAGIC, place)?;

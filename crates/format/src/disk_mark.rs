@@ -1,13 +1,16 @@
-//! The mark of a block device: a random number that tells it from every other one, also while it holds no replica.
+//! The mark of a block device: a random number that tells it from every other one, also while it
+//! holds no replica.
 //!
-//! It lies in two copies where no replica has anything: software that does not know it never reads there.
+//! It lies in two copies where no replica has anything: software that does not know it never reads
+//! there.
 
 use crate::bytes::{Put, Reader, crc32c_of_parts};
 
 /// Bytes of one copy.
 pub const DISK_MARK_LENGTH: usize = 4096;
 
-/// Where the two copies start on the disk, in bytes: behind the intent log's copy A, and behind superblock B.
+/// Where the two copies start on the disk, in bytes: behind the intent log's copy A, and behind
+/// superblock B.
 pub const DISK_MARK_OFFSETS: [u64; 2] = [320 << 10, 528 << 10];
 
 const MAGIC: &[u8; 16] = b"evenkeel disk id";

@@ -1,7 +1,8 @@
-//! The intent log on disk: per slot, a table of open regions, in two copies that are written in turn.
+//! The intent log on disk: per slot, a table of open regions, in two copies that are written in
+//! turn.
 //!
-//! A crash during a save damages the copy that is being written. The other one holds the table as it
-//! was before, and no data of a region that only the new one names has been touched yet.
+//! A crash during a save damages the copy that is being written. The other one holds the table as
+//! it was before, and no data of a region that only the new one names has been touched yet.
 
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{ReplicaId, settings};

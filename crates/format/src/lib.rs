@@ -4,7 +4,8 @@
 //! it is used, unknown versions and features refused by name. The byte tables and the argument
 //! for each crash case are in `docs/format.md`.
 //!
-//! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two copies.
+//! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two
+//!   copies.
 //! - [`IntentTable`]: the intent log; [`newest_table`] picks one of its two copies.
 //! - [`encode_page`], [`decode_page`]: the bitmaps of what other replicas lack.
 //! - [`ChecksumPage`], [`JournalBlock`]: checksums of the data's blocks.

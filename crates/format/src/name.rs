@@ -4,8 +4,8 @@
 pub const NAME_RULE: &str =
     "a name has 1 to 64 letters, digits, '-', '_' and '.', and begins with a letter or digit";
 
-/// Whether a text is a name as [`NAME_RULE`] says. Such names are safe in paths, URLs, shells and on
-/// terminals; one that comes from a disk or another node is none before this was asked.
+/// Whether a text is a name as [`NAME_RULE`] says. Such names are safe in paths, URLs, shells and
+/// on terminals; one that comes from a disk or another node is none before this was asked.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');

@@ -1,4 +1,5 @@
-//! The superblock: what a replica's disk says of itself. It lies there twice; see [`crate::newest()`].
+//! The superblock: what a replica's disk says of itself. It lies there twice; see
+//! [`crate::newest()`].
 
 use core::fmt;
 
@@ -49,7 +50,8 @@ pub struct Superblock {
     pub data_offset: u64,
     /// Bytes of data, at least [`View::replica_size`].
     pub data_length: u64,
-    /// The incarnations of the replica that a view may name; the newest one is that in which this was saved.
+    /// The incarnations of the replica that a view may name; the newest one is that in which this
+    /// was saved.
     pub incarnations: Incarnations,
     /// When this was saved, in seconds since 1970; zero: not known.
     pub saved: u64,
@@ -287,8 +289,8 @@ pub fn written_by(copy: &[u8]) -> Option<String> {
     padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What every version of the format says at the start of a copy. It is told even of a copy that fails
-/// its checksum: then none of it is certain.
+/// What every version of the format says at the start of a copy. It is told even of a copy that
+/// fails its checksum: then none of it is certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// The version of the format.

@@ -1,9 +1,9 @@
 //! Whether this start of the daemon speaks for its node.
 //!
-//! The coordinator decides ([`evenkeel_coordinator::starts`]). Until it has admitted this start, the
-//! node attaches nothing, and serves replicas only if it goes on in place of an admitted start that
-//! has provably ended. Once another start has superseded it, it ends at once: its identity is that
-//! of somebody else.
+//! The coordinator decides ([`evenkeel_coordinator::starts`]). Until it has admitted this start,
+//! the node attaches nothing, and serves replicas only if it goes on in place of an admitted start
+//! that has provably ended. Once another start has superseded it, it ends at once: its identity is
+//! that of somebody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,8 +76,8 @@ pub fn is_superseded(node: &Node, at: &str) {
 const JOIN_ANEW: &str =
     "To use that machine again, stop its node, remove its state directory, and join anew";
 
-/// This node was removed from the cluster: it serves nothing any more, and says why for as long as it
-/// runs.
+/// This node was removed from the cluster: it serves nothing any more, and says why for as long as
+/// it runs.
 pub fn is_removed(node: &Node, why: &str) {
     let directory = node.config.state.display();
     let why = without_identities(why);

@@ -31,8 +31,8 @@ pub async fn nodes(node: &Node) -> Vec<NodeLiveness> {
     }
 }
 
-/// That the coordinator, which is on this node, hears no other: whoever is called dead may be well, and this node
-/// be cut off.
+/// That the coordinator, which is on this node, hears no other: whoever is called dead may be well,
+/// and this node be cut off.
 #[must_use]
 pub fn isolation(node: &Node) -> Option<String> {
     let here = node.identity.node.to_string();
@@ -57,8 +57,8 @@ fn not_asked(name: &str) -> String {
     format!("node {name}, which has to do it, could not be asked")
 }
 
-/// What a request ends with that a node was to carry out for somebody: if that node could not be asked, with what
-/// was wanted of it.
+/// What a request ends with that a node was to carry out for somebody: if that node could not be
+/// asked, with what was wanted of it.
 #[must_use]
 pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError {
     let not_asked = not_asked(&target.node.name);

@@ -1,8 +1,8 @@
 //! The cluster's name, which may change while the nodes run.
 //!
-//! A node starts with the name in its configuration. A rename is stored by the coordinator; the nodes hear
-//! of it by the next heartbeat, and keep it in their state directories together with the configured name that
-//! it replaces: only another configured name counts against it.
+//! A node starts with the name in its configuration. A rename is stored by the coordinator; the
+//! nodes hear of it by the next heartbeat, and keep it in their state directories together with the
+//! configured name that it replaces: only another configured name counts against it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

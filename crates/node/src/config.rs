@@ -162,8 +162,8 @@ pub struct TimesConfig {
     pub concurrent_copies: usize,
     /// Percent of the time that a rebuild takes while clients are busy.
     pub rebuild_share: u32,
-    /// After how long writes become stable without a flush of the client, and unused regions of the intent
-    /// log are closed, in milliseconds.
+    /// After how long writes become stable without a flush of the client, and unused regions of the
+    /// intent log are closed, in milliseconds.
     pub stabilize_after_ms: u64,
     /// Medians of writes are taken over so long, to find slow replicas.
     pub lag_window_ms: u64,

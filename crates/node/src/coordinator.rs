@@ -1,9 +1,9 @@
 //! The coordinator: keeps the cluster's nodes, its volumes and their views.
 //!
 //! Small on purpose: read, compare-and-swap, watch (a revision that heartbeats bring), expire. The
-//! data path asks it only when a view has to change. What it does is in `evenkeel-coordinator`; here is where it is
-//! stored, a crash-safe local database on one node ([`embedded`]), and how the others reach it, over control
-//! connections ([`remote`]).
+//! data path asks it only when a view has to change. What it does is in `evenkeel-coordinator`;
+//! here is where it is stored, a crash-safe local database on one node ([`embedded`]), and how the
+//! others reach it, over control connections ([`remote`]).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -40,8 +40,8 @@ fn since_epoch() -> std::time::Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The moment that lies so long back, in seconds since 1970; `None`: before that. The same moment gives
-/// the same number whenever it is asked for, as far as the clock is not set.
+/// The moment that lies so long back, in seconds since 1970; `None`: before that. The same moment
+/// gives the same number whenever it is asked for, as far as the clock is not set.
 #[must_use]
 pub fn unix_seconds_ago(age: std::time::Duration) -> Option<u64> {
     const HALF: std::time::Duration = std::time::Duration::from_millis(500);

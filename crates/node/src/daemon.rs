@@ -29,8 +29,8 @@ use crate::{admission, disk_looks, http, late_disks, log, membership, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
 const END: Duration = Duration::from_secs(75);
-/// How long changes that are under way may take at the end. What is cut off then is repaired as after
-/// a crash.
+/// How long changes that are under way may take at the end. What is cut off then is repaired as
+/// after a crash.
 const CHANGES: Duration = Duration::from_secs(10);
 
 /// Why the daemon does not start. The text says what, why and what to do.

@@ -1,5 +1,5 @@
-//! Looks now and then whether what is open of each disk is still what lies at its path, and remembers which files
-//! that are.
+//! Looks now and then whether what is open of each disk is still what lies at its path, and
+//! remembers which files that are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub async fn looks(node: Arc<Node>) {
     }
 }
 
-/// In a thread of its own, and none of the runtime's: the path may hang for good, and nothing at the end waits
-/// for it.
+/// In a thread of its own, and none of the runtime's: the path may hang for good, and nothing at
+/// the end waits for it.
 fn carry_out(node: Arc<Node>, look: Look) {
     let thread = std::thread::Builder::new().name("disk-look".into()).stack_size(STACK);
     let runtime = tokio::runtime::Handle::current();

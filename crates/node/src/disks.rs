@@ -61,8 +61,8 @@ struct Record {
     name: String,
     path: PathBuf,
     kind: DiskKind,
-    /// What its marker file says, of a directory, so that no other one is taken for it. `None`: it was
-    /// added by software that made none.
+    /// What its marker file says, of a directory, so that no other one is taken for it. `None`: it
+    /// was added by software that made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     marker: Option<String>,
     /// Which one it is, of a block device. `None`: it was added by software that did not mark it.
@@ -99,8 +99,9 @@ impl OpenReplica {
         }
     }
 
-    /// Since when what was written there and not flushed is safe from all but a power cut: the machine's boot,
-    /// and, of a device, that time of its being in the machine. Who pulls a disk out cuts its power.
+    /// Since when what was written there and not flushed is safe from all but a power cut: the
+    /// machine's boot, and, of a device, that time of its being in the machine. Who pulls a disk
+    /// out cuts its power.
     #[must_use]
     pub fn boot(&self, machine: BootId) -> BootId {
         let number = probe::device_number(&self.path).ok().flatten().filter(|_| self.device);
@@ -160,8 +161,8 @@ pub struct Disks {
     entries: Mutex<Vec<Entry>>,
     /// Volumes whose replicas are kept closed.
     stopped: Mutex<BTreeSet<VolumeId>>,
-    /// Held while what the state directory remembers is changed, so that what is newer is saved later. Only
-    /// by threads that may block, and before the others.
+    /// Held while what the state directory remembers is changed, so that what is newer is saved
+    /// later. Only by threads that may block, and before the others.
     saving: Mutex<()>,
     /// Which file each replica was last.
     origins: Arc<Origins>,
@@ -205,8 +206,9 @@ impl Disks {
         Ok((disks, opened))
     }
 
-    /// Opens all disks at the same time. Those that have not answered in time are left to [`Disks::late`].
-    /// Returns the replicas that were opened, and whether more is known now of which disks they are.
+    /// Opens all disks at the same time. Those that have not answered in time are left to
+    /// [`Disks::late`]. Returns the replicas that were opened, and whether more is known now of
+    /// which disks they are.
     fn open_all(&self, patience: Duration) -> (Vec<OpenReplica>, bool) {
         let (sender, found) = mpsc::channel();
         let mut count = 0;
@@ -238,8 +240,8 @@ impl Disks {
         (opened, is_news)
     }
 
-    /// Waits for disks that did not answer at the start, and gives each set of replicas that were opened to
-    /// `serve`. Returns when all have answered; it blocks until then.
+    /// Waits for disks that did not answer at the start, and gives each set of replicas that were
+    /// opened to `serve`. Returns when all have answered; it blocks until then.
     pub fn serve_late(&self, serve: impl Fn(Vec<OpenReplica>)) {
         let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
         for found in late.into_iter().flatten() {

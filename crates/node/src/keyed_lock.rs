@@ -27,8 +27,8 @@ pub struct Held<K: Ord + Copy> {
     recall: Recall,
 }
 
-/// What the holder of a lock and those who wait for it know of each other: whether it is to give it up, and
-/// how far it has come.
+/// What the holder of a lock and those who wait for it know of each other: whether it is to give it
+/// up, and how far it has come.
 #[derive(Debug, Clone)]
 pub struct Recall(Arc<Work>);
 
@@ -48,7 +48,8 @@ impl Default for Recall {
 }
 
 impl Recall {
-    /// Whether somebody has asked the holder to give it up: whoever can stop between two steps does.
+    /// Whether somebody has asked the holder to give it up: whoever can stop between two steps
+    /// does.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.is_recalled.load(Ordering::Relaxed)

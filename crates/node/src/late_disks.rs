@@ -7,8 +7,8 @@ use crate::api::ApiError;
 use crate::disks::{OpenReplica, Probe};
 use crate::node::Node;
 
-/// Opens again what is due, until the daemon ends. What is opened is given to the engine: the volumes
-/// that wait for it go on by themselves.
+/// Opens again what is due, until the daemon ends. What is opened is given to the engine: the
+/// volumes that wait for it go on by themselves.
 pub async fn reopen(node: Arc<Node>) {
     let mut stopping = node.stopping.subscribe();
     // Not one of the runtime's threads: it may wait for ever, and nothing at the end waits for it.

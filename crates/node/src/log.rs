@@ -15,13 +15,15 @@ mod queue;
 
 use queue::Queue;
 
-/// How long the end of the daemon, or of a thread that panics, waits for its last lines to be written.
+/// How long the end of the daemon, or of a thread that panics, waits for its last lines to be
+/// written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Of the daemon of this process, if it logs.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// While this is there, the log goes on; then its last lines are written, if that does not take long.
+/// While this is there, the log goes on; then its last lines are written, if that does not take
+/// long.
 #[derive(Debug)]
 #[must_use]
 pub struct Log(());

@@ -41,8 +41,9 @@ pub fn registration(identity: &Identity, addresses: &[String], is_chosen: bool) 
     Registration { node, lineage: identity.start.lineage(), is_chosen }
 }
 
-/// Makes this node a member of the cluster whose coordinator's node is at this address. `is_chosen`:
-/// an operator says that this node counts, should it have been found to be a copy of another.
+/// Makes this node a member of the cluster whose coordinator's node is at this address.
+/// `is_chosen`: an operator says that this node counts, should it have been found to be a copy of
+/// another.
 ///
 /// # Errors
 /// If it is a member of another one, or is refused there.
@@ -134,8 +135,8 @@ async fn register_at(
     crate::coordinator::Coordinator::call(&**remote, Request::Register(request)).await
 }
 
-/// Where the node at an address, which serves no coordinator, says that the one of its cluster is. Both
-/// have to prove that they belong to the cluster, as with every connection.
+/// Where the node at an address, which serves no coordinator, says that the one of its cluster is.
+/// Both have to prove that they belong to the cluster, as with every connection.
 async fn coordinator_of(node: &Node, address: &Address) -> Option<Address> {
     let (path, deadline) = (routes::NODE, cluster::QUESTION);
     let answer = node.peers.request(address, Method::GET, path, Bytes::new(), deadline).await;
@@ -343,8 +344,8 @@ impl Member {
     }
 }
 
-/// Learns which nodes were removed from the cluster. `true`: there are others than before. A coordinator
-/// of older software removes none.
+/// Learns which nodes were removed from the cluster. `true`: there are others than before. A
+/// coordinator of older software removes none.
 pub async fn learn_removed(node: &Node) -> bool {
     let Ok(Answer::RemovedNodes(removed)) = node.coordinator.call_once(Request::RemovedNodes).await
     else {

@@ -94,8 +94,8 @@ impl Node {
         NodeRef { id: self.identity.node.to_string(), name: self.identity.name.clone() }
     }
 
-    /// Whether a node may run still, as far as the coordinator's last answer tells: this one does, and one
-    /// that is not known does not.
+    /// Whether a node may run still, as far as the coordinator's last answer tells: this one does,
+    /// and one that is not known does not.
     #[must_use]
     pub fn may_live(&self, id: NodeId) -> bool {
         id == self.identity.node || self.coordinator.node(id).is_some_and(|member| member.may_live)
@@ -123,8 +123,9 @@ impl Node {
         })
     }
 
-    /// Gives replicas that were found to the engine, those of different disks at the same time. One that it
-    /// refuses is reported and left alone; one whose disk does not answer in time is served as soon as it does.
+    /// Gives replicas that were found to the engine, those of different disks at the same time. One
+    /// that it refuses is reported and left alone; one whose disk does not answer in time is served
+    /// as soon as it does.
     pub async fn open_replicas(self: &Arc<Self>, opened: Vec<OpenReplica>) {
         let end = Instant::now() + OPENING;
         let mut disks: BTreeMap<_, Arc<Semaphore>> = BTreeMap::new();

@@ -1,10 +1,11 @@
 //! Files of the node in directories that others may have written to.
 //!
 //! A disk's directory is what an administrator names, and may have been anybody's before. What lies
-//! there is opened only if it is a plain file: of a symbolic link the node would read, truncate or overwrite another
-//! file in its place. A hard link may be one to a file of somebody else, or the other name that a backup (`cp -al`) has
-//! given to a file of the node: [`has_other_names`] tells, and before it writes whoever opens looks whether the content is
-//! the node's. What is made is for the node's user alone.
+//! there is opened only if it is a plain file: of a symbolic link the node would read, truncate or
+//! overwrite another file in its place. A hard link may be one to a file of somebody else, or the
+//! other name that a backup (`cp -al`) has given to a file of the node: [`has_other_names`] tells,
+//! and before it writes whoever opens looks whether the content is the node's. What is made is for
+//! the node's user alone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -50,8 +51,8 @@ impl From<OpenError> for io::Error {
     }
 }
 
-/// Opens a plain file for reading and writing, with further flags. With `CREATE` it is made, if it is not
-/// there, with mode 0600.
+/// Opens a plain file for reading and writing, with further flags. With `CREATE` it is made, if it
+/// is not there, with mode 0600.
 ///
 /// # Errors
 /// If it is a symbolic link or anything else than a plain file, or the system refuses.
@@ -109,8 +110,8 @@ pub fn has_other_names(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 1)
 }
 
-/// Takes all permissions of others from a file that was made with them. What the file system does not
-/// permit is logged.
+/// Takes all permissions of others from a file that was made with them. What the file system does
+/// not permit is logged.
 pub fn close_to_others(file: &File, path: &Path) {
     let closed = file.metadata().and_then(|found| match found.mode() & OTHERS {
         0 => Ok(()),

@@ -1,5 +1,5 @@
-//! What a configuration needs of the machine: looked at without changing anything, also beside a daemon
-//! that runs.
+//! What a configuration needs of the machine: looked at without changing anything, also beside a
+//! daemon that runs.
 
 use std::net::ToSocketAddrs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::api::server;
 use crate::config::{Address, Config};
 use crate::peer::{SharedKey, tls};
 
-/// What keeps a node from starting with this configuration on this machine, a sentence each. Whether its
-/// ports are free is seen only at the start.
+/// What keeps a node from starting with this configuration on this machine, a sentence each.
+/// Whether its ports are free is seen only at the start.
 #[must_use]
 pub fn problems(config: &Config) -> Vec<String> {
     tls::install_provider();

@@ -113,7 +113,8 @@ impl Start {
         self.0.continues
     }
 
-    /// Whether the last start with this state directory has provably ended, and with it all that it ran.
+    /// Whether the last start with this state directory has provably ended, and with it all that it
+    /// ran.
     #[must_use]
     pub const fn last_has_ended(&self) -> bool {
         self.0.last_ended
@@ -137,8 +138,8 @@ impl Start {
 }
 
 impl Saved {
-    /// Whether this start has ended: by the lock's proof, as the start after it runs in this boot and
-    /// holds this lock.
+    /// Whether this start has ended: by the lock's proof, as the start after it runs in this boot
+    /// and holds this lock.
     fn has_ended(&self, boot: &str, lock: LockId) -> bool {
         self.boot == boot && self.lock == lock
     }

@@ -140,7 +140,8 @@ impl StateDirectory {
     }
 }
 
-/// Removes what a daemon was killed while it was writing. Nothing reads it, so one that stays does no harm.
+/// Removes what a daemon was killed while it was writing. Nothing reads it, so one that stays does
+/// no harm.
 fn remove_cut_off(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -173,8 +174,9 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// Takes a lock file and writes this process's number into it. The inner error is the number of the process that
-/// holds it. The file may have other names, as after a backup by hard links, if it holds no more than such a number.
+/// Takes a lock file and writes this process's number into it. The inner error is the number of the
+/// process that holds it. The file may have other names, as after a backup by hard links, if it
+/// holds no more than such a number.
 ///
 /// # Errors
 /// If it is a link, or the system refuses.

@@ -1,11 +1,12 @@
 //! Changes that were asked for: each is a task of its own, and goes to its end though whoever asked
 //! may go away meanwhile.
 //!
-//! What is cut off between two steps leaves halves: a primary that has ended and that the node still
-//! lists, space that is zeroed while it is in use already. So no change lives in its request.
+//! What is cut off between two steps leaves halves: a primary that has ended and that the node
+//! still lists, space that is zeroed while it is in use already. So no change lives in its request.
 //!
-//! A change that waits for the coordinator gives up once nobody awaits it ([`asker_has_gone`]). Whoever
-//! interrupted the command may have given another one meanwhile; the first must not take effect after it.
+//! A change that waits for the coordinator gives up once nobody awaits it ([`asker_has_gone`]).
+//! Whoever interrupted the command may have given another one meanwhile; the first must not take
+//! effect after it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -93,12 +93,12 @@ pub struct Wanted {
     pub device: bool,
     /// With an NBD export: on TCP too, and whether writes are refused.
     pub nbd: Option<WantedNbd>,
-    /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is made
-    /// in its place: whoever has it mounted would take the two for one.
+    /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is
+    /// made in its place: whoever has it mounted would take the two for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dead: Vec<PathBuf>,
-    /// The view that its first one replaced. A coordinator whose view is no newer has forgotten that it was attached
-    /// here. `None`: older software has saved this.
+    /// The view that its first one replaced. A coordinator whose view is no newer has forgotten
+    /// that it was attached here. `None`: older software has saved this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Point>,
 }
@@ -180,7 +180,8 @@ pub struct Volumes {
     /// Requests that failed, also of volumes that are detached by now.
     failed: failures::Failed,
     frontends: AtomicU64,
-    /// Replicas of this node that are being made, given to the engine, made larger, closed or deleted.
+    /// Replicas of this node that are being made, given to the engine, made larger, closed or
+    /// deleted.
     replicas: KeyedLock<ReplicaId>,
     /// What the state directory has of them.
     saves: saving::Saves,

@@ -1,6 +1,6 @@
-//! Clients, and what they were promised. Each block belongs to one client, which has one request under
-//! way: so the writes to a block have one order, and after a crash its sectors hold the last one that a
-//! flush covers, or a later one.
+//! Clients, and what they were promised. Each block belongs to one client, which has one request
+//! under way: so the writes to a block have one order, and after a crash its sectors hold the last
+//! one that a flush covers, or a later one.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,7 +1,8 @@
 //! What a power cut leaves on disks: what was durable, and of the rest any part, in sectors.
 //!
-//! A volatile cache may have written any of what it was given, so of what no flush covers each sector
-//! is there or not. Of overlapping writes an older one may be there without a newer one, never over it.
+//! A volatile cache may have written any of what it was given, so of what no flush covers each
+//! sector is there or not. Of overlapping writes an older one may be there without a newer one,
+//! never over it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,10 +1,11 @@
 //! Cuts the power of real nodes.
 //!
-//! Three nodes of the shipped program serve a volume; their disks are directories that record what is
-//! written to them ([`recorder`]), while clients write and flush ([`clients`]). From the recording the
-//! disks are made as a power cut at any moment may leave them ([`image`]): what no flush covers is there,
-//! or not, or in part. The shipped commands then assemble them on a new machine ([`recovery`]): every
-//! flushed write has to be there, and after the rebuild the replicas have to be the same.
+//! Three nodes of the shipped program serve a volume; their disks are directories that record what
+//! is written to them ([`recorder`]), while clients write and flush ([`clients`]). From the
+//! recording the disks are made as a power cut at any moment may leave them ([`image`]): what no
+//! flush covers is there, or not, or in part. The shipped commands then assemble them on a new
+//! machine ([`recovery`]): every flushed write has to be there, and after the rebuild the replicas
+//! have to be the same.
 
 mod clients;
 mod image;

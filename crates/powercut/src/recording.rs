@@ -1,5 +1,5 @@
-//! A recording: three nodes serve a volume to clients, one of them is killed and comes back, and all that
-//! they do to their disks goes to a tape.
+//! A recording: three nodes serve a volume to clients, one of them is killed and comes back, and
+//! all that they do to their disks goes to a tape.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! The recovery: a new machine gets the disks as the power cut left them, and the shipped commands do the
-//! rest. Then every flushed write is there, and the replicas are the same.
+//! The recovery: a new machine gets the disks as the power cut left them, and the shipped commands
+//! do the rest. Then every flushed write is there, and the replicas are the same.
 
 use std::fs::{self, File};
 use std::io;

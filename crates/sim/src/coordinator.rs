@@ -1,5 +1,5 @@
-//! The coordinator: one view, changed by compare-and-swap, kept in the shipped format. Its database may
-//! be lost, or be restored from an old backup; then a volume is put together from its disks.
+//! The coordinator: one view, changed by compare-and-swap, kept in the shipped format. Its database
+//! may be lost, or be restored from an old backup; then a volume is put together from its disks.
 
 use evenkeel_core::View;
 use evenkeel_core::primary::CoordinatorAnswer;

@@ -20,8 +20,9 @@ const BLOCK: u32 = BLOCK_BYTES / SECTOR;
 pub struct Disk {
     cells: Vec<Cell>,
     unflushed: BTreeMap<u32, Unflushed>,
-    /// Sectors whose last contents a failed flush has dropped, with what is durable of them: reads still
-    /// find the new content, but no later flush makes it durable, and it goes when the process ends.
+    /// Sectors whose last contents a failed flush has dropped, with what is durable of them: reads
+    /// still find the new content, but no later flush makes it durable, and it goes when the
+    /// process ends.
     dropped: BTreeMap<u32, Cell>,
     writes: u64,
     slots: [Vec<u8>; 2],
@@ -29,8 +30,8 @@ pub struct Disk {
     tables: BTreeMap<(u8, usize), Vec<u8>>,
     /// The pages of bitmaps, by place and number.
     pages: BTreeMap<(u8, u32), Vec<u8>>,
-    /// Blocks of which it holds something else than was written: their checksums tell, so they can't be
-    /// read before they are written again.
+    /// Blocks of which it holds something else than was written: their checksums tell, so they
+    /// can't be read before they are written again.
     damaged: BTreeSet<u32>,
     /// Blocks that it ever damaged.
     ever_damaged: BTreeSet<u32>,
@@ -79,8 +80,8 @@ impl Disk {
         self.damaged.range(sectors.start / BLOCK..sectors.end.div_ceil(BLOCK)).next().is_some()
     }
 
-    /// These sectors were written: what is left of a block that was damaged stays so. Returns whether any
-    /// is whole again.
+    /// These sectors were written: what is left of a block that was damaged stays so. Returns
+    /// whether any is whole again.
     pub fn repair(&mut self, sectors: Range<u32>) -> bool {
         let end = self.sectors();
         let before = self.damaged.len();
@@ -163,8 +164,8 @@ impl Disk {
         });
     }
 
-    /// The flush that began at this mark has failed, and what it covered counts as clean from now on, as
-    /// an operating system has it whose write-back failed.
+    /// The flush that began at this mark has failed, and what it covered counts as clean from now
+    /// on, as an operating system has it whose write-back failed.
     pub fn drop_unflushed(&mut self, mark: u64) {
         let dropped = &mut self.dropped;
         self.unflushed.retain(|sector, unflushed| {
@@ -176,8 +177,8 @@ impl Disk {
         });
     }
 
-    /// The process ends: returns the sectors of which a failed flush had dropped the content, and which
-    /// went back to an older one.
+    /// The process ends: returns the sectors of which a failed flush had dropped the content, and
+    /// which went back to an older one.
     pub fn forget_dropped(&mut self, random: &mut Random) -> Vec<u32> {
         let dropped = std::mem::take(&mut self.dropped);
         let gone = dropped.into_iter().filter(|_| random.chance(700));
@@ -212,7 +213,8 @@ impl Disk {
         overwrite(&mut self.slots[slot], bytes, torn);
     }
 
-    /// Puts bytes into a copy of the table of a slot of the intent log; with `torn`, only the first so many.
+    /// Puts bytes into a copy of the table of a slot of the intent log; with `torn`, only the first
+    /// so many.
     pub fn write_table(&mut self, place: (u8, usize), bytes: &[u8], torn: Option<usize>) {
         overwrite(self.tables.entry(place).or_default(), bytes, torn);
     }

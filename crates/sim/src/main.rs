@@ -39,7 +39,8 @@ struct Arguments {
     /// Stop after this many seconds, whatever --seeds says; with --shrink 60 if it is not given
     #[arg(long)]
     seconds: Option<u64>,
-    /// Stop the seed at the first line of its log with this text, or at this virtual second, and print how all is
+    /// Stop the seed at the first line of its log with this text, or at this virtual second, and
+    /// print how all is
     #[arg(long, value_name = "TEXT|SECONDS", requires = "seed", conflicts_with_all = ["log", "shrink"])]
     until: Option<String>,
     /// Leave out what the failing seed can do without
@@ -72,7 +73,8 @@ struct Arguments {
     /// Print every event
     #[arg(long)]
     log: bool,
-    /// Print how often each interesting thing happened; of 2000 seeds or more, fail if one never did
+    /// Print how often each interesting thing happened; of 2000 seeds or more, fail if one never
+    /// did
     #[arg(long)]
     marks: bool,
 }

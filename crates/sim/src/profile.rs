@@ -52,7 +52,8 @@ pub enum Fault {
     Members,
     /// An operator changes the size of the intent logs.
     Layout,
-    /// An operator has replicas grant less, or more; the node of a primary is cut off for several leases.
+    /// An operator has replicas grant less, or more; the node of a primary is cut off for several
+    /// leases.
     Lease,
     /// A copy of a node runs on another machine, and one of the two is cut off.
     CloneNode,
@@ -168,7 +169,8 @@ pub struct Profile {
     pub failed_flushes_lose: bool,
     /// Of 1,000 sectors that a power cut takes back, how many it tears: they can't be read.
     pub torn: u64,
-    /// Whether saves of tables of open regions fail now and then, and power is cut while they are repeated.
+    /// Whether saves of tables of open regions fail now and then, and power is cut while they are
+    /// repeated.
     pub tears_tables: bool,
     /// Whether the device flush before a save of a table may fail, and lose what it covered.
     pub tables_lose: bool,
@@ -178,8 +180,8 @@ pub struct Profile {
     pub faults: Vec<(Fault, u64)>,
     /// Mean time between two faults.
     pub fault_pause: Time,
-    /// Whether operators take losses: go on without in-sync replicas that they do not find, and choose
-    /// one of two branches that have diverged.
+    /// Whether operators take losses: go on without in-sync replicas that they do not find, and
+    /// choose one of two branches that have diverged.
     pub forces: bool,
     /// How far each node's clock is from the true rate, in parts per million.
     pub drift: Vec<i64>,
@@ -190,7 +192,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Whether rebuilds count ahead what they are to copy; if it is changed, the seed has another story.
+    /// Whether rebuilds count ahead what they are to copy; if it is changed, the seed has another
+    /// story.
     #[must_use]
     pub fn counting(mut self, counts: bool) -> Self {
         self.settings.count_ahead = counts;
@@ -241,8 +244,8 @@ impl Profile {
             // Never both: what a restored coordinator has forgotten can't tell an old disk.
             faults.push((Fault::StaleClone, copies.between(60, 200)));
         }
-        // By this number no seed is struck that was kept for another reason. A database that forgets, as after
-        // a restore, could not tell which of two primaries of a node was first.
+        // By this number no seed is struck that was kept for another reason. A database that
+        // forgets, as after a restore, could not tell which of two primaries of a node was first.
         let mut cloning = Random::new(seed ^ 0x636c_6f7f_b9ab);
         let forgets = faults.iter().any(|(fault, _)| *fault == Fault::Assembly);
         let can_go_on = |mirror: &Vec<usize>| mirror.iter().any(|node| *node != mirror[0]);
@@ -344,8 +347,9 @@ impl Profile {
         self.sectors() * 2 + 64 * self.geometry.block_size / SECTOR
     }
 
-    /// A time after which every wait that has a bound must have ended several times over. To evict a silent
-    /// primary takes three leases, and who joins may have to wait for one eviction after another.
+    /// A time after which every wait that has a bound must have ended several times over. To evict
+    /// a silent primary takes three leases, and who joins may have to wait for one eviction after
+    /// another.
     #[must_use]
     pub fn patience(&self) -> Time {
         let longest = self.own_settings.iter().map(waits).max().unwrap_or_default();
@@ -396,8 +400,8 @@ fn no_coordinator(seed: u64, settings: &Settings) -> NoCoordinatorPolicy {
     NoCoordinatorPolicy::from_milliseconds(if is_limited { limit } else { 0 })
 }
 
-/// The shipped lease, shrunk by the factor by which the settings are, with a margin for clocks that drift
-/// far.
+/// The shipped lease, shrunk by the factor by which the settings are, with a margin for clocks that
+/// drift far.
 fn lease(settings: &Settings) -> Lease {
     let shipped = Settings::default().deadline.as_millis() as u64;
     let percent = settings.deadline.as_millis() as u64 * PER_CENT / shipped;

@@ -1,4 +1,5 @@
-//! What is left out of a seed's run: kinds of faults, single faults and operations by their number, and time.
+//! What is left out of a seed's run: kinds of faults, single faults and operations by their number,
+//! and time.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -19,8 +19,8 @@ thread_local! {
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// From now on panics are not printed: the outcome of a run that ends with one says what, and in which file
-/// and line.
+/// From now on panics are not printed: the outcome of a run that ends with one says what, and in
+/// which file and line.
 pub fn note_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
@@ -70,7 +70,8 @@ impl Run {
         Self { seed, profile: Profile::draw(seed), sabotage: None, reduction }
     }
 
-    /// Runs it. If something is left out, the whole run goes first, unseen: it says what each part draws.
+    /// Runs it. If something is left out, the whole run goes first, unseen: it says what each part
+    /// draws.
     #[must_use]
     pub fn go(&self, log: Log) -> Outcome {
         if self.reduction.is_empty() {
@@ -184,7 +185,8 @@ impl Totals {
 }
 
 impl Run {
-    /// What a person needs to know of a failure: the invariant, the last events, how all was, how to replay it.
+    /// What a person needs to know of a failure: the invariant, the last events, how all was, how
+    /// to replay it.
     #[must_use]
     pub fn report(&self, outcome: &Outcome) -> String {
         let Some(failure) = &outcome.failure else { return String::new() };

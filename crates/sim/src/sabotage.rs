@@ -48,15 +48,18 @@ pub enum Sabotage {
     MistakeHosts,
     /// Primaries count on a longer lease than replicas honour, as if each node had its own.
     CountOnLonger,
-    /// A volume is put together without replicas that may have newer data, and nobody took the loss.
+    /// A volume is put together without replicas that may have newer data, and nobody took the
+    /// loss.
     AssembleWithout,
     /// A table of open regions that could not be saved counts as the one that was saved last.
     CountFailedTables,
     /// A device flush that lost what it covered is told as a table that could not be saved.
     HideLost,
-    /// A copy of a node takes a lock that it holds alone for proof that the node's own primary has ended.
+    /// A copy of a node takes a lock that it holds alone for proof that the node's own primary has
+    /// ended.
     TrustClones,
-    /// Primaries let requests wait for the coordinator for a quarter of the time that the volume says.
+    /// Primaries let requests wait for the coordinator for a quarter of the time that the volume
+    /// says.
     GiveUpEarly,
 }
 

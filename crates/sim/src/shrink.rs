@@ -1,10 +1,10 @@
 //! The minimiser: of a run that fails, as little as fails in the same way.
 //!
-//! It leaves out kinds of faults, then single faults, then operations of clients, then what clients have under
-//! way at once, then time, and begins anew with single faults as long as that helps. What is left out is kept out if
-//! the same oracle fails; everything else goes on drawing what it drew ([`tape`](crate::tape)), so that most
-//! of what has nothing to do with the failure can go. Lists are thinned by delta debugging: halves, quarters
-//! and so on, down to single members.
+//! It leaves out kinds of faults, then single faults, then operations of clients, then what clients
+//! have under way at once, then time, and begins anew with single faults as long as that helps.
+//! What is left out is kept out if the same oracle fails; everything else goes on drawing what it
+//! drew ([`tape`](crate::tape)), so that most of what has nothing to do with the failure can go.
+//! Lists are thinned by delta debugging: halves, quarters and so on, down to single members.
 
 use std::fmt;
 use std::rc::Rc;
@@ -79,8 +79,8 @@ impl fmt::Display for Size {
     }
 }
 
-/// Leaves out of a failing run what it can, while `may_go_on`, which is told how many runs there were. `None` if
-/// it does not fail.
+/// Leaves out of a failing run what it can, while `may_go_on`, which is told how many runs there
+/// were. `None` if it does not fail.
 #[must_use]
 pub fn shrink(run: &Run, may_go_on: impl Fn(u64) -> bool) -> Option<Shrunk> {
     let (_, tape) = run.record();
@@ -113,7 +113,8 @@ pub fn shrink(run: &Run, may_go_on: impl Fn(u64) -> bool) -> Option<Shrunk> {
     })
 }
 
-/// By what two failures are the same: the oracle, and where that says little, the words without their numbers.
+/// By what two failures are the same: the oracle, and where that says little, the words without
+/// their numbers.
 fn signature(violation: &Violation) -> String {
     match violation.oracle {
         "panic" | "internal" => {
@@ -235,7 +236,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Names no kind of which no fault strikes anyhow, and no fault or operation that the run does not come to.
+    /// Names no kind of which no fault strikes anyhow, and no fault or operation that the run does
+    /// not come to.
     fn say_it_shortly(&mut self) {
         let Self { run: Run { reduction, .. }, outcome, .. } = self;
         reduction.without.retain(|kind| matches!(kind, Kind::Rate(_)));
@@ -245,7 +247,8 @@ impl Shrinker<'_> {
         reduction.operations = reduction.operations.take().map(|_| asked);
     }
 
-    /// Has the faults end earlier: what they do later is not needed, or the end of the run finds the failure.
+    /// Has the faults end earlier: what they do later is not needed, or the end of the run finds
+    /// the failure.
     fn leave_out_time(&mut self) {
         let all = self.run.reduction.end.unwrap_or(self.outcome.counters.time);
         let (mut fails_not, mut fails) = (0, STEPS);

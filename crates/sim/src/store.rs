@@ -70,8 +70,8 @@ impl Store {
         (store, save.bytes)
     }
 
-    /// What somebody reads who looks at the disk; nothing while a superblock is being saved over a torn
-    /// one.
+    /// What somebody reads who looks at the disk; nothing while a superblock is being saved over a
+    /// torn one.
     #[must_use]
     pub fn examine(disk: &Disk) -> Option<Superblock> {
         let [a, b] = disk.slots();

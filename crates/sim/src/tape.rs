@@ -1,10 +1,12 @@
-//! What each part of a run drew, so that a run from which something is left out draws the same elsewhere.
+//! What each part of a run drew, so that a run from which something is left out draws the same
+//! elsewhere.
 //!
-//! A seed is one sequence of numbers: without one fault, all later draws would go to somebody else, and nothing
-//! that happened would happen again. So a seed is run once as it is, and what was drawn is noted by whom
-//! ([`Stream`]) and in which millisecond. A run with something left out gives each part what it had drawn then. Who draws
-//! more than it had, or in another millisecond, gets numbers that follow from the seed, the part and the
-//! millisecond. If nothing is left out, both runs are the same.
+//! A seed is one sequence of numbers: without one fault, all later draws would go to somebody else,
+//! and nothing that happened would happen again. So a seed is run once as it is, and what was drawn
+//! is noted by whom ([`Stream`]) and in which millisecond. A run with something left out gives each
+//! part what it had drawn then. Who draws more than it had, or in another millisecond, gets numbers
+//! that follow from the seed, the part and the millisecond. If nothing is left out, both runs are
+//! the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -6,8 +6,8 @@
 //! purpose.
 //!
 //! Each of these is a *part*: [`PREFIX_LENGTH`] bytes, from which [`rest_length`] tells how many
-//! more to read (at most [`MAX_PART_LENGTH`] in all), and then the `decode` of the expected type. The
-//! layout of parts never changes, so that the versions can always be negotiated.
+//! more to read (at most [`MAX_PART_LENGTH`] in all), and then the `decode` of the expected type.
+//! The layout of parts never changes, so that the versions can always be negotiated.
 //!
 //! A proof is HMAC-SHA256 with the shared key over [`proof_input`], which holds both nonces and
 //! everything that was said, and differs for the two sides so that neither can be echoed. The
@@ -177,7 +177,8 @@ pub enum Reason {
     Busy,
     /// A later start of the connecting node is known.
     Superseded,
-    /// The replica's disk is absent or held by another process: it is tried again, without a command.
+    /// The replica's disk is absent or held by another process: it is tried again, without a
+    /// command.
     DiskAway,
     /// The replica's disk, or what it says of the replica, is bad: somebody has to do something.
     Unusable,

@@ -1,5 +1,6 @@
-//! A primary under a script: clients ask, operators command, links come and go, replicas answer as they
-//! should or say anything else, the coordinator answers, is silent, or has another view, time passes.
+//! A primary under a script: clients ask, operators command, links come and go, replicas answer as
+//! they should or say anything else, the coordinator answers, is silent, or has another view, time
+//! passes.
 
 mod checks;
 mod coordinator;

@@ -1,5 +1,5 @@
-//! A replica under a script: links come and go, anybody says anything over them, the disk succeeds or
-//! fails in any order, time passes, and the process restarts with what its disk holds.
+//! A replica under a script: links come and go, anybody says anything over them, the disk succeeds
+//! or fails in any order, time passes, and the process restarts with what its disk holds.
 
 mod checks;
 mod disk;
@@ -298,7 +298,8 @@ impl Bench {
         }
     }
 
-    /// Whatever has happened: when its disk has ended all, a primary of the view that connects is heard.
+    /// Whatever has happened: when its disk has ended all, a primary of the view that connects is
+    /// heard.
     fn end(&mut self) {
         for _ in 0..64 {
             self.complete_all();

@@ -19,7 +19,8 @@ pub struct StopAnswer {
     pub volume: VolumeStatus,
 }
 
-/// Puts volumes together from the disks of this node, those of the cluster's other nodes, and paths.
+/// Puts volumes together from the disks of this node, those of the cluster's other nodes, and
+/// paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AssembleRequest {
@@ -30,14 +31,14 @@ pub struct AssembleRequest {
     pub paths: Vec<String>,
     /// Go on without in-sync replicas that are not found. What only they have is lost.
     pub force: bool,
-    /// After a split brain: the branch of this replica is kept, and the others are rebuilt from it. Its
-    /// identity, at least 4 digits from its start, or `NODE:DISK`.
+    /// After a split brain: the branch of this replica is kept, and the others are rebuilt from it.
+    /// Its identity, at least 4 digits from its start, or `NODE:DISK`.
     pub keep: Option<String>,
     /// With `keep`: a file on this node, absolute and not there yet, for the blocks of the other
     /// branch that differ; beside it the list of them, with the ending `.list`.
     pub save_differing: Option<String>,
-    /// For one volume: the identities of the replicas whose data may be discarded, as the plan tells them. If
-    /// another one's would be, nothing is done. Without it: whichever they are.
+    /// For one volume: the identities of the replicas whose data may be discarded, as the plan
+    /// tells them. If another one's would be, nothing is done. Without it: whichever they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discards: Option<Vec<String>>,
 }
@@ -89,8 +90,8 @@ pub struct AssemblePlan {
     pub keeps: Vec<KeptReplica>,
     /// Those that lack something already: what they lack would be copied to them.
     pub rebuilds: Vec<KeptReplica>,
-    /// Those whose newest data would be lost: of branches that are not kept, and in-sync ones that were not
-    /// found.
+    /// Those whose newest data would be lost: of branches that are not kept, and in-sync ones that
+    /// were not found.
     pub discards: Vec<DiscardedReplica>,
 }
 
@@ -122,8 +123,8 @@ pub struct DiscardedReplica {
     pub generation: Option<u64>,
     /// When its superblock was saved last.
     pub saved: Option<u64>,
-    /// Bytes of it that differ from what is kept, and would be overwritten; `null`: nobody can tell, as it was
-    /// not found or cannot be read.
+    /// Bytes of it that differ from what is kept, and would be overwritten; `null`: nobody can
+    /// tell, as it was not found or cannot be read.
     pub loses: Option<u64>,
 }
 

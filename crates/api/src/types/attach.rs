@@ -65,8 +65,9 @@ pub struct DetachAnswer {
     pub version: u32,
     /// Whether every replica answered to the end. If not, the next attach resynchronises.
     pub clean: bool,
-    /// Whether the volume was given up. If not, nothing uses it on that node any more, and the node still
-    /// counts as the one that has it: no other one can attach it until it is detached once more.
+    /// Whether the volume was given up. If not, nothing uses it on that node any more, and the node
+    /// still counts as the one that has it: no other one can attach it until it is detached once
+    /// more.
     #[serde(default = "yes")]
     pub given_up: bool,
     /// The in-sync replicas that did not answer, as `NODE:DISK`, if it was not given up.

@@ -1,4 +1,5 @@
-//! Looking after a volume: its bitmap, how fast rebuilds go, and whether its replicas are identical.
+//! Looking after a volume: its bitmap, how fast rebuilds go, and whether its replicas are
+//! identical.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,11 +37,12 @@ pub enum RebuildRate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VerifyRequest {
-    /// Rewrite what is wrong. Of what can be read, and does not contradict its checksum, goes to all
-    /// what most replicas hold. Where no content has the most, nothing is rewritten without a `source`.
+    /// Rewrite what is wrong. Of what can be read, and does not contradict its checksum, goes to
+    /// all what most replicas hold. Where no content has the most, nothing is rewritten without a
+    /// `source`.
     pub repair: bool,
-    /// Only with `repair`: the replica whose content counts where none has the most, by its identity, the
-    /// first digits of it, or `NODE:DISK`.
+    /// Only with `repair`: the replica whose content counts where none has the most, by its
+    /// identity, the first digits of it, or `NODE:DISK`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// End a verify that runs, instead of beginning one.
@@ -59,7 +61,8 @@ pub enum VerifyState {
     Stopped,
 }
 
-/// The last verify of the volume: by its primary, or as the coordinator has kept it since that ended.
+/// The last verify of the volume: by its primary, or as the coordinator has kept it since that
+/// ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verify {
     /// Whether it goes on.
@@ -85,8 +88,9 @@ pub struct Verify {
     /// Of the bytes that differed, those of which no content has the most, and no source was named.
     #[serde(default)]
     pub undecided: u64,
-    /// Of the bytes that differed, those in which the named source held something else than what counts: it has
-    /// no checksum there and another replica matches its own, or more replicas agree.
+    /// Of the bytes that differed, those in which the named source held something else than what
+    /// counts: it has no checksum there and another replica matches its own, or more replicas
+    /// agree.
     #[serde(default)]
     pub overruled: u64,
     /// Of all these, bytes that were rewritten on all replicas.
@@ -94,15 +98,16 @@ pub struct Verify {
     /// What each replica had wrong; those that had nothing wrong are left out.
     #[serde(default)]
     pub replicas: Vec<WrongReplica>,
-    /// The replicas that were compared with others, and have been in-sync all the time since; `null` from
-    /// software that does not say.
+    /// The replicas that were compared with others, and have been in-sync all the time since;
+    /// `null` from software that does not say.
     #[serde(default)]
     pub covered: Option<Vec<CoveredReplica>>,
-    /// The identities of the volume's other replicas: they were added, or rebuilt, since, or had none to be
-    /// compared with. Nothing is known of them by this verify.
+    /// The identities of the volume's other replicas: they were added, or rebuilt, since, or had
+    /// none to be compared with. Nothing is known of them by this verify.
     #[serde(default)]
     pub not_covered: Vec<String>,
-    /// The first ranges in which something was wrong, at most 64; once the volume was detached, at most 8.
+    /// The first ranges in which something was wrong, at most 64; once the volume was detached, at
+    /// most 8.
     pub ranges: Vec<WrongRange>,
     /// How long it has taken, in whole seconds.
     pub seconds: u64,
@@ -130,7 +135,8 @@ pub struct CoveredReplica {
 pub struct WrongReplica {
     /// Its identity.
     pub id: String,
-    /// Bytes that were something else than on those that count as right, or of which nobody knows what is.
+    /// Bytes that were something else than on those that count as right, or of which nobody knows
+    /// what is.
     pub different: u64,
     /// Bytes that contradicted their checksum.
     pub damaged: u64,
@@ -145,8 +151,8 @@ pub struct WrongRange {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Replicas with something else than those that count as right, by their identities; all that hold
-    /// anything if it is undecided.
+    /// Replicas with something else than those that count as right, by their identities; all that
+    /// hold anything if it is undecided.
     #[serde(default)]
     pub different: Vec<String>,
     /// Replicas whose copy contradicted its checksum.

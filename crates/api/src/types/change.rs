@@ -9,8 +9,8 @@ use super::{NoCoordinator, NoData, RebuildRate, VolumeBitmap, VolumeProtocol, Vo
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AddReplicaRequest {
-    /// Where: `NODE:DISK`, or `NODE` for the disk there with the most free space; `null`: the disk with
-    /// the most free space, on a node without another replica of the mirror.
+    /// Where: `NODE:DISK`, or `NODE` for the disk there with the most free space; `null`: the disk
+    /// with the most free space, on a node without another replica of the mirror.
     pub on: Option<String>,
     /// To which mirror, by its index; `null`: to the only one.
     pub mirror: Option<usize>,
@@ -34,12 +34,12 @@ pub struct ChangeVolumeRequest {
     pub size: Option<u64>,
     /// When a write is acknowledged.
     pub protocol: Option<VolumeProtocol>,
-    /// Copies of each mirror, 1 to 16, without spares. If there are more, those leave first that are
-    /// not in-sync, then those that do not answer, then those where the volume is not attached, then those
-    /// that share a node, of equals the last in the view; never the last in-sync one.
+    /// Copies of each mirror, 1 to 16, without spares. If there are more, those leave first that
+    /// are not in-sync, then those that do not answer, then those where the volume is not attached,
+    /// then those that share a node, of equals the last in the view; never the last in-sync one.
     pub replicas: Option<usize>,
-    /// The identities of the replicas that may be removed, as the plan of the change tells them. If another
-    /// one would be, nothing is changed. Without it: whichever they are.
+    /// The identities of the replicas that may be removed, as the plan of the change tells them. If
+    /// another one would be, nothing is changed. Without it: whichever they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removes: Option<Vec<String>>,
     /// Where replicas may differ after a crash.
@@ -48,14 +48,15 @@ pub struct ChangeVolumeRequest {
     pub region_size: Option<u64>,
     /// Regions that may be open at once, as for a new volume.
     pub open_regions: Option<u16>,
-    /// On how many nodes it may be attached at once, 1 to 32: as many slots its intent logs have. Fewer
-    /// only while no primary holds one that would go, and no region is open in it. More than one makes the
-    /// bitmap clustered, one makes it internal.
+    /// On how many nodes it may be attached at once, 1 to 32: as many slots its intent logs have.
+    /// Fewer only while no primary holds one that would go, and no region is open in it. More than
+    /// one makes the bitmap clustered, one makes it internal.
     pub primaries: Option<u8>,
     /// How fast rebuilds may go.
     pub rebuild: Option<RebuildRate>,
     /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds: a
-    /// multiple of 10 from 200 to 120,000. A shorter one counts when no longer one is counted on any more.
+    /// multiple of 10 from 200 to 120,000. A shorter one counts when no longer one is counted on
+    /// any more.
     pub lease_ms: Option<u64>,
     /// What replicas add to that, for clocks that drift apart, in milliseconds: 10 to 60,000.
     pub lease_margin_ms: Option<u64>,
@@ -64,7 +65,8 @@ pub struct ChangeVolumeRequest {
     /// What to do while no in-sync replica of a mirror answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_data: Option<NoData>,
-    /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for trials).
+    /// Permit new replicas on a node, even a disk, that holds another one of the mirror (for
+    /// trials).
     pub same_node: bool,
     /// Promise more than there is: on a directory a new replica takes space as it is written to.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

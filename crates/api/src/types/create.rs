@@ -74,7 +74,8 @@ pub struct CreateVolumeRequest {
     /// Where replicas may differ after a crash.
     #[serde(default)]
     pub bitmap: VolumeBitmap,
-    /// Whether replicas keep a checksum of each 4 KiB, so that what a disk has damaged is not returned.
+    /// Whether replicas keep a checksum of each 4 KiB, so that what a disk has damaged is not
+    /// returned.
     #[serde(default = "default_checksums")]
     pub checksums: bool,
     /// Bytes of one region of the intent logs: a power of two, 128 KiB to 1 GiB. `null`: 1 MiB if
@@ -85,8 +86,8 @@ pub struct CreateVolumeRequest {
     /// 128 MiB, touches. `null`: 1024.
     #[serde(default)]
     pub open_regions: Option<u16>,
-    /// On how many nodes it may be attached at once, 1 to 32: as many slots its intent logs have. More than
-    /// one only by protocol C. `null`: 4 if the bitmap is clustered, else 1.
+    /// On how many nodes it may be attached at once, 1 to 32: as many slots its intent logs have.
+    /// More than one only by protocol C. `null`: 4 if the bitmap is clustered, else 1.
     #[serde(default)]
     pub primaries: Option<u8>,
     /// Logical block size, 512 or 4096; `null`: 512 where every disk allows it, else 4096.
@@ -220,8 +221,9 @@ pub struct DeleteVolumeQuery {
     /// nobody uses it.
     #[serde(default)]
     pub force: bool,
-    /// The identities of the replicas that may be deleted, with commas between them, as the plan tells them.
-    /// If another one would be, nothing is done. Without it: whatever replicas there are.
+    /// The identities of the replicas that may be deleted, with commas between them, as the plan
+    /// tells them. If another one would be, nothing is done. Without it: whatever replicas there
+    /// are.
     #[serde(default)]
     pub removes: Option<String>,
 }

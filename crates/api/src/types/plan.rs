@@ -114,8 +114,8 @@ pub struct LeftMirror {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RemoveNodeQuery {
-    /// The identities of the replicas that may be lost, with commas between them, as the plan tells them.
-    /// If another one would be, nothing is done. Needed if any would be.
+    /// The identities of the replicas that may be lost, with commas between them, as the plan tells
+    /// them. If another one would be, nothing is done. Needed if any would be.
     #[serde(default)]
     pub removes: Option<String>,
 }

@@ -34,7 +34,8 @@ pub enum ReservationAction {
     Reserve,
     /// End the host's reservation.
     Release,
-    /// Take away the registrations with the victim's key, and the reservation if one of them holds it.
+    /// Take away the registrations with the victim's key, and the reservation if one of them holds
+    /// it.
     Preempt,
     /// End the reservation and all registrations.
     Clear,
@@ -48,8 +49,8 @@ pub enum ReservationAction {
 pub struct ReservationRequest {
     /// What is to be done.
     pub action: ReservationAction,
-    /// The host: the name or identity of a node, for what is attached there, or another 128-bit identity.
-    /// Without it: the node that is asked.
+    /// The host: the name or identity of a node, for what is attached there, or another 128-bit
+    /// identity. Without it: the node that is asked.
     #[serde(default)]
     pub host: Option<String>,
     /// Its key: a number from 1 to 2^64 - 1, decimal, or hexadecimal with 0x.
@@ -64,11 +65,12 @@ pub struct ReservationRequest {
     /// What others are kept from.
     #[serde(default)]
     pub kind: ReservationKind,
-    /// Whether all of it is to outlast the last node that has the volume attached. Without it: as before.
+    /// Whether all of it is to outlast the last node that has the volume attached. Without it: as
+    /// before.
     #[serde(default)]
     pub persistent: Option<bool>,
-    /// For `drop`: the identities of the hosts that may lose their registration, as the plan tells them. If
-    /// another one would, nothing is done. Without it: whichever they are.
+    /// For `drop`: the identities of the hosts that may lose their registration, as the plan tells
+    /// them. If another one would, nothing is done. Without it: whichever they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removes: Option<Vec<String>>,
 }

@@ -84,7 +84,8 @@ pub enum VolumeState {
     Suspended,
     /// The view names a primary that is not alive or does not answer.
     Unreachable,
-    /// Neither the coordinator answers nor the node on which it was attached when a replica here last heard.
+    /// Neither the coordinator answers nor the node on which it was attached when a replica here
+    /// last heard.
     Unknown,
 }
 
@@ -96,8 +97,8 @@ pub enum VolumeHealth {
     InSync,
     /// No replica is lost, but some are rebuilding.
     Rebuilding,
-    /// A replica is stale or faulty, is gone when its node's daemon ends, or is the last in-sync one of its
-    /// mirror and on a disk that fails.
+    /// A replica is stale or faulty, is gone when its node's daemon ends, or is the last in-sync
+    /// one of its mirror and on a disk that fails.
     Degraded,
     /// Whether its replicas are there is not known: nobody who uses the volume answers, and the
     /// coordinator has not heard of their nodes yet.
@@ -127,13 +128,15 @@ pub struct VolumeStatus {
     pub region_size: u64,
     /// Regions that may be open at once.
     pub open_regions: u16,
-    /// Slots of the intent logs, of which each primary has one: on so many nodes it may be attached at once.
+    /// Slots of the intent logs, of which each primary has one: on so many nodes it may be attached
+    /// at once.
     pub slots: u8,
     /// How fast rebuilds may go.
     pub rebuild: RebuildRate,
     /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds.
     pub lease_ms: u64,
-    /// What replicas add to that before they let others take over from a silent primary, in milliseconds.
+    /// What replicas add to that before they let others take over from a silent primary, in
+    /// milliseconds.
     pub lease_margin_ms: u64,
     /// What to do while no in-sync replica of a mirror answers.
     pub no_data: NoData,
@@ -159,8 +162,9 @@ pub struct VolumeStatus {
     pub as_of: Option<u64>,
     /// Where it is attached.
     pub primaries: Vec<PrimaryStatus>,
-    /// Where it is meant to be attached and is not, also if the node is dead and its primary is in the view still;
-    /// or where it is attached, and has not the device or export yet that it is meant to have.
+    /// Where it is meant to be attached and is not, also if the node is dead and its primary is in
+    /// the view still; or where it is attached, and has not the device or export yet that it is
+    /// meant to have.
     #[serde(default)]
     pub wanted_on: Vec<WantedStatus>,
     /// The mirrors, in stripe order.
@@ -172,7 +176,8 @@ pub struct VolumeStatus {
     pub reservation: Option<ReservationStatus>,
     /// Ranges that a replica could not read since it was attached, and that were rewritten there.
     pub rewritten: Option<u64>,
-    /// Requests of clients that the node where it is attached, or was last, answered with an error since then.
+    /// Requests of clients that the node where it is attached, or was last, answered with an error
+    /// since then.
     #[serde(default)]
     pub failed: Vec<FailedRequests>,
     /// How it is served to clients.
@@ -189,8 +194,8 @@ pub enum StatusSource {
     Primary,
     /// The coordinator's newest view: connections and rebuild progress are not known.
     Coordinator,
-    /// What a replica on the node that was asked adopted last: nobody else answers, and anything may have
-    /// changed since `as_of`.
+    /// What a replica on the node that was asked adopted last: nobody else answers, and anything
+    /// may have changed since `as_of`.
     Replica,
 }
 
@@ -249,8 +254,9 @@ pub struct PrimaryStatus {
     pub unflushed: Option<bool>,
 }
 
-/// A node on which a volume is meant to be attached and is not: it attaches it by itself as soon as it may. If it
-/// is attached there, it lacks its device or its export, and the node tries to make that until it succeeds.
+/// A node on which a volume is meant to be attached and is not: it attaches it by itself as soon as
+/// it may. If it is attached there, it lacks its device or its export, and the node tries to make
+/// that until it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WantedStatus {
     /// The node.
@@ -356,11 +362,12 @@ pub struct ReplicaStatus {
     /// Why its node does not serve it, if that node has said so.
     #[serde(default)]
     pub unserved: Option<String>,
-    /// Whether it said that the replica does not come back by itself: its file is gone, or its disk is bad.
+    /// Whether it said that the replica does not come back by itself: its file is gone, or its disk
+    /// is bad.
     #[serde(default)]
     pub lost: bool,
-    /// When its disk has last failed a request that no other replica could answer, in seconds since 1970; until a
-    /// whole verify that began later finds nothing damaged or unreadable.
+    /// When its disk has last failed a request that no other replica could answer, in seconds since
+    /// 1970; until a whole verify that began later finds nothing damaged or unreadable.
     #[serde(default)]
     pub disk_failed: Option<u64>,
     /// Whether the primary has a session with it.
@@ -369,14 +376,16 @@ pub struct ReplicaStatus {
     pub outstanding: Option<usize>,
     /// Age of the oldest of them, in milliseconds.
     pub oldest_ms: Option<u64>,
-    /// In how many seconds the primary tries to reach it again, if it has left its mirror and returns by itself.
+    /// In how many seconds the primary tries to reach it again, if it has left its mirror and
+    /// returns by itself.
     #[serde(default)]
     pub retry_seconds: Option<u64>,
     /// How far its rebuild is.
     pub rebuild: Option<Rebuild>,
-    /// Reads that it has failed since it joined the attached volume: its disk could not read, or the data
-    /// contradicted their checksum. Each was answered by another replica that has them, and what this one
-    /// can't read is rewritten from there. What a verify finds is not counted here.
+    /// Reads that it has failed since it joined the attached volume: its disk could not read, or
+    /// the data contradicted their checksum. Each was answered by another replica that has them,
+    /// and what this one can't read is rewritten from there. What a verify finds is not counted
+    /// here.
     #[serde(default)]
     pub failed_reads: Option<u32>,
 }
@@ -392,8 +401,8 @@ pub enum ReplicaReach {
     Answers,
     /// The volume counts on it, and it does not answer.
     Unreachable,
-    /// It answers, and is gone when its node's daemon ends: its file was deleted, or its disk moved or
-    /// unmounted.
+    /// It answers, and is gone when its node's daemon ends: its file was deleted, or its disk moved
+    /// or unmounted.
     FileGone,
     /// The volume does not count on it: it is stale, faulty or a spare.
     NotNeeded,
@@ -416,7 +425,8 @@ pub struct Rebuild {
     /// Whether it has not copied for long enough to have a rate.
     #[serde(default)]
     pub measuring: bool,
-    /// Seconds until it is done at this rate, or at the volume's limit; `null` while that cannot be said.
+    /// Seconds until it is done at this rate, or at the volume's limit; `null` while that cannot be
+    /// said.
     pub eta_seconds: Option<u64>,
     /// The replica from which it copies.
     pub source: Option<String>,
@@ -431,7 +441,8 @@ pub struct Rebuild {
 pub struct FailedRequests {
     /// `read`, `write`, `compare-and-write`, `zero`, `flush` or `map`.
     pub kind: String,
-    /// `no-coordinator`, `no-data`, `medium`, `no-space`, `fenced`, `lost-writes`, `detached`, `reserved` or `invalid`.
+    /// `no-coordinator`, `no-data`, `medium`, `no-space`, `fenced`, `lost-writes`, `detached`,
+    /// `reserved` or `invalid`.
     pub cause: String,
     /// The same in a sentence, with what to do.
     pub why: String,

@@ -43,7 +43,8 @@ pub fn attach(
 /// Shows the volume's present size: on the file, and then on the device.
 pub fn grow(place: &Place, name: &str, size: u64, device: &Path) -> Result<(), AttachError> {
     let file = place.file(name);
-    // The kernel keeps the size that it was told last. It asks for permission, and is told the new one.
+    // The kernel keeps the size that it was told last. It asks for permission, and is told the new
+    // one.
     let backing = std::fs::OpenOptions::new().write(true).open(&file);
     backing
         .and_then(|backing| backing.set_len(size))

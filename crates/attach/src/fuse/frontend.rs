@@ -68,8 +68,8 @@ enum Held {
 }
 
 impl FuseFrontend {
-    /// Serves `size` bytes on the connection of a mounted filesystem, which must not block. The size
-    /// may become greater at any time.
+    /// Serves `size` bytes on the connection of a mounted filesystem, which must not block. The
+    /// size may become greater at any time.
     #[must_use]
     pub fn new(connection: OwnedFd, size: Arc<AtomicU64>, block_size: u32) -> Self {
         Self {

@@ -218,9 +218,9 @@ pub fn wait_for_block_device(number: u32) -> io::Result<()> {
     wait_for(|| std::fs::metadata(&path).map(|_| ()))
 }
 
-/// Takes the kernel's I/O scheduler off a device: the disks below have their own, and without a second one a write costs
-/// 6 % fewer of the kernel's instructions (decision 44). With one queue, Linux gives it mq-deadline. A device that
-/// keeps it works as well.
+/// Takes the kernel's I/O scheduler off a device: the disks below have their own, and without a
+/// second one a write costs 6 % fewer of the kernel's instructions (decision 44). With one queue,
+/// Linux gives it mq-deadline. A device that keeps it works as well.
 pub fn leave_order_to_the_disks(number: u32) {
     let setting = format!("/sys/block/ublkb{number}/queue/scheduler");
     if let Err(error) = std::fs::write(&setting, "none") {

@@ -17,7 +17,8 @@ static HINT: LazyLock<Option<Regex>> =
 static PATTERN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"--(?:rw|readwrite)=(\w+)").ok());
 
-/// What a person has told in other words: shown to the reader, because no tool's words say what it is.
+/// What a person has told in other words: shown to the reader, because no tool's words say what it
+/// is.
 static TOLD: [(LazyLock<Option<Regex>>, &str); 3] = [
     (
         LazyLock::new(|| Regex::new(r"(?m)^.*\biops\(\d+\),[^\n]*throughput\([^\n]*$").ok()),

@@ -7,9 +7,9 @@ use super::*;
 
 /// Figures of old reports: the lines of the reports' text taken apart by a script of its own (none
 /// of the code here), then checked by eye against the text: all figures of four reports, and of the
-/// fifth, cluster-md, all bandwidths, rates and times, and the percentiles of five results of twenty.
-/// That check found one wrong word: a `clat` where the report has `lat`. The reports themselves are
-/// not part of this repository.
+/// fifth, cluster-md, all bandwidths, rates and times, and the percentiles of five results of
+/// twenty. That check found one wrong word: a `clat` where the report has `lat`. The reports
+/// themselves are not part of this repository.
 const EXPECTED: &str = include_str!("tests/expected.tsv");
 /// Output of today's tools.
 const FRESH: [(&str, &str); 6] = [
@@ -263,9 +263,9 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// What a conversion does to a text: lines lost, joined, wrapped, doubled blanks, strewn signs.
-/// At most two lines are lost, as they were: three can leave the records of one run of dd right above the
-/// outcome of the next, and nobody could tell that they are not its own.
+/// What a conversion does to a text: lines lost, joined, wrapped, doubled blanks, strewn signs. At
+/// most two lines are lost, as they were: three can leave the records of one run of dd right above
+/// the outcome of the next, and nobody could tell that they are not its own.
 fn damage(text: &str, what: &[(u8, usize)]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut lost = 0;

@@ -10,8 +10,9 @@ use crate::workload::{BonnieJob, DdDirection, DdJob, Filesystem, Place, Task};
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
 const G: u64 = 1 << 30;
-/// XFS refuses less than 300 MiB, and below 512 MiB ext4 takes blocks of 1 KiB: its files then begin anywhere, and
-/// what writes 4 KiB to one writes parts of two blocks. The devices of the reports were larger.
+/// XFS refuses less than 300 MiB, and below 512 MiB ext4 takes blocks of 1 KiB: its files then
+/// begin anywhere, and what writes 4 KiB to one writes parts of two blocks. The devices of the
+/// reports were larger.
 const SMALLEST_FILESYSTEM: u64 = 512 * M;
 
 /// Scales a size down to a multiple of `unit`, at least one.

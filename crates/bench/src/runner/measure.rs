@@ -68,7 +68,8 @@ fn file_name(work: &Work) -> &'static str {
     }
 }
 
-/// fio's file is written full before it is measured: first writes to a file cost more than later ones.
+/// fio's file is written full before it is measured: first writes to a file cost more than later
+/// ones.
 fn fill_file(
     lab: &mut Lab<'_>,
     task: &Task,

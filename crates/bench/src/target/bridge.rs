@@ -1,5 +1,6 @@
-//! Block devices over FUSE and a loop device. First, over what is reached over NBD: libnbd's FUSE file and a loop device over it. It
-//! is the way in that every kernel has, and the same kind that evenkeel has where ublk is missing.
+//! Block devices over FUSE and a loop device. First, over what is reached over NBD: libnbd's FUSE
+//! file and a loop device over it. It is the way in that every kernel has, and the same kind that
+//! evenkeel has where ublk is missing.
 
 use crate::failure::Failure;
 use crate::fio::{self, Reach};
@@ -37,8 +38,8 @@ pub fn give_device(lab: &mut Lab<'_>, target: &mut Target) -> Result<(), Failure
     Ok(())
 }
 
-/// One file, exported over FUSE by QEMU's storage daemon, past the page cache, and a loop device over
-/// that: what the way in costs where nothing is replicated.
+/// One file, exported over FUSE by QEMU's storage daemon, past the page cache, and a loop device
+/// over that: what the way in costs where nothing is replicated.
 pub fn qemu_fuse(lab: &mut Lab<'_>) -> Result<Target, Failure> {
     let file = lab.filled_file(0, "qemu-fuse")?;
     let point = lab.scratch.directory("qemu-fuse-export")?.join("device");

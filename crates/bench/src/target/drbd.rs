@@ -93,8 +93,8 @@ impl End {
         let (resource, minor) = (self.resource.as_str(), self.minor.as_str());
         lab.helper(["drbdmeta", "--force", minor, "v08", leg, "internal", "create-md"])?;
         let down = ["drbdsetup", "down", resource].map(str::to_owned).to_vec();
-        // It is refused while the resource is being connected: "In transient state, retry after next state
-        // change".
+        // It is refused while the resource is being connected: "In transient state, retry after
+        // next state change".
         let again_on = Some("transient state".to_owned());
         lab.scratch.note(Undo::Run { words: down, again_on })?;
         lab.helper(["drbdsetup", "new-resource", resource])?;

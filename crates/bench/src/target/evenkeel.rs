@@ -21,7 +21,8 @@ struct Shape {
     replicas: Vec<usize>,
     mirrors: usize,
     protocol: Protocol,
-    /// On how many nodes it is attached at once: on node 0, by which it is measured, and the next ones.
+    /// On how many nodes it is attached at once: on node 0, by which it is measured, and the next
+    /// ones.
     primaries: usize,
     name: String,
     note: String,
@@ -52,7 +53,8 @@ pub fn local(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failu
     shape.set_up(lab, id)
 }
 
-/// The same attached on three nodes at once, as cluster-md is for: what it costs that others might write.
+/// The same attached on three nodes at once, as cluster-md is for: what it costs that others might
+/// write.
 pub fn shared(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
     let shape = Shape {
         nodes: 3,
@@ -86,7 +88,8 @@ pub fn nodes(
     shape.set_up(lab, id)
 }
 
-/// A copy on each of so many nodes, none of them the one that uses it: with one copy, a plain export.
+/// A copy on each of so many nodes, none of them the one that uses it: with one copy, a plain
+/// export.
 pub fn remote(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
     let name = match copies {
         1 => "evenkeel, one remote copy".to_owned(),

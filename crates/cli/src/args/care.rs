@@ -27,8 +27,8 @@ pub struct IntentArgs {
     /// Regions that may be open at once, so that writing there costs no metadata I/O: up to 2032
     #[arg(long, value_name = "REGIONS", value_parser = parse_number::<u16>(1, 2032))]
     pub open_regions: Option<u16>,
-    /// On how many nodes the volume may be attached at once: each has a slot of the intent logs. More than
-    /// one only by protocol C
+    /// On how many nodes the volume may be attached at once: each has a slot of the intent logs.
+    /// More than one only by protocol C
     #[arg(long, value_name = "NODES", value_parser = parse_number::<u8>(1, 32))]
     pub primaries: Option<u8>,
 }

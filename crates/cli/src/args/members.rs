@@ -113,7 +113,8 @@ pub struct GrowArgs {
 pub struct ChangeArgs {
     /// The volume
     pub name: String,
-    /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C when all wrote it
+    /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C
+    /// when all wrote it
     #[arg(long, value_enum, ignore_case = true)]
     pub protocol: Option<ProtocolName>,
     /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
@@ -126,19 +127,19 @@ pub struct ChangeArgs {
     /// are not in-sync, then those that do not answer, then those where the volume is not attached
     #[arg(long, value_parser = parse_number::<u16>(1, 16))]
     pub replicas: Option<u16>,
-    /// How long one confirmation of a replica permits a primary to answer reads, as in 6s or 500ms: others
-    /// take over from one that is cut off after that time
+    /// How long one confirmation of a replica permits a primary to answer reads, as in 6s or 500ms:
+    /// others take over from one that is cut off after that time
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub lease: Option<Duration>,
     /// What replicas add to it, for clocks that drift apart
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub lease_margin: Option<Duration>,
-    /// What requests do while a view has to change and the coordinator does not answer: `suspend` (wait until it
-    /// answers), or a time as in 60s after which they fail
+    /// What requests do while a view has to change and the coordinator does not answer: `suspend`
+    /// (wait until it answers), or a time as in 60s after which they fail
     #[arg(long, value_name = "suspend|TIME", value_parser = parse_no_coordinator)]
     pub on_no_coordinator: Option<NoCoordinator>,
-    /// What requests do while no in-sync replica of a mirror answers: a time as in 2m for which they wait before
-    /// they fail, or `error` (they fail at once)
+    /// What requests do while no in-sync replica of a mirror answers: a time as in 2m for which
+    /// they wait before they fail, or `error` (they fail at once)
     #[arg(long, value_name = "error|TIME", value_parser = parse_no_data)]
     pub on_no_data: Option<NoData>,
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)

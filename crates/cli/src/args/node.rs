@@ -38,7 +38,8 @@ Examples:
   evenkeel node join 10.0.0.1:7740
   evenkeel node join unix:/run/other/peer.sock")]
     Join(JoinArgs),
-    /// Remove a node from the cluster for good: one that is drained, or a dead one with its replicas
+    /// Remove a node from the cluster for good: one that is drained, or a dead one with its
+    /// replicas
     #[command(after_help = "\
 Examples:
   evenkeel node remove n3 --dry-run      what would be lost with it?

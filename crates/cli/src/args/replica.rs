@@ -68,7 +68,8 @@ knows what else that disk has damaged."
 pub struct ReplicaArgs {
     /// The volume
     pub volume: String,
-    /// The replica: NODE, NODE:DISK, or the first digits of its identity, as `volume status` shows them
+    /// The replica: NODE, NODE:DISK, or the first digits of its identity, as `volume status` shows
+    /// them
     pub replica: String,
 }
 

@@ -131,7 +131,8 @@ pub struct CreateArgs {
     /// Mirrors to stripe over
     #[arg(long, value_name = "MIRRORS", default_value_t = 1, value_parser = parse_number::<u16>(1, 16))]
     pub stripe: u16,
-    /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C when all wrote it
+    /// When a write is acknowledged: A when the local replica wrote it, B when all received it, C
+    /// when all wrote it
     #[arg(long, value_enum, default_value_t = ProtocolName::C, ignore_case = true)]
     pub protocol: ProtocolName,
     /// Where replicas may differ after a crash: known by regions, or nowhere (then all is copied)
@@ -146,12 +147,12 @@ pub struct CreateArgs {
     /// Logical block size: 512 where every disk allows it, else 4096
     #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
     pub block_size: Option<String>,
-    /// What requests do while a view has to change and the coordinator does not answer: `suspend` (wait until it
-    /// answers), or a time as in 60s after which they fail
+    /// What requests do while a view has to change and the coordinator does not answer: `suspend`
+    /// (wait until it answers), or a time as in 60s after which they fail
     #[arg(long, value_name = "suspend|TIME", default_value = "suspend", value_parser = parse_no_coordinator)]
     pub on_no_coordinator: NoCoordinator,
-    /// How long requests wait while no in-sync replica of a mirror answers, before they fail, as in 2m; `error`: not at
-    /// all. It stays so
+    /// How long requests wait while no in-sync replica of a mirror answers, before they fail, as in
+    /// 2m; `error`: not at all. It stays so
     #[arg(long, value_name = "error|TIME", default_value = "2m", value_parser = parse_no_data)]
     pub on_no_data: NoData,
     /// Let replicas of a mirror share a node, even a disk, if there is no other room (for trials)
@@ -258,7 +259,8 @@ pub struct AssembleArgs {
     /// Save the blocks of the other branch that differ in this file, before they are overwritten
     #[arg(long, value_name = "FILE", requires = "keep")]
     pub save_differing: Option<PathBuf>,
-    /// Tell what would be kept, what discarded with how much that loses, or why it is refused, and do nothing
+    /// Tell what would be kept, what discarded with how much that loses, or why it is refused, and
+    /// do nothing
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -1,5 +1,5 @@
-//! What a request waits for, told on standard error when its answer takes longer than a moment: once in a
-//! pipe or a log, in one line that is drawn anew on a terminal.
+//! What a request waits for, told on standard error when its answer takes longer than a moment:
+//! once in a pipe or a log, in one line that is drawn anew on a terminal.
 
 use std::convert::Infallible;
 use std::fmt;

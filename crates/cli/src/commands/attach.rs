@@ -46,7 +46,8 @@ fn attached(answer: &AttachAnswer) -> String {
     text + &output::volume::warnings(&answer.warnings)
 }
 
-/// Detaches a volume. With [`Exit::Unreachable`] if its replicas did not answer, and it was not given up.
+/// Detaches a volume. With [`Exit::Unreachable`] if its replicas did not answer, and it was not
+/// given up.
 ///
 /// # Errors
 /// If the node refuses, for example because its device is mounted, or cannot be reached.

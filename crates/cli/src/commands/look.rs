@@ -155,7 +155,8 @@ fn show<T: serde::Serialize>(
     Ok(())
 }
 
-/// That no volume has these names. Without the coordinator there may be others than those that are listed.
+/// That no volume has these names. Without the coordinator there may be others than those that are
+/// listed.
 fn no_match(missing: &[String], is_complete: bool) -> Failure {
     let names = missing.join(" or ");
     match is_complete {

@@ -55,8 +55,8 @@ pub fn remove(context: &Context, args: &NodeRemoveArgs) -> Result<(), Failure> {
     })
 }
 
-/// Shows this node and the others. The coordinator knows the others; without it they are missing, and the
-/// status says why.
+/// Shows this node and the others. The coordinator knows the others; without it they are missing,
+/// and the status says why.
 ///
 /// # Errors
 /// If this node cannot be reached.

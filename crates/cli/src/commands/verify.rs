@@ -43,8 +43,8 @@ pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
     Ok(if is_whole { Exit::Done } else { Exit::Failed })
 }
 
-/// The verdict of the verify that began then. One that had ended before is an earlier one's, which is shown
-/// again because the volume is not attached any more, or was attached anew.
+/// The verdict of the verify that began then. One that had ended before is an earlier one's, which
+/// is shown again because the volume is not attached any more, or was attached anew.
 fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Result<Verify, Failure> {
     let is_earlier =
         |verify: &Verify| verify.ended.zip(began).is_some_and(|(ended, b)| ended + 1 < b);

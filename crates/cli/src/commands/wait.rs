@@ -137,7 +137,8 @@ enum Obstacle {
     NotAttached { stopped: bool },
     /// A replica waits for a command, and no other one is made in its place.
     Faulty { place: String, reason: String, has_bad_disk: bool },
-    /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in its place.
+    /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in
+    /// its place.
     Lost { place: String, reason: String },
     /// A replica has diverged from the others: somebody has to choose.
     Apart { place: String, reason: String },
@@ -158,7 +159,8 @@ impl Obstacle {
         }
     }
 
-    /// A replica that was to be brought back onto a disk that can't take it is refused, as it is without `--wait`.
+    /// A replica that was to be brought back onto a disk that can't take it is refused, as it is
+    /// without `--wait`.
     const fn exit(&self, goal: &Goal) -> Exit {
         match (self, goal) {
             (Self::Faulty { has_bad_disk: true, .. } | Self::Lost { .. }, Goal::Replica(_)) => {
@@ -275,8 +277,8 @@ fn of_volume(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     Some(Obstacle::Failing { reason })
 }
 
-/// Whether a replica of a volume that is attached nowhere has to be rebuilt, and no node is to attach it by
-/// itself. Those that are in-sync and do not answer may: their nodes come back.
+/// Whether a replica of a volume that is attached nowhere has to be rebuilt, and no node is to
+/// attach it by itself. Those that are in-sync and do not answer may: their nodes come back.
 fn needs_attach(volume: &VolumeStatus, goal: &Goal) -> bool {
     let is_behind = |replica: &ReplicaStatus| {
         !matches!(replica.state, ReplicaState::InSync | ReplicaState::Spare)

@@ -19,8 +19,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// A line with the time for each volume that is new, has changed or has gone. `is_complete`: the
-    /// coordinator has answered; without it a volume that is not listed is not gone.
+    /// A line with the time for each volume that is new, has changed or has gone. `is_complete`:
+    /// the coordinator has answered; without it a volume that is not listed is not gone.
     pub fn of(&mut self, volumes: &[VolumeStatus], is_complete: bool) -> String {
         self.failed = false;
         let mut now: BTreeMap<String, String> =

@@ -1,7 +1,8 @@
 //! Text from nodes and disks, before a terminal sees it.
 //!
-//! Whoever runs a node or prepares a disk chooses what names and messages say. A terminal takes control
-//! characters for commands, which may hide lines, change its title or send back what it was told.
+//! Whoever runs a node or prepares a disk chooses what names and messages say. A terminal takes
+//! control characters for commands, which may hide lines, change its title or send back what it was
+//! told.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

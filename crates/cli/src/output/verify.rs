@@ -27,8 +27,8 @@ pub fn told(verify: &Verify, volume: &VolumeStatus) -> String {
     text
 }
 
-/// A verify in one line. Only one that has compared everything says that the replicas are identical, and
-/// which they are.
+/// A verify in one line. Only one that has compared everything says that the replicas are
+/// identical, and which they are.
 pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
     let took = span(Duration::from_secs(verify.seconds));
     let (checked, total) = (size(verify.checked), size(verify.total));
@@ -118,7 +118,8 @@ fn only_one_left(verify: &Verify, volume: &VolumeStatus) -> Option<String> {
     (!left.is_empty()).then(|| left.join(", "))
 }
 
-/// `; compared: n1:fast, n2:fast; not covered: n3:fast, added or rebuilt since`. Nothing of software that does not say it.
+/// `; compared: n1:fast, n2:fast; not covered: n3:fast, added or rebuilt since`. Nothing of
+/// software that does not say it.
 fn about(verify: &Verify, volume: &VolumeStatus) -> String {
     let Some(covered) = &verify.covered else { return String::new() };
     let mirrors = volume.mirrors.len().max(1) as u64;

@@ -59,8 +59,8 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
     sum(&answer.volumes, total) + &table.render(0) + &warnings(&answer.warnings)
 }
 
-/// `50 volumes: 48 in-sync, 1 degraded, 1 unreachable`, a line, or `2 of 50 volumes: …` if these were chosen from
-/// `total`; nothing for a single volume of one.
+/// `50 volumes: 48 in-sync, 1 degraded, 1 unreachable`, a line, or `2 of 50 volumes: …` if these
+/// were chosen from `total`; nothing for a single volume of one.
 pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
     if total < 2 {
         return String::new();

@@ -71,7 +71,8 @@ impl Node {
         let child = Command::new(std::env::current_exe().map_err(failed)?)
             .args(["node", "run", "--config"])
             .arg(self.directory.join("evenkeel.toml"))
-            // A group of its own: Ctrl-C goes to the quickstart only, which ends the nodes in order.
+            // A group of its own: Ctrl-C goes to the quickstart only, which ends the nodes in
+            // order.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)

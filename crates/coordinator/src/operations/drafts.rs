@@ -42,9 +42,11 @@ pub fn draft(
     Ok(Answer::Done)
 }
 
-/// Gives up a draft, or what may yet become one: the request that notes it may come later than this one.
+/// Gives up a draft, or what may yet become one: the request that notes it may come later than this
+/// one.
 pub fn give_up(transaction: &mut Transaction<'_>, volume: &str) -> Done {
-    // It exists, or did: the answer to its creation was lost, or a restored store holds a draft of before.
+    // It exists, or did: the answer to its creation was lost, or a restored store holds a draft of
+    // before.
     if transaction.has(Space::Volumes, volume)? || transaction.has(Space::Deleted, volume)? {
         take(transaction, volume)?;
         return Ok(Answer::Done);
@@ -65,8 +67,8 @@ pub fn take(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
 }
 
 /// Gives up what daemons were making that have ended, or have not been heard of for the expiry
-/// time: drafts, and replicas that no view holds. One that lives on all the same is refused its volume, and makes it
-/// anew. `true`: something is to be committed, and there may be more.
+/// time: drafts, and replicas that no view holds. One that lives on all the same is refused its
+/// volume, and makes it anew. `true`: something is to be committed, and there may be more.
 pub fn sweep(transaction: &mut Transaction<'_>) -> Planned<bool> {
     transaction.names(Space::Nodes)?;
     let mut swept = 0;
@@ -95,7 +97,8 @@ fn is_dead(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
     }
 }
 
-/// Whether an incarnation of a node's daemon has ended, or has not been heard of for the expiry time.
+/// Whether an incarnation of a node's daemon has ended, or has not been heard of for the expiry
+/// time.
 pub fn is_over(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<bool> {
     let same_incarnation =
         transaction.node(node)?.is_some_and(|node| node.incarnation == incarnation);

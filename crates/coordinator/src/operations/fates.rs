@@ -1,13 +1,13 @@
 //! What is to become of replicas that nodes find on their disks.
 //!
 //! An answer may be old when it is acted on: the volume may have been put together from its disks
-//! meanwhile. So whoever deletes a replica has it discarded first. That decides: it is refused if the
-//! replica has a volume by now, and no volume takes the replica up until it is deleted.
+//! meanwhile. So whoever deletes a replica has it discarded first. That decides: it is refused if
+//! the replica has a volume by now, and no volume takes the replica up until it is deleted.
 //!
-//! What is stored may be old, too: a backup that was put back. Then a replica that was in the making is a volume's by
-//! now, maybe its only one, and a volume that was deleted has come back from its disks. The disk tells: whoever
-//! has a replica discarded says which view it has adopted last, and it is refused if that is none that this
-//! coordinator knows of.
+//! What is stored may be old, too: a backup that was put back. Then a replica that was in the
+//! making is a volume's by now, maybe its only one, and a volume that was deleted has come back
+//! from its disks. The disk tells: whoever has a replica discarded says which view it has adopted
+//! last, and it is refused if that is none that this coordinator knows of.
 
 use evenkeel_core::{Generation, View};
 
@@ -44,7 +44,8 @@ pub fn fates(transaction: &mut Transaction<'_>, found: &[FoundReplica]) -> Done 
     fates.map(Answer::Fates)
 }
 
-/// Whether a replica that is not to be kept has gone no further than is known here, by the newest view on its disk.
+/// Whether a replica that is not to be kept has gone no further than is known here, by the newest
+/// view on its disk.
 fn is_known(
     transaction: &mut Transaction<'_>,
     found: &FoundReplica,

@@ -11,8 +11,8 @@ use crate::{Answer, Caller, NodeLiveness};
 /// Most silent nodes of which something is stored at once. The others are next.
 const MAX_SAVED: usize = 32;
 
-/// A node is heard. What is stored of its silence goes, before it is answered: no coordinator takes it
-/// for dead then.
+/// A node is heard. What is stored of its silence goes, before it is answered: no coordinator takes
+/// it for dead then.
 pub fn heartbeat(
     transaction: &mut Transaction<'_>,
     node: &str,

@@ -1,8 +1,9 @@
 //! Replicas that join a volume and leave it: where they are, in step with the views.
 //!
-//! A replica is made on its disk before a view holds it. If its maker dies in between, or the answer
-//! to the view is lost, it would belong to nothing for ever. So its place is noted first; a view that
-//! holds it makes it the volume's, or it is given up, once and for all: no view may add it then.
+//! A replica is made on its disk before a view holds it. If its maker dies in between, or the
+//! answer to the view is lost, it would belong to nothing for ever. So its place is noted first; a
+//! view that holds it makes it the volume's, or it is given up, once and for all: no view may add
+//! it then.
 
 use evenkeel_core::{NodeId, ReplicaId, View};
 
@@ -119,9 +120,9 @@ pub fn forget_unmade(transaction: &mut Transaction<'_>, volume: &str) -> Planned
     Ok(())
 }
 
-/// Notes who joins a volume by its next view and who leaves it, who uses it, and where it is meant to be attached:
-/// whoever had attached it before, and comes back, is told. `false`: the view adds a replica that was given up, or
-/// never placed.
+/// Notes who joins a volume by its next view and who leaves it, who uses it, and where it is meant
+/// to be attached: whoever had attached it before, and comes back, is told. `false`: the view adds
+/// a replica that was given up, or never placed.
 pub fn follow(
     transaction: &mut Transaction<'_>,
     (newest, next): (&View, &View),

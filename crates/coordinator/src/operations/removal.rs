@@ -102,7 +102,8 @@ fn use_by(transaction: &mut Transaction<'_>, volume: &str, node: &str) -> Planne
     Ok(None)
 }
 
-/// No volume is meant to be attached on this node. `true`: this is to be committed, and there may be more.
+/// No volume is meant to be attached on this node. `true`: this is to be committed, and there may
+/// be more.
 fn wants_nothing(transaction: &mut Transaction<'_>, node: &str) -> Planned<bool> {
     let mut changed = 0;
     for volume in transaction.names_for_sure(Space::Volumes)? {

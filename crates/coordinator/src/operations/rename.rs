@@ -7,8 +7,8 @@ use crate::Answer;
 use crate::store::Space;
 use crate::transaction::{Transaction, volume_id};
 
-/// Renames a volume that no node has attached, or is to attach again: devices, exports and what nodes
-/// remember have its name.
+/// Renames a volume that no node has attached, or is to attach again: devices, exports and what
+/// nodes remember have its name.
 pub fn rename_volume(transaction: &mut Transaction<'_>, volume: &str, name: &str) -> Done {
     volume_id(volume)?;
     let (Some(mut record), Some(newest)) = (transaction.volume(volume)?, transaction.view(volume)?)

@@ -13,8 +13,8 @@ use crate::{Answer, Caller, NodeRecord, Registration, Request};
 /// earlier one may have been on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
-/// Why a node's request is not answered. What lets it pass becomes a condition of what it changes: no other start
-/// is admitted in between, and the node is not removed.
+/// Why a node's request is not answered. What lets it pass becomes a condition of what it changes:
+/// no other start is admitted in between, and the node is not removed.
 pub fn refusal(
     transaction: &mut Transaction<'_>,
     caller: &Caller,
@@ -54,8 +54,8 @@ fn note_other(transaction: &mut Transaction<'_>, caller: &Caller) -> String {
     at
 }
 
-/// A request of the very daemon that serves the coordinator has no caller. If nobody else has the store its start is
-/// admitted: the store lies in the state directory whose lock it holds.
+/// A request of the very daemon that serves the coordinator has no caller. If nobody else has the
+/// store its start is admitted: the store lies in the state directory whose lock it holds.
 pub fn register(
     transaction: &mut Transaction<'_>,
     registration: &Registration,

@@ -84,8 +84,9 @@ pub fn swap(
     if !next.primaries.is_empty() && assembly::is_stopped(transaction, &volume)? {
         return Ok(Answer::NoVolume);
     }
-    // Numbers go on from an assembly: a primary of the epoch before may count to the same. So may one that was told of
-    // views which this store has forgotten, as an older one was put back: its next view is no change of the stored one.
+    // Numbers go on from an assembly: a primary of the epoch before may count to the same. So may
+    // one that was told of views which this store has forgotten, as an older one was put back: its
+    // next view is no change of the stored one.
     let replaces = replaces.map(ViewText::decode).transpose();
     let replaces = replaces.map_err(|e| Halt::Content(format!("{e} in a view to replace")))?;
     let is_of_branch = replaces.is_none_or(|replaces| replaces == before);

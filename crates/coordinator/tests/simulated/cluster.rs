@@ -116,7 +116,8 @@ impl Cluster {
         Server { memory, next_tick: self.now, frozen_until: 0 }
     }
 
-    /// One of the processes ends, and another one takes over: of what was under way nobody hears again.
+    /// One of the processes ends, and another one takes over: of what was under way nobody hears
+    /// again.
     pub fn restart_one(&mut self) {
         let which = self.random.index(self.servers.len());
         self.count("takeovers by another coordinator");
@@ -130,8 +131,8 @@ impl Cluster {
         self.oracles.back_up();
     }
 
-    /// The copy takes the place of the store, and all coordinators start anew: what was committed since is
-    /// forgotten.
+    /// The copy takes the place of the store, and all coordinators start anew: what was committed
+    /// since is forgotten.
     pub fn put_back(&mut self) {
         let Some(values) = self.backup.clone() else { return };
         self.count("older stores put back");
@@ -158,8 +159,9 @@ impl Cluster {
         self.running.iter().any(|running| running.asker == Some(asker))
     }
 
-    /// Whoever asked has gone, or asks another one. An assembly that is begun only after that, and after the volume was
-    /// deleted, looks like one that is meant to bring it back: nothing tells them apart, so it is not simulated.
+    /// Whoever asked has gone, or asks another one. An assembly that is begun only after that, and
+    /// after the volume was deleted, looks like one that is meant to bring it back: nothing tells
+    /// them apart, so it is not simulated.
     pub fn abandon(&mut self, asker: usize) {
         self.running.retain(|running| {
             let is_assembly = matches!(running.tag.request, Some(Request::Assemble { .. }));

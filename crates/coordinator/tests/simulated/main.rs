@@ -1,7 +1,7 @@
 //! Several coordinators at once over one simulated store, all from one seed.
 //!
-//! `EVENKEEL_COORDINATOR_SEEDS=N` runs so many seeds in place of the sample; `EVENKEEL_COORDINATOR_SEED=S` runs one, and
-//! prints what was counted.
+//! `EVENKEEL_COORDINATOR_SEEDS=N` runs so many seeds in place of the sample;
+//! `EVENKEEL_COORDINATOR_SEED=S` runs one, and prints what was counted.
 
 mod cluster;
 mod nodes;
@@ -127,7 +127,8 @@ fn every_condition_is_needed() {
         Space::Drafts,
         Space::GivenUp,
     ];
-    // Views as a whole are read by whoever removes a node: what uses it by them changes its volume too, or is its own.
+    // Views as a whole are read by whoever removes a node: what uses it by them changes its volume
+    // too, or is its own.
     let whole = [Space::Nodes, Space::Removed, Space::Volumes, Space::Discarded];
     let all = keys.map(Sabotage::Keys).into_iter().chain(whole.map(Sabotage::Whole));
     let mut unseen = Vec::new();

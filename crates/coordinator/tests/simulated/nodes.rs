@@ -598,8 +598,8 @@ impl World {
         self.ask(which, request);
     }
 
-    /// A process ends. Mostly another one starts in its place; or a copy starts beside it; or the node is gone, and
-    /// another one joins by its name.
+    /// A process ends. Mostly another one starts in its place; or a copy starts beside it; or the
+    /// node is gone, and another one joins by its name.
     fn end_one(&mut self) {
         let which = self.cluster.random.index(self.processes.len());
         let process = &mut self.processes[which];

@@ -35,7 +35,8 @@ pub struct Oracles {
     forgotten: BTreeSet<Vec<u8>>,
     /// Of which views each one that was asked for is a change.
     made_of: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
-    /// Replicas that were taken out, and volumes that were deleted, since an older store was put back.
+    /// Replicas that were taken out, and volumes that were deleted, since an older store was put
+    /// back.
     ordered: BTreeSet<String>,
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -72,7 +73,8 @@ impl Oracles {
         self.since_backup.clear();
     }
 
-    /// That copy takes the place of the store: numbers of views go on from there, and nobody was heard.
+    /// That copy takes the place of the store: numbers of views go on from there, and nobody was
+    /// heard.
     pub fn put_back(&mut self, values: &Values) {
         self.forgotten.extend(self.since_backup.iter().cloned());
         self.ordered.clear();
@@ -88,12 +90,13 @@ impl Oracles {
         self.made_of.entry(next).or_default().insert(of);
     }
 
-    /// Judges that a replica is deleted whose disk has this view: not if it has been in use by views that only an older
-    /// store does not know, and nobody has given it up since.
+    /// Judges that a replica is deleted whose disk has this view: not if it has been in use by
+    /// views that only an older store does not know, and nobody has given it up since.
     pub fn discarded(&mut self, replica: &str, view: &View) -> Result<(), Violation> {
         let bytes = evenkeel_format::encode_view(view).expect("it was stored");
         let is_ordered = [replica, &view.volume.to_string()].map(|id| self.ordered.contains(id));
-        // One that was placed and has not joined by then has nothing; nor has one of a volume that was never attached.
+        // One that was placed and has not joined by then has nothing; nor has one of a volume that
+        // was never attached.
         let is_member = view.replicas().any(|(_, record)| record.id.to_string() == replica);
         let was_used = is_member && view.generation > Generation(1);
         if self.forgotten.contains(&bytes) && was_used && is_ordered == [false, false] {
@@ -168,8 +171,8 @@ impl Oracles {
         }
     }
 
-    /// Names of nodes are unique, and a removed one has nothing; but a volume may come back from its disks with a
-    /// replica that was there.
+    /// Names of nodes are unique, and a removed one has nothing; but a volume may come back from
+    /// its disks with a replica that was there.
     fn check_members(&mut self, applied: &Applied) -> Result<(), Violation> {
         let Applied { tag, after, .. } = applied;
         let is_assembled = matches!(tag.request, Some(Request::Assemble { .. }));

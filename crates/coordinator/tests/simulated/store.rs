@@ -1,5 +1,5 @@
-//! A store in memory, which does what etcd may do: commits whose answers are lost, or that happen later, errors,
-//! conflicts, and snapshots that it has forgotten.
+//! A store in memory, which does what etcd may do: commits whose answers are lost, or that happen
+//! later, errors, conflicts, and snapshots that it has forgotten.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

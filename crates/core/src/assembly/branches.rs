@@ -19,8 +19,8 @@ fn is_older(view: &View, than: &View) -> bool {
     }
 }
 
-/// The branches that views belong to. One: all follow from each other, as they should. A view that is
-/// older than several heads belongs to all their branches.
+/// The branches that views belong to. One: all follow from each other, as they should. A view that
+/// is older than several heads belongs to all their branches.
 #[must_use]
 pub fn branches(views: &[&View]) -> Vec<Branch> {
     let is_head = |view: &View| !views.iter().any(|other| is_older(view, other));

@@ -90,8 +90,8 @@ pub fn next_view(
     Ok(next)
 }
 
-/// The kept branch's next view, of a new epoch: it supersedes all the others, and all they came from, for
-/// somebody may have been left behind there.
+/// The kept branch's next view, of a new epoch: it supersedes all the others, and all they came
+/// from, for somebody may have been left behind there.
 fn supersede(kept: &View, present: &[Present<'_>], lost: &[&Branch], start: Start) -> View {
     let mut base = kept.clone();
     for branch in lost {
@@ -152,9 +152,9 @@ impl Doubts {
     }
 }
 
-/// The last generation of an epoch that a replica found has adopted. One that is missing and has adopted
-/// a later one may have writes that none of those found has: should it return, it counts as written
-/// apart.
+/// The last generation of an epoch that a replica found has adopted. One that is missing and has
+/// adopted a later one may have writes that none of those found has: should it return, it counts as
+/// written apart.
 fn last_found(kept: &View, present: &[Present<'_>]) -> Option<Generation> {
     let views = present.iter().map(|found| found.view);
     let of_epoch =
@@ -166,9 +166,9 @@ fn find<'a>(present: &[Present<'a>], id: ReplicaId) -> Option<Present<'a>> {
     present.iter().find(|found| found.replica == id).copied()
 }
 
-/// Where nothing that counts as in-sync was found of a mirror: the newest replica that was in-sync in
-/// the view that it has adopted itself. It is as it was when it left, and the others are copied from
-/// it as a whole. Returns who was chosen.
+/// Where nothing that counts as in-sync was found of a mirror: the newest replica that was in-sync
+/// in the view that it has adopted itself. It is as it was when it left, and the others are copied
+/// from it as a whole. Returns who was chosen.
 fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<ReplicaId> {
     let mut promoted = Vec::new();
     for mirror in &kept.mirrors {
@@ -189,7 +189,8 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
         let best = found.filter(was_in_sync).max_by_key(|found| found.view.generation);
         let Some(best) = best else { continue };
         let (id, incarnation) = (best.replica, best.incarnations.newest());
-        // It may be one by an incarnation that this disk does not list: then the view is to name one that it does.
+        // It may be one by an incarnation that this disk does not list: then the view is to name
+        // one that it does.
         if next.replica(id).is_some_and(|(_, record)| record.state.takes_writes()) {
             next.appoint(id, ReplicaState::Stale, Cause::None, None);
         }
@@ -205,8 +206,8 @@ fn promote(next: &mut View, kept: &View, present: &[Present<'_>]) -> Vec<Replica
     promoted
 }
 
-/// Who is taken as it was when it left was not detached then, however the others were later: what is open
-/// there may not be durable.
+/// Who is taken as it was when it left was not detached then, however the others were later: what
+/// is open there may not be durable.
 fn remember_unclean_end(next: &mut View, promoted: &[ReplicaId], present: &[Present<'_>]) {
     let views = promoted.iter().filter_map(|id| find(present, *id)).map(|found| found.view);
     let last = views.flat_map(|view| &view.primaries).next().copied();
@@ -220,14 +221,14 @@ fn is_of(view: &View, head: &View) -> bool {
     view.generation <= head.generation && head.continues(view)
 }
 
-/// Whether a replica can adopt a view of another epoch: not if it has grown on another branch, for it never
-/// becomes smaller.
+/// Whether a replica can adopt a view of another epoch: not if it has grown on another branch, for
+/// it never becomes smaller.
 fn can_adopt(found: &Present<'_>, next: &View) -> bool {
     found.view.replica_size() <= next.replica_size()
 }
 
-/// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it lists the
-/// incarnation that the view names, and was saved since it became in-sync.
+/// Whether an in-sync replica is the one that the view knows, not an older copy of its disk: it
+/// lists the incarnation that the view names, and was saved since it became in-sync.
 fn is_as_recorded(found: &Present<'_>, record: &ReplicaRecord) -> bool {
     found.incarnations.knows(record.incarnation) && found.view.generation >= record.since
 }

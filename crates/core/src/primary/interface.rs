@@ -91,12 +91,13 @@ pub enum Command {
     ReAdd(ReplicaId),
     /// Change something of the volume as a whole.
     Change(Change),
-    /// Compare all in-sync replicas with each other, and rewrite what differs if that is wanted. Done
-    /// when it has begun.
+    /// Compare all in-sync replicas with each other, and rewrite what differs if that is wanted.
+    /// Done when it has begun.
     Verify {
         /// Whether to rewrite what differs.
         repair: bool,
-        /// Whose content counts where none has a majority. `None`: nobody's, such blocks stay as they are.
+        /// Whose content counts where none has a majority. `None`: nobody's, such blocks stay as
+        /// they are.
         source: Option<ReplicaId>,
     },
     /// End a verify.
@@ -154,7 +155,8 @@ pub enum PrimaryEffect<P> {
         call: CoordinatorCall,
         /// The view.
         view: Box<View>,
-        /// Its parent. A coordinator whose database is older may have given its number to another view since.
+        /// Its parent. A coordinator whose database is older may have given its number to another
+        /// view since.
         replaces: Box<View>,
     },
     /// An operator's command has ended.
@@ -200,25 +202,26 @@ pub enum EndReason {
     DetachedUnclean,
     /// Another primary took over.
     Fenced,
-    /// Of a shared volume: the other primaries went on without this one, which no replica had answered for
-    /// several leases. They may have ended meanwhile.
+    /// Of a shared volume: the other primaries went on without this one, which no replica had
+    /// answered for several leases. They may have ended meanwhile.
     Evicted,
     /// It could not start: the coordinator did not answer.
     NoCoordinator,
     /// It could not start: a mirror has no in-sync replica that answers.
     NoData,
-    /// It could not start: of a mirror's in-sync replicas only this one answers, and its disk is an old
-    /// copy, which was put back.
+    /// It could not start: of a mirror's in-sync replicas only this one answers, and its disk is an
+    /// old copy, which was put back.
     StaleClone(ReplicaId),
     /// The volume does not exist any more.
     NoVolume,
     /// It could not start: a replica has adopted a newer view than the coordinator knows. The
     /// coordinator was restored from an old backup.
     CoordinatorBehind,
-    /// It could not start: the volume was put together from its disks, and this replica, which counted,
-    /// has not adopted that in time. It may have gone on in the epoch before (V7).
+    /// It could not start: the volume was put together from its disks, and this replica, which
+    /// counted, has not adopted that in time. It may have gone on in the epoch before (V7).
     Unconfirmed(ReplicaId),
-    /// It could not start: others run the volume, and it does not reach this in-sync replica as they do.
+    /// It could not start: others run the volume, and it does not reach this in-sync replica as
+    /// they do.
     NotReached(ReplicaId),
     /// It could not start: as many primaries run the volume as it has slots.
     TooManyPrimaries,
@@ -235,8 +238,8 @@ pub enum Note {
     Serving {
         /// By this view.
         view: Generation,
-        /// The only primary of the view that this one's first view replaced. `None` if there was not
-        /// exactly one. Nobody else has written since that one ended.
+        /// The only primary of the view that this one's first view replaced. `None` if there was
+        /// not exactly one. Nobody else has written since that one ended.
         follows: Option<PrimaryId>,
     },
     /// A replica left the view.
@@ -258,8 +261,8 @@ pub enum Note {
     Evicted(NodeId),
     /// The volume has become larger: so many bytes.
     Grown(u64),
-    /// The coordinator told of a view of this generation that can't be one of the volume. It counts as silent
-    /// until it tells of another one.
+    /// The coordinator told of a view of this generation that can't be one of the volume. It counts
+    /// as silent until it tells of another one.
     ViewRefused(Generation, Mismatch),
     /// Requests wait: see [`Waiting`].
     Suspended(Waiting),
@@ -276,7 +279,8 @@ pub enum Note {
         /// That of the fastest other one.
         others: Duration,
     },
-    /// A replica could not read this range of the volume: it was read from another one, and rewritten.
+    /// A replica could not read this range of the volume: it was read from another one, and
+    /// rewritten.
     Rewritten {
         /// First byte.
         offset: u64,
@@ -301,8 +305,8 @@ pub enum Mismatch {
     OtherVolume,
     /// It contradicts itself.
     Invalid,
-    /// Its mirrors, blocks or stripes are not those of the volume, it is smaller, or a replica has another
-    /// mirror.
+    /// Its mirrors, blocks or stripes are not those of the volume, it is smaller, or a replica has
+    /// another mirror.
     OtherLayout,
 }
 
@@ -352,12 +356,13 @@ pub struct PeerStatus {
     pub outstanding: usize,
     /// Age of the oldest of them.
     pub oldest: Option<Duration>,
-    /// After how long it is connected to again, if it is stale and has no session; zero: at the next tick.
+    /// After how long it is connected to again, if it is stale and has no session; zero: at the
+    /// next tick.
     pub retry_in: Option<Duration>,
     /// How far its rebuild is, if it is rebuilding.
     pub rebuild: Option<RebuildProgress>,
-    /// Reads that it has failed since it is a member here: its disk could not read, or a checksum was
-    /// wrong.
+    /// Reads that it has failed since it is a member here: its disk could not read, or a checksum
+    /// was wrong.
     pub failed_reads: u32,
 }
 
@@ -374,9 +379,9 @@ pub struct PrimaryConfig {
     pub earlier: Earlier,
 }
 
-/// Which earlier primaries of the volume on the same node have certainly ended. One that may live, perhaps
-/// on another machine with a copy of the node's state, is waited for until no replica has answered it for
-/// its lease.
+/// Which earlier primaries of the volume on the same node have certainly ended. One that may live,
+/// perhaps on another machine with a copy of the node's state, is waited for until no replica has
+/// answered it for its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Earlier {
     /// All of them.

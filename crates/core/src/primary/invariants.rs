@@ -1,6 +1,6 @@
-//! What must hold of a primary after every step, whatever replicas, clients or the coordinator have said: if
-//! not, this code is wrong. It is checked where assertions are on: in the simulator, in tests and under the
-//! fuzzers. The labels are those of `docs/rules.md`.
+//! What must hold of a primary after every step, whatever replicas, clients or the coordinator have
+//! said: if not, this code is wrong. It is checked where assertions are on: in the simulator, in
+//! tests and under the fuzzers. The labels are those of `docs/rules.md`.
 
 use super::membership::peer::Peer;
 use super::{Phase, Primary};
@@ -19,7 +19,8 @@ impl<P: Payload> Primary<P> {
         self.check_waits(now);
         self.check_requests();
         self.check_parts();
-        // Until it serves it knows of replicas by older views, and waits for confirmations of others.
+        // Until it serves it knows of replicas by older views, and waits for confirmations of
+        // others.
         if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, &self.view) {
             self.calls.check_invariants(now, view.generation);
             self.check_mirrors(view);

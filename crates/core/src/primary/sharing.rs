@@ -1,13 +1,14 @@
-//! Several primaries of one volume: how one joins those that run it, and how the others find out that one
-//! has died (rules V4, V5).
+//! Several primaries of one volume: how one joins those that run it, and how the others find out
+//! that one has died (rules V4, V5).
 //!
-//! Each has a slot of the intent logs, by which it can be told what its writes may have left undone.
-//! Joining is one committed view that names one more primary and changes nothing else; the replicas hear
-//! of it as of any view, the others when a replica refuses them. Who leaves by a detach has had all its
-//! writes made durable before. Who has not been answered by any replica for several leases is evicted: by a
-//! view without it that leaves one in-sync replica in each mirror, from which the others copy what is open
-//! in its slot. No replica adopts that view before the evicted one's lease is over, so if it lives, it is
-//! fenced. But it loses the volume by it, which is why a pause is waited out.
+//! Each has a slot of the intent logs, by which it can be told what its writes may have left
+//! undone. Joining is one committed view that names one more primary and changes nothing else; the
+//! replicas hear of it as of any view, the others when a replica refuses them. Who leaves by a
+//! detach has had all its writes made durable before. Who has not been answered by any replica for
+//! several leases is evicted: by a view without it that leaves one in-sync replica in each mirror,
+//! from which the others copy what is open in its slot. No replica adopts that view before the
+//! evicted one's lease is over, so if it lives, it is fenced. But it loses the volume by it, which
+//! is why a pause is waited out.
 
 mod silences;
 
@@ -24,18 +25,20 @@ use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::{Cause, PrimaryRecord, ReplicaState, View, ViewError};
 
-/// How many leases a primary may be silent, as seen by another one, after all members have said that they have
-/// not answered it for longer than its lease. Until then it only delays: what needs every primary waits.
+/// How many leases a primary may be silent, as seen by another one, after all members have said
+/// that they have not answered it for longer than its lease. Until then it only delays: what needs
+/// every primary waits.
 const EVICTION_LEASES: u32 = 2;
 
 impl<P: Payload> Primary<P> {
-    /// Whether others run the volume, as far as the replicas tell, so that this primary has to join them.
-    /// Otherwise it takes over from whoever the view names.
+    /// Whether others run the volume, as far as the replicas tell, so that this primary has to join
+    /// them. Otherwise it takes over from whoever the view names.
     pub(super) fn must_join(&self, now: Instant) -> bool {
         let (Phase::Starting(gathering), Some(view)) = (&self.phase, &self.view) else {
             return false;
         };
-        // A replica that has not heard of the view can't tell of its primaries; if they live, it soon will.
+        // A replica that has not heard of the view can't tell of its primaries; if they live, it
+        // soon will.
         let is_soon = now.since(gathering.since) < view.lease.honoured();
         let is_behind = |report: &ReplicaReport| report.generation < view.generation;
         let may_hear = is_soon && gathering.reports.values().any(is_behind);
@@ -58,8 +61,8 @@ impl<P: Payload> Primary<P> {
         gathering.reports.values().any(|report| report.slots.heard & slots != 0)
     }
 
-    /// Has a view committed that names this primary beside the others. It has to reach every in-sync
-    /// replica as they do: it could only do harm without (V5).
+    /// Has a view committed that names this primary beside the others. It has to reach every
+    /// in-sync replica as they do: it could only do harm without (V5).
     pub(super) fn join(&mut self, cx: &mut Context<'_, P>) {
         let Phase::Starting(gathering) = &self.phase else { return };
         let waited = cx.now.since(gathering.since);
@@ -80,7 +83,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// An in-sync replica with which no session is open, or not with the incarnation that the others rely upon.
+    /// An in-sync replica with which no session is open, or not with the incarnation that the
+    /// others rely upon.
     fn unreached(&self) -> Option<ReplicaId> {
         let view = self.view.as_ref()?;
         let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
@@ -119,9 +123,9 @@ impl<P: Payload> Primary<P> {
         Ok(next)
     }
 
-    /// A slot that no primary of the view has: the lowest one in which no replica says that regions are
-    /// open. If there is none, the lowest: what a dead primary has left open there is resolved as it would
-    /// be elsewhere.
+    /// A slot that no primary of the view has: the lowest one in which no replica says that regions
+    /// are open. If there is none, the lowest: what a dead primary has left open there is resolved
+    /// as it would be elsewhere.
     pub(super) fn free_slot(&self, view: &View) -> u8 {
         let open = self.peers.open_slots();
         let is_free = |slot: &u8| !view.primaries.iter().any(|other| other.slot == *slot);
@@ -135,8 +139,8 @@ impl<P: Payload> Primary<P> {
         self.view.as_ref().is_some_and(View::has_several_primaries)
     }
 
-    /// Notices primaries that no replica has heard of for longer than their lease, and evicts those of which that
-    /// stays so.
+    /// Notices primaries that no replica has heard of for longer than their lease, and evicts those
+    /// of which that stays so.
     pub(super) fn watch_primaries(&mut self, now: Instant) {
         if self.has_old_words_only(now) {
             return self.silences.forget();
@@ -160,9 +164,10 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Whether no member has told anything for a lease, as if none can be reached: what they said before is no
-    /// word of now, and when they are back the others need the time to reach them, too. What they told by the
-    /// view before counts: else each change of the view would begin the wait for a dead primary anew.
+    /// Whether no member has told anything for a lease, as if none can be reached: what they said
+    /// before is no word of now, and when they are back the others need the time to reach them,
+    /// too. What they told by the view before counts: else each change of the view would begin the
+    /// wait for a dead primary anew.
     fn has_old_words_only(&self, now: Instant) -> bool {
         let lease = self.lease().time();
         let members = self.peers.values().filter(|peer| self.is_member(peer.id()));
@@ -176,7 +181,8 @@ impl<P: Payload> Primary<P> {
         if !matches!(self.phase, Phase::Serving) || !self.can_send() {
             return None;
         }
-        // Who has not told was not asked in this generation yet, or leaves because it does not answer.
+        // Who has not told was not asked in this generation yet, or leaves because it does not
+        // answer.
         let members = self.peers.values().filter(|peer| self.is_member(peer.id()));
         let heard: Option<Vec<u32>> = members.map(Peer::heard).collect();
         let heard = heard?.into_iter().fold(0, |all, bits| all | bits);
@@ -187,8 +193,8 @@ impl<P: Payload> Primary<P> {
         Some(view.primaries.iter().filter(is_silent).map(|other| other.id).collect())
     }
 
-    /// A process that stood still has heard nobody meanwhile. That is no sign that the others are gone: they get
-    /// the time to answer anew.
+    /// A process that stood still has heard nobody meanwhile. That is no sign that the others are
+    /// gone: they get the time to answer anew.
     pub(super) fn notice_own_pause(&mut self, now: Instant) {
         if now.since(self.tick_at) < self.config.settings.deadline / 2 {
             return;
@@ -207,8 +213,8 @@ impl<P: Payload> Primary<P> {
         self.evict(next, dead, |replica| self.is_sound(replica));
     }
 
-    /// Takes a dead primary out. One in-sync replica of each mirror stays, from which the others copy what
-    /// is open in its slot (I8); those that rebuild begin anew.
+    /// Takes a dead primary out. One in-sync replica of each mirror stays, from which the others
+    /// copy what is open in its slot (I8); those that rebuild begin anew.
     fn evict(&self, next: &mut View, dead: PrimaryId, is_usable: impl Fn(ReplicaId) -> bool) {
         if !next.has_primary(dead) {
             return; // Another one has evicted it.
@@ -228,8 +234,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// The view names other primaries than the one before. Who has gone may have acknowledged what no flush
-    /// covers: losing it counts.
+    /// The view names other primaries than the one before. Who has gone may have acknowledged what
+    /// no flush covers: losing it counts.
     pub(super) fn note_primaries(&mut self, old: &View, new: &View) {
         let me = self.config.id;
         let is_gone = |other: &PrimaryRecord| other.id != me && !new.has_primary(other.id);

@@ -1,5 +1,6 @@
-//! The attach: read the view, reach the replicas, become primary (rules V1, V4). If the view is the first
-//! one after an assembly from the disks, those that count there adopt it before anybody is primary (V7).
+//! The attach: read the view, reach the replicas, become primary (rules V1, V4). If the view is the
+//! first one after an assembly from the disks, those that count there adopt it before anybody is
+//! primary (V7).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ pub(super) struct Gathering {
     pub reports: BTreeMap<ReplicaId, ReplicaReport>,
     /// How often a replica turned out to have adopted a newer view than the one read.
     surprises: u32,
-    /// Whether the view is the first one of an epoch: of the primaries that it names none acts any more.
+    /// Whether the view is the first one of an epoch: of the primaries that it names none acts any
+    /// more.
     pub is_first_of_epoch: bool,
 }
 
@@ -146,8 +148,8 @@ impl<P: Payload> Primary<P> {
         self.is_open(replica) && !self.is_stale_clone(replica)
     }
 
-    /// Whether a replica has adopted a newer view than the one read. Another primary may have been at
-    /// work since; if not, the coordinator has forgotten it.
+    /// Whether a replica has adopted a newer view than the one read. Another primary may have been
+    /// at work since; if not, the coordinator has forgotten it.
     fn is_surprised(&mut self, cx: &mut Context<'_, P>) -> bool {
         let generation = self.generation();
         let Phase::Starting(gathering) = &mut self.phase else { return false };
@@ -180,8 +182,8 @@ impl<P: Payload> Primary<P> {
         self.call_swap(cx, next);
     }
 
-    /// Whether a replica has lately answered an earlier primary of this node of which it is not certain
-    /// that it has ended.
+    /// Whether a replica has lately answered an earlier primary of this node of which it is not
+    /// certain that it has ended.
     fn hears_predecessor(&self) -> bool {
         let (Phase::Starting(gathering), Some(view)) = (&self.phase, &self.view) else {
             return false;
@@ -197,8 +199,8 @@ impl<P: Payload> Primary<P> {
             && gathering.reports.values().any(|report| report.slots.heard & slots != 0)
     }
 
-    /// A dead one's lease ends, also at a replica that was restarted in between. One that is answered
-    /// longer lives.
+    /// A dead one's lease ends, also at a replica that was restarted in between. One that is
+    /// answered longer lives.
     fn await_predecessor(&mut self, cx: &mut Context<'_, P>) {
         let Phase::Starting(gathering) = &self.phase else { return };
         let patience = self.config.settings.deadline + self.lease().honoured() * 2;
@@ -292,8 +294,8 @@ impl<P: Payload> Primary<P> {
     }
 }
 
-/// The only primary of the view that this one replaced. `None` if there was not exactly one, or if views
-/// came in between.
+/// The only primary of the view that this one replaced. `None` if there was not exactly one, or if
+/// views came in between.
 fn only_primary_before(parent: &View, view: &View) -> Option<PrimaryId> {
     match parent.primaries.as_slice() {
         [only] if parent.successor().generation == view.generation => Some(only.id),

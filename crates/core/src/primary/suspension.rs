@@ -12,7 +12,8 @@ const ASK_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Suspension {
     present: Option<Suspended>,
-    /// How long requests have waited in a suspension that has ended without an answer to any of them.
+    /// How long requests have waited in a suspension that has ended without an answer to any of
+    /// them.
     unanswered: Option<Wait>,
 }
 
@@ -27,12 +28,13 @@ struct Suspended {
     failing: Option<RequestError>,
 }
 
-/// How long requests have waited. It is one wait, however often its reason changes, or is gone for too short a
-/// time to answer anybody: otherwise it has no bound.
+/// How long requests have waited. It is one wait, however often its reason changes, or is gone for
+/// too short a time to answer anybody: otherwise it has no bound.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     since: Instant,
-    /// Since when it counts towards its limit: not while there was none, and anew when all requests have failed.
+    /// Since when it counts towards its limit: not while there was none, and anew when all requests
+    /// have failed.
     counted_from: Instant,
 }
 
@@ -90,7 +92,8 @@ impl Suspension {
         self.unanswered = None;
     }
 
-    /// Whether to ask whether this is still a primary: perhaps nobody answers because another one has taken over.
+    /// Whether to ask whether this is still a primary: perhaps nobody answers because another one
+    /// has taken over.
     pub fn asks_again(&mut self, now: Instant) -> bool {
         let is_due =
             |s: &&mut Suspended| s.why != Waiting::Start && now.since(s.asked_at) >= ASK_PERIOD;
@@ -116,8 +119,8 @@ impl Suspension {
 }
 
 impl Suspended {
-    /// What of a wait is carried on when its reason ends. What had no limit does not count towards the next one,
-    /// nor what was waited for the coordinator by nobody who waits still.
+    /// What of a wait is carried on when its reason ends. What had no limit does not count towards
+    /// the next one, nor what was waited for the coordinator by nobody who waits still.
     fn carried_on(&self, waiters: Waiters, now: Instant) -> Wait {
         let counted_from = match self.why {
             _ if !waiters.has_limit => now,

@@ -1,5 +1,5 @@
-//! Waits have a reason, and the bound that the volume gives them (invariant I11): while requests can't be served,
-//! this tells why, and fails them when they have waited for long enough.
+//! Waits have a reason, and the bound that the volume gives them (invariant I11): while requests
+//! can't be served, this tells why, and fails them when they have waited for long enough.
 
 use std::collections::BTreeSet;
 
@@ -56,8 +56,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Fails the requests that have waited for so long and can't go on before the view changes. However long the
-    /// coordinator is silent, I/O that does not need it goes on (V6).
+    /// Fails the requests that have waited for so long and can't go on before the view changes.
+    /// However long the coordinator is silent, I/O that does not need it goes on (V6).
     fn fail_held_up(&mut self, cx: &mut Context<'_, P>, limit: Duration, error: RequestError) {
         let now = cx.now;
         let is_long = |client: &Client| now.since(client.since) >= limit;
@@ -70,8 +70,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Tells of a request whether it can't be answered before the view changes. One that waits for its range
-    /// counts as soon as any other does: that may be the one it waits for.
+    /// Tells of a request whether it can't be answered before the view changes. One that waits for
+    /// its range counts as soon as any other does: that may be the one it waits for.
     fn held_up(&self) -> impl Fn(&RequestNumber) -> bool {
         let mirrors: Vec<_> = self.mirrors.iter().map(|m| self.is_mirror_held_up(m)).collect();
         let parts =
@@ -87,8 +87,8 @@ impl<P: Payload> Primary<P> {
         move |number| is_all || begun.contains(number) || waiting.contains(number)
     }
 
-    /// Whether some member of a mirror has to leave before it goes on: every write waits for each of them, and
-    /// reads wait for their confirmation.
+    /// Whether some member of a mirror has to leave before it goes on: every write waits for each
+    /// of them, and reads wait for their confirmation.
     fn is_mirror_held_up(&self, mirror: &MirrorPeers) -> bool {
         let is_blocked = |peer: &Peer| peer.is_failing() || peer.has_refused();
         mirror

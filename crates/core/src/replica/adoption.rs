@@ -46,7 +46,8 @@ impl Adoption {
         matches!(self.phase, Phase::Saving(_))
     }
 
-    /// A link has closed: over it nobody waits for the answer any more, or wants a newer view adopted.
+    /// A link has closed: over it nobody waits for the answer any more, or wants a newer view
+    /// adopted.
     pub fn forget(&mut self, link: LinkId) {
         self.reply_to.retain(|other| *other != link);
         self.next.take_if(|(other, _)| *other == link);
@@ -117,8 +118,8 @@ impl<P: Payload> Replica<P> {
         self.unsaved_over.is_some()
     }
 
-    /// The generation of the last view that was saved: what was refused after it in the hope of a newer
-    /// one, whose save failed, does not count as adopted.
+    /// The generation of the last view that was saved: what was refused after it in the hope of a
+    /// newer one, whose save failed, does not count as adopted.
     pub(super) fn adopted_generation(&self) -> Generation {
         self.unsaved_over.unwrap_or(self.view.generation)
     }
@@ -184,8 +185,8 @@ impl<P: Payload> Replica<P> {
         let pending = self.adoption.as_ref().filter(|a| takes_anything(&self.view, &a.view));
         self.confirmations.iter().filter_map(move |(primary, confirmation)| {
             let adoption = pending?;
-            // A node's newer primary has come when its older one had ended, or was silent here for its
-            // lease (`Earlier`). One that goes on all the same has a lease like any other.
+            // A node's newer primary has come when its older one had ended, or was silent here for
+            // its lease (`Earlier`). One that goes on all the same has a lease like any other.
             let is_other = primary.node != adoption.adopter.node
                 || confirmation.successor == Successor::Outlived;
             let knows = adoption.view.is_of_epoch(&self.view)
@@ -260,10 +261,10 @@ impl<P: Payload> Replica<P> {
     }
 }
 
-/// Whether a primary or a member of the old view is none in the new one, or the lease is shorter. Who
-/// does not know of that goes on by the old view for as long as it was granted. After a restart a replica
-/// knows the lease of its view only; so it adopts a shorter one when nobody counts on the longer one any
-/// more.
+/// Whether a primary or a member of the old view is none in the new one, or the lease is shorter.
+/// Who does not know of that goes on by the old view for as long as it was granted. After a restart
+/// a replica knows the lease of its view only; so it adopts a shorter one when nobody counts on the
+/// longer one any more.
 fn takes_anything(old: &View, new: &View) -> bool {
     new.lease.time() < old.lease.time() || drops_anyone(old, new)
 }

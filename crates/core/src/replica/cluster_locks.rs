@@ -1,6 +1,6 @@
-//! The lock manager's part in cluster locks ([`crate::primary`]): overlapping ones have their turn in the order in which
-//! they came, and one is granted when every primary of the view yields. What is kept here
-//! lasts as long as the view: each primary says anew in the next one what it wants.
+//! The lock manager's part in cluster locks ([`crate::primary`]): overlapping ones have their turn
+//! in the order in which they came, and one is granted when every primary of the view yields. What
+//! is kept here lasts as long as the view: each primary says anew in the next one what it wants.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,8 @@ struct ClusterLock {
 }
 
 impl ClusterLocks {
-    /// Takes in what a primary says of its cluster locks. Returns those of whom the primaries are to hear.
+    /// Takes in what a primary says of its cluster locks. Returns those of whom the primaries are
+    /// to hear.
     fn take(
         &mut self,
         requester: PrimaryId,

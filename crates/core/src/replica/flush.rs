@@ -55,8 +55,8 @@ impl FlushQueue {
         self.broken
     }
 
-    /// A device flush has failed that nobody here has asked for: neither the one that runs nor any later
-    /// one is believed.
+    /// A device flush has failed that nobody here has asked for: neither the one that runs nor any
+    /// later one is believed.
     pub fn fail(&mut self, error: DiskError) {
         self.broken = Some(error);
     }
@@ -141,7 +141,8 @@ impl<P: Payload> Replica<P> {
         let outcome = outcome.and(self.flushes.broken.map_or(Ok(()), Err));
         if let Err(error) = outcome {
             self.flushes.broken = Some(error);
-            // Also those who did not ask: a primary that relies on this disk must not believe its next incarnation.
+            // Also those who did not ask: a primary that relies on this disk must not believe its
+            // next incarnation.
             self.tell_disk_failed(cx, error.into());
         }
         self.rebuild_flush_ended(cx, outcome.is_ok());
@@ -149,8 +150,8 @@ impl<P: Payload> Replica<P> {
         self.start_flush(cx);
     }
 
-    /// A device flush has failed that was not begun here. Primaries learn of it at once: if the process ends
-    /// before the next flush, nobody else would know.
+    /// A device flush has failed that was not begun here. Primaries learn of it at once: if the
+    /// process ends before the next flush, nobody else would know.
     pub(super) fn flush_failed(&mut self, cx: &mut Context<'_, P>) {
         self.disk_errors += 1;
         self.flushes.fail(DiskError::Lost);

@@ -1,10 +1,10 @@
-//! One slot of the intent log: which regions of a replica's data may differ from the other replicas'
-//! because of its primary's writes.
+//! One slot of the intent log: which regions of a replica's data may differ from the other
+//! replicas' because of its primary's writes.
 //!
 //! A region is open from before its data are touched (invariant I5) until all members have written
 //! what was written there, and a device flush has followed on each of them (rule W6). The table of
-//! open regions is saved as a whole, so opening many costs as much as opening one, and writing to an
-//! open region costs nothing.
+//! open regions is saved as a whole, so opening many costs as much as opening one, and writing to
+//! an open region costs nothing.
 //!
 //! With [`Bitmap::None`] the table says only that all is open, or nothing: one save when writing
 //! begins, one after it has ended. Regions are kept in memory all the same, so that what a replica
@@ -128,10 +128,11 @@ pub(super) struct IntentLog {
     remnant: Option<Pending>,
     /// Whether the saved table says that all is open, whatever replaces it.
     covers_all: bool,
-    /// The last table that replaces one which says that all is open: what it names was open before, too.
+    /// The last table that replaces one which says that all is open: what it names was open before,
+    /// too.
     covered: u64,
-    /// Tables are numbered: the last one that was made, the last one that is on the disk, and the one
-    /// that has to be there before all open regions may be written.
+    /// Tables are numbered: the last one that was made, the last one that is on the disk, and the
+    /// one that has to be there before all open regions may be written.
     made: u64,
     durable: u64,
     wanted: u64,
@@ -197,8 +198,8 @@ impl IntentLog {
 
     /// The view says how large the log is from now on. Nothing is being written.
     ///
-    /// What is open stays open under other numbers. The table on the disk says it by the old ones, and
-    /// counts until the next one replaces it; whatever is written from now on waits for that.
+    /// What is open stays open under other numbers. The table on the disk says it by the old ones,
+    /// and counts until the next one replaces it; whatever is written from now on waits for that.
     pub fn set_layout(&mut self, layout: IntentLayout) {
         let old = core::mem::replace(&mut self.layout, layout);
         if old.region == layout.region {
@@ -314,9 +315,9 @@ impl IntentLog {
         if all_saved { Reservation::Open } else { Reservation::Opening }
     }
 
-    /// Whether it would wait for ever: it needs more places than there are, or some are held by what
-    /// does not become stable before it: this write or later ones, and, if it was sent before this incarnation of the
-    /// replica, those of earlier incarnations.
+    /// Whether it would wait for ever: it needs more places than there are, or some are held by
+    /// what does not become stable before it: this write or later ones, and, if it was sent before
+    /// this incarnation of the replica, those of earlier incarnations.
     pub fn waits_for_itself(
         &self,
         blocks: &Range<u64>,
@@ -341,8 +342,8 @@ impl IntentLog {
         self.covers_all || self.regions_of(blocks).all(is_named)
     }
 
-    /// Whether the disk says of the regions of these blocks, in which an operation has begun, that they are
-    /// open, whichever of the tables that were made it holds.
+    /// Whether the disk says of the regions of these blocks, in which an operation has begun, that
+    /// they are open, whichever of the tables that were made it holds.
     pub fn stays_open(&self, blocks: &Range<u64>) -> bool {
         let known = self.durable.max(self.covered);
         let is_held = |r: &Region| r.operations > 0 && (r.named_by <= known || self.covers_all);
@@ -372,8 +373,8 @@ impl IntentLog {
         self.stabilize(|pending| pending.orphaned = false);
     }
 
-    /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed, which
-    /// [`Self::flushed`] is to be told.
+    /// Of what is open, it is known who may lack it. Tells whether the disk has to be flushed,
+    /// which [`Self::flushed`] is to be told.
     pub fn adopt_orphans(&mut self) -> bool {
         let orphans = self.all_pending().filter(|pending| pending.orphaned);
         let adopt = |pending: &mut Pending| (pending.orphaned, pending.unflushed) = (false, true);
@@ -441,15 +442,15 @@ impl IntentLog {
         });
     }
 
-    /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have lost, and
-    /// what it has others may lack.
+    /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have
+    /// lost, and what it has others may lack.
     pub fn begin_anew(&mut self) {
         let unstable = self.all_pending().filter(|pending| !pending.is_stable());
         unstable.for_each(|pending| *pending = Pending::ORPHANED);
     }
 
-    /// Blocks that were written and that some other replica may lack, or this one's disk after a power
-    /// cut.
+    /// Blocks that were written and that some other replica may lack, or this one's disk after a
+    /// power cut.
     pub fn touched(&self) -> &BlockSet {
         &self.touched
     }
@@ -559,8 +560,8 @@ impl IntentLog {
         OpenRegions { slot: self.slot, region: self.layout.region, open }
     }
 
-    /// The last table that was made is on the disk. Costs nothing for each region: at each save there
-    /// are a thousand.
+    /// The last table that was made is on the disk. Costs nothing for each region: at each save
+    /// there are a thousand.
     pub fn saved(&mut self, table: &OpenRegions) {
         self.durable = self.made;
         if table.is_all() {

@@ -91,7 +91,8 @@ impl<P: Payload> Replica<P> {
         self.intent_work.waiting.insert(place, number);
     }
 
-    /// Before the primary's later writes, which become stable after it: one that is sent again comes late.
+    /// Before the primary's later writes, which become stable after it: one that is sent again
+    /// comes late.
     fn place_in_line(&self, number: LockNumber) -> usize {
         let write = |number| match self.operations.get(&number)?.origin {
             Origin::Primary(_, primary, id) => Some((primary, id.sequence)),
@@ -345,8 +346,9 @@ impl<P: Payload> Replica<P> {
         if was_in_sync && self.view.primaries.is_empty() {
             self.intents.stabilize_all();
         } else if became_in_sync && self.has_rebuilt() && self.is_beside_in_sync() {
-            // What was open has been copied. After a restart it has not: it was written since. If this
-            // is the only one in-sync, a primary has gone, whose last writes may not be durable here.
+            // What was open has been copied. After a restart it has not: it was written since. If
+            // this is the only one in-sync, a primary has gone, whose last writes may not be
+            // durable here.
             self.intents.stabilize_orphans();
         } else {
             self.resolve_orphans(cx);
@@ -387,8 +389,8 @@ impl<P: Payload> Replica<P> {
     }
 
     /// After a crash: any write to an open region may lack on any other replica. The regions stay
-    /// open until a view is adopted: the one in the superblocks may not be the newest, so those that
-    /// it says are missing may have been in-sync since, and have left again.
+    /// open until a view is adopted: the one in the superblocks may not be the newest, so those
+    /// that it says are missing may have been in-sync since, and have left again.
     pub(super) fn distrust_open_regions(&mut self) {
         let lacking: Vec<_> =
             self.missing.replicas().filter(|replica| *replica != self.config.id).collect();
@@ -409,8 +411,8 @@ impl<P: Payload> Replica<P> {
     }
 }
 
-/// Whether a replica rebuilds because one of several primaries has died, and has got all writes of the others
-/// without a break: it lacks only what is open in the slot of the dead one.
+/// Whether a replica rebuilds because one of several primaries has died, and has got all writes of
+/// the others without a break: it lacks only what is open in the slot of the dead one.
 fn stays_member(old: &View, new: &View, after: &ReplicaRecord) -> bool {
     let Some((_, before)) = old.replica(after.id) else { return false };
     let ceased_here =
@@ -421,7 +423,8 @@ fn stays_member(old: &View, new: &View, after: &ReplicaRecord) -> bool {
         && old.primaries.iter().any(|primary| new.has_primary(primary.id))
 }
 
-/// Whether a replica that is not in-sync now was a member in an older view, and not without a break.
+/// Whether a replica that is not in-sync now was a member in an older view, and not without a
+/// break.
 fn left_between(old: &View, after: &ReplicaRecord) -> bool {
     let Some((_, before)) = old.replica(after.id) else { return false };
     let stayed = after.state.takes_writes() && before.since == after.since;

@@ -46,8 +46,8 @@ pub enum ReplicaEvent<P> {
         /// How.
         outcome: Result<DiskOutcome<P>, DiskError>,
     },
-    /// A device flush has failed that no action of the replica asked for, or that one did which was to do
-    /// more: what was written may be lost.
+    /// A device flush has failed that no action of the replica asked for, or that one did which was
+    /// to do more: what was written may be lost.
     FlushFailed,
     /// The moment named by [`super::Replica::next_wakeup`] has come.
     Tick,
@@ -130,9 +130,9 @@ pub enum DiskAction<P> {
     },
     /// Make this view durable in both superblocks, one after the other, with the replica's lives.
     SaveView(Box<View>, Incarnations),
-    /// Make this table of open regions durable, in its slot. One save at a time is asked for; the last
-    /// one of the slot that succeeded must survive a crash during the next. The checksums of regions
-    /// that it closes become durable before it does.
+    /// Make this table of open regions durable, in its slot. One save at a time is asked for; the
+    /// last one of the slot that succeeded must survive a crash during the next. The checksums of
+    /// regions that it closes become durable before it does.
     SaveIntents(OpenRegions),
     /// Make these pages of bitmaps durable, in any order. A crash may damage those under way.
     SaveMissing(Vec<MissingPage>),
@@ -193,7 +193,8 @@ pub struct ReplicaStatus {
     pub id: ReplicaId,
     /// The adopted view.
     pub view: View,
-    /// Whether another one is being adopted, or could not be saved: then nothing else is acted upon.
+    /// Whether another one is being adopted, or could not be saved: then nothing else is acted
+    /// upon.
     pub is_adopting: bool,
     /// Primaries with an open session.
     pub sessions: Vec<PrimaryId>,
@@ -201,7 +202,8 @@ pub struct ReplicaStatus {
     pub operations: usize,
     /// How far the rebuild is, if it is rebuilding.
     pub rebuild: Option<RebuildProgress>,
-    /// Bytes written to the data area since this incarnation began, by clients' writes and by copies.
+    /// Bytes written to the data area since this incarnation began, by clients' writes and by
+    /// copies.
     pub bytes_written: u64,
     /// Disk errors met since this incarnation began.
     pub disk_errors: u64,

@@ -1,6 +1,6 @@
-//! What must hold of a replica after every step, whatever its peers, its disk or the coordinator's view have
-//! said: if not, this code is wrong. It is checked where assertions are on: in the simulator, in tests and
-//! under the fuzzers. The labels are those of `docs/rules.md`.
+//! What must hold of a replica after every step, whatever its peers, its disk or the coordinator's
+//! view have said: if not, this code is wrong. It is checked where assertions are on: in the
+//! simulator, in tests and under the fuzzers. The labels are those of `docs/rules.md`.
 
 use super::Replica;
 use crate::payload::Payload;

@@ -123,7 +123,8 @@ impl Missing {
         }
     }
 
-    /// Panics if a replica lacks a part that no bitmap names, or two bitmaps share a place on the disk (W7).
+    /// Panics if a replica lacks a part that no bitmap names, or two bitmaps share a place on the
+    /// disk (W7).
     pub fn check_invariants(&self, mirror: &MirrorView, me: ReplicaId) {
         for record in mirror.replicas.iter().filter(|r| r.state != ReplicaState::InSync) {
             let Some(since) = record.missing_since else { continue };

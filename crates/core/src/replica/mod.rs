@@ -68,8 +68,8 @@ pub struct Replica<P> {
     incarnations: Incarnations,
     incarnation_record: IncarnationRecord,
     adoption: Option<Adoption>,
-    /// The last adoption could not be saved: the generation that the superblocks had before. Only that
-    /// of `view` is the newer one, below which all is refused.
+    /// The last adoption could not be saved: the generation that the superblocks had before. Only
+    /// that of `view` is the newer one, below which all is refused.
     unsaved_over: Option<Generation>,
     rebuild: Option<Rebuild>,
     last_number: u64,
@@ -100,8 +100,8 @@ impl<P> Context<'_, P> {
 impl<P: Payload> Replica<P> {
     /// A replica that has just been opened; its view is the one read from its superblock.
     ///
-    /// Whom it answered in an earlier incarnation it does not know, so it takes every primary of that
-    /// view as answered just now (rule V3).
+    /// Whom it answered in an earlier incarnation it does not know, so it takes every primary of
+    /// that view as answered just now (rule V3).
     #[must_use]
     pub fn new(config: ReplicaConfig, now: Instant) -> Self {
         let view = config.view.clone();
@@ -184,8 +184,8 @@ impl<P: Payload> Replica<P> {
         Instant::earliest(change, self.intent_work.next_wakeup())
     }
 
-    /// Whether this byte is in a block that a rebuild of the whole replica is still to copy, so that what is
-    /// written there comes with the copy.
+    /// Whether this byte is in a block that a rebuild of the whole replica is still to copy, so
+    /// that what is written there comes with the copy.
     #[must_use]
     pub fn is_to_be_copied(&self, offset: u64) -> bool {
         let block = self.intents.blocks(offset, 1);

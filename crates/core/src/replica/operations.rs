@@ -153,10 +153,10 @@ impl<P: Payload> Replica<P> {
         self.is_inside(offset, length, most).then_some(parsed)
     }
 
-    /// Whether an action writes only what a rebuild of the whole replica is still to copy. Then nothing
-    /// needs to be done: the source has it before it is copied from there, and whichever source is asked,
-    /// this replica lacks all that it has not copied. (If it lacks only a part, what that is may be known to
-    /// one source and not to another one.)
+    /// Whether an action writes only what a rebuild of the whole replica is still to copy. Then
+    /// nothing needs to be done: the source has it before it is copied from there, and whichever
+    /// source is asked, this replica lacks all that it has not copied. (If it lacks only a part,
+    /// what that is may be known to one source and not to another one.)
     fn comes_with_the_copy(&self, action: &DiskAction<P>) -> bool {
         let Some((offset, length, true)) = action.range() else { return false };
         let blocks = self.intents.blocks(offset, length);
@@ -195,9 +195,9 @@ impl<P: Payload> Replica<P> {
         self.start_operation(cx, Origin::Copier(link, copier, token), action, Answer::default());
     }
 
-    /// Accepts an operation. It begins when it has the lock on its range, and a write also not before
-    /// its regions are open in the intent log. Both are asked for here, so both are given in the
-    /// order in which operations came.
+    /// Accepts an operation. It begins when it has the lock on its range, and a write also not
+    /// before its regions are open in the intent log. Both are asked for here, so both are given in
+    /// the order in which operations came.
     fn start_operation(
         &mut self,
         cx: &mut Context<'_, P>,

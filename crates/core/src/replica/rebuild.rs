@@ -1,9 +1,9 @@
 //! The rebuild: the replica pulls what it lacks from an in-sync one (rules B1, B2, B4, B5).
 //!
-//! It asks its source what it lacks ([`learning`]), counts what of that holds data ([`counting`]) while
-//! it copies all of it region by region ([`copies`]), takes over what the source knows that others
-//! lack, makes all durable, and says so. The source clears the bits of what it has copied durably, so that a
-//! rebuild that is interrupted goes on where it was.
+//! It asks its source what it lacks ([`learning`]), counts what of that holds data ([`counting`])
+//! while it copies all of it region by region ([`copies`]), takes over what the source knows that
+//! others lack, makes all durable, and says so. The source clears the bits of what it has copied
+//! durably, so that a rebuild that is interrupted goes on where it was.
 
 mod copies;
 mod counting;
@@ -61,7 +61,8 @@ pub(super) struct Rebuild {
     done: u64,
     /// The same of all that is to be copied; `None` until it is counted.
     total: Option<u64>,
-    /// The primaries that have finished what they had sent when all was copied, by the adopted view.
+    /// The primaries that have finished what they had sent when all was copied, by the adopted
+    /// view.
     finished: BTreeSet<PrimaryId>,
     pace: Pace,
     /// Nothing is begun before this moment.
@@ -96,7 +97,8 @@ enum Phase {
     Broken(DiskError),
 }
 
-/// Whether somebody in the mirror of this replica lacks writes by the new view who did not by the old one.
+/// Whether somebody in the mirror of this replica lacks writes by the new view who did not by the
+/// old one.
 fn misses_more(id: ReplicaId, old: &View, new: &View) -> bool {
     let Some((mirror, _)) = new.replica(id) else { return false };
     new.mirrors[mirror].replicas.iter().any(|record| {
@@ -195,13 +197,15 @@ impl<P: Payload> Replica<P> {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.phase == Phase::Complete)
     }
 
-    /// How the disk has failed for good, as far as primaries have to know: they have this replica leave.
+    /// How the disk has failed for good, as far as primaries have to know: they have this replica
+    /// leave.
     pub(super) fn disk_failure(&self) -> Option<DiskError> {
         self.flushes.failure().or(self.rebuild.as_ref().and_then(Rebuild::failure))
     }
 
-    /// Takes the rebuild as far as it goes now. Nothing of it begins elsewhere: while a view is being adopted
-    /// answers still come, and what they would begin would keep the adoption from its end.
+    /// Takes the rebuild as far as it goes now. Nothing of it begins elsewhere: while a view is
+    /// being adopted answers still come, and what they would begin would keep the adoption from its
+    /// end.
     pub(super) fn advance_rebuild(&mut self, cx: &mut Context<'_, P>) {
         if self.rebuild.is_none() || self.adoption.is_some() || self.is_unsaved() {
             return;
@@ -373,7 +377,8 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// A device flush has ended: the source need not remember that this replica lacked these blocks.
+    /// A device flush has ended: the source need not remember that this replica lacked these
+    /// blocks.
     pub(super) fn rebuild_flush_ended(&mut self, cx: &mut Context<'_, P>, succeeded: bool) {
         let me = self.config.id;
         let generation = self.view.generation;
@@ -399,8 +404,8 @@ impl<P: Payload> Replica<P> {
         self.let_go(cx, |_| true);
     }
 
-    /// A view could not be saved. By it this replica may have to begin anew, so nobody is to hear its
-    /// number with what came of a rebuild before.
+    /// A view could not be saved. By it this replica may have to begin anew, so nobody is to hear
+    /// its number with what came of a rebuild before.
     pub(super) fn suspend_rebuild(&mut self, cx: &mut Context<'_, P>) {
         self.lose_source(cx, RebuildWait::Source);
     }
@@ -442,8 +447,8 @@ impl<P: Payload> Replica<P> {
         self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now));
     }
 
-    /// Whether this replica may be rebuilding only for what one dead primary has left undone, beside others
-    /// that go on. What is not stable of these nobody notes as missing here then.
+    /// Whether this replica may be rebuilding only for what one dead primary has left undone,
+    /// beside others that go on. What is not stable of these nobody notes as missing here then.
     fn lacks_one_slot_only(&self, old: &View) -> bool {
         let record = self.record();
         let is_unclean = record.is_some_and(|record| {
@@ -472,8 +477,8 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// What was copied may hold writes that another member has not written yet, and of which neither of
-    /// their logs tells: every primary has to finish those.
+    /// What was copied may hold writes that another member has not written yet, and of which
+    /// neither of their logs tells: every primary has to finish those.
     fn tell_complete(&mut self, cx: &mut Context<'_, P>) {
         let generation = self.view.generation;
         let Some(rebuild) = &self.rebuild else { return };

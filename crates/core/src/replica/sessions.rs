@@ -51,8 +51,8 @@ pub(super) struct Confirmation {
     pub successor: Successor,
 }
 
-/// A node's newer primary shows that its older one has ended, unless that one goes on: then one of the two
-/// runs from a copy of the node's state.
+/// A node's newer primary shows that its older one has ended, unless that one goes on: then one of
+/// the two runs from a copy of the node's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Successor {
     /// None has come.
@@ -135,11 +135,13 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Whether this incarnation may be told to who asks: the superblocks list it, or do not list the one that the
-    /// asker's view names (see [`crate::lives`]). If not, it is added to them, which the session waits for.
+    /// Whether this incarnation may be told to who asks: the superblocks list it, or do not list
+    /// the one that the asker's view names (see [`crate::lives`]). If not, it is added to them,
+    /// which the session waits for.
     fn is_incarnation_known_to(&mut self, cx: &mut Context<'_, P>, asked: Asked) -> bool {
         let is_primary = matches!(asked.opener, Opener::Primary(_));
-        // A view whose save has failed is not to be written over: the next adoption lists the incarnation.
+        // A view whose save has failed is not to be written over: the next adoption lists the
+        // incarnation.
         if self.incarnation_record == IncarnationRecord::Unsaved
             && is_primary
             && !self.is_unsaved()
@@ -283,8 +285,8 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Whether a message in this generation may be acted upon (W3). Of a view that could not be saved
-    /// only the number is known here.
+    /// Whether a message in this generation may be acted upon (W3). Of a view that could not be
+    /// saved only the number is known here.
     pub(super) fn is_current(&self, generation: Generation) -> bool {
         generation == self.view.generation && self.adoption.is_none() && !self.is_unsaved()
     }

@@ -1,8 +1,8 @@
 //! The intent log: one [`IntentLog`] per slot.
 //!
-//! A primary's writes open regions in its own slot only. What is open in a slot whose primary is gone
-//! is resolved as writes of a dead primary are, and then the slot is closed; whoever takes the slot
-//! meanwhile shares it. A slot beyond those that the view has is kept until it is closed.
+//! A primary's writes open regions in its own slot only. What is open in a slot whose primary is
+//! gone is resolved as writes of a dead primary are, and then the slot is closed; whoever takes the
+//! slot meanwhile shares it. A slot beyond those that the view has is kept until it is closed.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -75,8 +75,8 @@ impl IntentSlots {
         self.logs[0].blocks(offset, length)
     }
 
-    /// See [`IntentLog::reserve`]; in a slot that is full room is made first. A write that would wait for
-    /// itself goes beyond the slot's places.
+    /// See [`IntentLog::reserve`]; in a slot that is full room is made first. A write that would
+    /// wait for itself goes beyond the slot's places.
     pub fn reserve(
         &mut self,
         now: Instant,
@@ -127,8 +127,9 @@ impl IntentSlots {
         self.logs.iter_mut().filter_map(|log| ask(log).then_some(())).count() > 0
     }
 
-    /// A primary says that what it had sent before this incarnation of the replica is stable. With it, so is what
-    /// others had sent who are none of these primaries any more: the flush covers it.
+    /// A primary says that what it had sent before this incarnation of the replica is stable. With
+    /// it, so is what others had sent who are none of these primaries any more: the flush covers
+    /// it.
     pub fn stabilize_earlier_incarnations(&mut self, by: PrimaryId, primaries: &[PrimaryRecord]) {
         for (slot, log) in self.logs.iter_mut().enumerate() {
             let holder = primaries.iter().find(|record| usize::from(record.slot) == slot);

@@ -52,8 +52,8 @@ impl View {
     }
 
     /// Takes a replica out of the mirror: to `stale`, from where it returns by itself, or to
-    /// `faulty`, where it waits for a command. One that is faulty already stays so for the reason that it has:
-    /// that says what it may lack when it is brought back.
+    /// `faulty`, where it waits for a command. One that is faulty already stays so for the reason
+    /// that it has: that says what it may lack when it is brought back.
     ///
     /// # Errors
     /// [`ViewError::LastInSync`] if the mirror would lose its last in-sync replica;
@@ -89,8 +89,8 @@ impl View {
         self.set_state(id, ReplicaState::Rebuilding)
     }
 
-    /// A rebuilding replica has everything. If it replaces another one, that leaves the volume; those
-    /// that stood in for it are spares again.
+    /// A rebuilding replica has everything. If it replaces another one, that leaves the volume;
+    /// those that stood in for it are spares again.
     ///
     /// # Errors
     /// If it is not rebuilding, or has had another incarnation since it began.
@@ -107,7 +107,8 @@ impl View {
         self.fulfil_role(id)
     }
 
-    /// Sets what the first view of a new primary says of a replica, and its incarnation if that is known.
+    /// Sets what the first view of a new primary says of a replica, and its incarnation if that is
+    /// known.
     pub(crate) fn appoint(
         &mut self,
         id: ReplicaId,
@@ -145,8 +146,8 @@ impl View {
     /// Changes something of the volume as a whole.
     ///
     /// # Errors
-    /// [`ViewError::SlotHeld`] if a primary's slot would go; [`ViewError::NotProtocolC`] if there could be
-    /// several primaries by another protocol; [`ViewError::WrongSlots`]; those of
+    /// [`ViewError::SlotHeld`] if a primary's slot would go; [`ViewError::NotProtocolC`] if there
+    /// could be several primaries by another protocol; [`ViewError::WrongSlots`]; those of
     /// [`ReservationChange`].
     pub fn change(&mut self, change: Change) -> Result<(), ViewError> {
         let mut next = self.clone();
@@ -190,8 +191,9 @@ impl View {
         Ok(())
     }
 
-    /// Lets a failed replica return by itself, or be a spare as before. If its disk reported errors, what else
-    /// that has damaged is unknown: it lacks everything from now on, and is copied whole.
+    /// Lets a failed replica return by itself, or be a spare as before. If its disk reported
+    /// errors, what else that has damaged is unknown: it lacks everything from now on, and is
+    /// copied whole.
     ///
     /// # Errors
     /// [`ViewError::WrongState`] if it is not faulty.

@@ -1,4 +1,5 @@
-//! Epochs: what of other coordinators' views this one goes on from, and who has to confirm that (rule V7).
+//! Epochs: what of other coordinators' views this one goes on from, and who has to confirm that
+//! (rule V7).
 
 use super::{Cause, ReplicaRecord, ReplicaState, View};
 use crate::ids::*;
@@ -25,8 +26,8 @@ impl View {
         (self.coordinator, self.history) == (other.coordinator, other.history)
     }
 
-    /// Whether who has adopted `older` may adopt this view: it was committed in the same epoch, or in
-    /// one that this view supersedes, not later than that epoch's end.
+    /// Whether who has adopted `older` may adopt this view: it was committed in the same epoch, or
+    /// in one that this view supersedes, not later than that epoch's end.
     #[must_use]
     pub fn continues(&self, older: &Self) -> bool {
         let supersedes = |epoch: &Epoch| {
@@ -54,7 +55,8 @@ impl View {
         next
     }
 
-    /// The replicas that have to adopt this view, the first one of an epoch, before anybody is primary.
+    /// The replicas that have to adopt this view, the first one of an epoch, before anybody is
+    /// primary.
     pub fn unconfirmed(&self) -> impl Iterator<Item = ReplicaId> {
         let is_unconfirmed = |r: &&ReplicaRecord| r.cause == Cause::Unconfirmed;
         self.replicas().map(|(_, record)| record).filter(is_unconfirmed).map(|record| record.id)

@@ -8,7 +8,8 @@ use crate::settings::{BLOCK, MAX_OPEN_REGIONS, MAX_PRIMARIES, MAX_ZERO};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IntentLayout {
     /// Bytes of one region, a power of two, at least [`BLOCK`]. If it is not less than a replica's
-    /// size, the whole replica is one region, and after a crash all of it has to be compared or copied.
+    /// size, the whole replica is one region, and after a crash all of it has to be compared or
+    /// copied.
     pub region: u64,
     /// Most regions that are open at once, 1 to [`MAX_OPEN_REGIONS`].
     pub places: u16,
@@ -37,7 +38,8 @@ pub enum LayoutError {
     },
 }
 
-/// Regions of new volumes, in bytes: of those whose replicas are smaller than [`SMALL`], and of others.
+/// Regions of new volumes, in bytes: of those whose replicas are smaller than [`SMALL`], and of
+/// others.
 const REGIONS: (u64, u64) = (1 << 20, 4 << 20);
 const SMALL: u64 = 4 << 30;
 /// Places of new volumes.
@@ -49,9 +51,9 @@ const BOUNDS: (u64, u64) = (128 << 10, 1 << 30);
 const MAX_REGIONS: u64 = u32::MAX as u64;
 
 impl IntentLayout {
-    /// The layout of a volume whose replicas have so many bytes, if nothing else is asked for: regions
-    /// of 4 MiB (1 MiB below 4 GiB), and room for 1024 of them. Only what was written lately is open,
-    /// so a crash costs at most a copy of that, and never more than 4 GiB.
+    /// The layout of a volume whose replicas have so many bytes, if nothing else is asked for:
+    /// regions of 4 MiB (1 MiB below 4 GiB), and room for 1024 of them. Only what was written
+    /// lately is open, so a crash costs at most a copy of that, and never more than 4 GiB.
     #[must_use]
     pub fn for_size(size: u64) -> Self {
         let region = if size < SMALL { REGIONS.0 } else { REGIONS.1 };

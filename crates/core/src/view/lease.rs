@@ -1,7 +1,8 @@
 //! How long one confirmation of a replica permits a primary to answer reads (rule V3).
 //!
-//! It stands in the view, because both sides have to mean the same by a confirmation: a primary counts on
-//! it for the lease's time, and the replica that gave it lets nobody take over for that time and the margin.
+//! It stands in the view, because both sides have to mean the same by a confirmation: a primary
+//! counts on it for the lease's time, and the replica that gave it lets nobody take over for that
+//! time and the margin.
 
 use core::time::Duration;
 
@@ -18,9 +19,9 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A lease of this time, and what replicas add to it for clocks that drift apart. `None` unless the
-    /// time is a multiple of 10 ms, at most 655,350 ms, and the margin whole milliseconds, at most
-    /// 65,535; neither is zero.
+    /// A lease of this time, and what replicas add to it for clocks that drift apart. `None` unless
+    /// the time is a multiple of 10 ms, at most 655,350 ms, and the margin whole milliseconds, at
+    /// most 65,535; neither is zero.
     #[must_use]
     pub fn new(time: Duration, margin: Duration) -> Option<Self> {
         let steps = whole(time, STEP)?;

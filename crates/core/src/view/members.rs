@@ -74,11 +74,11 @@ impl MirrorView {
         })
     }
 
-    /// Which copy goes first if there are to be fewer: the one whose loss harms least. One that is not
-    /// in-sync, those that have failed before those that are stale before those that rebuild; then one that
-    /// does not answer; then one where the volume is not attached; then one that shares its node with
-    /// another replica of the mirror; of equals the last in the view. `None`: there is no copy, or it is
-    /// the last in-sync replica.
+    /// Which copy goes first if there are to be fewer: the one whose loss harms least. One that is
+    /// not in-sync, those that have failed before those that are stale before those that rebuild;
+    /// then one that does not answer; then one where the volume is not attached; then one that
+    /// shares its node with another replica of the mirror; of equals the last in the view. `None`:
+    /// there is no copy, or it is the last in-sync replica.
     #[must_use]
     pub fn dispensable(
         &self,
@@ -105,8 +105,9 @@ impl View {
     /// Adds a replica that lacks everything. Adding one that is there is no error.
     ///
     /// # Errors
-    /// If there is no such mirror, it has as many replicas as it may have, the replica is in another
-    /// one, or the one to be replaced is not in it, is no copy, or is being replaced already.
+    /// If there is no such mirror, it has as many replicas as it may have, the replica is in
+    /// another one, or the one to be replaced is not in it, is no copy, or is being replaced
+    /// already.
     pub fn add(&mut self, new: Newcomer) -> Result<(), ViewError> {
         let generation = self.generation;
         match self.replica(new.id) {

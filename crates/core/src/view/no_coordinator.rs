@@ -1,6 +1,8 @@
-//! How long clients' requests wait for a coordinator that does not answer while the view has to change.
+//! How long clients' requests wait for a coordinator that does not answer while the view has to
+//! change.
 //!
-//! It stands in the view, because it is a promise to the volume's user, wherever the volume is attached.
+//! It stands in the view, because it is a promise to the volume's user, wherever the volume is
+//! attached.
 
 use core::num::NonZeroU32;
 use core::time::Duration;

@@ -1,10 +1,10 @@
-//! Reservations: which hosts may read and write the volume, as SCSI (SPC-4, 5.12 "Reservations") and NVMe
-//! (Base Specification 2.0, 8.19) define them. They belong to the volume and not to a primary: what one of
-//! them was told holds at all.
+//! Reservations: which hosts may read and write the volume, as SCSI (SPC-4, 5.12 "Reservations")
+//! and NVMe (Base Specification 2.0, 8.19) define them. They belong to the volume and not to a
+//! primary: what one of them was told holds at all.
 //!
-//! A host registers a key; a registered one may reserve, and may take another one's registration, and with
-//! it the reservation, away (*preempt*), which is how clusters fence a node. A change that has been made
-//! already is made once: whoever was not answered may ask again.
+//! A host registers a key; a registered one may reserve, and may take another one's registration,
+//! and with it the reservation, away (*preempt*), which is how clusters fence a node. A change that
+//! has been made already is made once: whoever was not answered may ask again.
 
 use super::{View, ViewError};
 use crate::ids::HostId;
@@ -75,8 +75,8 @@ pub struct Reservation {
 pub struct Reservations {
     /// Counts the changes of who is registered (SPC-4: PRGENERATION). It wraps around.
     pub generation: u32,
-    /// Whether they outlast the last primary (SPC-4: APTPL). If not, they end when the volume is attached
-    /// while nobody else runs it.
+    /// Whether they outlast the last primary (SPC-4: APTPL). If not, they end when the volume is
+    /// attached while nobody else runs it.
     pub is_persistent: bool,
     /// In the order in which they registered; at most [`MAX_REGISTRANTS`].
     pub registrants: Vec<Registrant>,
@@ -123,13 +123,15 @@ pub enum ReservationChange {
         /// Its key.
         key: u64,
     },
-    /// Take the registrations with a key away. If one of them held the reservation, this host does then.
+    /// Take the registrations with a key away. If one of them held the reservation, this host does
+    /// then.
     Preempt {
         /// Who asks.
         host: HostId,
         /// Its key.
         key: u64,
-        /// The key of those that lose their registration; 0 for all others, if all hold the reservation.
+        /// The key of those that lose their registration; 0 for all others, if all hold the
+        /// reservation.
         victim: u64,
         /// The reservation that it makes.
         kind: ReservationKind,
@@ -214,8 +216,8 @@ impl Reservations {
         Ok(())
     }
 
-    /// Takes registrations away. A reservation that all held passes to those that stay; any other one
-    /// ends with its holder's.
+    /// Takes registrations away. A reservation that all held passes to those that stay; any other
+    /// one ends with its holder's.
     fn take_out(&mut self, is_gone: impl Fn(&Registrant) -> bool) {
         self.registrants.retain(|registrant| !is_gone(registrant));
         let Some(held) = self.held.filter(|held| !self.is_registered(held.holder)) else { return };
@@ -290,8 +292,9 @@ impl View {
     /// Changes who may read and write.
     ///
     /// # Errors
-    /// [`ViewError::ReservationConflict`] if who asks is not registered with that key, or another one holds
-    /// the reservation; [`ViewError::WrongReservation`]; [`ViewError::TooManyRegistrants`].
+    /// [`ViewError::ReservationConflict`] if who asks is not registered with that key, or another
+    /// one holds the reservation; [`ViewError::WrongReservation`];
+    /// [`ViewError::TooManyRegistrants`].
     pub(super) fn change_reservations(
         &mut self,
         change: ReservationChange,

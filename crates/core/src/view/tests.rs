@@ -73,7 +73,8 @@ fn what_a_failing_disk_has_is_copied_as_a_whole_whoever_fails_it_again() {
     assert_eq!(next.replica(ReplicaId(1)).unwrap().1.missing_since, None);
 }
 
-/// A disk that turns out to be a stale clone, or of another branch, is not relied upon, faulty or not.
+/// A disk that turns out to be a stale clone, or of another branch, is not relied upon, faulty or
+/// not.
 #[test]
 fn a_faulty_replica_that_is_another_one_is_copied_as_a_whole() {
     let mut view = view(1, 2);

@@ -22,7 +22,8 @@ pub struct Failure {
     pub last: SystemTime,
 }
 
-/// All that failed since the volume was attached: at most one for each kind and reason, so a few dozen.
+/// All that failed since the volume was attached: at most one for each kind and reason, so a few
+/// dozen.
 #[derive(Debug, Clone, Default)]
 pub struct Failures(Vec<Counted>);
 

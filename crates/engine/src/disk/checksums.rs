@@ -1,12 +1,13 @@
-//! Checksums of a replica's blocks: what each block must yield, in pages of which those in use are in
-//! memory.
+//! Checksums of a replica's blocks: what each block must yield, in pages of which those in use are
+//! in memory.
 //!
-//! A write makes its blocks' checksums known in memory. A commit makes them durable, in the journal, or in
-//! the pages if that is less: before a table of open regions is saved that closes any, and with the flush of
-//! a rebuild, whose copies lie in closed regions. So on the disk a checksum lags behind its block only in an
-//! open region: after a crash the checksums there are taken for unknown ([`recover`]). A client's flush has
-//! nothing to do with them. A checksum that is not known becomes known by a write of the whole block. A read
-//! only tells that nothing vouches for it: a checksum of what the disk returned would vouch for damage.
+//! A write makes its blocks' checksums known in memory. A commit makes them durable, in the
+//! journal, or in the pages if that is less: before a table of open regions is saved that closes
+//! any, and with the flush of a rebuild, whose copies lie in closed regions. So on the disk a
+//! checksum lags behind its block only in an open region: after a crash the checksums there are
+//! taken for unknown ([`recover`]). A client's flush has nothing to do with them. A checksum that
+//! is not known becomes known by a write of the whole block. A read only tells that nothing vouches
+//! for it: a checksum of what the disk returned would vouch for damage.
 //!
 //! This module does no input or output; [`super::filters::Checksums`] does.
 
@@ -28,15 +29,16 @@ use self::carry::Carrying;
 use self::recover::Recovered;
 use super::filters::Writes;
 
-/// Pages kept in memory: 8 MiB, the checksums of 8 GiB. More only while actions under way need them.
+/// Pages kept in memory: 8 MiB, the checksums of 8 GiB. More only while actions under way need
+/// them.
 const MAX_PAGES: usize = 2048;
-/// Pages that are let go of at once, and as many are written for that. It begins while there is still
-/// room for so many, so that actions seldom wait for it.
+/// Pages that are let go of at once, and as many are written for that. It begins while there is
+/// still room for so many, so that actions seldom wait for it.
 const EVICTED: usize = MAX_PAGES / 8;
 /// Pages that are read at once.
 const READ_AHEAD: u32 = 8;
-/// Blocks of the journal that a commit writes at most; with more to say it writes the pages. They name
-/// what was written since the last commit, up to 16,064 blocks: 256 KiB in memory.
+/// Blocks of the journal that a commit writes at most; with more to say it writes the pages. They
+/// name what was written since the last commit, up to 16,064 blocks: 256 KiB in memory.
 const MAX_JOURNALLING: usize = 64;
 static ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
 /// Bytes that are written at once.
@@ -90,9 +92,9 @@ pub(super) struct ChecksumStore {
     journal: Journal,
     /// Counts uses of pages.
     clock: u64,
-    /// Whether pages are being written, or what was written of them is not durable yet: then none may go,
-    /// and no other write of pages may begin. A page that goes before would be lost with a flush that fails,
-    /// and a later commit would take it for durable.
+    /// Whether pages are being written, or what was written of them is not durable yet: then none
+    /// may go, and no other write of pages may begin. A page that goes before would be lost with a
+    /// flush that fails, and a later commit would take it for durable.
     is_writing: bool,
     /// Whether the last write of pages failed: then nobody waits for room.
     has_failed: bool,
@@ -123,14 +125,15 @@ pub(super) struct Unknown {
 struct Journal {
     /// The last block that was written, or that a commit has tried to write.
     sequence: u64,
-    /// The last one that is durable. Pages name no later one: a start would number the next blocks from here, and
-    /// take the pages for newer than these.
+    /// The last one that is durable. Pages name no later one: a start would number the next blocks
+    /// from here, and take the pages for newer than these.
     durable: u64,
     /// Up to this one the pages have everything, durably.
     floor: u64,
     /// Whether that is so for all blocks once the present commit is flushed.
     will_rise: bool,
-    /// Whether a commit is under way: the next one has to wait, as it counts on what this one writes.
+    /// Whether a commit is under way: the next one has to wait, as it counts on what this one
+    /// writes.
     is_committing: bool,
     /// What no commit has made durable.
     unsaved: Vec<(u64, u32)>,
@@ -138,14 +141,16 @@ struct Journal {
     is_overfull: bool,
 }
 
-/// What a commit writes. A device flush follows, which makes it durable, then what [`ChecksumStore::flushed`]
-/// returns, then [`ChecksumStore::committed`]; or [`ChecksumStore::commit_failed`] after whichever fails.
+/// What a commit writes. A device flush follows, which makes it durable, then what
+/// [`ChecksumStore::flushed`] returns, then [`ChecksumStore::committed`]; or
+/// [`ChecksumStore::commit_failed`] after whichever fails.
 pub(super) enum Commit {
     /// Another commit, or a write of pages, is under way.
     Wait,
     /// To the journal, or nothing.
     Journal(Writes),
-    /// The pages; [`ChecksumStore::pages_written`] is to be called as well, when the flush has ended.
+    /// The pages; [`ChecksumStore::pages_written`] is to be called as well, when the flush has
+    /// ended.
     Pages(Writes),
 }
 
@@ -177,8 +182,8 @@ impl ChecksumStore {
         offset / block * block..(offset + length).next_multiple_of(block).min(self.area.length)
     }
 
-    /// Lets an action begin that touches these bytes, if all their pages are in memory. They stay there
-    /// until [`Self::unpin`].
+    /// Lets an action begin that touches these bytes, if all their pages are in memory. They stay
+    /// there until [`Self::unpin`].
     pub(super) fn pin(&mut self, range: &Range<u64>) -> bool {
         let pages = pages_of(range);
         if pages.clone().any(|page| !self.pages.contains_key(&page)) {
@@ -230,7 +235,8 @@ impl ChecksumStore {
         self.area.page(page)
     }
 
-    /// Pages were read; `None`: they can't be, and their checksums are not known. The next commit writes them.
+    /// Pages were read; `None`: they can't be, and their checksums are not known. The next commit
+    /// writes them.
     pub(super) fn loaded(&mut self, run: Range<u32>, bytes: Option<&[u8]>) {
         for (n, page) in run.enumerate() {
             self.loading.remove(&page);
@@ -247,9 +253,9 @@ impl ChecksumStore {
         }
     }
 
-    /// Compares blocks, from the first one's start, with what they must yield. Returns those that could not be
-    /// compared, or the first one that is wrong. What is unknown stays so: if the disk has damaged it, a
-    /// checksum of what it returns now would vouch for the damage.
+    /// Compares blocks, from the first one's start, with what they must yield. Returns those that
+    /// could not be compared, or the first one that is wrong. What is unknown stays so: if the disk
+    /// has damaged it, a checksum of what it returns now would vouch for the damage.
     pub(super) fn check(&self, offset: u64, data: &[u8]) -> Result<Unknown, u64> {
         let first = offset / u64::from(BLOCK);
         let mut unknown = Unknown::default();
@@ -288,8 +294,8 @@ impl ChecksumStore {
         }
     }
 
-    /// These whole blocks read as zeroes now. In a page of which nothing was known before still nothing is, so that
-    /// empty space takes no pages.
+    /// These whole blocks read as zeroes now. In a page of which nothing was known before still
+    /// nothing is, so that empty space takes no pages.
     pub(super) fn zeroed(&mut self, range: &Range<u64>) {
         let (block, length) = (u64::from(BLOCK), u64::from(BLOCK) * CHECKSUMS_PER_PAGE as u64);
         for page in pages_of(range) {
@@ -353,9 +359,9 @@ impl ChecksumStore {
         Writes::before_flush(pieces)
     }
 
-    /// The flush of a commit has ended well. If it wrote pages, a block of the journal has to follow,
-    /// durably, before anything counts on them: it says that older blocks do not count. Otherwise a page
-    /// that is torn later would be taken for what they name.
+    /// The flush of a commit has ended well. If it wrote pages, a block of the journal has to
+    /// follow, durably, before anything counts on them: it says that older blocks do not count.
+    /// Otherwise a page that is torn later would be taken for what they name.
     pub(super) fn flushed(&mut self) -> Option<Writes> {
         let journal = &mut self.journal;
         if !core::mem::take(&mut journal.will_rise) {
@@ -399,8 +405,8 @@ impl ChecksumStore {
         self.flush_failed();
     }
 
-    /// A device flush has failed: the disk may have none of what was written since the last one, so the
-    /// next commit writes all pages.
+    /// A device flush has failed: the disk may have none of what was written since the last one, so
+    /// the next commit writes all pages.
     pub(super) fn flush_failed(&mut self) {
         self.journal.is_overfull = true;
         self.pages.values_mut().for_each(|page| page.is_dirty = true);
@@ -430,8 +436,9 @@ impl ChecksumStore {
         Writes::before_flush(pieces)
     }
 
-    /// Makes room for pages that are to be read: of those that were not used for longest the ones go that
-    /// the disk holds as they are. Returns what has to be written for the others to go next time.
+    /// Makes room for pages that are to be read: of those that were not used for longest the ones
+    /// go that the disk holds as they are. Returns what has to be written for the others to go next
+    /// time.
     pub(super) fn make_room(&mut self) -> Option<Writes> {
         let count = self.pages.len() + self.loading.len();
         if self.is_writing || count <= MAX_PAGES - EVICTED {
@@ -453,8 +460,9 @@ impl ChecksumStore {
         (!dirty.is_empty()).then(|| self.page_writes(&dirty))
     }
 
-    /// Whether pages may be read now: not while as many as may be are in memory, and some of them will go
-    /// once they are written. If nothing can go, or no page can be written, actions do not wait for that.
+    /// Whether pages may be read now: not while as many as may be are in memory, and some of them
+    /// will go once they are written. If nothing can go, or no page can be written, actions do not
+    /// wait for that.
     pub(super) fn has_room(&self) -> bool {
         let count = self.pages.len() + self.loading.len();
         count + READ_AHEAD as usize <= MAX_PAGES || !self.is_writing || self.has_failed

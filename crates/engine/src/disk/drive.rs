@@ -1,9 +1,9 @@
 //! What replicas on one drive have in common: its cache, and so the flushes of it that fail.
 //!
-//! Linux tells an error of writing pages back to each open file of that mapping, whoever asks next. The
-//! failure of a drive's own flush it tells nobody but who asked for it, though the drive may have dropped what
-//! was written to any file on it. So whoever has a flush fail says so here, and it counts for all replicas on
-//! that drive, whichever worker has them.
+//! Linux tells an error of writing pages back to each open file of that mapping, whoever asks next.
+//! The failure of a drive's own flush it tells nobody but who asked for it, though the drive may
+//! have dropped what was written to any file on it. So whoever has a flush fail says so here, and
+//! it counts for all replicas on that drive, whichever worker has them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,8 +32,9 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    /// The drive that a file lies on, or that a block device is. Partitions count as their whole device, and a
-    /// device that lies on just one other as that one. One that lies on several counts as a drive of its own.
+    /// The drive that a file lies on, or that a block device is. Partitions count as their whole
+    /// device, and a device that lies on just one other as that one. One that lies on several
+    /// counts as a drive of its own.
     ///
     /// # Errors
     /// If the system can't tell the file's device.
@@ -76,13 +77,14 @@ pub(crate) fn wake_by(waker: &Arc<OwnedFd>) {
     WAKERS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(waker));
 }
 
-/// Whether an error of a flush tells of its own file alone: there was no space to write its pages to. Anything
-/// else may be the drive's.
+/// Whether an error of a flush tells of its own file alone: there was no space to write its pages
+/// to. Anything else may be the drive's.
 pub(super) fn is_of_one_file(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
 }
 
-/// The number of the device at the bottom, as far as it is one alone. `devices`: where the system lists them.
+/// The number of the device at the bottom, as far as it is one alone. `devices`: where the system
+/// lists them.
 fn base(devices: &Path, mut number: u64) -> u64 {
     for _ in 0..MAX_DEPTH {
         let place = devices.join(format!("{}:{}", major(number), minor(number)));

@@ -1,13 +1,15 @@
 //! The layers of a replica's disk, one over the other, from the device upwards:
 //!
-//! - [`RawDisk`]: operations on the file or device. It continues short ones, repeats interrupted ones, zeroes by
-//!   what the device can do, and counts flushes that fail.
-//! - [`AllocationMap`]: marks units of a device before they are first written, and forgets those that were trimmed.
+//! - [`RawDisk`]: operations on the file or device. It continues short ones, repeats interrupted
+//!   ones, zeroes by what the device can do, and counts flushes that fail.
+//! - [`AllocationMap`]: marks units of a device before they are first written, and forgets those
+//!   that were trimmed.
 //! - [`Checksums`]: compares what is read, knows what is written, and makes that durable.
 //!
-//! Each has `begin` and `completed`, and its own state, which no other one sees. What a layer is to do when a
-//! request has ended travels down with it as a value (`Then`), which the layer below keeps without knowing it:
-//! so a request is kept once, by the raw disk, and a completion finds its way up without anything being looked up.
+//! Each has `begin` and `completed`, and its own state, which no other one sees. What a layer is to
+//! do when a request has ended travels down with it as a value (`Then`), which the layer below
+//! keeps without knowing it: so a request is kept once, by the raw disk, and a completion finds its
+//! way up without anything being looked up.
 
 mod allocation;
 mod checksums;
@@ -28,8 +30,9 @@ pub(super) use self::raw::Writes;
 use super::flushes::Failures;
 use crate::buffer::Buffer;
 
-/// What a layer is asked for. Offsets count from the start of the data, places from that of the file or device,
-/// both in bytes. What is to be durable fails if more flushes have failed in the end than are named with it.
+/// What a layer is asked for. Offsets count from the start of the data, places from that of the
+/// file or device, both in bytes. What is to be durable fails if more flushes have failed in the
+/// end than are named with it.
 #[derive(Debug)]
 pub(super) enum Request {
     Read {

@@ -1,20 +1,21 @@
 //! Flushes of the device that have failed.
 //!
-//! A flush that fails may drop whatever was written and is not durable yet, also what another flush was to
-//! cover that is under way, or will be: and that one says that all is well. So nothing is taken for durable
-//! that was written before a flush failed, whoever asked for it: this disk, whoever makes room for it, or
-//! another replica on the same [`Drive`]. The core is told of each failure at once. A process that is killed
-//! before would take what it knew of the loss with it.
+//! A flush that fails may drop whatever was written and is not durable yet, also what another flush
+//! was to cover that is under way, or will be: and that one says that all is well. So nothing is
+//! taken for durable that was written before a flush failed, whoever asked for it: this disk,
+//! whoever makes room for it, or another replica on the same [`Drive`]. The core is told of each
+//! failure at once. A process that is killed before would take what it knew of the loss with it.
 //!
-//! A durable write is a write and a flush of the drive, and its error does not say which has failed: it counts
-//! as a flush.
+//! A durable write is a write and a flush of the drive, and its error does not say which has
+//! failed: it counts as a flush.
 
 use std::io;
 use std::sync::Arc;
 
 use super::drive::{Drive, is_of_one_file};
 
-/// How many flushes had failed at some time. Whoever has to take note of each compares it with the one before.
+/// How many flushes had failed at some time. Whoever has to take note of each compares it with the
+/// one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failures(u64);
 

@@ -1,13 +1,13 @@
 //! Making room: a replica's data area becomes longer, before a view makes use of it.
 //!
-//! The data would grow into the metadata behind them, so those move first. Bitmaps are not copied: room
-//! is made only while none counts. Checksums are ([`super::checksums::carry`]), to where they will lie for
-//! the longer data. Between two steps the control plane copies them, and makes a part of the disk read as
-//! zeroes that nobody uses then. `docs/format.md` argues what a crash leaves.
+//! The data would grow into the metadata behind them, so those move first. Bitmaps are not copied:
+//! room is made only while none counts. Checksums are ([`super::checksums::carry`]), to where they
+//! will lie for the longer data. Between two steps the control plane copies them, and makes a part
+//! of the disk read as zeroes that nobody uses then. `docs/format.md` argues what a crash leaves.
 //!
-//! What a step itself writes takes as long as the disk does, so the disk's helper writes it. Actions that
-//! began before have ended by then, and later ones wait until it is written: they would change what is
-//! being written.
+//! What a step itself writes takes as long as the disk does, so the disk's helper writes it.
+//! Actions that began before have ended by then, and later ones wait until it is written: they
+//! would change what is being written.
 
 mod plan;
 
@@ -28,13 +28,14 @@ use crate::buffer::Buffer;
 use crate::engine::Answer;
 use crate::mailbox::Order;
 
-/// A step of making room, and who is told what has to be done before the next one; `None`: there is room.
+/// A step of making room, and who is told what has to be done before the next one; `None`: there is
+/// room.
 pub(crate) struct RoomRequest {
     /// Bytes of data that there is to be room for, on a file or device that is long enough.
     pub(crate) length: u64,
     pub(crate) step: RoomStep,
-    /// A view in which this replica is an idle spare, if there is one: unless it has adopted a later one,
-    /// its own view and its bitmaps are of no use to anybody.
+    /// A view in which this replica is an idle spare, if there is one: unless it has adopted a
+    /// later one, its own view and its bitmaps are of no use to anybody.
     pub(crate) spare_in: Option<Generation>,
     pub(crate) answer: Answer<Result<Option<RoomTask>, EngineError>>,
 }
@@ -168,8 +169,9 @@ impl Sums {
 
 impl<I: Io> Disk<I> {
     /// Takes a step of making room, and answers when it is taken. It is [`EngineError::Busy`] while
-    /// something is being saved: to be tried again. It fails if a replica lacks writes, or the disk fails: if
-    /// that was in saving the superblocks, this replica does nothing more. Returns actions that have ended.
+    /// something is being saved: to be tried again. It fails if a replica lacks writes, or the disk
+    /// fails: if that was in saving the superblocks, this replica does nothing more. Returns
+    /// actions that have ended.
     pub(crate) fn make_room(
         &mut self,
         means: &mut Means<'_, I>,
@@ -208,7 +210,8 @@ impl<I: Io> Disk<I> {
         }
     }
 
-    /// Has the step written that waits, if nothing is under way any more. Returns actions that have ended.
+    /// Has the step written that waits, if nothing is under way any more. Returns actions that have
+    /// ended.
     pub(crate) fn advance_room(&mut self, means: &mut Means<'_, I>) -> Vec<Ended> {
         if !self.growth.is_waiting() || !self.has_nothing_under_way() {
             return Vec::new();
@@ -243,7 +246,8 @@ impl<I: Io> Disk<I> {
             Ok(()) => Ok(self.room_changed(after)),
             Err(RoomFailure::Unchanged(error)) => Err(error.into()),
             Err(RoomFailure::Unknown(error)) => {
-                // Which of the two the disk holds is unknown, and so is where bitmaps would be found.
+                // Which of the two the disk holds is unknown, and so is where bitmaps would be
+                // found.
                 self.superblocks.become_unknown();
                 Err(error.into())
             }

@@ -1,12 +1,12 @@
-//! A thread for what the ring can't do on a disk: whatever may block there, and has no operation of its
-//! own.
+//! A thread for what the ring can't do on a disk: whatever may block there, and has no operation of
+//! its own.
 //!
-//! Each disk has one, from when it is first needed until the disk is closed. So a disk that hangs holds up
-//! what is asked of that disk, one after the other, and nothing else: threads that all share could all be
-//! held up by one disk.
+//! Each disk has one, from when it is first needed until the disk is closed. So a disk that hangs
+//! holds up what is asked of that disk, one after the other, and nothing else: threads that all
+//! share could all be held up by one disk.
 //!
-//! A file can't stay open because the system has no thread left, and closing it may wait for its disk, so each
-//! worker begins with one thread for that case, and for its own end: the [`Closer`].
+//! A file can't stay open because the system has no thread left, and closing it may wait for its
+//! disk, so each worker begins with one thread for that case, and for its own end: the [`Closer`].
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -18,13 +18,14 @@ use crate::mailbox::{Mailbox, Order};
 /// What is done, and what the worker is told then.
 pub(super) type Task = Box<dyn FnOnce() -> Order + Send>;
 
-/// Closes files of disks that have no helper and get none, one after the other. One that hangs keeps the
-/// files waiting that are to be closed in the same way, and nothing else.
+/// Closes files of disks that have no helper and get none, one after the other. One that hangs
+/// keeps the files waiting that are to be closed in the same way, and nothing else.
 #[derive(Debug, Clone)]
 pub(crate) struct Closer(Sender<Task>);
 
 impl Closer {
-    /// Starts its thread, which answers to this mailbox, and ends when nobody has the closer any more.
+    /// Starts its thread, which answers to this mailbox, and ends when nobody has the closer any
+    /// more.
     ///
     /// # Errors
     /// If the system has no thread: then no worker starts.
@@ -95,7 +96,8 @@ impl Helper {
         }
     }
 
-    /// Closes a file, which waits for what the system still does with it, and has this answered then.
+    /// Closes a file, which waits for what the system still does with it, and has this answered
+    /// then.
     pub(crate) fn close(
         mut self,
         file: impl Send + 'static,
@@ -110,7 +112,8 @@ impl Helper {
         close_on(thread, file, result, answer);
     }
 
-    /// Closes a file because the worker ends: many are closed then, and no thread is begun for that.
+    /// Closes a file because the worker ends: many are closed then, and no thread is begun for
+    /// that.
     pub(super) fn close_at_end(self, file: impl Send + 'static) {
         let thread = self.tasks.as_ref().unwrap_or(&self.closer.0);
         close_on(thread, file, Ok(()), Box::new(drop));

@@ -1,6 +1,8 @@
-//! What a disk asks of the system: operations that end later ([`Io`]), and calls that block ([`Access`]).
+//! What a disk asks of the system: operations that end later ([`Io`]), and calls that block
+//! ([`Access`]).
 //!
-//! The ring and open files implement them; so does the device of the simulation, under the same disk.
+//! The ring and open files implement them; so does the device of the simulation, under the same
+//! disk.
 
 use std::io;
 use std::ops::Range;
@@ -15,9 +17,9 @@ use crate::buffer::{Buffer, BufferMut};
 use crate::frontend::SharedFile;
 use crate::ring::{Owner, Ring};
 
-/// Begins operations on files and devices. Each ends with one [`crate::ring::Completion`] that names its
-/// owner, in any order; its result is what the system call would have returned, so it may have done a part
-/// only. Offsets count from the start of the file, in bytes.
+/// Begins operations on files and devices. Each ends with one [`crate::ring::Completion`] that
+/// names its owner, in any order; its result is what the system call would have returned, so it may
+/// have done a part only. Offsets count from the start of the file, in bytes.
 pub(crate) trait Io {
     /// A file or device that was opened.
     type File: Access + Clone + Send + 'static;
@@ -129,8 +131,8 @@ pub(crate) trait Access {
     fn next_hole(&self, from: u64) -> io::Result<Option<u64>>;
 }
 
-/// Makes durable what was written to a file or device on a drive of replicas. If that fails, all of them are
-/// told: the drive may have lost what they have written.
+/// Makes durable what was written to a file or device on a drive of replicas. If that fails, all of
+/// them are told: the drive may have lost what they have written.
 ///
 /// # Errors
 /// As `fdatasync`.

@@ -21,8 +21,8 @@ pub(crate) struct Layout {
     memory: u32,
     /// Whether it is a block device, not a file.
     pub(super) is_device: bool,
-    /// Whether the kernel may block who submits a read or write: a file of FUSE does not heed that it is
-    /// not to.
+    /// Whether the kernel may block who submits a read or write: a file of FUSE does not heed that
+    /// it is not to.
     submission_blocks: bool,
 }
 

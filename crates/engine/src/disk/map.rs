@@ -24,7 +24,8 @@ impl Questions {
         self.0.is_empty()
     }
 
-    /// Asks for the extents of a range of the file, on the disk's helper: the filesystem may have to read them.
+    /// Asks for the extents of a range of the file, on the disk's helper: the filesystem may have
+    /// to read them.
     pub(super) fn ask<F: Access + Send + 'static>(
         &mut self,
         helper: &mut Helper,
@@ -70,8 +71,8 @@ fn extents_of(file: &impl Access, start: u64, length: u64) -> io::Result<Vec<Ext
     Ok(extents)
 }
 
-/// Where data may begin, at this byte or later; `u64::MAX`: there are none up to the end of the file. Of a
-/// file or device that can't tell, all may be data.
+/// Where data may begin, at this byte or later; `u64::MAX`: there are none up to the end of the
+/// file. Of a file or device that can't tell, all may be data.
 pub(super) fn next_data(file: &impl Access, from: u64) -> u64 {
     file.next_data(from).map_or(from, |data| data.unwrap_or(u64::MAX))
 }

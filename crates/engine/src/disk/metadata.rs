@@ -53,8 +53,8 @@ pub(super) fn read_all(file: &impl Access, superblock: &Superblock) -> io::Resul
 }
 
 impl Metadata {
-    /// Writes anew what can't be read, as what it counts as, durably: should it be readable again, it is older.
-    /// Blocks on the disk.
+    /// Writes anew what can't be read, as what it counts as, durably: should it be readable again,
+    /// it is older. Blocks on the disk.
     ///
     /// # Errors
     /// If the disk can't be written.

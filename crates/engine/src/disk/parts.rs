@@ -1,8 +1,9 @@
 //! Metadata that is read part by part where it can't be read at once.
 //!
-//! A sector that a disk has lost is no reason not to open a replica: each kind of metadata says what counts
-//! where a part of it can't be read. But such a sector may come back with what it held, which is older then.
-//! So what counted instead is written in its place before the replica is used, or what is no metadata.
+//! A sector that a disk has lost is no reason not to open a replica: each kind of metadata says
+//! what counts where a part of it can't be read. But such a sector may come back with what it held,
+//! which is older then. So what counted instead is written in its place before the replica is used,
+//! or what is no metadata.
 
 use std::io;
 
@@ -27,7 +28,8 @@ impl Parts {
     /// Reads parts, each by itself if they can't be read at once.
     ///
     /// # Errors
-    /// If none of several can be read, or the error is not that of a sector: then it is the disk that can't.
+    /// If none of several can be read, or the error is not that of a sector: then it is the disk
+    /// that can't.
     pub(super) fn read(
         file: &impl Access,
         offset: u64,

@@ -1,4 +1,5 @@
-//! The shipped disk over a simulated device, all from one seed: `docs/simulator.md` tells what it covers.
+//! The shipped disk over a simulated device, all from one seed: `docs/simulator.md` tells what it
+//! covers.
 //!
 //! `EVENKEEL_DISK_SEEDS=N` runs so many seeds in place of the sample, from `EVENKEEL_DISK_FROM` on;
 //! `EVENKEEL_DISK_SEED=S` runs one, and tells every event.

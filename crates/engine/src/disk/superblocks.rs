@@ -1,6 +1,7 @@
 //! The superblocks: what a replica's disk says of itself, in two copies.
 //!
-//! A view becomes durable by one copy, a flush, the other copy, and a flush. One save at a time does that; others wait.
+//! A view becomes durable by one copy, a flush, the other copy, and a flush. One save at a time
+//! does that; others wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -201,8 +202,9 @@ impl Superblocks {
     }
 }
 
-/// Brings the older or damaged copy up to the other one, before anybody is told what that says: should the disk
-/// lose that one later, a view that this replica has adopted would be forgotten. Blocks on the disk.
+/// Brings the older or damaged copy up to the other one, before anybody is told what that says:
+/// should the disk lose that one later, a view that this replica has adopted would be forgotten.
+/// Blocks on the disk.
 ///
 /// # Errors
 /// If the disk can't be written.

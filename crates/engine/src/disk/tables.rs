@@ -84,8 +84,8 @@ impl Tables {
         Writes::new(vec![(next.copy.offset(slot), next.last.encode())])
     }
 
-    /// The last table of a slot is durable: the other copy is the one whose loss costs nothing from now on. After a
-    /// save that failed it is still this one, whatever it holds.
+    /// The last table of a slot is durable: the other copy is the one whose loss costs nothing from
+    /// now on. After a save that failed it is still this one, whatever it holds.
     pub(super) fn saved(&mut self, slot: u8) {
         let next = &mut self.0[usize::from(slot)];
         next.copy = next.copy.other();

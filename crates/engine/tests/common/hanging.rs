@@ -1,5 +1,5 @@
-//! A file that hangs, is slow to be zeroed, or can't be read in parts, when a test wants it to: served through FUSE
-//! by threads, over the file itself.
+//! A file that hangs, is slow to be zeroed, or can't be read in parts, when a test wants it to:
+//! served through FUSE by threads, over the file itself.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

@@ -1,10 +1,10 @@
 //! One client's requests and their answers: a front end of the engine.
 //!
 //! Requests arrive in one buffer. The payload of a small write is copied from there into an aligned
-//! buffer; of a large one, what has not arrived yet is received straight into that. The receive buffer is
-//! not read on while there is no room for a request's data, while [`MAX_REQUESTS`] requests are in
-//! flight, or while the client leaves [`MAX_QUEUED`] bytes of answers untaken: that is the
-//! backpressure that the client feels.
+//! buffer; of a large one, what has not arrived yet is received straight into that. The receive
+//! buffer is not read on while there is no room for a request's data, while [`MAX_REQUESTS`]
+//! requests are in flight, or while the client leaves [`MAX_QUEUED`] bytes of answers untaken: that
+//! is the backpressure that the client feels.
 
 mod answers;
 
@@ -21,8 +21,8 @@ use evenkeel_engine::{
 use super::Negotiated;
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
 
-/// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together is
-/// sent to the disks together, and with more they have nothing to do meanwhile
+/// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together
+/// is sent to the disks together, and with more they have nothing to do meanwhile
 /// (`docs/decisions/0042-short-turns.md`).
 pub const RECEIVE_BUFFER: usize = 32 << 10;
 /// Most requests of one client that are in flight at once.

@@ -137,8 +137,8 @@ fn what_contradicts_itself_is_not_written() {
     }
 }
 
-/// A disk that somebody has prepared: its checksum is right, and its name would lead out of the directory
-/// of sockets, or speak to a terminal.
+/// A disk that somebody has prepared: its checksum is right, and its name would lead out of the
+/// directory of sockets, or speak to a terminal.
 #[test]
 fn a_name_that_is_none_is_refused() {
     let sound = sample().encode().unwrap().0;

@@ -75,7 +75,8 @@ fn the_largest_view_has_the_stated_length() {
     assert_eq!(decode_view(&bytes).unwrap(), view);
 }
 
-/// What does not differ from the default takes no bytes: nodes that do not know of it read such views.
+/// What does not differ from the default takes no bytes: nodes that do not know of it read such
+/// views.
 #[test]
 fn a_limit_of_waits_takes_bytes_only_if_there_is_one() {
     let mut view = View { no_coordinator: Default::default(), no_data: None, ..largest() };

@@ -51,8 +51,8 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .layer(Extension(caller))
 }
 
-/// What is no task though its method could change something: a question changes nothing, and what the
-/// coordinator is asked is one transaction. Other nodes need them until this one has ended.
+/// What is no task though its method could change something: a question changes nothing, and what
+/// the coordinator is asked is one transaction. Other nodes need them until this one has ended.
 const NO_TASKS: [&str; 3] = [remote::PATH, handlers::peer::READ, handlers::peer::CONDITIONS];
 
 fn paths() -> Router<Arc<Node>> {
@@ -97,8 +97,9 @@ fn paths() -> Router<Arc<Node>> {
         .route(routes::REPLICA_PLAN, get(handlers::plan::replica))
 }
 
-/// Serves all these paths. Whatever may change something on them is carried out by a task of its own, to
-/// its end. It gives them their state, too, so that no handler can be put beside that afterwards.
+/// Serves all these paths. Whatever may change something on them is carried out by a task of its
+/// own, to its end. It gives them their state, too, so that no handler can be put beside that
+/// afterwards.
 fn served(paths: Router<Arc<Node>>, node: &Arc<Node>) -> Router {
     paths
         .layer(axum::middleware::from_fn_with_state(node.clone(), to_the_end))

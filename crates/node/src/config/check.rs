@@ -27,7 +27,8 @@ fn names(config: &Config) -> Result<(), String> {
     }
 }
 
-/// A word that is no level would be taken for the name of a part of the program, and nothing be logged.
+/// A word that is no level would be taken for the name of a part of the program, and nothing be
+/// logged.
 fn log_level(text: &str) -> Result<(), String> {
     let is_known = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
     match text.split(',').find(|part| !is_known(part)) {

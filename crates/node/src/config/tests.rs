@@ -102,8 +102,8 @@ fn the_example_file_names_every_key_and_changes_none() {
     assert_eq!(found, known);
 }
 
-/// Keys that are not set by default, or by the machine: the text beside them says so, and what is shown is
-/// an example.
+/// Keys that are not set by default, or by the machine: the text beside them says so, and what is
+/// shown is an example.
 const EXAMPLES: [&str; 14] = [
     "name",
     "api.socket",

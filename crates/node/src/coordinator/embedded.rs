@@ -1,7 +1,7 @@
 //! The coordinator as a database in the state directory of one node.
 //!
-//! Every change is one transaction, durable before it is answered. Nobody else opens the database while this daemon
-//! has it.
+//! Every change is one transaction, durable before it is answered. Nobody else opens the database
+//! while this daemon has it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -126,8 +126,8 @@ impl Inner {
         answer
     }
 
-    /// Stores who was silent, if that is due: the heartbeat of its own node comes each second. Of all that find it
-    /// due one waits for the disk.
+    /// Stores who was silent, if that is due: the heartbeat of its own node comes each second. Of
+    /// all that find it due one waits for the disk.
     fn tick(&self) {
         let _alone = match self.saving.try_lock() {
             Err(TryLockError::WouldBlock) => return,

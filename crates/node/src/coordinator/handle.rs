@@ -35,8 +35,8 @@ struct Inner {
     answered: bool,
 }
 
-/// The time in which the coordinator does not answer, as the log tells it: at first, then ever less often. Each call
-/// ends in vain, and there are many a minute.
+/// The time in which the coordinator does not answer, as the log tells it: at first, then ever less
+/// often. Each call ends in vain, and there are many a minute.
 #[derive(Debug, Clone, Copy)]
 struct Silence {
     /// In seconds since 1970.
@@ -180,9 +180,9 @@ impl Handle {
         answer
     }
 
-    /// Asks, and asks again with growing pauses until there is an answer, the time is up, or [nobody awaits
-    /// the change](asker_has_gone) for which this is asked. All requests may be repeated: the coordinator
-    /// recognises a change that it has already made.
+    /// Asks, and asks again with growing pauses until there is an answer, the time is up, or
+    /// [nobody awaits the change](asker_has_gone) for which this is asked. All requests may be
+    /// repeated: the coordinator recognises a change that it has already made.
     ///
     /// # Errors
     /// If there is no answer in time.

@@ -1,6 +1,6 @@
 //! What could not be opened is opened again: a disk that was absent, or held by somebody, and a
-//! replica whose file was, or could not be read. Each is a probe of its own: one that hangs keeps no other
-//! one waiting, and none of them holds the lock of the list.
+//! replica whose file was, or could not be read. Each is a probe of its own: one that hangs keeps
+//! no other one waiting, and none of them holds the lock of the list.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use super::origins::Origins;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Found, Known, OpenReplica, Record, device, directory};
 
-/// A disk or a replica to be opened again. Whether it is still wanted is looked at when that is done.
+/// A disk or a replica to be opened again. Whether it is still wanted is looked at when that is
+/// done.
 #[derive(Debug)]
 pub struct Probe {
     /// Which entry it is: another disk may get its name and path meanwhile.
@@ -85,8 +86,8 @@ impl Disks {
         opened
     }
 
-    /// Notes what has become of a disk that was being opened, and remembers which one it is. Returns the replicas that
-    /// were opened.
+    /// Notes what has become of a disk that was being opened, and remembers which one it is.
+    /// Returns the replicas that were opened.
     pub(super) fn take_up(&self, found: Found) -> Vec<OpenReplica> {
         let (replicas, is_news) = self.note_found(found);
         if is_news && let Err(error) = self.save_records() {
@@ -95,7 +96,8 @@ impl Disks {
         replicas
     }
 
-    /// The same; returns too whether more is known of which disk it is than the state directory has.
+    /// The same; returns too whether more is known of which disk it is than the state directory
+    /// has.
     pub(super) fn note_found(&self, found: Found) -> (Vec<OpenReplica>, bool) {
         let mut entries = self.lock();
         let Some(entry) = entries.iter_mut().find(|entry| entry.serial == found.serial) else {
@@ -238,8 +240,8 @@ impl Entry {
         }
     }
 
-    /// Begins to open a replica. `None`: there are too many open files for that just now; it is tried
-    /// again.
+    /// Begins to open a replica. `None`: there are too many open files for that just now; it is
+    /// tried again.
     pub(super) fn begin_replica(&mut self, position: usize) -> Option<Probe> {
         let device = match self.state.hold() {
             Some(Hold::Device { file, .. }) => Some(file.try_clone()),

@@ -42,8 +42,8 @@ impl Target {
     }
 }
 
-/// Removes the file of a replica, if that is what lies at its path. Something else, which somebody put there when the
-/// replica's file was gone, is left alone.
+/// Removes the file of a replica, if that is what lies at its path. Something else, which somebody
+/// put there when the replica's file was gone, is left alone.
 fn delete_file(
     path: &Path,
     (replica, identity): (ReplicaId, Option<Identity>),
@@ -69,8 +69,8 @@ fn delete_file(
 }
 
 impl Disks {
-    /// Gives the space of a replica back. The engine has closed it before, and the caller holds its lock.
-    /// Deleting one that is not there is no error.
+    /// Gives the space of a replica back. The engine has closed it before, and the caller holds its
+    /// lock. Deleting one that is not there is no error.
     ///
     /// # Errors
     /// If it is being made or deleted, or the disk fails.
@@ -132,7 +132,8 @@ impl Disks {
     ) -> io::Result<()> {
         let mut entries = self.lock();
         let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
-        // It is not there if its disk was opened anew meanwhile, and then has no such replica any more.
+        // It is not there if its disk was opened anew meanwhile, and then has no such replica any
+        // more.
         if let Some((entry, position)) = found {
             match &deleted {
                 Ok(_) => drop(entry.replicas.remove(position)),

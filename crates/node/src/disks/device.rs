@@ -29,7 +29,8 @@ const ZERO_STEP: u64 = 1 << 30;
 
 const READ_ONLY: &str = "it is read-only, and a replica is written to";
 
-/// Checks that a device may be taken, with `force` erases the signatures that it carries, and marks it.
+/// Checks that a device may be taken, with `force` erases the signatures that it carries, and marks
+/// it.
 pub(super) fn prepare(path: &Path, force: bool, what: &str) -> Result<DeviceIdentity, ApiError> {
     let (file, size) = open_free(path, what)?;
     found_on(path, size, force, what)?;
@@ -80,7 +81,8 @@ fn open_free(path: &Path, what: &str) -> Result<(File, u64), ApiError> {
     Ok((file, size))
 }
 
-/// What a device of that size holds, and whether that is kept: a replica of ours is taken as it is; see `open`.
+/// What a device of that size holds, and whether that is kept: a replica of ours is taken as it is;
+/// see `open`.
 fn found_on(
     path: &Path,
     size: u64,
@@ -131,8 +133,9 @@ fn open_exclusively(path: &Path) -> Result<File, Trouble> {
     }
 }
 
-/// A disk that was given to evenkeel bears its mark, and holds a replica or nothing: else it is another one, which got
-/// its path. One that software added which made no marks is marked now, if nothing is in the way.
+/// A disk that was given to evenkeel bears its mark, and holds a replica or nothing: else it is
+/// another one, which got its path. One that software added which made no marks is marked now, if
+/// nothing is in the way.
 fn refuse_another(
     path: &Path,
     file: &File,
@@ -171,7 +174,8 @@ fn refuse_another(
     }
 }
 
-/// The replica on a device that cannot be opened yet, as far as it can be read. None if another device is there.
+/// The replica on a device that cannot be opened yet, as far as it can be read. None if another
+/// device is there.
 pub(super) fn glimpse(record: &Record, trouble: &Trouble, retry: Retry) -> Vec<Known> {
     let path = &record.path;
     if record.device.as_ref().is_some_and(|identity| !identity.is_at(path)) {
@@ -240,7 +244,8 @@ pub(super) fn refuse_second(entry: &Entry, what: &str) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
 }
 
-/// Refuses to make a replica on what is not the disk that was added, or holds anything: somebody has written to it since.
+/// Refuses to make a replica on what is not the disk that was added, or holds anything: somebody
+/// has written to it since.
 pub(super) fn refuse_used(
     (path, file): (&Path, &File),
     identity: Option<&DeviceIdentity>,

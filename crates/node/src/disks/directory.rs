@@ -76,8 +76,8 @@ fn block_size(path: &Path) -> io::Result<u32> {
     removed.map(|()| size)
 }
 
-/// Takes the directory's lock and opens all replicas in it. `marker` is what its marker file has to say;
-/// `None`: whatever it says, and one is made if there is none.
+/// Takes the directory's lock and opens all replicas in it. `marker` is what its marker file has to
+/// say; `None`: whatever it says, and one is made if there is none.
 pub(super) fn open(
     path: &Path,
     marker: &mut Option<String>,
@@ -129,7 +129,8 @@ fn full(path: &Path) -> String {
     format!("its file system is full: {}", room(PROBED, available(path).ok()))
 }
 
-/// Whether it is the directory that was added, and not, say, the empty one on which it is to be mounted.
+/// Whether it is the directory that was added, and not, say, the empty one on which it is to be
+/// mounted.
 fn check_marker(path: &Path, marker: &str) -> Result<(), Trouble> {
     fs::metadata(path)?;
     match own_file::read_small(&path.join(MARKER)) {
@@ -158,8 +159,8 @@ fn read_or_make_marker(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Opens the replica in a file. What the system reports may pass, so it is tried again; what the file says does
-/// not.
+/// Opens the replica in a file. What the system reports may pass, so it is tried again; what the
+/// file says does not.
 pub(super) fn open_replica(
     path: &Path,
     block_size: u32,
@@ -199,8 +200,8 @@ pub(super) fn open_replica(
     }
 }
 
-/// Opens the file of a replica. One that has other names, too, is opened by the name that the node has given it: the
-/// others are of a backup, or lead to what is no replica.
+/// Opens the file of a replica. One that has other names, too, is opened by the name that the node
+/// has given it: the others are of a backup, or lead to what is no replica.
 fn open_own(path: &Path) -> Result<File, OpenError> {
     let file = own_file::open(path, OFlags::DIRECT)?;
     if !own_file::has_other_names(&file)? {
@@ -303,7 +304,8 @@ pub(super) fn delete(path: &Path) -> io::Result<()> {
     }
 }
 
-/// That a replica's file is gone is made durable. If its directory is gone, too, nothing is to be done.
+/// That a replica's file is gone is made durable. If its directory is gone, too, nothing is to be
+/// done.
 pub(super) fn sync(path: &Path) -> io::Result<()> {
     match sync_parent(path) {
         Err(e) if is_nothing(&e) => Ok(()),

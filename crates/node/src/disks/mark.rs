@@ -1,7 +1,9 @@
-//! Which block device a disk is: the mark that evenkeel has written on it, and for people its size and serial number.
+//! Which block device a disk is: the mark that evenkeel has written on it, and for people its size
+//! and serial number.
 //!
-//! The name of a device says little: after a restart of the machine `/dev/sdb` may be what `/dev/sdc` was. Only the
-//! mark decides. A serial number may be of the adapter, or be the same twice; a device may grow.
+//! The name of a device says little: after a restart of the machine `/dev/sdb` may be what
+//! `/dev/sdc` was. Only the mark decides. A serial number may be of the adapter, or be the same
+//! twice; a device may grow.
 
 use std::fmt;
 use std::fs::File;
@@ -38,8 +40,8 @@ impl DeviceIdentity {
         Self::of(file, path, mark)
     }
 
-    /// The same of a device that software gave to evenkeel which made no marks. `None`: what is there may be anything,
-    /// for where a mark would lie is something else.
+    /// The same of a device that software gave to evenkeel which made no marks. `None`: what is
+    /// there may be anything, for where a mark would lie is something else.
     pub(super) fn adopt(file: &File, path: &Path) -> io::Result<Option<Self>> {
         let marks = Marks::read(file)?;
         match marks.mark().is_some() || marks.are_blank() {
@@ -48,8 +50,8 @@ impl DeviceIdentity {
         }
     }
 
-    /// Whether an open device is this one. If so, a damaged copy of its mark is written anew, and what people know
-    /// it by is noted.
+    /// Whether an open device is this one. If so, a damaged copy of its mark is written anew, and
+    /// what people know it by is noted.
     pub(super) fn recognise(&mut self, file: &File, path: &Path) -> io::Result<bool> {
         let marks = Marks::read(file)?;
         if !marks.contain(self.mark) {
@@ -101,7 +103,8 @@ fn short(mark: u128) -> String {
     text
 }
 
-/// What is on a device that is not the one that was expected, for people. `signature`: what it holds, if known.
+/// What is on a device that is not the one that was expected, for people. `signature`: what it
+/// holds, if known.
 pub(super) fn describe_found(file: &File, path: &Path, signature: Option<&str>) -> String {
     let mark = Marks::read(file).ok().and_then(|marks| marks.mark());
     let mark =

@@ -1,12 +1,14 @@
 //! Which file each replica in a directory was last, remembered over restarts of the daemon.
 //!
-//! A copy of a replica's file, put in its place while the daemon is stopped, lists the same incarnations if it was made
-//! since the replica's process last started: from its content it cannot be told. But a copy is another file, and a
-//! file system says when a file was made. So that time is remembered. If the file at the path was made at another one,
-//! it counts as a stale clone: [`disown`] has its superblocks list an incarnation that no view names.
+//! A copy of a replica's file, put in its place while the daemon is stopped, lists the same
+//! incarnations if it was made since the replica's process last started: from its content it cannot
+//! be told. But a copy is another file, and a file system says when a file was made. So that time
+//! is remembered. If the file at the path was made at another one, it counts as a stale clone:
+//! [`disown`] has its superblocks list an incarnation that no view names.
 //!
-//! Nothing is concluded where the directory itself may be a copy, as after a move to another file system: then its
-//! marker file was made at another time, too. Nor is anything where the file system does not say when.
+//! Nothing is concluded where the directory itself may be a copy, as after a move to another file
+//! system: then its marker file was made at another time, too. Nor is anything where the file
+//! system does not say when.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -76,7 +78,8 @@ impl Origins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a replica's file that was opened. If it is a copy, it is made one that counts for no view.
+    /// Takes note of a replica's file that was opened. If it is a copy, it is made one that counts
+    /// for no view.
     ///
     /// # Errors
     /// If that cannot be written: then the replica is not to be served.
@@ -103,8 +106,8 @@ impl Origins {
         }
     }
 
-    /// Whether what lies at a replica's path is known to be the file that the replica was last, or known to be another
-    /// one. `None`: neither is.
+    /// Whether what lies at a replica's path is known to be the file that the replica was last, or
+    /// known to be another one. `None`: neither is.
     pub(super) fn judge(&self, replica: ReplicaId, found: &Metadata, path: &Path) -> Option<bool> {
         let now = Origin::of(found, path)?;
         let before = *self.lock().of.get(&replica)?;
@@ -123,8 +126,8 @@ impl Origins {
         remembered.is_changed |= remembered.of.remove(&replica).is_some();
     }
 
-    /// Saves what has changed since the last time; what cannot be saved is logged once, and tried the next time. It
-    /// blocks on the state directory.
+    /// Saves what has changed since the last time; what cannot be saved is logged once, and tried
+    /// the next time. It blocks on the state directory.
     pub(super) fn save(&self, state: &StateDirectory) {
         let Some(of) = self.take_changed() else { return };
         let texts: BTreeMap<String, Origin> =

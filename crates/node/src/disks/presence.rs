@@ -1,11 +1,11 @@
 //! Whether what is open of a disk is still what lies at its path.
 //!
-//! A file that is deleted while it is open goes on being written, and so does one whose directory is moved or
-//! unmounted lazily. It is gone, or not found, when the daemon ends. No operation fails meanwhile, so nothing but
-//! a look at the path tells.
+//! A file that is deleted while it is open goes on being written, and so does one whose directory
+//! is moved or unmounted lazily. It is gone, or not found, when the daemon ends. No operation fails
+//! meanwhile, so nothing but a look at the path tells.
 //!
-//! A path may hang, so a look belongs on a thread of its own. There is one for each disk at a time: a path that
-//! hangs for good costs one thread, and is told.
+//! A path may hang, so a look belongs on a thread of its own. There is one for each disk at a time:
+//! a path that hangs for good costs one thread, and is told.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -164,8 +164,8 @@ impl Disks {
         }
     }
 
-    /// Why a replica that this node serves is gone when the daemon ends, as a sentence. `None`: it is not, or
-    /// is not served.
+    /// Why a replica that this node serves is gone when the daemon ends, as a sentence. `None`: it
+    /// is not, or is not served.
     #[must_use]
     pub fn file_gone(&self, replica: ReplicaId) -> Option<String> {
         let entries = self.lock();
@@ -201,8 +201,9 @@ impl Disks {
         idle.filter_map(begin).collect()
     }
 
-    /// Takes note of what was found. Returns a replica, with its volume, whose device was pulled and put back: what is
-    /// open of it is the one that was pulled, so it is to be closed and opened anew.
+    /// Takes note of what was found. Returns a replica, with its volume, whose device was pulled
+    /// and put back: what is open of it is the one that was pulled, so it is to be closed and
+    /// opened anew.
     pub fn note_seen(&self, seen: Seen) -> Option<(VolumeId, ReplicaId)> {
         let mut entries = self.lock();
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
@@ -310,7 +311,8 @@ impl Entry {
         }
     }
 
-    /// A device without a replica that is not at its path any more is let go, and opened anew by what it is known by.
+    /// A device without a replica that is not at its path any more is let go, and opened anew by
+    /// what it is known by.
     fn let_go_if_empty(&mut self) -> Option<Hold> {
         if !self.is_device() || !self.replicas.is_empty() {
             return None;

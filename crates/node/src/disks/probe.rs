@@ -52,8 +52,8 @@ pub fn is_read_only(device: (u32, u32)) -> bool {
     fs::read_to_string(sys(device).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
-/// The number that the kernel gave to a disk, or that of a partition, when it appeared; no other disk has
-/// had it since the boot. `None`: a kernel before 5.15.
+/// The number that the kernel gave to a disk, or that of a partition, when it appeared; no other
+/// disk has had it since the boot. `None`: a kernel before 5.15.
 pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
     let of_disk = fs::read_to_string(sys(device).join("diskseq"));
     // What /sys names by its number is a link to the partition in its disk's directory.
@@ -61,8 +61,8 @@ pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
     of_disk.or_else(|_| of_parent()).ok()?.trim().parse().ok()
 }
 
-/// What the maker of a device, or the device mapper, names it by: its WWN, or a serial number; of a partition, that of
-/// its disk. `None`: nothing does.
+/// What the maker of a device, or the device mapper, names it by: its WWN, or a serial number; of a
+/// partition, that of its disk. `None`: nothing does.
 pub fn serial(device: (u32, u32)) -> Option<String> {
     let own = sys(device).canonicalize().ok()?;
     let is_partition = own.join("partition").exists();

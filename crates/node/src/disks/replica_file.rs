@@ -61,8 +61,8 @@ pub(super) enum Unreadable {
 
 /// Reads the superblocks of an opened and locked file or device.
 ///
-/// One of them is enough: whatever this replica has told of was in both, and the engine brings them together again
-/// before the replica is used.
+/// One of them is enough: whatever this replica has told of was in both, and the engine brings them
+/// together again before the replica is used.
 pub(super) fn inspect(
     file: File,
     path: &Path,

@@ -39,8 +39,8 @@ impl Room {
         }
     }
 
-    /// Makes this range of the disk read as zeroes, durably. Between two steps, of at most 1 GiB, it asks
-    /// whether that is still wanted: all may take hours.
+    /// Makes this range of the disk read as zeroes, durably. Between two steps, of at most 1 GiB,
+    /// it asks whether that is still wanted: all may take hours.
     ///
     /// # Errors
     /// If the disk fails, or the replica is to be closed or deleted.

@@ -1,5 +1,5 @@
-//! How much room there is on a disk. It is asked without the lock of the list of disks: a disk that hangs
-//! does not answer.
+//! How much room there is on a disk. It is asked without the lock of the list of disks: a disk that
+//! hangs does not answer.
 
 use std::fs::{self, File};
 use std::io;
@@ -97,7 +97,8 @@ impl Question {
     }
 }
 
-/// What a file system says of itself. One that has shut down says much from memory, but opens no directory.
+/// What a file system says of itself. One that has shut down says much from memory, but opens no
+/// directory.
 fn look_into(path: &Path) -> io::Result<StatVfs> {
     File::open(path)?.metadata()?;
     Ok(rustix::fs::statvfs(path)?)

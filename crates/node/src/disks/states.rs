@@ -117,7 +117,8 @@ impl Hold {
 pub(super) enum EntryState {
     /// It is open; so are its replicas, but for those with trouble of their own.
     Serving(Hold),
-    /// It is open, as are its replicas, but it is not at its path any more. Nothing new is made of it.
+    /// It is open, as are its replicas, but it is not at its path any more. Nothing new is made of
+    /// it.
     Missing(Hold, Trouble),
     /// It could not be opened.
     Waiting(Trouble, Retry),

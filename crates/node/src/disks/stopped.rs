@@ -61,8 +61,8 @@ impl Disks {
         self.state_of(replica) == Some(KnownState::Stopped)
     }
 
-    /// Remembers that the replicas of a volume are kept closed from now on, also after a restart. Those
-    /// that are open are closed by [`Disks::close_replica`].
+    /// Remembers that the replicas of a volume are kept closed from now on, also after a restart.
+    /// Those that are open are closed by [`Disks::close_replica`].
     ///
     /// # Errors
     /// If that cannot be remembered; no replica is to be closed then.
@@ -116,8 +116,8 @@ impl Disks {
         drop(before);
     }
 
-    /// A volume of which no replica is here any more need not be remembered. If that cannot be saved it is
-    /// remembered for nothing.
+    /// A volume of which no replica is here any more need not be remembered. If that cannot be
+    /// saved it is remembered for nothing.
     pub(super) fn forget_stopped(&self, volume: VolumeId) {
         let is_of_it =
             |known: &Known| known.superblock.as_ref().is_some_and(|s| s.volume == volume);
@@ -130,8 +130,8 @@ impl Disks {
     }
 
     /// Does not keep the replicas of a volume closed any more. Returns what is to be opened by
-    /// [`Disks::open_again`]; what cannot be is tried again by itself. Of a volume that is not stopped there is
-    /// nothing to do.
+    /// [`Disks::open_again`]; what cannot be is tried again by itself. Of a volume that is not
+    /// stopped there is nothing to do.
     ///
     /// # Errors
     /// If that cannot be remembered; they stay closed then.
@@ -168,8 +168,8 @@ impl Disks {
         self.places_of(|_| true)
     }
 
-    /// The same of replicas whose superblock was so when it was read, and of those that have none that
-    /// could be read.
+    /// The same of replicas whose superblock was so when it was read, and of those that have none
+    /// that could be read.
     #[must_use]
     pub fn places_of(&self, is_wanted: impl Fn(&Superblock) -> bool) -> Vec<ReplicaPlace> {
         let entries = self.lock();
@@ -188,7 +188,8 @@ impl Disks {
 }
 
 impl Entry {
-    /// Begins to open a replica of a volume that was stopped. `None`: it is opened with its disk, or later.
+    /// Begins to open a replica of a volume that was stopped. `None`: it is opened with its disk,
+    /// or later.
     fn reopen(&mut self, position: usize) -> Option<Probe> {
         let retry = Retry::at_once(Instant::now());
         let (trouble, probe) = match &self.state {

@@ -1,7 +1,8 @@
 //! Lines that wait to be written, by a thread of its own.
 //!
-//! Whoever reads a log may stop for good: a journal that hangs, a pipe that nobody empties. So whoever logs puts its
-//! line here and goes on. There is a bound; what does not fit any more is lost, and counted.
+//! Whoever reads a log may stop for good: a journal that hangs, a pipe that nobody empties. So
+//! whoever logs puts its line here and goes on. There is a bound; what does not fit any more is
+//! lost, and counted.
 
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,8 @@ struct Lines {
     waiting: Vec<u8>,
     /// How many those are.
     count: u64,
-    /// Of all that were ever taken in: how many are, and how many have been written or could not be.
+    /// Of all that were ever taken in: how many are, and how many have been written or could not
+    /// be.
     taken_in: u64,
     done: u64,
     lost: u64,
@@ -54,8 +56,8 @@ impl Queue {
         self.lock().lost
     }
 
-    /// Writes what comes, for good. `tell` is given the number of lines that were lost, as soon as some were and others
-    /// could be written after that.
+    /// Writes what comes, for good. `tell` is given the number of lines that were lost, as soon as
+    /// some were and others could be written after that.
     pub(super) fn write_to(&self, mut out: impl Write, tell: impl Fn(u64)) {
         loop {
             let mut lines = self.lock();

@@ -146,8 +146,8 @@ pub async fn connect(
     Ok((answer.node, answer.start))
 }
 
-/// The listening side. `is_member` says whether a node belongs to the cluster, which may have been renamed
-/// since one of the two last heard of it; `admit`, whether the purpose can be served.
+/// The listening side. `is_member` says whether a node belongs to the cluster, which may have been
+/// renamed since one of the two last heard of it; `admit`, whether the purpose can be served.
 ///
 /// # Errors
 /// If the guest is refused (it has been told why), or speaks something else.

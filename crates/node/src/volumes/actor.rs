@@ -1,8 +1,8 @@
 //! The actor of each volume on this node: drives its [`Lifecycle`].
 //!
-//! All that becomes of a volume here is an input of its machine, one after the other: nothing is awaited
-//! in between. What the machine wants done goes to the engine, or is a task that comes back with the
-//! next input. Others see what is published after each step.
+//! All that becomes of a volume here is an input of its machine, one after the other: nothing is
+//! awaited in between. What the machine wants done goes to the engine, or is a task that comes back
+//! with the next input. Others see what is published after each step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -276,8 +276,8 @@ pub(super) fn waits_for(node: &Arc<Node>, volume: VolumeId, why: &str) -> bool {
     step(node, volume, |actor| actor.machine.waits_for(why))
 }
 
-/// What the last daemon remembered of a volume: it is to be attached again. `earlier`: its last primary,
-/// which has ended.
+/// What the last daemon remembered of a volume: it is to be attached again. `earlier`: its last
+/// primary, which has ended.
 pub(super) fn remembered(
     node: &Arc<Node>,
     volume: VolumeId,
@@ -391,8 +391,8 @@ impl Volumes {
         FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What the state directory is to have: how the next daemon attaches volumes, and which ones the coordinator does
-    /// not know to be wanted here no more. Whoever asks saves it.
+    /// What the state directory is to have: how the next daemon attaches volumes, and which ones
+    /// the coordinator does not know to be wanted here no more. Whoever asks saves it.
     pub(super) fn take_kept(&self) -> (Vec<Wanted>, Vec<VolumeId>) {
         let (mut remembered, mut untold) = (Vec::new(), Vec::new());
         lock(&self.actors).of.retain(|volume, actor| {

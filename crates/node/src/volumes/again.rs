@@ -1,6 +1,6 @@
 //! Attaching again what is meant to be attached here: after a restart of the daemon, and after this
-//! node's primary was evicted because nobody had heard of it for too long. What cannot be shown then by its
-//! device or export serves without, and that is tried until it succeeds.
+//! node's primary was evicted because nobody had heard of it for too long. What cannot be shown
+//! then by its device or export serves without, and that is tried until it succeeds.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Why nothing is attached at the daemon's start.
 const RESTARTED: &str = "the daemon was restarted";
 
-/// Loads what was attached when the last daemon ended, before anything can be attached or detached. It is attached
-/// again as soon as the coordinator has admitted this start.
+/// Loads what was attached when the last daemon ended, before anything can be attached or detached.
+/// It is attached again as soon as the coordinator has admitted this start.
 pub fn load(node: &Arc<Node>) {
     // What was saved meanwhile would lack what is not loaded yet.
     let _held = node.volumes.hold_saves();
@@ -61,15 +61,16 @@ fn await_remembered(node: &Arc<Node>) {
         let has_ended = node.identity.start.last_has_ended();
         let earlier = has_ended.then_some(Incarnation(wanted.incarnation));
         if !has_ended {
-            // It may run on with another copy of this state directory: it is not this one's any more.
+            // It may run on with another copy of this state directory: it is not this one's any
+            // more.
             wanted.incarnation = 0;
         }
         actor::remembered(node, volume, wanted, RESTARTED, earlier);
     }
 }
 
-/// What the coordinator says is wanted here. It knows, too, what an attach was about to save when the
-/// daemon died, and outlives a state directory whose list was lost.
+/// What the coordinator says is wanted here. It knows, too, what an attach was about to save when
+/// the daemon died, and outlives a state directory whose list was lost.
 async fn await_what_is_wanted(node: &Arc<Node>) {
     let mut stopping = node.stopping.subscribe();
     let stored = tokio::select! {
@@ -247,10 +248,10 @@ async fn show(
     made.and(exported)
 }
 
-/// The coordinator knows whether it is wanted here still, whatever this node remembers. Where it says
-/// nothing of this node, because older software noted nothing, whoever attached it elsewhere meanwhile
-/// wanted it there, also if it is detached there by now; a volume that several nodes may attach is wanted
-/// by each for itself.
+/// The coordinator knows whether it is wanted here still, whatever this node remembers. Where it
+/// says nothing of this node, because older software noted nothing, whoever attached it elsewhere
+/// meanwhile wanted it there, also if it is detached there by now; a volume that several nodes may
+/// attach is wanted by each for itself.
 async fn refuse_unwanted(node: &Node, how: &Wanted, what: &str) -> Result<(), Failed> {
     let found = match lookup::find(node, what, &how.volume).await {
         Err(error) if error.code == ErrorCode::NoSuchVolume => {

@@ -1,8 +1,8 @@
 //! Putting volumes together from their disks: a stopped one, one that the coordinator does not know
 //! (new machines with old disks, or its database was lost), one whose replicas have diverged.
 //!
-//! Nothing on the disks is changed here. The coordinator is given the first view of a new epoch, and
-//! the replicas adopt that when the volume is attached, if what they hold is superseded by it:
+//! Nothing on the disks is changed here. The coordinator is given the first view of a new epoch,
+//! and the replicas adopt that when the volume is attached, if what they hold is superseded by it:
 //! see [`evenkeel_core::View::continues`].
 
 use std::collections::BTreeMap;

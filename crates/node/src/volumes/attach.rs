@@ -100,7 +100,8 @@ pub(super) async fn alive(
     Ok(Some(attached))
 }
 
-/// A volume that is shown stays attached. Its primary may have ended meanwhile: then nothing is shown.
+/// A volume that is shown stays attached. Its primary may have ended meanwhile: then nothing is
+/// shown.
 ///
 /// # Errors
 /// If it has.
@@ -116,7 +117,8 @@ pub(super) async fn settle(
     }
 }
 
-/// Why a volume that was shown does not stay attached: its primary has ended. What served it is taken away.
+/// Why a volume that was shown does not stay attached: its primary has ended. What served it is
+/// taken away.
 pub(super) async fn not_settled(
     node: &Arc<Node>,
     turn: &Turn,
@@ -285,7 +287,8 @@ fn not_opened(refused: NotOpened, what: &str) -> ApiError {
     ApiError::new(code, what, why, advice)
 }
 
-/// Why an attach failed. Where all good replicas of a mirror are on nodes that do not answer, it names them.
+/// Why an attach failed. Where all good replicas of a mirror are on nodes that do not answer, it
+/// names them.
 async fn not_started(
     node: &Node,
     found: &Found,
@@ -309,8 +312,8 @@ async fn not_started(
     ApiError::new(code, what, why_ended(node, attached, reason), advice)
 }
 
-/// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment. Returns how
-/// that has ended.
+/// Lets the replicas of a detached volume adopt its newest view: it is attached for a moment.
+/// Returns how that has ended.
 ///
 /// # Errors
 /// If it does not start or end.
@@ -355,8 +358,8 @@ pub(super) fn refuse_stopped(found: &Found, what: &str) -> Result<(), ApiError> 
     }
 }
 
-/// A volume that is not shared has one primary. One on a dead node is taken over, one that may be alive is
-/// not. Of a shared one the replicas tell whether others run it: then this one joins them.
+/// A volume that is not shared has one primary. One on a dead node is taken over, one that may be
+/// alive is not. Of a shared one the replicas tell whether others run it: then this one joins them.
 fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
     let elsewhere = found.view.primaries.iter().filter(|p| p.id.node != node.identity.node);
     for primary in elsewhere.filter(|_| !found.view.is_shared()) {

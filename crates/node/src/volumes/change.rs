@@ -1,4 +1,5 @@
-//! Changing a volume: its protocol, its bitmap, its intent logs, how fast rebuilds go, how many replicas it has.
+//! Changing a volume: its protocol, its bitmap, its intent logs, how fast rebuilds go, how many
+//! replicas it has.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use crate::node::Node;
 /// Changes a volume, wherever it is attached. What is as asked for already is left so.
 ///
 /// # Errors
-/// If there is no such volume, a value is not permitted, or the view does not permit it; with what was changed
-/// before.
+/// If there is no such volume, a value is not permitted, or the view does not permit it; with what
+/// was changed before.
 pub async fn change(
     node: &Arc<Node>,
     volume: &str,

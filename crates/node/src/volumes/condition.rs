@@ -1,9 +1,9 @@
-//! What state a volume is in, from all that is known of it: a pure function of facts, in which letters,
-//! states, health and reasons are decided, and nowhere else.
+//! What state a volume is in, from all that is known of it: a pure function of facts, in which
+//! letters, states, health and reasons are decided, and nowhere else.
 //!
 //! A view says what replicas hold, and nothing of whether they are there; the primary knows its
-//! sessions, the coordinator the nodes' heartbeats, a replica's node its disk. No conclusion says more
-//! than the facts do: `docs/manual/states.md` has them all.
+//! sessions, the coordinator the nodes' heartbeats, a replica's node its disk. No conclusion says
+//! more than the facts do: `docs/manual/states.md` has them all.
 
 use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
@@ -44,8 +44,8 @@ pub struct ReplicaFacts {
     pub state: ReplicaState,
     /// Why.
     pub cause: Cause,
-    /// The primary waits for the coordinator to have it leave its mirror. If that is for its silence, the
-    /// state is still that of the view: another primary may have gone on with it.
+    /// The primary waits for the coordinator to have it leave its mirror. If that is for its
+    /// silence, the state is still that of the view: another primary may have gone on with it.
     pub leaves: bool,
     /// It has diverged from the others: it shows that when it is reached, not in the view.
     pub apart: bool,
@@ -64,8 +64,8 @@ pub struct ReplicaFacts {
 }
 
 impl ReplicaFacts {
-    /// The same of one that is to leave its mirror. What a silent one holds is not known: a primary that is cut
-    /// off itself would call the good replicas stale, and its own one the last.
+    /// The same of one that is to leave its mirror. What a silent one holds is not known: a primary
+    /// that is cut off itself would call the good replicas stale, and its own one the last.
     #[must_use]
     pub fn leaving(self, state: ReplicaState, cause: Cause) -> Self {
         let is_silent = matches!(cause, Cause::Disconnected | Cause::Late | Cause::Unreachable);
@@ -73,8 +73,8 @@ impl ReplicaFacts {
         Self { state, cause, leaves: true, ..self }
     }
 
-    /// Whether it answers, of those that the view counts on: the others are said to be missing already.
-    /// Of what two say of its node, the one counts that has spoken to it itself.
+    /// Whether it answers, of those that the view counts on: the others are said to be missing
+    /// already. Of what two say of its node, the one counts that has spoken to it itself.
     fn reach(&self) -> ReplicaReach {
         let is_wanted = self.state.takes_writes() || self.state == ReplicaState::Spare;
         match self.session() {
@@ -186,8 +186,9 @@ impl ReplicaFacts {
     }
 }
 
-/// Whether a primary that waits for the coordinator serves all the same: each member answers it, so that only
-/// somebody's return waits. A request that is left unanswered for a second is one that waits.
+/// Whether a primary that waits for the coordinator serves all the same: each member answers it, so
+/// that only somebody's return waits. A request that is left unanswered for a second is one that
+/// waits.
 pub(super) fn goes_on(mirrors: &[MirrorStatus], facts: &[Vec<ReplicaFacts>]) -> bool {
     let is_prompt = |replica: &ReplicaStatus| replica.oldest_ms.is_none_or(|age| age < 1000);
     let answers = |facts: &ReplicaFacts| facts.connected == Some(true) && !facts.leaves;
@@ -198,9 +199,8 @@ pub(super) fn goes_on(mirrors: &[MirrorStatus], facts: &[Vec<ReplicaFacts>]) -> 
     })
 }
 
-/// Writes into a status what follows from the facts, of which it has already where else the volume is
-/// wanted. `mirrors` has the facts of each replica, in the order
-/// of the status.
+/// Writes into a status what follows from the facts, of which it has already where else the volume
+/// is wanted. `mirrors` has the facts of each replica, in the order of the status.
 pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
     for (index, (mirror, facts)) in status.mirrors.iter_mut().zip(mirrors).enumerate() {
         let facts: Vec<_> =
@@ -224,8 +224,8 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
     status.reason = reason(own.filter(|_| !is_taken_up_again(account, status)), status);
 }
 
-/// Whether the node that has not given a volume up waits to attach it: then nobody needs to do anything, and
-/// where it is wanted says it all.
+/// Whether the node that has not given a volume up waits to attach it: then nobody needs to do
+/// anything, and where it is wanted says it all.
 fn is_taken_up_again(account: &Account, status: &VolumeStatus) -> bool {
     let Account::Forgotten { node, .. } = account else { return false };
     status.wanted_on.iter().any(|on| on.node.name == *node)
@@ -247,7 +247,8 @@ fn letter(replica: &ReplicaStatus) -> char {
     }
 }
 
-/// Why a volume is not as it should be: what it lacks itself, where it is wanted, what a replica lacks.
+/// Why a volume is not as it should be: what it lacks itself, where it is wanted, what a replica
+/// lacks.
 fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
     let of_replica = first_reason(&status.mirrors).filter(|_| own.is_none());
     // Where it is attached, though nobody answers there, is told otherwise.
@@ -300,8 +301,8 @@ fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
     }
 }
 
-/// From good to bad. A replica of which nobody knows whether it is there may be gone, whatever else is known of the
-/// others: only one that is known to be gone is worse.
+/// From good to bad. A replica of which nobody knows whether it is there may be gone, whatever else
+/// is known of the others: only one that is known to be gone is worse.
 const fn rank(health: &VolumeHealth) -> u8 {
     match health {
         VolumeHealth::InSync => 0,

@@ -21,11 +21,12 @@ use crate::node::Node;
 /// How often a view may change while its volume is being deleted.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Deletes a volume with its data; with force also one whose last primary may live and that cannot be taken over.
+/// Deletes a volume with its data; with force also one whose last primary may live and that cannot
+/// be taken over.
 ///
 /// # Errors
-/// If there is no such volume, it is attached, it cannot be taken over from a primary that may live, or it has other
-/// replicas than those that may be deleted.
+/// If there is no such volume, it is attached, it cannot be taken over from a primary that may
+/// live, or it has other replicas than those that may be deleted.
 pub async fn delete(
     node: &Arc<Node>,
     volume: &str,
@@ -74,8 +75,9 @@ pub async fn delete(
     Ok(DeleteVolumeAnswer { version: VERSION, removed, remembered, message })
 }
 
-/// Whether every primary that the view names has provably ended. Of one of another node that is never certain. One of
-/// this node's identity may run as well: on a machine with a copy of its state directory, or cut off from the coordinator.
+/// Whether every primary that the view names has provably ended. Of one of another node that is
+/// never certain. One of this node's identity may run as well: on a machine with a copy of its
+/// state directory, or cut off from the coordinator.
 fn all_have_ended(node: &Node, view: &View) -> bool {
     view.primaries.iter().all(|primary| {
         primary.id.node == node.identity.node
@@ -83,8 +85,8 @@ fn all_have_ended(node: &Node, view: &View) -> bool {
     })
 }
 
-/// Takes the volume out of the coordinator's records. If its view changes meanwhile, what is to be deleted is
-/// looked at again.
+/// Takes the volume out of the coordinator's records. If its view changes meanwhile, what is to be
+/// deleted is looked at again.
 async fn strike_off(
     node: &Arc<Node>,
     found: &mut Found,
@@ -115,8 +117,8 @@ async fn strike_off(
     Err(ApiError::new(ErrorCode::WrongState, what, why, "Give the command again"))
 }
 
-/// Refuses a volume that is attached on this node or another one that may live: the coordinator hears that, or
-/// it answers here.
+/// Refuses a volume that is attached on this node or another one that may live: the coordinator
+/// hears that, or it answers here.
 pub(super) async fn refuse_attached(
     node: &Arc<Node>,
     found: &Found,

@@ -133,8 +133,8 @@ async fn detach_there(
     }
 }
 
-/// A volume that is attached, or meant to be, but not on the node that was named, stays so. `named`:
-/// `None` is this node.
+/// A volume that is attached, or meant to be, but not on the node that was named, stays so.
+/// `named`: `None` is this node.
 fn refuse_elsewhere(
     node: &Node,
     found: &Found,
@@ -165,8 +165,8 @@ fn refuse_elsewhere(
     Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
 }
 
-/// A detach ends with a view that the coordinator commits: without it none is begun that would end for
-/// nobody who waits for it.
+/// A detach ends with a view that the coordinator commits: without it none is begun that would end
+/// for nobody who waits for it.
 async fn refuse_without_coordinator(node: &Node, what: &str) -> Result<(), ApiError> {
     match node.coordinator.ask(what, Request::Nodes).await {
         Err(error) if error.code == ErrorCode::NoCoordinator => Err(error),

@@ -1,8 +1,9 @@
 //! Requests that failed on the disk of a mirror's last in-sync replica.
 //!
-//! Nobody else has the data, so that replica stays in-sync, and no view says that its disk fails. The coordinator
-//! keeps it beside the verdict of the last verify: so every node tells it, and it outlives detaches and restarts. A
-//! verify that began later, has been through everything and found nothing damaged or unreadable ends it.
+//! Nobody else has the data, so that replica stays in-sync, and no view says that its disk fails.
+//! The coordinator keeps it beside the verdict of the last verify: so every node tells it, and it
+//! outlives detaches and restarts. A verify that began later, has been through everything and found
+//! nothing damaged or unreadable ends it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ const KEY: &str = "disk_errors";
 /// Of so many replicas it is kept; a volume has at most as many at a time.
 const MAX_REPLICAS: usize = 256;
 
-/// When the disk of each replica, by its identity, has last failed a request that nobody else could answer, in
-/// seconds since 1970.
+/// When the disk of each replica, by its identity, has last failed a request that nobody else could
+/// answer, in seconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DiskErrors(BTreeMap<String, u64>);
 
@@ -63,7 +64,8 @@ impl DiskErrors {
     }
 }
 
-/// Whether a verify has shown that what failed at that moment, in seconds since 1970, fails no more.
+/// Whether a verify has shown that what failed at that moment, in seconds since 1970, fails no
+/// more.
 pub(super) fn is_ended_by(verify: &Verify, at: u64) -> bool {
     verify.state == VerifyState::Done
         && verify.began.is_some_and(|began| at < began)

@@ -1,5 +1,6 @@
-//! The facts from which a volume's condition follows: gathered from the view, the coordinator's word on
-//! nodes, the primary here, this node's disks, and what the nodes of replicas have answered.
+//! The facts from which a volume's condition follows: gathered from the view, the coordinator's
+//! word on nodes, the primary here, this node's disks, and what the nodes of replicas have
+//! answered.
 
 use evenkeel_core::primary::PrimaryStatus;
 use evenkeel_core::{ReplicaRecord, View};
@@ -21,7 +22,8 @@ pub(super) fn of_view(
     by_mirror(view, |replica| {
         let mut facts = of_replica(node, record, replica);
         facts.answered = heard.answered(replica.node);
-        // Here the coordinator has not heard a node yet that has just come back: that is no fault of a network.
+        // Here the coordinator has not heard a node yet that has just come back: that is no fault
+        // of a network.
         if facts.answered == Some(true) && node.config.coordinator.here {
             facts.node_alive = Some(true);
         }
@@ -70,8 +72,8 @@ fn by_mirror(
     mirrors.map(|mirror| mirror.replicas.iter().map(&facts).collect()).collect()
 }
 
-/// Why this node does not serve a replica of its own. `None`: it does, it is another node's, or the volume
-/// is stopped: then its replicas are closed on purpose.
+/// Why this node does not serve a replica of its own. `None`: it does, it is another node's, or the
+/// volume is stopped: then its replicas are closed on purpose.
 pub(super) fn unserved_here(
     node: &Node,
     record: &VolumeRecord,

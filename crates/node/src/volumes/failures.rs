@@ -1,5 +1,5 @@
-//! Requests of clients that were answered with an error, for the log, the events and the status. What failed is known
-//! until the volume is attached here again to be used, or the daemon ends.
+//! Requests of clients that were answered with an error, for the log, the events and the status.
+//! What failed is known until the volume is attached here again to be used, or the daemon ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,8 @@ use super::{Volumes, disk_errors, lock};
 use crate::api::types::FailedRequests;
 use crate::node::Node;
 
-/// Of so many volumes it is remembered; of more, the one whose last failure is the oldest is forgotten.
+/// Of so many volumes it is remembered; of more, the one whose last failure is the oldest is
+/// forgotten.
 const MAX_VOLUMES: usize = 256;
 
 /// What failed, by volumes.
@@ -86,8 +87,8 @@ pub(super) fn described(node: &str, failure: &Failure) -> FailedRequests {
     }
 }
 
-/// Why requests failed that were answered on this node. What they waited for may have come since: of that no more
-/// is said than was so then.
+/// Why requests failed that were answered on this node. What they waited for may have come since:
+/// of that no more is said than was so then.
 fn why(node: &str, error: RequestError) -> String {
     match error {
         RequestError::NoCoordinator => format!(

@@ -20,8 +20,8 @@ pub(super) struct Fewer {
     pub plan: Plan,
 }
 
-/// Chooses the copies that go until each mirror has so many: those first whose loss harms least, see
-/// [`evenkeel_core::MirrorView::dispensable`].
+/// Chooses the copies that go until each mirror has so many: those first whose loss harms least,
+/// see [`evenkeel_core::MirrorView::dispensable`].
 ///
 /// # Errors
 /// If a mirror would lose its last in-sync replica, or a replica is being replaced.
@@ -83,7 +83,8 @@ async fn silent(node: &Arc<Node>, found: &Found) -> Result<BTreeSet<ReplicaId>, 
 /// Takes the chosen copies out. Tells their places.
 ///
 /// # Errors
-/// If the view has changed meanwhile and does not permit it any more: it says which are gone by then.
+/// If the view has changed meanwhile and does not permit it any more: it says which are gone by
+/// then.
 pub(super) async fn remove(
     node: &Arc<Node>,
     found: &Found,

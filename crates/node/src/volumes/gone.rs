@@ -1,7 +1,7 @@
-//! Replicas of attached volumes that are served, and gone when their nodes' daemons end: their files were
-//! deleted, or their disks moved or unmounted. No operation fails, so no primary learns of that from a session.
-//! Those of this node are known by looks at its disks; other nodes are asked now and then, so that a status tells
-//! of all of them without a wait.
+//! Replicas of attached volumes that are served, and gone when their nodes' daemons end: their
+//! files were deleted, or their disks moved or unmounted. No operation fails, so no primary learns
+//! of that from a session. Those of this node are known by looks at its disks; other nodes are
+//! asked now and then, so that a status tells of all of them without a wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,8 +26,8 @@ impl Gone {
         lock(&self.0).get(&replica).cloned()
     }
 
-    /// Takes note of what is so now of these replicas, and forgets all others. Of a node that has not answered
-    /// what it said last stays. Returns the replicas of which it is news.
+    /// Takes note of what is so now of these replicas, and forgets all others. Of a node that has
+    /// not answered what it said last stays. Returns the replicas of which it is news.
     fn note(&self, asked: &[(NodeId, ReplicaId)], heard: &Heard) -> Vec<ReplicaId> {
         let mut gone = lock(&self.0);
         let before = std::mem::take(&mut *gone);
@@ -79,8 +79,8 @@ fn tell(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
     attached.event(text);
 }
 
-/// Why a replica is gone when its node's daemon ends, as that node says now. `None`: it is not, or the node
-/// does not answer.
+/// Why a replica is gone when its node's daemon ends, as that node says now. `None`: it is not, or
+/// the node does not answer.
 pub(super) async fn ask(node: &Arc<Node>, record: &ReplicaRecord) -> Option<String> {
     if record.node == node.identity.node {
         return node.disks.file_gone(record.id);

@@ -1,4 +1,5 @@
-//! Making a volume larger: its replicas make room, then the view says so, then those that serve it do.
+//! Making a volume larger: its replicas make room, then the view says so, then those that serve it
+//! do.
 //!
 //! What is new reads as zeroes on every replica before the view changes, and no replica adopts a
 //! larger view without that. So it may be cut off anywhere, and be done again.
@@ -26,14 +27,14 @@ use crate::node::Node;
 
 /// How often and after which pauses a replica is asked that is saving something.
 const TRIES: (u32, Duration) = (200, Duration::from_millis(50));
-/// How long a growth waits for whoever does something else with the replica. An earlier growth may zero a device
-/// for hours.
+/// How long a growth waits for whoever does something else with the replica. An earlier growth may
+/// zero a device for hours.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The largest volume, in bytes.
 const LARGEST: u64 = 1 << 60;
 
-/// Makes a volume so large, here or where its replicas are. It is attached here or nowhere. Tells what
-/// was done; `None`: it is so large already.
+/// Makes a volume so large, here or where its replicas are. It is attached here or nowhere. Tells
+/// what was done; `None`: it is so large already.
 ///
 /// # Errors
 /// If it would become smaller, a replica is not in-sync, does not answer or has no room.
@@ -135,8 +136,8 @@ async fn make_room(
 /// Makes room for so many bytes of data of a replica of this node.
 ///
 /// # Errors
-/// If it is not served here, has no room, others of its mirror are not in-sync, its disk fails, or it is
-/// to be closed or deleted meanwhile.
+/// If it is not served here, has no room, others of its mirror are not in-sync, its disk fails, or
+/// it is to be closed or deleted meanwhile.
 pub async fn here(
     node: &Arc<Node>,
     volume: VolumeId,
@@ -146,8 +147,8 @@ pub async fn here(
     let length = wanted.length;
     let place = place(node, replica);
     let what = format!("the replica on {place} cannot be made larger");
-    // One at a time: nobody zeroes what another one has told to be in use. And nobody closes or deletes
-    // the replica meanwhile: its device may be another one's then.
+    // One at a time: nobody zeroes what another one has told to be in use. And nobody closes or
+    // deletes the replica meanwhile: its device may be another one's then.
     let held = alone(node, replica, &what, PATIENCE).await?;
     let recall = held.recall();
     // Others who want to make it larger are told so from now on.

@@ -1,5 +1,5 @@
-//! What the nodes of replicas answer when they are asked whether they serve them. A view does not say that,
-//! and the coordinator hears of nodes only.
+//! What the nodes of replicas answer when they are asked whether they serve them. A view does not
+//! say that, and the coordinator hears of nodes only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -123,8 +123,8 @@ pub(super) async fn ask_nodes(
     heard
 }
 
-/// Those of its replicas that a node does not serve, or not for long. `None`: it does not answer. One of older software
-/// does not know the question, and says nothing of its replicas.
+/// Those of its replicas that a node does not serve, or not for long. `None`: it does not answer.
+/// One of older software does not know the question, and says nothing of its replicas.
 async fn ask_one(
     node: &Node,
     member: &NodeLiveness,

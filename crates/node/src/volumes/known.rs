@@ -1,6 +1,6 @@
-//! What this node knows of volumes while the coordinator does not answer: what is attached here, what
-//! other nodes report that have one attached, and the newest view that a replica here, or on a node that
-//! answers, has adopted.
+//! What this node knows of volumes while the coordinator does not answer: what is attached here,
+//! what other nodes report that have one attached, and the newest view that a replica here, or on a
+//! node that answers, has adopted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     volumes
 }
 
-/// The volume of this name or identity, if a replica of it is here. A superblock has the name that its
-/// volume had when the replica was made: if replicas of several volumes have it, one was renamed, and the
-/// name does not tell which is meant.
+/// The volume of this name or identity, if a replica of it is here. A superblock has the name that
+/// its volume had when the replica was made: if replicas of several volumes have it, one was
+/// renamed, and the name does not tell which is meant.
 pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> {
     let wanted = volume.to_owned();
     let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
@@ -46,8 +46,8 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     told(node, vec![newest], Some(id)).await.pop()
 }
 
-/// What others know of these volumes, all asked at the same time: where all are silent, one wait is to follow no
-/// other. `only`: nothing is asked of others.
+/// What others know of these volumes, all asked at the same time: where all are silent, one wait is
+/// to follow no other. `only`: nothing is asked of others.
 async fn told(node: &Arc<Node>, ours: Vec<Newest>, only: Option<VolumeId>) -> Vec<VolumeStatus> {
     if ours.is_empty() {
         return Vec::new();
@@ -149,8 +149,8 @@ impl Newest {
     }
 }
 
-/// Whether a view was made after another one. Of two that do not descend from each other the one with more
-/// generations is taken: somebody has to choose, and that is not told here.
+/// Whether a view was made after another one. Of two that do not descend from each other the one
+/// with more generations is taken: somebody has to choose, and that is not told here.
 fn is_newer(view: &View, than: &View) -> bool {
     match (view.continues(than), than.continues(view)) {
         (true, false) => true,

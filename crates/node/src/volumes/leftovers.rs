@@ -1,8 +1,9 @@
-//! Devices that give errors: their volume was taken away, by its end here or by that of a daemon that was killed.
+//! Devices that give errors: their volume was taken away, by its end here or by that of a daemon
+//! that was killed.
 //!
-//! A killed daemon leaves the mount of its FUSE file and a loop device, or a ublk device. If the volume is to be
-//! attached here again, whoever does that takes them up or away. If it is attached elsewhere by now, or is gone,
-//! nobody would: so each start looks for them.
+//! A killed daemon leaves the mount of its FUSE file and a loop device, or a ublk device. If the
+//! volume is to be attached here again, whoever does that takes them up or away. If it is attached
+//! elsewhere by now, or is gone, nobody would: so each start looks for them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -46,7 +47,8 @@ impl Leftovers {
         }
     }
 
-    /// Those that are used still, each with a sentence. Others are forgotten. It asks the kernel for users.
+    /// Those that are used still, each with a sentence. Others are forgotten. It asks the kernel
+    /// for users.
     fn told(&self, node: &str) -> Vec<(String, String)> {
         let known = lock(&self.0).clone();
         let mut told = Vec::new();

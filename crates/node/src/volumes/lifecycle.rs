@@ -1,9 +1,10 @@
 //! What a volume is on this node: how far it is attached, how it is to be attached again, what the
 //! coordinator has not been told of that, and whose turn it is to change it.
 //!
-//! A machine without I/O, clock, lock or task: inputs change it, and [`Lifecycle::advance`] tells what is to
-//! be done next. [`super::actor`] drives it. Whoever changes the volume has a turn. One that lets go of its
-//! turn in the midst of a change leaves nothing half done: what was begun is ended.
+//! A machine without I/O, clock, lock or task: inputs change it, and [`Lifecycle::advance`] tells
+//! what is to be done next. [`super::actor`] drives it. Whoever changes the volume has a turn. One
+//! that lets go of its turn in the midst of a change leaves nothing half done: what was begun is
+//! ended.
 
 use std::path::PathBuf;
 
@@ -234,15 +235,16 @@ impl Lifecycle {
         }
     }
 
-    /// It is shown as it is meant to be from now on, and stays attached. Returns false if its primary does
-    /// not serve any more.
+    /// It is shown as it is meant to be from now on, and stays attached. Returns false if its
+    /// primary does not serve any more.
     #[must_use]
     pub(super) fn settle(&mut self, primary: Incarnation) -> bool {
         let shown = self.seen().map(Seen::shown).unwrap_or_default();
         self.settle_as(primary, shown)
     }
 
-    /// The same, though it is not shown by all that was asked for, and why: the rest is tried until it is.
+    /// The same, though it is not shown by all that was asked for, and why: the rest is tried until
+    /// it is.
     #[must_use]
     pub(super) fn settle_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
@@ -265,8 +267,8 @@ impl Lifecycle {
         true
     }
 
-    /// Somebody detaches it: its device is gone, if it had one; its exports are about to go, then its
-    /// primary. If that was evicted meanwhile, it is not attached again.
+    /// Somebody detaches it: its device is gone, if it had one; its exports are about to go, then
+    /// its primary. If that was evicted meanwhile, it is not attached again.
     pub(super) fn withdraw(&mut self, primary: Incarnation) {
         if self.closing.is_none() && self.awaited.take().is_some() {
             self.untold = true;
@@ -339,7 +341,8 @@ impl Lifecycle {
         }
     }
 
-    /// Why it is not attached again, or not shown as it is meant to be, yet. Returns true if this is news.
+    /// Why it is not attached again, or not shown as it is meant to be, yet. Returns true if this
+    /// is news.
     pub(super) fn waits_for(&mut self, why: &str) -> bool {
         let lacks = self.attachment.as_mut().filter(|it| it.lacking().is_some());
         let lacks = lacks.map(|it| &mut it.lacks);
@@ -361,8 +364,8 @@ impl Lifecycle {
         self.closing.is_none() && (self.awaited.is_some() || self.lacking().is_some())
     }
 
-    /// It is not wanted here any more, and the coordinator does not know. Returns true if it was to be
-    /// attached again.
+    /// It is not wanted here any more, and the coordinator does not know. Returns true if it was to
+    /// be attached again.
     pub(super) fn unwant(&mut self) -> bool {
         self.untold = true;
         self.awaited.take().is_some()
@@ -374,8 +377,8 @@ impl Lifecycle {
         self.is_telling
     }
 
-    /// What the coordinator is to be told: how it is wanted here, or that it is not. `None`: what it knows
-    /// is to stay.
+    /// What the coordinator is to be told: how it is wanted here, or that it is not. `None`: what
+    /// it knows is to stay.
     pub(super) fn news(&self) -> Option<Option<Shown>> {
         if self.is_kept() {
             return None;

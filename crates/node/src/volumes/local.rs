@@ -15,8 +15,8 @@ use crate::disks::NewReplica;
 use crate::late_disks;
 use crate::node::Node;
 
-/// How long whoever asks for a replica to be closed or deleted waits for others to let go of it, and then for
-/// its disk. What has not ended by then goes on by itself.
+/// How long whoever asks for a replica to be closed or deleted waits for others to let go of it,
+/// and then for its disk. What has not ended by then goes on by itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes a replica on a disk of this node and gives it to the engine.
@@ -43,9 +43,9 @@ pub async fn create_replica(
     })
 }
 
-/// Does something with a replica of this node that nobody else does anything with, and asks whoever does to
-/// stop. It is a task of its own: if the disk hangs nobody waits for it for good, and nothing else is
-/// begun with that replica.
+/// Does something with a replica of this node that nobody else does anything with, and asks whoever
+/// does to stop. It is a task of its own: if the disk hangs nobody waits for it for good, and
+/// nothing else is begun with that replica.
 async fn alone<T: Send + 'static>(
     node: &Arc<Node>,
     replica: ReplicaId,
@@ -121,8 +121,9 @@ async fn close(
     .await
 }
 
-/// Opens the replica of a device anew that was pulled out and put back: what is open of it is the one that was pulled,
-/// of which every operation fails. The primary takes it for one whose machine has restarted.
+/// Opens the replica of a device anew that was pulled out and put back: what is open of it is the
+/// one that was pulled, of which every operation fails. The primary takes it for one whose machine
+/// has restarted.
 pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: ReplicaId) {
     let what = format!("cannot open replica {replica} anew, whose device was put back");
     let (at, what_fails) = (node.clone(), what.clone());
@@ -158,8 +159,8 @@ async fn close_in_engine(
     }
 }
 
-/// Opens the replicas of a stopped volume on this node again. One whose disk does not answer for some time is
-/// opened as soon as it does.
+/// Opens the replicas of a stopped volume on this node again. One whose disk does not answer for
+/// some time is opened as soon as it does.
 ///
 /// # Errors
 /// If it cannot be remembered. A replica that cannot be opened is told by `disk list`.
@@ -182,8 +183,8 @@ pub async fn open_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Has the coordinator note that a replica is being deleted: no volume takes it up meanwhile. If it refuses, returns
-/// what is to become of the replica.
+/// Has the coordinator note that a replica is being deleted: no volume takes it up meanwhile. If it
+/// refuses, returns what is to become of the replica.
 async fn discard(
     node: &Arc<Node>,
     id: ReplicaId,
@@ -241,12 +242,12 @@ pub async fn delete_replica(
     }
 }
 
-/// Closes a replica of this node and gives its space back. The coordinator decides: whoever asked may have an old
-/// answer of its.
+/// Closes a replica of this node and gives its space back. The coordinator decides: whoever asked
+/// may have an old answer of its.
 ///
 /// # Errors
-/// If the replica is being made, the coordinator does not answer, or the disk fails or is slow. In the last
-/// case it is deleted as soon as the disk answers.
+/// If the replica is being made, the coordinator does not answer, or the disk fails or is slow. In
+/// the last case it is deleted as soon as the disk answers.
 pub async fn try_to_delete(
     node: &Arc<Node>,
     volume: VolumeId,

@@ -70,8 +70,8 @@ pub(super) fn at(node: &Node, what: String, forwarded: bool) -> String {
     if forwarded { format!("{what} on node {}", node.identity.name) } else { what }
 }
 
-/// Has another node carry out what is asked of a volume. Nodes name volumes and replicas to each other by their
-/// identities; what that node refuses it with is told by their names.
+/// Has another node carry out what is asked of a volume. Nodes name volumes and replicas to each
+/// other by their identities; what that node refuses it with is told by their names.
 ///
 /// # Errors
 /// As [`cluster::forward`].
@@ -101,8 +101,8 @@ pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiEr
     told
 }
 
-/// What to do about a node that does not answer and has a volume. `expiry`: after so many seconds of silence it
-/// counts as dead, if it does not yet.
+/// What to do about a node that does not answer and has a volume. `expiry`: after so many seconds
+/// of silence it counts as dead, if it does not yet.
 fn way_out(node: &str, volume: &str, expiry: Option<u64>) -> String {
     match expiry {
         Some(seconds) => format!(
@@ -152,8 +152,8 @@ pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
     )
 }
 
-/// Another node on which the volume is attached, if it is: the first primary of its view whose node may
-/// be alive, or the first of all.
+/// Another node on which the volume is attached, if it is: the first primary of its view whose node
+/// may be alive, or the first of all.
 pub(super) fn primary_elsewhere(node: &Node, view: &View) -> Option<NodeId> {
     let elsewhere = || primaries_elsewhere(node, view);
     let may_live = |id: &NodeId| node.coordinator.node(*id).is_some_and(|member| member.may_live);

@@ -125,8 +125,8 @@ fn plan<'a>(
     Ok(Ok(Plan { mirror, role: Role::Replaces(old), on, same_node, thin }))
 }
 
-/// Refuses to replace a replica where nobody has the data that the new one needs: it would wait for a source
-/// like the old one, and be replaced as well.
+/// Refuses to replace a replica where nobody has the data that the new one needs: it would wait for
+/// a source like the old one, and be replaced as well.
 async fn refuse_without_source(
     node: &Arc<Node>,
     found: &Found,
@@ -188,7 +188,8 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
     found.view.replicas().filter(here).find_map(|(_, record)| told(record))
 }
 
-/// Which replica would be replaced, and where the new one would be; or a sentence that it has been done.
+/// Which replica would be replaced, and where the new one would be; or a sentence that it has been
+/// done.
 ///
 /// # Errors
 /// As of [`add`].
@@ -317,8 +318,8 @@ fn choose<'a>(
     one_more(&wanted, disks, what)
 }
 
-/// Notes at the coordinator where a replica is about to be made. Returns the one that is there already, or,
-/// if nobody has named the place, that is being made for this mirror.
+/// Notes at the coordinator where a replica is about to be made. Returns the one that is there
+/// already, or, if nobody has named the place, that is being made for this mirror.
 async fn note_place(
     node: &Node,
     found: &Found,
@@ -375,16 +376,16 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
     }
 }
 
-/// A replica has not come to join, or it is not known whether it has: the coordinator decides, now or
-/// as soon as it answers. What was made of it is deleted by its node then.
+/// A replica has not come to join, or it is not known whether it has: the coordinator decides, now
+/// or as soon as it answers. What was made of it is deleted by its node then.
 async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     let volume = found.view.volume.to_string();
     let request = Request::Forget { volume, replica: id.to_string() };
     make::tell_in_the_end(node, request).await;
 }
 
-/// Adds copies to each mirror until it has so many, for [`super::change`]. `how`: whether they may share a node,
-/// and whether more may be promised than there is. Tells where.
+/// Adds copies to each mirror until it has so many, for [`super::change`]. `how`: whether they may
+/// share a node, and whether more may be promised than there is. Tells where.
 ///
 /// # Errors
 /// As of [`add`], with where replicas have been added before.

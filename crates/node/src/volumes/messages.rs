@@ -349,8 +349,8 @@ pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
     format!("the coordinator hears node {node}, and node {teller} gets no answer from it")
 }
 
-/// That one of those on which a volume is attached says nothing of it to the node that tells the status. Another
-/// one may hear it.
+/// That one of those on which a volume is attached says nothing of it to the node that tells the
+/// status. Another one may hear it.
 pub(super) fn silent_primary(node: &str, teller: &str) -> String {
     format!("node {node}, on which it is attached, does not answer node {teller}")
 }
@@ -365,7 +365,8 @@ pub(super) const fn word(state: ReplicaState) -> &'static str {
     }
 }
 
-/// Why a replica is not in-sync, and what brings it back: while a primary runs the volume, or when one does.
+/// Why a replica is not in-sync, and what brings it back: while a primary runs the volume, or when
+/// one does.
 pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<String> {
     let why = cause.to_string();
     let then = match usage {

@@ -143,7 +143,8 @@ fn of_command(
     Ok(answer(plan, message))
 }
 
-/// Adds to the replicas of a plan whether they answer: one whose file was deleted is not what the view says.
+/// Adds to the replicas of a plan whether they answer: one whose file was deleted is not what the
+/// view says.
 async fn add_reach(node: &Arc<Node>, plan: &mut Plan) {
     let replicas = || plan.removes.iter().chain(&plan.fails);
     let volumes: BTreeSet<String> = replicas().map(|lost| lost.volume.clone()).collect();
@@ -189,7 +190,8 @@ async fn replacement(
     Ok(answer(plan, message))
 }
 
-/// What the removal of a disk of this node would take away: nothing, as one with replicas is refused.
+/// What the removal of a disk of this node would take away: nothing, as one with replicas is
+/// refused.
 ///
 /// # Errors
 /// If there is no such disk, or it holds replicas.
@@ -312,8 +314,8 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').filter(|id| !id.is_empty())
 }
 
-/// Refuses to remove what nobody has agreed to. What was agreed to and is gone by now is no obstacle: so a
-/// command that was cut off goes on.
+/// Refuses to remove what nobody has agreed to. What was agreed to and is gone by now is no
+/// obstacle: so a command that was cut off goes on.
 ///
 /// # Errors
 /// With the replicas that would be removed, and those of them that were not named.

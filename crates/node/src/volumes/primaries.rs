@@ -1,5 +1,5 @@
-//! What the primaries of a volume say of it. Each knows its own sessions and requests: of a shared volume
-//! all are asked, and the worst counts.
+//! What the primaries of a volume say of it. Each knows its own sessions and requests: of a shared
+//! volume all are asked, and the worst counts.
 
 use std::sync::Arc;
 
@@ -15,8 +15,9 @@ use crate::cluster;
 use crate::coordinator::{NodeLiveness, unix_seconds};
 use crate::node::Node;
 
-/// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows why it
-/// is not yet. `None`: nobody answers. `forwarded`: another node asks, which asks the others itself.
+/// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows
+/// why it is not yet. `None`: nobody answers. `forwarded`: another node asks, which asks the others
+/// itself.
 pub(super) async fn tell(node: &Arc<Node>, found: &Found, forwarded: bool) -> Option<VolumeStatus> {
     if let Some(attached) = node.volumes.get(found.view.volume)
         && let Some(status) = status::of_attached(node, &attached).await
@@ -68,7 +69,8 @@ async fn together(
     let mut notes = Vec::new();
     for answer in asked {
         let Ok((reference, member, status)) = answer.await else { continue };
-        // On the coordinator's own node it has just come back, and the coordinator hears it in a moment.
+        // On the coordinator's own node it has just come back, and the coordinator hears it in a
+        // moment.
         let is_unheard = !member.may_live
             && node.coordinator.status().reachable
             && !node.config.coordinator.here;

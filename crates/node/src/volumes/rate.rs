@@ -12,7 +12,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(500);
 /// What is known of a rate after less than this says nothing.
 const SOON: Duration = Duration::from_secs(1);
-/// A limited rebuild begins a region and then pauses, so a measured rate may be this many bytes off.
+/// A limited rebuild begins a region and then pauses, so a measured rate may be this many bytes
+/// off.
 const GRAIN: f64 = 2.0 * REGION as f64;
 
 /// Samples of a rebuild's progress.
@@ -25,7 +26,8 @@ pub(super) struct Rate {
 /// What is expected of a rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Forecast {
-    /// Bytes a second, over the last ten seconds or so; `None` until it has been measured for a second.
+    /// Bytes a second, over the last ten seconds or so; `None` until it has been measured for a
+    /// second.
     pub rate: Option<u64>,
     /// Seconds until it is done; `None` while that cannot be said.
     pub eta_seconds: Option<u64>,
@@ -85,7 +87,8 @@ impl Rate {
         if done == 0 || self.samples.back().is_some_and(|(_, last)| *last > done) {
             self.samples.clear();
         }
-        // Until the first byte is copied it connects, learns and counts: that is no measure of its pace.
+        // Until the first byte is copied it connects, learns and counts: that is no measure of its
+        // pace.
         if done > 0 && self.samples.back().is_none_or(|(at, _)| now.duration_since(*at) >= STEP) {
             self.samples.push_back((now, done));
         }

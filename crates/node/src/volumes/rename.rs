@@ -1,5 +1,5 @@
-//! Giving a volume another name: one transaction of the coordinator. Superblocks keep the name that the
-//! volume had when they were made.
+//! Giving a volume another name: one transaction of the coordinator. Superblocks keep the name that
+//! the volume had when they were made.
 
 use std::sync::Arc;
 
@@ -77,8 +77,8 @@ fn used(node: &Node, found: &Found, nodes: &[String], what: &str) -> ApiError {
     ApiError::new(ErrorCode::Attached, what, why.join("; "), advice)
 }
 
-/// Refuses to show a volume by the name that it had when it began to be attached, if it was renamed before
-/// a view had this primary.
+/// Refuses to show a volume by the name that it had when it began to be attached, if it was renamed
+/// before a view had this primary.
 ///
 /// # Errors
 /// If it was. While the coordinator does not answer, none is renamed.

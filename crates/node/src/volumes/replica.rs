@@ -131,7 +131,8 @@ async fn answer(
     Ok(VolumeAnswer { version: VERSION, volume, message, warnings })
 }
 
-/// What did not work, before the replica is found: one that is named by its identity was found by it.
+/// What did not work, before the replica is found: one that is named by its identity was found by
+/// it.
 pub(super) fn cannot(action: &str, replica: &str, volume: &str) -> String {
     let volume = called(volume);
     match replica.parse::<ReplicaId>() {

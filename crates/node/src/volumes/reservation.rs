@@ -46,7 +46,8 @@ pub async fn change(
     Ok(VolumeAnswer { version: VERSION, volume, message: None, warnings: Vec::new() })
 }
 
-/// What dropping all reservations of a volume would take away. They are in its view, which any node reads.
+/// What dropping all reservations of a volume would take away. They are in its view, which any node
+/// reads.
 ///
 /// # Errors
 /// If there is no such volume.

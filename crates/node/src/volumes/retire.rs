@@ -1,8 +1,8 @@
 //! Removing a node from the cluster: a drained one, or a dead one with its replicas.
 //!
-//! Each replica leaves its volume by a view of its own, then the coordinator strikes the node off in one
-//! transaction, which refuses if anything names the node still. What is cut off in between goes on
-//! when the command is given again.
+//! Each replica leaves its volume by a view of its own, then the coordinator strikes the node off
+//! in one transaction, which refuses if anything names the node still. What is cut off in between
+//! goes on when the command is given again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,8 +263,9 @@ async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiErr
     Ok(())
 }
 
-/// Takes one replica out. The primary of a takeover may have had a view on its way when it ended, and
-/// the volume may be attached or detached at any moment: then it is tried again by the newest view.
+/// Takes one replica out. The primary of a takeover may have had a view on its way when it ended,
+/// and the volume may be attached or detached at any moment: then it is tried again by the newest
+/// view.
 async fn retire(node: &Arc<Node>, volume: &str, replica: &str) -> Result<(), ApiError> {
     let mut tries = 1;
     loop {

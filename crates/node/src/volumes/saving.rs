@@ -1,8 +1,9 @@
-//! What the state directory remembers of volumes: which ones the next daemon attaches, and which ones are not wanted
-//! here any more of which the coordinator has not heard that.
+//! What the state directory remembers of volumes: which ones the next daemon attaches, and which
+//! ones are not wanted here any more of which the coordinator has not heard that.
 //!
-//! Files are replaced as wholes, one save at a time: however many volumes change at once, one thread waits for the
-//! disk, and what changed until it began is saved with it. A save that fails is tried again until one succeeds.
+//! Files are replaced as wholes, one save at a time: however many volumes change at once, one
+//! thread waits for the disk, and what changed until it began is saved with it. A save that fails
+//! is tried again until one succeeds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +19,8 @@ use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 use crate::state::{StateDirectory, StateError};
 
-/// The pause before a save that failed is tried again: the first, doubled each time up to the second.
+/// The pause before a save that failed is tried again: the first, doubled each time up to the
+/// second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The saves of this daemon.

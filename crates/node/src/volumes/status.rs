@@ -66,7 +66,8 @@ fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
     })
 }
 
-/// What requests do without data: as the view says since it was changed, or else as the volume was made.
+/// What requests do without data: as the view says since it was changed, or else as the volume was
+/// made.
 pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
     view.no_data.map_or_else(
         || messages::no_data(record.no_data),
@@ -211,8 +212,8 @@ pub async fn one(
     }
 }
 
-/// From the primaries, here and elsewhere; else from the coordinator's view and what the replicas' nodes
-/// answer.
+/// From the primaries, here and elsewhere; else from the coordinator's view and what the replicas'
+/// nodes answer.
 async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeStatus {
     if let Some(status) = primaries::tell(node, found, forwarded).await {
         return status;
@@ -372,7 +373,8 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.suspended =
         waits.map(|(awaited, since)| waits::told(attached, &view, name, awaited, now.since(since)));
     let facts = facts::of_attached(node, attached, &core, &view);
-    // Of a shared volume a request may wait for another primary, too, of which this one does not know.
+    // Of a shared volume a request may wait for another primary, too, of which this one does not
+    // know.
     let serves = core.serving && attached.is_shown() && !view.is_shared();
     let goes_on = serves && condition::goes_on(&status.mirrors, &facts);
     let is_for_coordinator = |wait: &mut Suspended| wait.waits_for == WaitsFor::Coordinator;

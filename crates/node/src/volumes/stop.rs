@@ -126,8 +126,8 @@ pub(super) async fn set(
 }
 
 /// Lets all nodes with replicas of a volume ask the coordinator at once what is to become of them.
-/// Returns the names of those that do not answer, and ask when they are back, and of those that have not
-/// done what follows, as a disk is slow or hangs.
+/// Returns the names of those that do not answer, and ask when they are back, and of those that
+/// have not done what follows, as a disk is slow or hangs.
 pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
     let nodes: BTreeSet<NodeId> = view.replicas().map(|(_, record)| record.node).collect();
     let mut late = Vec::new();

@@ -1,5 +1,5 @@
-//! Replicas on this node's disks of which no volume knows any more: they are deleted. Those of stopped
-//! volumes are closed, and opened again when the volume is assembled.
+//! Replicas on this node's disks of which no volume knows any more: they are deleted. Those of
+//! stopped volumes are closed, and opened again when the volume is assembled.
 //!
 //! A volume may have been deleted, or a creation cut off, while this node was away, or by a node
 //! that died in the midst of it. So the coordinator is asked again and again what is to become of
@@ -32,10 +32,11 @@ const MAX_AT_ONCE: usize = 1000;
 /// What one sweep leaves to the next.
 #[derive(Debug, Default)]
 pub(super) struct Sweeping {
-    /// Held while this node asks what is to become of its replicas, and begins what follows from it.
+    /// Held while this node asks what is to become of its replicas, and begins what follows from
+    /// it.
     asking: tokio::sync::Mutex<()>,
-    /// Replicas with which something is done. Each is a task of its own, so that one whose disk hangs keeps
-    /// no other one waiting; no second one is begun for the same replica.
+    /// Replicas with which something is done. Each is a task of its own, so that one whose disk
+    /// hangs keeps no other one waiting; no second one is begun for the same replica.
     under_way: KeyedLock<ReplicaId>,
     /// Those of which the log says already that nobody knows them.
     told: Mutex<BTreeSet<ReplicaId>>,
@@ -64,9 +65,9 @@ pub async fn sweeps(node: Arc<Node>) {
     }
 }
 
-/// Looks at all replicas once, now, and waits for what is to be done with them. What fails is done by the
-/// next sweep. Returns false if the coordinator does not answer, or something has not ended in time: that
-/// goes on by itself.
+/// Looks at all replicas once, now, and waits for what is to be done with them. What fails is done
+/// by the next sweep. Returns false if the coordinator does not answer, or something has not ended
+/// in time: that goes on by itself.
 pub async fn now(node: &Arc<Node>) -> bool {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -84,7 +85,8 @@ pub async fn now(node: &Arc<Node>) -> bool {
     }
 }
 
-/// Looks at all replicas once, and begins what is to be done. `None`: the coordinator did not answer.
+/// Looks at all replicas once, and begins what is to be done. `None`: the coordinator did not
+/// answer.
 async fn sweep(node: &Arc<Node>) -> Option<Swept> {
     let _alone = node.volumes.sweeping.asking.lock().await;
     let replicas = node.disks.finished_replicas();

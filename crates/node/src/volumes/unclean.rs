@@ -1,6 +1,7 @@
-//! A detach to which not all replicas answered: nothing uses the volume any more, and the view names its
-//! primary still, because what replicas have of the last writes may differ. Whoever detaches it again, when
-//! they answer, has it attached for a moment, so that they become equal, and given up.
+//! A detach to which not all replicas answered: nothing uses the volume any more, and the view
+//! names its primary still, because what replicas have of the last writes may differ. Whoever
+//! detaches it again, when they answer, has it attached for a moment, so that they become equal,
+//! and given up.
 
 use std::future::Future;
 use std::sync::Arc;

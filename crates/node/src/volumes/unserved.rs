@@ -1,5 +1,5 @@
-//! Replicas that their nodes do not serve: the file is gone, the disk absent or bad. The node says so when
-//! somebody connects, and it is passed on to whoever looks.
+//! Replicas that their nodes do not serve: the file is gone, the disk absent or bad. The node says
+//! so when somebody connects, and it is passed on to whoever looks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ const WATCH: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Attached {
-    /// What a replica's node has answered when it was connected to. `None`: it serves the replica, or
-    /// has not answered.
+    /// What a replica's node has answered when it was connected to. `None`: it serves the replica,
+    /// or has not answered.
     pub fn learn_unserved(&self, node: &Node, replica: ReplicaId, answer: Option<Unserved>) {
         let mut known = lock(&self.unserved);
         let Some(answer) = answer else { return drop(known.remove(&replica)) };
@@ -116,8 +116,8 @@ async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> 
     ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice)
 }
 
-/// How much room a replica may still need, and how much its disk has. `None`: its node does not answer, or
-/// its disk is not a directory.
+/// How much room a replica may still need, and how much its disk has. `None`: its node does not
+/// answer, or its disk is not a directory.
 async fn room(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<String> {
     let disks = match node.coordinator.node(replica.node.id.parse().ok()?)? {
         member if member.node.id == node.identity.node.to_string() => {

@@ -1,9 +1,9 @@
-//! The verdict of a volume's last verify: kept by the coordinator, so that it outlives the attachment and
-//! every node shows it; and which replicas it is about.
+//! The verdict of a volume's last verify: kept by the coordinator, so that it outlives the
+//! attachment and every node shows it; and which replicas it is about.
 //!
-//! A primary knows its verify until it ends. When the verify does, or the volume is detached, the node has
-//! the coordinator keep the verdict. Of a replica it holds for as long as that has been in-sync all the
-//! time since, which the view says: nothing has to be taken back when one leaves.
+//! A primary knows its verify until it ends. When the verify does, or the volume is detached, the
+//! node has the coordinator keep the verdict. Of a replica it holds for as long as that has been
+//! in-sync all the time since, which the view says: nothing has to be taken back when one leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::node::Node;
 
 /// How long one of several primaries waits for the verdict of another one's verify, for a status.
 const POLL: Duration = Duration::from_millis(500);
-/// How long a coordinator that does not answer is asked to keep a verdict, when it is told in passing.
+/// How long a coordinator that does not answer is asked to keep a verdict, when it is told in
+/// passing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// The same while somebody waits.
 const SHORT_PATIENCE: Duration = Duration::from_secs(3);
@@ -49,7 +50,8 @@ pub(super) async fn of_attached(
     newest(own, kept(&attached.record())).map(|verify| judge(verify, view))
 }
 
-/// The newer one of what a primary here knows and what the coordinator keeps. One that runs is the newest.
+/// The newer one of what a primary here knows and what the coordinator keeps. One that runs is the
+/// newest.
 fn newest(own: Option<Verify>, kept: Option<Verify>) -> Option<Verify> {
     match (own, kept) {
         // Not the same one, read a moment of rounding later.
@@ -60,8 +62,8 @@ fn newest(own: Option<Verify>, kept: Option<Verify>) -> Option<Verify> {
     }
 }
 
-/// Sorts replicas into those that a verdict is about and those that it is not, as the view has them now. One
-/// from software that does not note what was compared is left alone.
+/// Sorts replicas into those that a verdict is about and those that it is not, as the view has them
+/// now. One from software that does not note what was compared is left alone.
 pub(super) fn judge(mut verify: Verify, view: &View) -> Verify {
     let holds = |id: &str, since: u64, bytes: u64| {
         let mut records = view.replicas().map(|(_, record)| record);

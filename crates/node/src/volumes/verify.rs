@@ -123,7 +123,8 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
     }
 }
 
-/// A moment of the core's clock, which shows `now`, in seconds since 1970: the same whenever it is asked for.
+/// A moment of the core's clock, which shows `now`, in seconds since 1970: the same whenever it is
+/// asked for.
 fn unix(at: Instant, now: Instant) -> Option<u64> {
     let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     today.checked_sub(now.since(at)).map(|time| time.as_secs())

@@ -34,8 +34,9 @@ pub(super) fn load_untold(node: &Arc<Node>) {
     }
 }
 
-/// If the volume is shown otherwise here, or is not meant to be attached here any more, the coordinator is
-/// told that while whoever changed it waits. If it does not answer, it is told as soon as it does.
+/// If the volume is shown otherwise here, or is not meant to be attached here any more, the
+/// coordinator is told that while whoever changed it waits. If it does not answer, it is told as
+/// soon as it does.
 pub(super) async fn changed(node: &Arc<Node>, turn: &Turn) {
     if node.volumes.is_untold(turn.volume()) && node.coordinator.status().reachable {
         tell(node, turn).await;
@@ -92,7 +93,8 @@ pub(super) fn elsewhere(node: &Node, record: &VolumeRecord) -> impl Iterator<Ite
     wanted.filter_map(|(id, _)| id.parse().ok()).filter(move |id| *id != here)
 }
 
-/// A dead node is not to attach a volume any more that is not attached there. Returns true if it was.
+/// A dead node is not to attach a volume any more that is not attached there. Returns true if it
+/// was.
 ///
 /// # Errors
 /// If the coordinator does not answer.
@@ -114,8 +116,8 @@ pub(super) async fn take_back(
     }
 }
 
-/// Where a volume is meant to be attached and is not, for its status. The primary of a dead node serves
-/// nobody, though the view names it still.
+/// Where a volume is meant to be attached and is not, for its status. The primary of a dead node
+/// serves nobody, though the view names it still.
 pub(super) fn on(node: &Node, record: &VolumeRecord, view: &View) -> Vec<WantedStatus> {
     let is_primary = |id: NodeId| view.primaries.iter().any(|primary| primary.id.node == id);
     let alive = |id: NodeId| {
@@ -154,9 +156,9 @@ fn told(
     WantedStatus { node: node.coordinator.node_ref(id), alive, device, nbd, why }
 }
 
-/// Where else a volume is meant to be attached that is attached here, and by what it is not shown here yet.
-/// One that is not shared is meant to be nowhere else. Of a shared one the coordinator knows; while it does
-/// not answer, nothing is said of others.
+/// Where else a volume is meant to be attached that is attached here, and by what it is not shown
+/// here yet. One that is not shared is meant to be nowhere else. Of a shared one the coordinator
+/// knows; while it does not answer, nothing is said of others.
 pub(super) async fn beside(node: &Node, attached: &Attached, view: &View) -> Vec<WantedStatus> {
     let here = || {
         let (shown, why) = missing(node, attached.id)?;

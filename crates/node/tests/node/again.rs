@@ -125,7 +125,8 @@ async fn an_old_database_of_the_coordinator_does_not_make_a_node_forget_its_volu
     nodes[1].detach("web").await;
 }
 
-/// One says that the volume is not wanted here, as it was detached then; the other one has never heard of it.
+/// One says that the volume is not wanted here, as it was detached then; the other one has never
+/// heard of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_from_before_an_attach_does_not_end_the_wish_for_it() {
     let place = Place::new();

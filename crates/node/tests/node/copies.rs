@@ -106,8 +106,9 @@ async fn a_killed_daemon_restarts_on_its_machine_without_a_wait() {
     nodes[1].detach("web").await;
 }
 
-/// Each start names those before it back to the last that was admitted, and the lock proves that they have ended: so
-/// none is taken for a copy, and the silence of the admitted one is not waited out.
+/// Each start names those before it back to the last that was admitted, and the lock proves that
+/// they have ended: so none is taken for a copy, and the silence of the admitted one is not waited
+/// out.
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_that_nobody_admitted_are_followed_without_a_wait() {
     let place = Place::new();
@@ -132,8 +133,9 @@ async fn starts_that_nobody_admitted_are_followed_without_a_wait() {
     second.detach("web").await;
 }
 
-/// Whether the last daemon of this node has ended is proved by the lock of its state directory, held in the same boot. After
-/// a restart of the machine, or on a copy of it, that is not certain: it may serve clients still.
+/// Whether the last daemon of this node has ended is proved by the lock of its state directory,
+/// held in the same boot. After a restart of the machine, or on a copy of it, that is not certain:
+/// it may serve clients still.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_whose_own_earlier_primary_may_live_is_taken_over_before_it_is_deleted() {
     for is_proved in [true, false] {

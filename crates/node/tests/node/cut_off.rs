@@ -28,8 +28,8 @@ async fn ask_and_leave(node: &TestNode, method: &str, path: &str, body: &Value, 
 /// What a client asks for before it goes away.
 type Asked<'a> = (&'a str, &'a str, Value);
 
-/// A client asks and goes away; what it asked for is done. Who goes at once may be gone before the node has
-/// read its request: then nothing was begun, and another client asks again.
+/// A client asks and goes away; what it asked for is done. Who goes at once may be gone before the
+/// node has read its request: then nothing was begun, and another client asks again.
 async fn leave(
     node: &TestNode,
     after: Duration,
@@ -137,7 +137,8 @@ async fn whoever_leaves_in_any_change_leaves_it_done_to_its_end() {
     }
 }
 
-/// What only nodes ask of each other: the method, the path, and whether it is carried out by a task.
+/// What only nodes ask of each other: the method, the path, and whether it is carried out by a
+/// task.
 const PEERS: [(&str, &str, bool); 8] = [
     ("POST", "/peer/v1/replicas", true),
     ("DELETE", "/peer/v1/volumes/x/replicas/x", true),
@@ -157,8 +158,9 @@ fn document(node_document: &Value) -> Vec<(String, Value)> {
     paths.iter().map(|(path, methods)| (filled(path), methods.clone())).collect()
 }
 
-/// A node that takes no more changes refuses whatever would be a task; so each that is refused is one, and
-/// goes to its end ([`evenkeel_node::tasks`]). The rest must not be able to change anything.
+/// A node that takes no more changes refuses whatever would be a task; so each that is refused is
+/// one, and goes to its end ([`evenkeel_node::tasks`]). The rest must not be able to change
+/// anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_may_change_something_is_a_task_on_every_path() {
     let place = Place::new();
@@ -265,7 +267,8 @@ async fn whoever_leaves_in_a_change_of_a_node_leaves_it_done_to_its_end() {
         let named = |answer: &Value, name: &str| {
             answer["disks"].as_array().unwrap().iter().any(|disk| disk["name"] == name)
         };
-        // Each turn its own: one that was just removed is let go of a moment after it is not listed any more.
+        // Each turn its own: one that was just removed is let go of a moment after it is not listed
+        // any more.
         let more = format!("more{turn}");
         std::fs::create_dir_all(nodes[0].disk(&more)).unwrap();
         leave(

@@ -1,4 +1,5 @@
-//! Members of a volume that is attached nowhere: what is promised of them comes when it is attached.
+//! Members of a volume that is attached nowhere: what is promised of them comes when it is
+//! attached.
 
 use serde_json::{Value, json};
 

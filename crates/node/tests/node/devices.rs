@@ -249,7 +249,8 @@ async fn a_device_that_was_pulled_and_put_back_is_opened_anew() {
     node.stop().await;
 }
 
-/// Two devices whose paths can be exchanged, as those of `/dev/sdb` and `/dev/sdc` are by a restart of the machine.
+/// Two devices whose paths can be exchanged, as those of `/dev/sdb` and `/dev/sdc` are by a restart
+/// of the machine.
 struct Swapped {
     _devices: [Loop; 2],
     images: [std::path::PathBuf; 2],

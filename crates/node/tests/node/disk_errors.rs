@@ -1,4 +1,5 @@
-//! A request that failed on the disk of the last in-sync replica: who knows of it, and what ends it.
+//! A request that failed on the disk of the last in-sync replica: who knows of it, and what ends
+//! it.
 
 use std::time::{Duration, SystemTime};
 

@@ -13,8 +13,8 @@ fn identity(made: &Value) -> String {
     made["plan"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Has a command wait for another change of the volume "web", and exchanges the volume meanwhile by another one of
-/// this name. Returns what the command answered, with the new volume's identity.
+/// Has a command wait for another change of the volume "web", and exchanges the volume meanwhile by
+/// another one of this name. Returns what the command answered, with the new volume's identity.
 async fn exchange_while_it_waits(
     nodes: &[TestNode],
     (method, path, body): (&str, &str, Value),

@@ -137,7 +137,8 @@ fn of_b(answer: &Value) -> &Value {
     replicas.iter().find(|replica| replica["node"]["name"] == "b").unwrap()
 }
 
-/// Ends `b` with its replica made unusable, and starts it again: the status tells why, and so does `re-add`.
+/// Ends `b` with its replica made unusable, and starts it again: the status tells why, and so does
+/// `re-add`.
 async fn is_told(spoil: impl Fn(&Path), why: &str) {
     let place = Place::new();
     let mut nodes = without_b(&place).await;
@@ -245,7 +246,8 @@ impl Drop for Hung {
     }
 }
 
-/// A disk of which nothing comes at all, not even an error. Needs root; without it, it says so and passes.
+/// A disk of which nothing comes at all, not even an error. Needs root; without it, it says so and
+/// passes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_hangs_at_the_start_keeps_no_other_one_waiting() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! A refusal names what it is about as whoever asked does. Nodes ask each other by identities, and so does the
-//! command of replicas: nobody who reads a refusal has seen those.
+//! A refusal names what it is about as whoever asked does. Nodes ask each other by identities, and
+//! so does the command of replicas: nobody who reads a refusal has seen those.
 
 use serde_json::{Value, json};
 

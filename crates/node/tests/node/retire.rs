@@ -118,7 +118,8 @@ async fn a_drained_node_is_removed_while_it_runs() {
     }
 }
 
-/// What is cut off between two volumes has taken the replicas out of the first; the same command goes on.
+/// What is cut off between two volumes has taken the replicas out of the first; the same command
+/// goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_that_was_cut_off_between_two_volumes_goes_on() {
     let place = Place::new();

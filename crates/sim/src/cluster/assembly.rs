@@ -66,9 +66,9 @@ struct Choice {
 }
 
 impl Cluster {
-    /// Something is going to happen after which the volume has to be put together, at `until`. Often a
-    /// node can't be reached from before that until later: then old primaries live on there, unseen,
-    /// and disks are missing.
+    /// Something is going to happen after which the volume has to be put together, at `until`.
+    /// Often a node can't be reached from before that until later: then old primaries live on
+    /// there, unseen, and disks are missing.
     pub(super) fn plan_assembly(&mut self, node: usize, until: Time) {
         if self.operators.is_planned || self.operators.begun >= MAX_BEGUN {
             return;
@@ -116,8 +116,8 @@ impl Cluster {
         }
     }
 
-    /// A volume that is detached is stopped: its replicas are closed. Perhaps the disks are then taken
-    /// to another cluster.
+    /// A volume that is detached is stopped: its replicas are closed. Perhaps the disks are then
+    /// taken to another cluster.
     fn stop_volume(&mut self) {
         let is_attached = self.living_primaries().next().is_some();
         let is_clean = self.coordinator.newest().primaries.is_empty();
@@ -219,8 +219,8 @@ impl Cluster {
         }
     }
 
-    /// A backup may be older than what a missing replica knows, or a primary, and the coordinator can't
-    /// tell. So everything that it calls a member is brought first, and the volume detached.
+    /// A backup may be older than what a missing replica knows, or a primary, and the coordinator
+    /// can't tell. So everything that it calls a member is brought first, and the volume detached.
     fn is_backup_covered(&self, findings: &Findings) -> bool {
         let known = self.coordinator.known();
         let Some(known) = known.filter(|_| self.coordinator.database() == Database::Restored)
@@ -464,8 +464,8 @@ impl Cluster {
         self.lines.parts(old, new, lost);
     }
 
-    /// By force a replica may count that was in-sync in a line that was not kept once, if its disk is all
-    /// that there is. Returns its epoch.
+    /// By force a replica may count that was in-sync in a line that was not kept once, if its disk
+    /// is all that there is. Returns its epoch.
     fn taken_from(&self, kept: &View, view: &View, findings: &Findings) -> Option<lines::EpochKey> {
         let is_in_sync = |view, id| state_of(view, id) == Some(ReplicaState::InSync);
         let found = findings.superblocks.iter().map(|(_, superblock)| superblock);

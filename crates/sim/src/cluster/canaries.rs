@@ -12,7 +12,8 @@ use crate::sabotage::Sabotage;
 use crate::store::Store;
 
 impl Cluster {
-    /// What a rebuild copies arrives as zeroes, what it is told is too much, what is locked is behind it.
+    /// What a rebuild copies arrives as zeroes, what it is told is too much, what is locked is
+    /// behind it.
     pub(super) fn tamper(
         &self,
         message: Message,
@@ -53,8 +54,8 @@ impl Cluster {
         }
     }
 
-    /// What a primary reads of the view: a lease that is far longer than the one that replicas honour, or a
-    /// shorter wait for the coordinator.
+    /// What a primary reads of the view: a lease that is far longer than the one that replicas
+    /// honour, or a shorter wait for the coordinator.
     pub(super) fn with_other_promises(&self, answer: CoordinatorAnswer) -> CoordinatorAnswer {
         let CoordinatorAnswer::Newest(mut view) = answer else { return answer };
         match self.sabotage {

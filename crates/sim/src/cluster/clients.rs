@@ -1,5 +1,5 @@
-//! Clients: each primary has one, which makes requests of a small volume so that they overlap often,
-//! and operators, who give commands.
+//! Clients: each primary has one, which makes requests of a small volume so that they overlap
+//! often, and operators, who give commands.
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::primary::{CommandError, Waiting};
@@ -148,8 +148,8 @@ impl Cluster {
         self.request(primary, Kind::Change { write, durable }, operation);
     }
 
-    /// At times the client of another primary wants the same, or the beginning of it, at the same moment, as
-    /// hosts do that take a lock on a disk.
+    /// At times the client of another primary wants the same, or the beginning of it, at the same
+    /// moment, as hosts do that take a lock on a disk.
     fn issue_compare(&mut self, primary: usize) {
         let (first, count) = self.range();
         self.issue_compare_of(primary, first, count);
@@ -168,8 +168,8 @@ impl Cluster {
         }
     }
 
-    /// Takes no lock: to keep two of them apart is what it is for. What is expected is what somebody has
-    /// seen there; several clients expect the same.
+    /// Takes no lock: to keep two of them apart is what it is for. What is expected is what
+    /// somebody has seen there; several clients expect the same.
     fn issue_compare_of(&mut self, primary: usize, first: u32, count: u32) {
         let seen: Option<Vec<_>> =
             (first..first + count).map(|sector| self.seen.get(&sector).copied()).collect();
@@ -242,8 +242,8 @@ impl Cluster {
         ));
     }
 
-    /// Until when a primary that joins others could not: what it locks it asks for anew in each view, so while
-    /// faults change the view again and again it may never have it.
+    /// Until when a primary that joins others could not: what it locks it asks for anew in each
+    /// view, so while faults change the view again and again it may never have it.
     fn could_not_join_until(&self, primary: usize) -> Time {
         let slot = &self.primaries[primary];
         let joins = !slot.served && self.coordinator.newest().has_several_primaries();
@@ -313,7 +313,8 @@ impl Cluster {
         }
     }
 
-    /// A request fails for want of the coordinator only after the time for which the volume lets it wait.
+    /// A request fails for want of the coordinator only after the time for which the volume lets it
+    /// wait.
     fn judge_patience(&mut self, primary: usize, asked_at: Time, error: RequestError) {
         let slot = &self.primaries[primary];
         // An attach has its own patience.

@@ -1,11 +1,13 @@
-//! Cloned identities: the state directory of a node is copied to another machine (a cloned virtual machine, a
-//! restored backup), and the daemon there attaches the volume as that node, while the node's own primary is cut off.
-//! The disks stay where they are; for stale clones of these see [`copies`](super::copies).
+//! Cloned identities: the state directory of a node is copied to another machine (a cloned virtual
+//! machine, a restored backup), and the daemon there attaches the volume as that node, while the
+//! node's own primary is cut off. The disks stay where they are; for stale clones of these see
+//! [`copies`](super::copies).
 //!
-//! The two primaries have the same node and different incarnations. The lock on the state directory proves to neither
-//! that the other one has ended ([`Earlier`]): it is waited for until no replica has answered it for its lease.
-//! That the coordinator refuses the copy while the node itself is heard is simulated with the coordinator; here
-//! it lets both ask, as it does when the node is cut off from it for long enough.
+//! The two primaries have the same node and different incarnations. The lock on the state directory
+//! proves to neither that the other one has ended ([`Earlier`]): it is waited for until no replica
+//! has answered it for its lease. That the coordinator refuses the copy while the node itself is
+//! heard is simulated with the coordinator; here it lets both ask, as it does when the node is cut
+//! off from it for long enough.
 
 use evenkeel_core::primary::Earlier;
 use evenkeel_core::{NodeId, PrimaryId};
@@ -19,8 +21,8 @@ use crate::sabotage::Sabotage;
 const MORE_TRIES: u64 = 2;
 
 impl Cluster {
-    /// The node of a primary is copied, and cut off from the coordinator or from all other nodes. The copy
-    /// attaches the volume meanwhile.
+    /// The node of a primary is copied, and cut off from the coordinator or from all other nodes.
+    /// The copy attaches the volume meanwhile.
     pub(super) fn clone_node(&mut self) {
         let lease = self.profile.lease.time().as_nanos() as Time;
         let leases = self.random.between(1, 8);
@@ -55,8 +57,8 @@ impl Cluster {
         }
     }
 
-    /// What a daemon knows of earlier primaries of its node. The lock proves that those have ended which ran on
-    /// its own machine.
+    /// What a daemon knows of earlier primaries of its node. The lock proves that those have ended
+    /// which ran on its own machine.
     pub(super) fn earlier(&self, machine: usize, identity: NodeId) -> Earlier {
         if !self.cloned.contains(&identity) || self.sabotage == Some(Sabotage::TrustClones) {
             return Earlier::Ended;

@@ -40,16 +40,16 @@ impl Cluster {
         self.coordinator.newest().replica(id).map(|(_, record)| *record)
     }
 
-    /// Whether the newest view names an incarnation that began after the copy was made: a copy of the same incarnation
-    /// can't be told, by nobody.
+    /// Whether the newest view names an incarnation that began after the copy was made: a copy of
+    /// the same incarnation can't be told, by nobody.
     fn is_shown_by_its_incarnation(&self, replica: usize) -> bool {
         let copy = self.replicas[replica].copy.as_ref().and_then(Store::examine);
         let record = self.record(replica);
         copy.zip(record).is_some_and(|(copy, record)| !copy.incarnations.knows(record.incarnation))
     }
 
-    /// Whether another replica of its mirror has all data, too: what is left of a mirror otherwise is the
-    /// stale clone.
+    /// Whether another replica of its mirror has all data, too: what is left of a mirror otherwise
+    /// is the stale clone.
     fn is_dispensable(&self, replica: usize) -> bool {
         if self.record(replica).is_some_and(|record| record.state != ReplicaState::InSync) {
             return true;
@@ -79,7 +79,8 @@ impl Cluster {
             slot.newest_disk = Some(newest);
         }
         slot.is_old = true;
-        // Until it starts it has no incarnation: the one that rebuilt may be about to become in-sync.
+        // Until it starts it has no incarnation: the one that rebuilt may be about to become
+        // in-sync.
         slot.incarnation = Incarnation(0);
         // What it promised, its disk has forgotten.
         slot.fence = Fence::default();
@@ -87,8 +88,8 @@ impl Cluster {
         self.begins_with_another_disk(replica, pause);
     }
 
-    /// An attach ended because nothing else was there than a stale clone: its operator puts the newest disk
-    /// back, if it is there.
+    /// An attach ended because nothing else was there than a stale clone: its operator puts the
+    /// newest disk back, if it is there.
     pub(super) fn put_newest_back(&mut self, id: ReplicaId) {
         let is_meant = |slot: &ReplicaSlot| slot.id == id && slot.is_old;
         let Some(replica) = self.replicas.iter().position(is_meant) else { return };
@@ -121,7 +122,8 @@ impl Cluster {
     pub(super) fn note_distrust(&mut self) {
         for replica in 0..self.replicas.len() {
             let record = self.record(replica);
-            // One that rebuilt before with another disk may be about to become in-sync, see `put_back`.
+            // One that rebuilt before with another disk may be about to become in-sync, see
+            // `put_back`.
             let incarnation = self.replicas[replica].incarnation;
             let is_out = |r: ReplicaRecord| !r.state.takes_writes() || r.incarnation == incarnation;
             let lacks_all = |r: ReplicaRecord| {

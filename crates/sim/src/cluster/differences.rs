@@ -1,6 +1,7 @@
-//! The rule on which every rebuild and every takeover rests (W6, W7): wherever two replicas may differ,
-//! something on the disk of one of them says so. It is judged whenever a fault strikes, from the disks
-//! alone: what is in their caches, what is durable, the intent logs and the bitmaps as they are saved.
+//! The rule on which every rebuild and every takeover rests (W6, W7): wherever two replicas may
+//! differ, something on the disk of one of them says so. It is judged whenever a fault strikes,
+//! from the disks alone: what is in their caches, what is durable, the intent logs and the bitmaps
+//! as they are saved.
 
 use evenkeel_core::block_set::PAGE_BLOCKS;
 use evenkeel_core::replica::FoundPage;
@@ -15,8 +16,8 @@ use crate::store::Store;
 /// The unit of bitmaps, in sectors.
 const BLOCK: u32 = 4096 / SECTOR;
 
-/// Pairs of sectors that are compared for each step, on average, where every step is judged. Most volumes
-/// have fewer; of a large one with many replicas a seed would take minutes.
+/// Pairs of sectors that are compared for each step, on average, where every step is judged. Most
+/// volumes have fewer; of a large one with many replicas a seed would take minutes.
 const MAX_PAIRS: u64 = 20_000;
 
 /// One replica of the newest view, and what its disk says.
@@ -40,8 +41,8 @@ impl Cluster {
         }
     }
 
-    /// A disk or the newest view has changed: judges that, or one of so many such steps that a step does not
-    /// cost more than [`MAX_PAIRS`] on average.
+    /// A disk or the newest view has changed: judges that, or one of so many such steps that a step
+    /// does not cost more than [`MAX_PAIRS`] on average.
     pub(super) fn judge_step(&mut self) {
         if self.unjudged > 0 {
             self.unjudged -= 1;
@@ -90,8 +91,8 @@ fn differ(a: &Disk<'_>, b: &Disk<'_>, sector: u32) -> bool {
     a.content(sector) != b.content(sector) || a.durable_content(sector) != b.durable_content(sector)
 }
 
-/// Whether the disk of one says that they may differ there; `a` is in-sync. One that is not keeps a bitmap
-/// of what it lacks itself, too: its own writes that nobody else may have.
+/// Whether the disk of one says that they may differ there; `a` is in-sync. One that is not keeps a
+/// bitmap of what it lacks itself, too: its own writes that nobody else may have.
 fn is_told(a: &Disk<'_>, b: &Disk<'_>, sector: u32) -> bool {
     let lacks = |disk: &Disk<'_>| has_bit(disk, b.record.id, sector / BLOCK);
     is_open(a.slot, sector)

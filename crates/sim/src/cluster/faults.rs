@@ -118,8 +118,8 @@ impl Cluster {
         }
     }
 
-    /// An operator wants another lease, or the node of a primary that counts on its lease is cut off for
-    /// some of them, and the volume attached elsewhere; or one soon after the other.
+    /// An operator wants another lease, or the node of a primary that counts on its lease is cut
+    /// off for some of them, and the volume attached elsewhere; or one soon after the other.
     fn try_lease(&mut self) {
         let (changes, cuts) = self.random.pick(&[(true, false), (false, true), (true, true)]);
         let lease = self.profile.changed_lease(&mut self.random);
@@ -144,7 +144,8 @@ impl Cluster {
         }
     }
 
-    /// The node of a primary is cut off from all others for so many leases, and its client goes on reading.
+    /// The node of a primary is cut off from all others for so many leases, and its client goes on
+    /// reading.
     pub(super) fn cut_off(&mut self, primary: usize, leases: u64) {
         let lease = self.profile.lease.time().as_nanos() as Time;
         // Then the cluster may recover for two leases, or requests would wait for ever.
@@ -169,7 +170,8 @@ impl Cluster {
         }
     }
 
-    /// Whether no replica of its mirror has damaged this sector: what is damaged everywhere is lost.
+    /// Whether no replica of its mirror has damaged this sector: what is damaged everywhere is
+    /// lost.
     pub(super) fn can_damage(&self, replica: usize, sector: u32) -> bool {
         let mirror = self.replicas[replica].mirror;
         let mut others = self.replicas.iter().filter(|slot| slot.mirror == mirror);

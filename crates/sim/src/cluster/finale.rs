@@ -58,9 +58,9 @@ impl Cluster {
         Err(Violation::new("I11", text).into())
     }
 
-    /// If the coordinator's database is lost, or the volume stopped, it is put together first: nobody can
-    /// say otherwise who may die. Whether that succeeds: it may be refused that nothing in-sync is left of
-    /// a mirror, which ends the run.
+    /// If the coordinator's database is lost, or the volume stopped, it is put together first:
+    /// nobody can say otherwise who may die. Whether that succeeds: it may be refused that nothing
+    /// in-sync is left of a mirror, which ends the run.
     fn bring_together(&mut self) -> Result<bool, Stop> {
         if self.coordinator.is_usable() {
             return Ok(true);
@@ -83,8 +83,8 @@ impl Cluster {
             (0..self.nodes.len()).filter(|_| self.random.chance(400)).collect();
         doomed.retain(|node| self.profile.coordinator_node != Some(*node) && self.nodes[*node].up);
         for mirror in &self.coordinator.newest().mirrors {
-            // One that restarted may have lost what another one still has, and one that failed a write
-            // that was acknowledged before (A, B) lacks it.
+            // One that restarted may have lost what another one still has, and one that failed a
+            // write that was acknowledged before (A, B) lacks it.
             let whole = |record: &&ReplicaRecord| {
                 let mut slots = self.replicas.iter();
                 slots.any(|s| {

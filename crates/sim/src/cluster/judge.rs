@@ -16,7 +16,8 @@ use crate::oracles::registers::Change;
 use crate::payload::{Cell, SECTOR, Sectors, stamp, stamped};
 use crate::queue::MILLISECOND;
 
-/// How often one incarnation of a replica may refuse the same thing: more is a loop without a pause.
+/// How often one incarnation of a replica may refuse the same thing: more is a loop without a
+/// pause.
 const MAX_REFUSALS: u32 = 2_000;
 
 /// A run of sectors of the volume that lies on one mirror, and where.
@@ -245,8 +246,8 @@ impl Cluster {
         }
     }
 
-    /// A request of several parts is answered with the last of them. The others were decided before,
-    /// perhaps by the view that this one has replaced.
+    /// A request of several parts is answered with the last of them. The others were decided
+    /// before, perhaps by the view that this one has replaced.
     fn was_permitted(
         &self,
         view: &View,
@@ -263,8 +264,9 @@ impl Cluster {
         agreement::check(parent.protocol, durable, &members).is_ok()
     }
 
-    /// Whether a replica on the primary's node has a part of a write. It decided about that part, and may
-    /// have left before the parts on other mirrors were decided; the others have it in their queues.
+    /// Whether a replica on the primary's node has a part of a write. It decided about that part,
+    /// and may have left before the parts on other mirrors were decided; the others have it in
+    /// their queues.
     fn had_local(&self, primary: usize, write: u32, part: Part) -> bool {
         let has_room = |slot: &ReplicaSlot| slot.disk.sectors() >= part.replica_sector + part.count;
         let identity = self.primaries[primary].id.node;
@@ -322,7 +324,8 @@ impl Cluster {
         })
     }
 
-    /// I6: the in-sync replicas of each mirror hold the same bytes. `alive`: of those only that run.
+    /// I6: the in-sync replicas of each mirror hold the same bytes. `alive`: of those only that
+    /// run.
     pub(super) fn judge_convergence(&mut self, when: &str) {
         let view = self.coordinator.newest().clone();
         for mirror in &view.mirrors {

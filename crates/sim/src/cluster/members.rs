@@ -35,8 +35,8 @@ impl Cluster {
         }
     }
 
-    /// Makes a replica on some node's disk, and tells a primary of it. Its superblocks hold the newest
-    /// view, which does not know it yet.
+    /// Makes a replica on some node's disk, and tells a primary of it. Its superblocks hold the
+    /// newest view, which does not know it yet.
     fn add_replica(&mut self, mirror: usize, role: Role) {
         let Some(primary) = self.serving_primary() else { return };
         if !self.coordinator.is_usable() {

@@ -30,7 +30,8 @@ pub(super) struct PrimarySlot {
     /// Unanswered requests of its client.
     pub requests: BTreeMap<u64, Request>,
     pub last_request: u64,
-    /// Changes of the volume of which nobody knows whether they are over: which, first sector, sectors.
+    /// Changes of the volume of which nobody knows whether they are over: which, first sector,
+    /// sectors.
     pub unsure: Vec<(u32, u32, u32)>,
     /// Unanswered commands, with the time of each.
     pub commands: BTreeMap<u64, (Command, Time)>,

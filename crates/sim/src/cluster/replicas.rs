@@ -54,7 +54,8 @@ pub(super) struct ReplicaSlot {
     pub received: HashSet<Cell>,
     /// How often each operation was refused in this incarnation.
     pub refused: HashMap<Option<Sequence>, u32>,
-    /// Copies that were asked for in this incarnation and not answered, with the generation of the question.
+    /// Copies that were asked for in this incarnation and not answered, with the generation of the
+    /// question.
     pub copies_asked: HashMap<(LinkId, CopyToken), Generation>,
     /// Sectors that a machine crash took back since the replica was last known to be whole.
     pub lost: BTreeSet<u32>,

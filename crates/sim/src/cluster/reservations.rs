@@ -1,5 +1,5 @@
-//! Hosts that reserve the volume: the client of each node is one. What a change of reservations that was
-//! answered forbids, nobody may succeed in any more.
+//! Hosts that reserve the volume: the client of each node is one. What a change of reservations
+//! that was answered forbids, nobody may succeed in any more.
 
 use evenkeel_core::primary::{Command, CommandError};
 use evenkeel_core::view::{Change, ReservationChange, ReservationKind};
@@ -109,7 +109,8 @@ impl Cluster {
         }
     }
 
-    /// A change was answered with an error. One that was refused because of a reservation never happens.
+    /// A change was answered with an error. One that was refused because of a reservation never
+    /// happens.
     pub(super) fn refused(&mut self, primary: usize, write: u32, error: RequestError) {
         if error != RequestError::Reserved {
             return self.lines.fail(write);

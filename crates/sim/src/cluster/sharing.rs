@@ -1,5 +1,5 @@
-//! Several primaries at once: what the oracles are told of them, and the lock by which their clients keep
-//! out of each other's way, as a cluster's filesystem does.
+//! Several primaries at once: what the oracles are told of them, and the lock by which their
+//! clients keep out of each other's way, as a cluster's filesystem does.
 
 use evenkeel_core::*;
 
@@ -23,8 +23,8 @@ pub(super) struct Answered {
 }
 
 impl Cluster {
-    /// Whether another primary may be changing some of these sectors: what it has not been answered, or
-    /// was told to have failed, may still come, as long as it is a primary.
+    /// Whether another primary may be changing some of these sectors: what it has not been
+    /// answered, or was told to have failed, may still come, as long as it is a primary.
     pub(super) fn is_locked(&self, primary: usize, first: u32, count: u32) -> bool {
         if !self.coordinator.newest().is_shared() && self.profile.primaries == 1 {
             return false;
@@ -91,8 +91,8 @@ impl Cluster {
         mark.into_iter().for_each(|mark| self.marks.reach(mark));
     }
 
-    /// For how long a primary has to be silent before it may be evicted. The core waits for half a lease longer;
-    /// clocks drift by far less.
+    /// For how long a primary has to be silent before it may be evicted. The core waits for half a
+    /// lease longer; clocks drift by far less.
     fn long_silence(&self) -> Time {
         self.profile.lease.time().as_nanos() as Time * 5 / 2
     }
@@ -116,8 +116,9 @@ impl Cluster {
         answered.last = now;
     }
 
-    /// I11: a primary that lives is evicted only if no member of the evicting one's view has answered it for long;
-    /// or it came back too late for that to be known, or the evicting one did not hear all members all the time.
+    /// I11: a primary that lives is evicted only if no member of the evicting one's view has
+    /// answered it for long; or it came back too late for that to be known, or the evicting one did
+    /// not hear all members all the time.
     pub(super) fn judge_evictions(&mut self, by: usize, next: &View) {
         let slot = &self.primaries[by];
         let Some(view) = slot.core.view().cloned() else {

@@ -11,7 +11,8 @@ use crate::describe;
 use crate::queue::{MILLISECOND, Time};
 
 impl Cluster {
-    /// The coordinator, the nodes, the primaries with what their clients wait for, and the replicas.
+    /// The coordinator, the nodes, the primaries with what their clients wait for, and the
+    /// replicas.
     #[must_use]
     pub fn state(&self) -> String {
         let mut text = format!("at {:.6}:\n{}", self.now as f64 / 1e9, self.coordinator_state());

@@ -1,9 +1,11 @@
-//! An aimed fault: a save of a table of open regions fails and leaves the disk as it was, and power is cut
-//! while the next one is written. Of the two copies one is good then, and which one the second save goes to
-//! decides whether a start finds what was open. Faults that are drawn by themselves seldom meet so.
+//! An aimed fault: a save of a table of open regions fails and leaves the disk as it was, and power
+//! is cut while the next one is written. Of the two copies one is good then, and which one the
+//! second save goes to decides whether a start finds what was open. Faults that are drawn by
+//! themselves seldom meet so.
 //!
-//! In other seeds such a save fails at the device flush before it, which is to make durable what the table counts
-//! on: what was written since the last flush is lost, though no client has flushed.
+//! In other seeds such a save fails at the device flush before it, which is to make durable what
+//! the table counts on: what was written since the last flush is lost, though no client has
+//! flushed.
 
 use evenkeel_core::replica::DiskError;
 
@@ -17,8 +19,8 @@ const FAILED: u64 = 50;
 const TORN: u64 = 700;
 
 impl Cluster {
-    /// How this action, which begins, is made to fail, if it is. If it follows one that was, power may be
-    /// cut meanwhile.
+    /// How this action, which begins, is made to fail, if it is. If it follows one that was, power
+    /// may be cut meanwhile.
     pub(super) fn fails_table(&mut self, replica: usize, work: &Work) -> Option<DiskError> {
         let slot = work.table().filter(|_| self.faulty)?;
         if self.profile.tears_tables {

@@ -19,8 +19,8 @@ pub struct Member {
     pub durable: bool,
     /// Whether the write has arrived in this incarnation of the replica.
     pub received: bool,
-    /// Whether its incarnation ended since the write began, or its part in the primary's epoch, so that what it
-    /// had is no longer to be seen.
+    /// Whether its incarnation ended since the write began, or its part in the primary's epoch, so
+    /// that what it had is no longer to be seen.
     pub excused: bool,
 }
 

@@ -28,8 +28,8 @@ pub struct Lines {
     epochs: HashMap<EpochKey, usize>,
     /// The line that each one has diverged from.
     parents: Vec<Option<usize>>,
-    /// Which sectors may have lost anything in lines in which nobody has served yet. Until then primaries
-    /// of the line before are heard by replicas that have not confirmed the assembly.
+    /// Which sectors may have lost anything in lines in which nobody has served yet. Until then
+    /// primaries of the line before are heard by replicas that have not confirmed the assembly.
     unserved: HashMap<usize, Vec<bool>>,
     /// In which line each primary serves; before that, none.
     primaries: HashMap<usize, usize>,
@@ -65,7 +65,8 @@ impl Lines {
         self.lines.iter_mut().for_each(Registers::share);
     }
 
-    /// A write or a zeroing begins. In a line in which its primary does not serve nobody may see it.
+    /// A write or a zeroing begins. In a line in which its primary does not serve nobody may see
+    /// it.
     pub fn begin(&mut self, first: u32, count: u32, zero: bool, primary: usize, now: Moment) {
         self.lines.iter_mut().for_each(|line| line.begin(first, count, zero, primary, now));
     }
@@ -75,8 +76,8 @@ impl Lines {
         self.lines.iter_mut().for_each(|line| line.fail(write));
     }
 
-    /// A compare-and-write wrote nothing, because it found something else than `expected` (a sector and
-    /// its content).
+    /// A compare-and-write wrote nothing, because it found something else than `expected` (a sector
+    /// and its content).
     ///
     /// # Errors
     /// See [`Registers::refuted`].

@@ -1,13 +1,15 @@
 //! I7: a rebuilding replica gets only what changed since it left, and what was open.
 //!
-//! Judged are regions of the intent log, because writes become stable by regions. A region is dirty from the
-//! moment when a write to it is sent until the replicas concerned have been told that its last write
-//! is stable: all that are in-sync, and the one that leaves. When a replica leaves, it may lack what is dirty then or becomes so later,
-//! and nothing else. A region that any replica finds open at its start becomes dirty; so do all regions
-//! of the mirror when it finds all open, or a page of a bitmap damaged.
+//! Judged are regions of the intent log, because writes become stable by regions. A region is dirty
+//! from the moment when a write to it is sent until the replicas concerned have been told that its
+//! last write is stable: all that are in-sync, and the one that leaves. When a replica leaves, it
+//! may lack what is dirty then or becomes so later, and nothing else. A region that any replica
+//! finds open at its start becomes dirty; so do all regions of the mirror when it finds all open,
+//! or a page of a bitmap damaged.
 //!
-//! One that rebuilds when another leaves notes what is open in its own log, too, and may not have been
-//! told of what the in-sync ones know. From when it is in-sync itself, what it has noted counts.
+//! One that rebuilds when another leaves notes what is open in its own log, too, and may not have
+//! been told of what the in-sync ones know. From when it is in-sync itself, what it has noted
+//! counts.
 //!
 //! Whether what is told to be stable is really everywhere, I1 and I6 see.
 
@@ -28,8 +30,9 @@ const NEVER: Sequence = Sequence(u64::MAX);
 #[derive(Debug, Default)]
 struct Region {
     writes: BTreeMap<usize, LastWrite>,
-    /// Whether older writes there are of a primary that tells nothing any more, or of an earlier incarnation:
-    /// then what is told of newer ones does not help until all replicas are in-sync again.
+    /// Whether older writes there are of a primary that tells nothing any more, or of an earlier
+    /// incarnation: then what is told of newer ones does not help until all replicas are in-sync
+    /// again.
     is_orphaned: bool,
 }
 
@@ -85,7 +88,8 @@ pub struct Minimal {
 }
 
 impl Minimal {
-    /// A primary sends a replica an operation that changes these regions of its mirror, perhaps again.
+    /// A primary sends a replica an operation that changes these regions of its mirror, perhaps
+    /// again.
     pub fn sends(
         &mut self,
         (primary, sequence): (usize, Sequence),
@@ -149,8 +153,8 @@ impl Minimal {
         }
     }
 
-    /// A replica gets no writes any more: when it returns, it copies what is open in its log, and notes
-    /// it for nobody.
+    /// A replica gets no writes any more: when it returns, it copies what is open in its log, and
+    /// notes it for nobody.
     pub fn is_out(&mut self, replica: usize) {
         for write in self.regions.values_mut().flat_map(|region| region.writes.values_mut()) {
             write.open.remove(&replica);

@@ -25,8 +25,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// A primary sends these stamps as one operation. `is_over` says of a write whether nobody waits
-    /// for it any more: then the primary may rewrite what it has left on disks.
+    /// A primary sends these stamps as one operation. `is_over` says of a write whether nobody
+    /// waits for it any more: then the primary may rewrite what it has left on disks.
     ///
     /// # Errors
     /// If it has sent one of them under another number before.

@@ -11,15 +11,16 @@
 //! What is permitted beyond a register:
 //! - A request without an answer, or answered with an error, may have taken effect or not.
 //! - When a new primary begins to serve, writes that no flush covers may be gone, acknowledged or
-//!   read as they are: under A and B all of them (the dead primary may have acknowledged what nobody
-//!   else has), under C those in sectors that a machine crash of an in-sync replica took back
-//!   (`lost`). From then on they count as unanswered.
+//!   read as they are: under A and B all of them (the dead primary may have acknowledged what
+//!   nobody else has), under C those in sectors that a machine crash of an in-sync replica took
+//!   back (`lost`). From then on they count as unanswered.
 //! - What the new primary finds is settled by its first read of a sector: another content that is
 //!   older than it may not appear later. What was sent to an ended primary after that, never.
 //!
-//! With several primaries at once (see [`Registers::share`]) clients see to it that no two of them change
-//! a sector at once. Then only what is acknowledged counts: a change under way may be seen or not, by one
-//! primary before and by another after, until it is acknowledged, or its primary is gone.
+//! With several primaries at once (see [`Registers::share`]) clients see to it that no two of them
+//! change a sector at once. Then only what is acknowledged counts: a change under way may be seen
+//! or not, by one primary before and by another after, until it is acknowledged, or its primary is
+//! gone.
 //!
 //! Times are counts of client events: two requests are concurrent just if they overlap there.
 
@@ -371,8 +372,8 @@ impl Registers {
         Ok(())
     }
 
-    /// Whether a sector that holds `cell` has had this write: it is the write's own content, or that
-    /// of a change which nothing says to be older.
+    /// Whether a sector that holds `cell` has had this write: it is the write's own content, or
+    /// that of a change which nothing says to be older.
     #[must_use]
     pub fn supersedes(&self, sector: u32, cell: Cell, write: u32) -> bool {
         let Some(wanted) = self.change(write) else { return false };

@@ -1,8 +1,8 @@
-//! I5 on the disk: a table of open regions counts from the end of its save until the next one has ended,
-//! whatever becomes of saves in between.
+//! I5 on the disk: a table of open regions counts from the end of its save until the next one has
+//! ended, whatever becomes of saves in between.
 //!
-//! A save that fails, or that a crash interrupts, may leave its table on the disk or not. So what it
-//! closes may be found closed; everything else is found open that the last whole save has named.
+//! A save that fails, or that a crash interrupts, may leave its table on the disk or not. So what
+//! it closes may be found closed; everything else is found open that the last whole save has named.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -60,7 +60,8 @@ impl Tables {
 }
 
 impl Saves {
-    /// What all saves say to be open since the last one that has ended well, and this table does not.
+    /// What all saves say to be open since the last one that has ended well, and this table does
+    /// not.
     fn forgotten_by(&self, found: Option<&OpenRegions>) -> Option<Range<u64>> {
         let last = self.last.as_ref()?;
         let regions = last.open.iter().map(|region| match last.is_all() {

@@ -56,8 +56,8 @@ pub fn check_primaries(old: &View, new: &View, by: PrimaryId) -> Result<(), Viol
 /// Judges the first view of an epoch against the newest view of those found that it goes on from.
 ///
 /// # Errors
-/// If it can't be adopted by those who have adopted that; or if nobody took a loss, and it goes on without
-/// a replica that may have newer data (V7), or calls one in-sync that was not.
+/// If it can't be adopted by those who have adopted that; or if nobody took a loss, and it goes on
+/// without a replica that may have newer data (V7), or calls one in-sync that was not.
 pub fn check_assembly(
     kept: &View,
     new: &View,

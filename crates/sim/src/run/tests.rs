@@ -20,8 +20,8 @@ fn the_first_seeds_pass() {
     }
 }
 
-/// `seeds.txt`: seeds that found something, each with a sentence. Most did so before rebuilds that count
-/// ahead were drawn, so each is run with and without them.
+/// `seeds.txt`: seeds that found something, each with a sentence. Most did so before rebuilds that
+/// count ahead were drawn, so each is run with and without them.
 #[test]
 fn the_seeds_that_failed_once_pass() {
     for line in include_str!("../../seeds.txt").lines().filter(|l| !l.starts_with('#')) {
@@ -108,7 +108,8 @@ fn a_batch_reaches_every_mark() {
     panic!("never reached: {:#?}", totals.marks.missing());
 }
 
-/// With a tape and nothing left out, a run is the one that was recorded, and that is the seed's own.
+/// With a tape and nothing left out, a run is the one that was recorded, and that is the seed's
+/// own.
 #[test]
 fn a_replayed_run_is_the_recorded_one() {
     for seed in 0..SEEDS / 2 {

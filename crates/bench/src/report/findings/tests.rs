@@ -99,7 +99,8 @@ fn the_fastest_is_named_for_each_workload_for_which_it_is_ahead() {
 
 #[test]
 fn a_difference_within_the_spread_is_none() {
-    // By the medians 20 % apart, but the slowest round of the one is slower than the other's fastest.
+    // By the medians 20 % apart, but the slowest round of the one is slower than the other's
+    // fastest.
     let wide: &[f64] = &[300.0, 480.0, 500.0];
     let run = with(
         run(&["two", "three"]),

@@ -42,8 +42,9 @@ pub fn carries_nothing(args: &MountArgs, device: &Path) -> Failure {
     ))
 }
 
-/// The kernel refused to mount a filesystem. `mount` calls that a bad superblock also where the filesystem is
-/// well and an earlier mount of it has not ended, on the device of a daemon that was killed.
+/// The kernel refused to mount a filesystem. `mount` calls that a bad superblock also where the
+/// filesystem is well and an earlier mount of it has not ended, on the device of a daemon that was
+/// killed.
 pub fn not_mounted(failure: Failure, kind: &str) -> Failure {
     let advice = match kind {
         "xfs" => {

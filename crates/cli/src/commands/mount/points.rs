@@ -1,5 +1,5 @@
-//! Directories on which more than one filesystem is mounted: the newest hides those below it, and is the
-//! one that `umount` takes away.
+//! Directories on which more than one filesystem is mounted: the newest hides those below it, and
+//! is the one that `umount` takes away.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,8 @@ pub fn refuse_covered(
     .advise(format!("choose another directory, or {}", unmounting(there, other.as_deref()))))
 }
 
-/// Refuses to unmount a volume where something else is mounted over it: that would be taken away instead.
+/// Refuses to unmount a volume where something else is mounted over it: that would be taken away
+/// instead.
 ///
 /// # Errors
 /// Names what is mounted over it.

@@ -1,5 +1,5 @@
-//! The table of all states in `docs/manual/states.md`: which line, which words in JSON and which code a
-//! volume has, by who answers and what is known of its second replica.
+//! The table of all states in `docs/manual/states.md`: which line, which words in JSON and which
+//! code a volume has, by who answers and what is known of its second replica.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! Each invariant is broken by hand, in a primary that has a write under way, and found by its label.
+//! Each invariant is broken by hand, in a primary that has a write under way, and found by its
+//! label.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -33,7 +33,8 @@ impl<P: Payload> Primary<P> {
         self.peers.get(&self.view.as_ref()?.lock_manager()?)
     }
 
-    /// A session with a replica goes on, or it has adopted the view: a lock manager may have missed what was said.
+    /// A session with a replica goes on, or it has adopted the view: a lock manager may have missed
+    /// what was said.
     pub(in crate::primary) fn restate_cluster_lock(&mut self, replica: ReplicaId) {
         if self.lock_manager().is_some_and(|lock_manager| lock_manager.id() == replica) {
             self.cluster_locks.restate();
@@ -46,7 +47,8 @@ impl<P: Payload> Primary<P> {
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
     }
 
-    /// The lock manager tells of a cluster lock: locks its range, or unlocks that of one that is over.
+    /// The lock manager tells of a cluster lock: locks its range, or unlocks that of one that is
+    /// over.
     pub(in crate::primary) fn cluster_lock_told(
         &mut self,
         generation: Generation,
@@ -71,7 +73,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Tells the lock manager that nothing is under way in a locked range, unless the cluster lock is over.
+    /// Tells the lock manager that nothing is under way in a locked range, unless the cluster lock
+    /// is over.
     pub(super) fn yield_range(&mut self, cx: &mut Context<'_, P>, lock: YieldLock) {
         let generation = self.generation();
         let aside = self.cluster_locks.yield_range(lock);

@@ -1,14 +1,15 @@
 //! Cluster range locks: how one primary has all others yield a range of a volume that several run.
 //!
-//! A cluster lock is asked of the replica that keeps their order ([`crate::view::View::lock_manager`]). It has every primary of
-//! the view, the requester too, lock the range here as a write would; when all have, the cluster lock is granted. A
-//! primary has one cluster lock at a time.
+//! A cluster lock is asked of the replica that keeps their order
+//! ([`crate::view::View::lock_manager`]). It has every primary of the view, the requester too, lock
+//! the range here as a write would; when all have, the cluster lock is granted. A primary has one
+//! cluster lock at a time.
 //!
-//! A cluster lock that was granted is honoured until its requester says that it is over, or is no primary any
-//! more, whatever views come: what it has sent may be sent again by it. One that was not granted when the
-//! view changes is asked for anew. Who joins others knows of no cluster lock, and locks the whole volume once
-//! before it serves anything. All that is said of cluster locks tells a state and not a step, so it is said again
-//! with every session and view.
+//! A cluster lock that was granted is honoured until its requester says that it is over, or is no
+//! primary any more, whatever views come: what it has sent may be sent again by it. One that was
+//! not granted when the view changes is asked for anew. Who joins others knows of no cluster lock,
+//! and locks the whole volume once before it serves anything. All that is said of cluster locks
+//! tells a state and not a step, so it is said again with every session and view.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
@@ -96,7 +97,8 @@ impl ClusterLocks {
         self.is_untold
     }
 
-    /// What there is to tell the lock manager, who is told now: the cluster lock that is asked for, or the last one that is over.
+    /// What there is to tell the lock manager, who is told now: the cluster lock that is asked for,
+    /// or the last one that is over.
     pub fn tell(&mut self) -> (ClusterLockNumber, Option<Range<u64>>) {
         self.is_untold = false;
         match &self.own {
@@ -111,8 +113,9 @@ impl ClusterLocks {
         self.is_untold |= self.number > ClusterLockNumber(0);
     }
 
-    /// The view has changed: cluster locks of those that are no primaries any more are over, and their locks are told. An
-    /// own one that was not granted counts as another one, because the new lock manager may have another order.
+    /// The view has changed: cluster locks of those that are no primaries any more are over, and
+    /// their locks are told. An own one that was not granted counts as another one, because the new
+    /// lock manager may have another order.
     pub fn follow(&mut self, is_primary: impl Fn(PrimaryId) -> bool) -> Vec<YieldLock> {
         let gone = self.honoured.extract_if(.., |requester, _| !is_primary(*requester));
         let gone = gone.map(|(_, honoured)| honoured.lock).collect();
@@ -154,8 +157,8 @@ impl ClusterLocks {
         Some((*requester, cluster_lock.number))
     }
 
-    /// All primaries yield for a cluster lock of this one: the request for which it is may go on. `None` if that
-    /// cluster lock is over, or was granted before.
+    /// All primaries yield for a cluster lock of this one: the request for which it is may go on.
+    /// `None` if that cluster lock is over, or was granted before.
     pub fn granted(&mut self, number: ClusterLockNumber) -> Option<RequestNumber> {
         let is_current = number == self.number;
         let own = self.own.as_mut().filter(|own| is_current && !own.is_granted)?;

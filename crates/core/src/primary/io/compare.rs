@@ -1,5 +1,6 @@
 //! Compare-and-write: reads what there is, and writes if it is what was expected. All the while the
-//! request has its range for itself: by the lock here, or, if others run the volume, by a cluster lock.
+//! request has its range for itself: by the lock here, or, if others run the volume, by a cluster
+//! lock.
 
 use crate::operation::Operation;
 use crate::payload::Payload;

@@ -1,5 +1,5 @@
-//! Cluster locks of a primary of the whole volume, and what for: when one is granted nothing is under way, at any primary,
-//! that was permitted before.
+//! Cluster locks of a primary of the whole volume, and what for: when one is granted nothing is
+//! under way, at any primary, that was permitted before.
 
 use core::time::Duration;
 
@@ -47,7 +47,8 @@ impl Exclusions {
         self.clearing.push(Clearing { number, command, since: now });
     }
 
-    /// A request has its range. Tells what the cluster lock was for, which is over with that; `None` if it is another request.
+    /// A request has its range. Tells what the cluster lock was for, which is over with that;
+    /// `None` if it is another request.
     #[inline]
     pub fn granted(&mut self, number: RequestNumber) -> Option<Exclusion> {
         if self.joining.take_if(|joining| *joining == number).is_some() {

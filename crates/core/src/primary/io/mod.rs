@@ -1,5 +1,5 @@
-//! What clients ask: from the request ([`requests`]) to what each mirror does of it ([`parts`]), and what follows
-//! when every member has done it.
+//! What clients ask: from the request ([`requests`]) to what each mirror does of it ([`parts`]),
+//! and what follows when every member has done it.
 
 mod cluster_locking;
 pub(super) mod cluster_locks;

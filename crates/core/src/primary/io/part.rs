@@ -245,9 +245,10 @@ impl<P: Payload> Part<P> {
             && own.is_some_and(|own| own.start < range.end && range.start < own.end)
     }
 
-    /// Whether the mirror has this write, or is to get it. One that was answered with an error is in
-    /// neither case while all in-sync replicas lack it: who copies from them lacks it, too. As soon as one
-    /// that has it is in-sync it belongs to the data, and who copies from the others would not hear of it.
+    /// Whether the mirror has this write, or is to get it. One that was answered with an error is
+    /// in neither case while all in-sync replicas lack it: who copies from them lacks it, too. As
+    /// soon as one that has it is in-sync it belongs to the data, and who copies from the others
+    /// would not hear of it.
     fn is_of_the_mirror(&self, mirror: &MirrorPeers) -> bool {
         let Replicas { written, targets, .. } = self.replicas;
         !self.has_failed() || targets & written & mirror.in_sync() != 0
@@ -309,7 +310,8 @@ impl<P: Payload> Part<P> {
         self.replicas.targets &= !bit;
     }
 
-    /// A replica has adopted another generation, and did not carry it out. Tells whether another one is to be chosen.
+    /// A replica has adopted another generation, and did not carry it out. Tells whether another
+    /// one is to be chosen.
     pub fn refused_by(&mut self, bit: ReplicaSet) -> bool {
         self.replicas.sent &= !bit;
         let goes_elsewhere = self.is_read() && !self.was_written() && self.replicas.targets == bit;
@@ -340,9 +342,9 @@ impl<P: Payload> Part<P> {
     }
 
     /// The view has changed: what was sent to nobody yet goes to its members. A write that is not
-    /// finished goes to those that have joined, too: it may not have reached their source yet, so the
-    /// source could not tell them of it. So does a flush: whoever rebuilds because another primary has
-    /// died keeps what is written, and may lose it.
+    /// finished goes to those that have joined, too: it may not have reached their source yet, so
+    /// the source could not tell them of it. So does a flush: whoever rebuilds because another
+    /// primary has died keeps what is written, and may lose it.
     pub fn retarget(&mut self, mirror: &MirrorPeers) {
         if !self.replicas.begun {
             self.replicas.targets = self.action.targets(mirror);
@@ -358,7 +360,8 @@ impl<P: Payload> Part<P> {
         (self.was_refused, self.sent_at) = (false, now);
     }
 
-    /// A read that this replica was asked for, and has not answered, goes to another one. Tells whether it is that.
+    /// A read that this replica was asked for, and has not answered, goes to another one. Tells
+    /// whether it is that.
     pub fn take_read_from(&mut self, bit: ReplicaSet) -> bool {
         let Replicas { targets, failed, .. } = self.replicas;
         let is_asked = targets == bit && !self.was_written() && failed & bit == 0;

@@ -1,7 +1,7 @@
-//! The parts of requests ([`super::part`]): [`sending`] brings them to the members, and again
-//! after a reconnect; [`answers`] acknowledges them by the protocol's rule, and ends them when every
-//! member has carried them out; [`blockwise`] reads once more what nobody could read as a whole, and
-//! [`unverified`] elsewhere what nothing vouches for.
+//! The parts of requests ([`super::part`]): [`sending`] brings them to the members, and again after
+//! a reconnect; [`answers`] acknowledges them by the protocol's rule, and ends them when every
+//! member has carried them out; [`blockwise`] reads once more what nobody could read as a whole,
+//! and [`unverified`] elsewhere what nothing vouches for.
 
 mod answers;
 mod blockwise;

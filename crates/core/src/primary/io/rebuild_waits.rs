@@ -1,5 +1,6 @@
-//! What rebuilding replicas wait for at this primary: that their source has what is under way in a range that they
-//! are about to copy (B1), and that all is finished when they have copied everything (B4).
+//! What rebuilding replicas wait for at this primary: that their source has what is under way in a
+//! range that they are about to copy (B1), and that all is finished when they have copied
+//! everything (B4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +42,8 @@ impl RebuildWaits {
         self.drains.is_empty()
     }
 
-    /// A replica waits for parts. One that has asked for more than it can hold has let go of the oldest.
+    /// A replica waits for parts. One that has asked for more than it can hold has let go of the
+    /// oldest.
     pub fn drain(&mut self, drain: Drain) {
         let of_link = |other: &(usize, &Drain)| other.1.link == drain.link;
         let mut of_link = self.drains.iter().enumerate().filter(of_link);
@@ -78,7 +80,8 @@ impl RebuildWaits {
         self.drains.clear();
     }
 
-    /// A replica has copied everything: what was sent by now is to be finished. Said again it changes nothing.
+    /// A replica has copied everything: what was sent by now is to be finished. Said again it
+    /// changes nothing.
     pub fn copied(&mut self, replica: ReplicaId, generation: Generation, last: Sequence) {
         let new = Copied { generation, through: last };
         let copied = self.copied.entry(replica).or_insert(new);

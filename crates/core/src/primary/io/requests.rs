@@ -156,8 +156,8 @@ impl<P: Payload> Primary<P> {
         number
     }
 
-    /// A request of the primary itself that keeps everybody out of a range for several rounds of parts,
-    /// until [`Self::end_kept`].
+    /// A request of the primary itself that keeps everybody out of a range for several rounds of
+    /// parts, until [`Self::end_kept`].
     pub(in crate::primary) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
         if self.has_others() {
             return self.cluster_lock_for_itself(range);
@@ -264,9 +264,9 @@ impl<P: Payload> Primary<P> {
         self.forget_if_over(number);
     }
 
-    /// Answers the client. Overlapping writes wait until every member has carried out this request or
-    /// has left, so that a resend never meets a later write (W2). Overlapping reads may pass once a
-    /// write has succeeded; one that failed must not be seen to come and go.
+    /// Answers the client. Overlapping writes wait until every member has carried out this request
+    /// or has left, so that a resend never meets a later write (W2). Overlapping reads may pass
+    /// once a write has succeeded; one that failed must not be seen to come and go.
     pub(in crate::primary) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
         let Some(request) = self.requests.get_mut(&number) else { return };
         if request.comparison.is_some() {
@@ -323,8 +323,8 @@ impl<P: Payload> Primary<P> {
         self.fail_accepted(cx, error, waiting);
     }
 
-    /// Fails those of these requests that a client waits for. Parts that were sent stay until every member has
-    /// them or has left (W2).
+    /// Fails those of these requests that a client waits for. Parts that were sent stay until every
+    /// member has them or has left (W2).
     pub(in crate::primary) fn fail_accepted(
         &mut self,
         cx: &mut Context<'_, P>,

@@ -1,5 +1,5 @@
-//! The primary's part in reservations: it refuses what the view forbids, and calls a change done when
-//! nothing is under way any more, at any primary, that was permitted before.
+//! The primary's part in reservations: it refuses what the view forbids, and calls a change done
+//! when nothing is under way any more, at any primary, that was permitted before.
 
 use crate::ids::*;
 use crate::operation::{Operation, RequestError};

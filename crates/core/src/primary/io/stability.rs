@@ -1,6 +1,6 @@
 //! Settling: writes that every member has, and has made durable, need no open region in anybody's
-//! intent log. A primary sees to it that writes become stable, and tells its replicas how far that is, by
-//! one number per mirror (rule W6).
+//! intent log. A primary sees to it that writes become stable, and tells its replicas how far that
+//! is, by one number per mirror (rule W6).
 //!
 //! Any flush tells it: all parts that were finished when it began are durable when every member has
 //! answered it. If the client sends none, the primary does, when a replica's log fills up or after
@@ -90,8 +90,9 @@ impl<P: Payload> Primary<P> {
         self.stability.mirror(mirror, now).last = sequence;
     }
 
-    /// A write is over that some of its targets have failed: perhaps it is on their disks, perhaps not.
-    /// They leave, or the others do; what they may lack is noted then, so it does not become stable before.
+    /// A write is over that some of its targets have failed: perhaps it is on their disks, perhaps
+    /// not. They leave, or the others do; what they may lack is noted then, so it does not become
+    /// stable before.
     pub(in crate::primary) fn hold_stability(&mut self, mirror: usize, held: Held) {
         if let Some(stability) = self.stability.mirrors.get_mut(&mirror) {
             let merged = stability.held.map_or(held, |other| Held {
@@ -115,7 +116,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// How far all writes to a mirror are finished: what a flush that begins now lets become stable.
+    /// How far all writes to a mirror are finished: what a flush that begins now lets become
+    /// stable.
     pub(in crate::primary) fn finished_through(&self, mirror: usize) -> Sequence {
         let is_unfinished = |part: &Part<P>| part.mirror() == mirror && part.changes_data();
         let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));

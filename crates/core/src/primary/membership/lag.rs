@@ -1,6 +1,6 @@
 //! Slow disks: a replica whose writes take far longer than those of its peers, and far longer than
-//! its own used to, leaves the mirror, so that the volume is as fast as the others. It returns after
-//! a pause, which grows each time.
+//! its own used to, leaves the mirror, so that the volume is as fast as the others. It returns
+//! after a pause, which grows each time.
 //!
 //! Judged are medians over a window of time, and several windows in a row: one slow request, or a
 //! disk that all replicas share, moves nothing. The deadline ([`super::sessions`]) is for a replica
@@ -77,7 +77,8 @@ impl Speed {
         pause
     }
 
-    /// Takes the window's median in; tells whether this was one window of several that are too slow.
+    /// Takes the window's median in; tells whether this was one window of several that are too
+    /// slow.
     fn judge(&mut self, others: Option<Duration>, settings: &LagSettings) -> Option<Duration> {
         let own = core::mem::take(&mut self.window).median()?;
         let best = *self.best.get_or_insert(own);

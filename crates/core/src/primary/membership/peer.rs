@@ -31,17 +31,19 @@ pub(in crate::primary) struct Peer {
     incarnations: PeerIncarnations,
     /// The latest moment of asking for which it has confirmed the generation.
     confirmed: Option<Instant>,
-    /// What that is worth: the shortest lease of the view that it was last known to have adopted and of all
-    /// since. It honours a longer one only when it has adopted that, and a shorter one binds at once.
+    /// What that is worth: the shortest lease of the view that it was last known to have adopted
+    /// and of all since. It honours a longer one only when it has adopted that, and a shorter one
+    /// binds at once.
     lease: Duration,
     told: Told,
     disk: Disk,
-    /// It has refused something: it is not asked again before the coordinator has told the newest view.
+    /// It has refused something: it is not asked again before the coordinator has told the newest
+    /// view.
     has_refused: bool,
     /// How often it has refused to adopt what turned out to be the newest view.
     refused_views: u32,
-    /// Since when what it does not answer counts: its session was opened, it adopted the view, or this process
-    /// went on after a pause.
+    /// Since when what it does not answer counts: its session was opened, it adopted the view, or
+    /// this process went on after a pause.
     answers_since: Instant,
     /// Since when it is known to be no member.
     absent_since: Option<Instant>,
@@ -65,8 +67,8 @@ struct Told {
     slots: SlotBits,
     /// Which primaries of the present generation it has heard, and when that was asked.
     heard: Option<(u32, Instant)>,
-    /// When it was asked what it last said of that in any generation. A change of the view outdates what it
-    /// said, and not that it can be reached.
+    /// When it was asked what it last said of that in any generation. A change of the view outdates
+    /// what it said, and not that it can be reached.
     asked_at: Option<Instant>,
 }
 
@@ -223,7 +225,8 @@ impl Peer {
         self.told.slots
     }
 
-    /// Which primaries of the present generation it last said that it has heard; `None` if it was not asked.
+    /// Which primaries of the present generation it last said that it has heard; `None` if it was
+    /// not asked.
     pub fn heard(&self) -> Option<u32> {
         self.told.heard.map(|(slots, _)| slots)
     }
@@ -263,7 +266,8 @@ impl Peer {
         Some(self.reconnection.next_session())
     }
 
-    /// Whether the answer to the session that was asked for comes over this link, and with this number.
+    /// Whether the answer to the session that was asked for comes over this link, and with this
+    /// number.
     pub fn awaits_session(&self, link: LinkId, session: SessionNumber) -> bool {
         matches!(self.session, Session::Opening(wanted, _) if wanted == link)
             && self.reconnection.last_session() == session
@@ -277,7 +281,8 @@ impl Peer {
         self.answers_since = now;
     }
 
-    /// Operations may be sent: the incarnation with which the session is open is the one that the view knows.
+    /// Operations may be sent: the incarnation with which the session is open is the one that the
+    /// view knows.
     fn become_ready(&mut self) {
         self.session.become_ready();
         self.disk.is_there();
@@ -314,7 +319,8 @@ impl Peer {
         self.reconnection.retry_now(now);
     }
 
-    /// Others have made it a member: it has the time to be reached from here. Tells whether it is not yet.
+    /// Others have made it a member: it has the time to be reached from here. Tells whether it is
+    /// not yet.
     pub fn expect(&mut self, now: Instant) -> bool {
         let is_down = self.session == Session::Down;
         if is_down {
@@ -334,12 +340,14 @@ impl Peer {
         now.since(since.max(self.answers_since))
     }
 
-    /// Whether it has left something unanswered for longer than the deadline. That counts as long as a session is open.
+    /// Whether it has left something unanswered for longer than the deadline. That counts as long
+    /// as a session is open.
     pub fn is_late(&mut self, is_late: bool) {
         self.session.is_late(is_late);
     }
 
-    /// Why it is to leave, if it is: its disk failed, it is late, or there was no session for so long.
+    /// Why it is to leave, if it is: its disk failed, it is late, or there was no session for so
+    /// long.
     pub fn cause_to_leave(&self, now: Instant, grace: Duration) -> Option<Cause> {
         let is_gone = || self.open_link().is_none() && self.reconnection.is_down_for(grace, now);
         match self.disk.failing() {
@@ -402,7 +410,8 @@ impl Peer {
         self.told.heard = None;
     }
 
-    /// It is in-sync anew: the next time that it is lost it is connected to as if it were the first.
+    /// It is in-sync anew: the next time that it is lost it is connected to as if it were the
+    /// first.
     pub fn completed(&mut self, shortest_pause: Duration) {
         self.reconnection.begin_anew(shortest_pause);
     }
@@ -413,7 +422,8 @@ impl Peer {
         self.has_refused = true;
     }
 
-    /// What it refused was the newest view. Tells whether it has refused that too often, if it was asked for it.
+    /// What it refused was the newest view. Tells whether it has refused that too often, if it was
+    /// asked for it.
     pub fn refuses_newest(&mut self, was_asked: bool) -> bool {
         self.refused_views += u32::from(was_asked);
         self.refused_views > MAX_REFUSED_VIEWS

@@ -147,20 +147,23 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A stale replica may return. It keeps what it has, unless a stale clone of its disk was put back.
+    /// A stale replica may return. It keeps what it has, unless a stale clone of its disk was put
+    /// back.
     fn admit(&mut self, replica: ReplicaId, incarnation: Incarnation) {
         let is_known = !self.is_stale_clone(replica);
         self.edit(Edit::Admit { replica, incarnation, is_known });
     }
 
-    /// Whether a stale clone of a replica's disk was put back, and no view has admitted that incarnation since.
+    /// Whether a stale clone of a replica's disk was put back, and no view has admitted that
+    /// incarnation since.
     pub(in crate::primary) fn is_stale_clone(&self, replica: ReplicaId) -> bool {
         let named = self.named_incarnations(replica).newest();
         let peer = self.peers.get(&replica);
         peer.is_some_and(|peer| peer.incarnations().is_stale_clone_unless(named))
     }
 
-    /// The incarnation that the view names, then those that this primary has asked for without an answer.
+    /// The incarnation that the view names, then those that this primary has asked for without an
+    /// answer.
     fn named_incarnations(&self, replica: ReplicaId) -> Incarnations {
         let record = self.view.as_ref().and_then(|view| view.replica(replica));
         let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
@@ -169,8 +172,8 @@ impl<P: Payload> Primary<P> {
         Incarnations::of([named].into_iter().chain(doubted.copied()))
     }
 
-    /// Notes which incarnations a view would name that is about to be asked for: it may be committed, and this
-    /// primary not learn of it.
+    /// Notes which incarnations a view would name that is about to be asked for: it may be
+    /// committed, and this primary not learn of it.
     pub(in crate::primary) fn doubt_incarnations(&mut self, proposed: &View) {
         for (_, record) in proposed.replicas() {
             let is_known = self.named_incarnations(record.id).0.contains(&record.incarnation);
@@ -198,8 +201,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// An in-sync replica has had another incarnation since. It leaves, unless nobody else has the data:
-    /// then it stays if it can't have lost any (W5).
+    /// An in-sync replica has had another incarnation since. It leaves, unless nobody else has the
+    /// data: then it stays if it can't have lost any (W5).
     fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
         let is_stale_clone = self.is_stale_clone(replica);
         if self.has_sound_other(mirror, replica) {
@@ -208,7 +211,8 @@ impl<P: Payload> Primary<P> {
         }
         let Some(peer) = self.peers.get(&replica) else { return };
         let Some(incarnation) = peer.incarnation() else { return };
-        // What a failed flush covered goes with the process, as all that was not flushed goes with a boot.
+        // What a failed flush covered goes with the process, as all that was not flushed goes with
+        // a boot.
         let has_rebooted = peer.incarnations().has_rebooted() || peer.disk().has_failed_flush();
         // What other primaries have had acknowledged is not known here.
         let is_shared = self.has_others();
@@ -345,7 +349,8 @@ impl<P: Payload> Primary<P> {
         let bit = peer.bit();
         let waited = |since: Instant| peer.waited(since, now);
         if self.adoption.awaits(replica) {
-            // Until it has adopted the view it carries out nothing, and refuses what it had not begun.
+            // Until it has adopted the view it carries out nothing, and refuses what it had not
+            // begun.
             return waited(self.adoption.since())
                 >= self.adoption.deadline(self.config.settings.deadline) * deadlines;
         }
@@ -370,8 +375,9 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether every member of a mirror has confirmed this primary less than the lease ago, counted
-    /// from asking: then no other primary can have had a write acknowledged. One that rebuilds counts,
-    /// too: a view that this primary has not learnt of may have made it the only one in-sync.
+    /// from asking: then no other primary can have had a write acknowledged. One that rebuilds
+    /// counts, too: a view that this primary has not learnt of may have made it the only one
+    /// in-sync.
     pub(in crate::primary) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
         let peers = &self.mirrors[mirror];
         peers

@@ -10,7 +10,8 @@ use crate::view::Geometry;
 /// Ranges that wait to be repaired; of more, each is found when it is read again.
 const MAX_BAD_RANGES: usize = 64;
 
-/// A range of a mirror that one of its replicas could not read, or could not vouch for, in whole blocks.
+/// A range of a mirror that one of its replicas could not read, or could not vouch for, in whole
+/// blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::primary) struct BadRange {
     mirror: usize,
@@ -22,15 +23,16 @@ pub(in crate::primary) struct BadRange {
 pub(in crate::primary) struct BadRanges {
     /// They wait to be compared and repaired.
     waiting: VecDeque<BadRange>,
-    /// They were compared, and nobody knows what is right there. Each read of them would have them compared
-    /// again.
+    /// They were compared, and nobody knows what is right there. Each read of them would have them
+    /// compared again.
     undecided: VecDeque<BadRange>,
     /// How many were rewritten.
     rewritten: u64,
 }
 
 impl BadRange {
-    /// A range in whole blocks; `None` if it is not inside a mirror of this size, as a replica may name any.
+    /// A range in whole blocks; `None` if it is not inside a mirror of this size, as a replica may
+    /// name any.
     pub fn new(mirror: usize, bytes: Range<u64>, size: u64) -> Option<Self> {
         let block = u64::from(BLOCK);
         let end = bytes.end.min(size).next_multiple_of(block).min(size);
@@ -38,8 +40,8 @@ impl BadRange {
         (bytes.start < size).then_some(bad)
     }
 
-    /// In the volume. If it is longer than a chunk, with the chunks of other mirrors between. `None` if it is not
-    /// inside the volume, the last chunk of which may be shorter.
+    /// In the volume. If it is longer than a chunk, with the chunks of other mirrors between.
+    /// `None` if it is not inside the volume, the last chunk of which may be shorter.
     pub fn in_volume(&self, geometry: Geometry, mirrors: usize) -> Option<Range<u64>> {
         let place = |at| stripe::volume_offset(geometry, mirrors, self.mirror, at);
         let (start, end) = (place(self.bytes.start), place(self.bytes.end - 1) + 1);

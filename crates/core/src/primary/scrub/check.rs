@@ -1,11 +1,11 @@
-//! Looking after data: one range at a time is locked, compared on all in-sync replicas of its mirror,
-//! and rewritten where one of them has it wrong or can't read it.
+//! Looking after data: one range at a time is locked, compared on all in-sync replicas of its
+//! mirror, and rewritten where one of them has it wrong or can't read it.
 //!
-//! While the range is locked every write there has reached every member, so whoever differs is wrong.
-//! Replicas answer with a digest per block, or that they can't read it, so only what is wrong is sent. A
-//! verify ([`super::verify`]) checks every range; a failed read has the blocks of its own one repaired that
-//! somebody can't read. Where a replica has lost a block's checksum a read or a repair has what is right written
-//! again, which brings it back.
+//! While the range is locked every write there has reached every member, so whoever differs is
+//! wrong. Replicas answer with a digest per block, or that they can't read it, so only what is
+//! wrong is sent. A verify ([`super::verify`]) checks every range; a failed read has the blocks of
+//! its own one repaired that somebody can't read. Where a replica has lost a block's checksum a
+//! read or a repair has what is right written again, which brings it back.
 
 mod compared;
 
@@ -70,8 +70,9 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A replica has lost checksums of a range that was read. `is_vouched_for`: another one has it, and it fits
-    /// its checksum there. Else a comparison shows what is right only if all replicas can tell.
+    /// A replica has lost checksums of a range that was read. `is_vouched_for`: another one has it,
+    /// and it fits its checksum there. Else a comparison shows what is right only if all replicas
+    /// can tell.
     pub(in crate::primary) fn must_renew(
         &mut self,
         mirror: usize,
@@ -140,8 +141,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Whether an in-sync replica that has failed a write is to leave: until then it differs from the
-    /// others, and what it differs in is known.
+    /// Whether an in-sync replica that has failed a write is to leave: until then it differs from
+    /// the others, and what it differs in is known.
     fn somebody_fails(&self) -> bool {
         let is_failing = |id| self.peers.get(&id).is_some_and(|peer| peer.is_failing());
         self.mirrors.iter().any(|mirror| {

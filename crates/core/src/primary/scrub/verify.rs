@@ -1,5 +1,5 @@
-//! Verify: walks through the whole volume and has each range checked ([`super::check`]), at the pace
-//! of a rebuild. Its verdict counts what was compared, and what was not.
+//! Verify: walks through the whole volume and has each range checked ([`super::check`]), at the
+//! pace of a rebuild. Its verdict counts what was compared, and what was not.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -49,11 +49,12 @@ pub struct VerifyStatus {
     pub unreadable: u64,
     /// Of the last two, bytes that no in-sync replica has whole.
     pub lost: u64,
-    /// Of the bytes that differed, those of which no content has a majority, and nobody was named whose
-    /// content counts.
+    /// Of the bytes that differed, those of which no content has a majority, and nobody was named
+    /// whose content counts.
     pub undecided: u64,
-    /// Of the bytes that differed, those in which the replica that was named as the source held something else
-    /// than what counts: others fit their checksums there and it has none, or more of them agree.
+    /// Of the bytes that differed, those in which the replica that was named as the source held
+    /// something else than what counts: others fit their checksums there and it has none, or more
+    /// of them agree.
     pub overruled: u64,
     /// Of all that was wrong, bytes that were rewritten on all replicas.
     pub repaired: u64,
@@ -72,7 +73,8 @@ pub struct VerifyStatus {
 /// What one replica had wrong, in bytes. Of a replica one byte counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wrong {
-    /// It held something else than those that are right; or of several contents nobody knows which is right.
+    /// It held something else than those that are right; or of several contents nobody knows which
+    /// is right.
     pub different: u64,
     /// It contradicted its checksum.
     pub damaged: u64,
@@ -85,8 +87,8 @@ pub struct Wrong {
 pub struct Covered {
     /// Bytes of the replica.
     pub bytes: u64,
-    /// The generation in which it had become in-sync. Of a replica whose record says another one nothing
-    /// is covered: it left meanwhile, and holds what was copied to it since.
+    /// The generation in which it had become in-sync. Of a replica whose record says another one
+    /// nothing is covered: it left meanwhile, and holds what was copied to it since.
     pub since: Generation,
 }
 
@@ -103,7 +105,8 @@ impl Covered {
 pub struct WrongRange {
     /// In the volume.
     pub range: Range<u64>,
-    /// Who held something else than those that are right. All that hold anything if it is undecided.
+    /// Who held something else than those that are right. All that hold anything if it is
+    /// undecided.
     pub different: Vec<ReplicaId>,
     /// Whose copy contradicted its checksum.
     pub damaged: Vec<ReplicaId>,

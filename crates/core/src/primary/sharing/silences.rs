@@ -11,7 +11,8 @@ use crate::time::Instant;
 pub(in crate::primary) struct Silences {
     /// For how long all members have told so since.
     silent_for: BTreeMap<PrimaryId, Duration>,
-    /// When all members had last told whom they hear; `None` if not all have told by the present view.
+    /// When all members had last told whom they hear; `None` if not all have told by the present
+    /// view.
     listened_at: Option<Instant>,
 }
 
@@ -27,7 +28,8 @@ impl Silences {
         });
     }
 
-    /// Not all members have told, as while a view is adopted: they answer nobody then, so nobody is silent.
+    /// Not all members have told, as while a view is adopted: they answer nobody then, so nobody is
+    /// silent.
     pub fn listen_no_more(&mut self) {
         self.listened_at = None;
     }

@@ -9,13 +9,13 @@ use crate::time::Instant;
 /// The adoption of the present view.
 #[derive(Debug)]
 pub(in crate::primary) struct Adoption {
-    /// Replicas that have not adopted it yet. Until there are none, nothing new is sent and no write is
-    /// acknowledged.
+    /// Replicas that have not adopted it yet. Until there are none, nothing new is sent and no
+    /// write is acknowledged.
     awaited: BTreeSet<ReplicaId>,
     /// When it began.
     since: Instant,
-    /// How long replicas may have to wait for another primary's lease before they adopt the view: by the
-    /// longest lease of the views that they may still have adopted.
+    /// How long replicas may have to wait for another primary's lease before they adopt the view:
+    /// by the longest lease of the views that they may still have adopted.
     fencing: Duration,
     /// Whether this is the first view of this primary, or none between was adopted by all.
     is_takeover: bool,
@@ -67,7 +67,8 @@ impl Adoption {
         self.is_takeover
     }
 
-    /// The only primary of the view that the first one of this primary replaced. `None` if there was not exactly one.
+    /// The only primary of the view that the first one of this primary replaced. `None` if there
+    /// was not exactly one.
     pub fn follows(&self) -> Option<PrimaryId> {
         self.follows
     }
@@ -82,8 +83,8 @@ impl Adoption {
         (self.is_takeover, self.follows) = (true, follows);
     }
 
-    /// The next view is committed, and so long other primaries may have been granted what they rely upon; `None`
-    /// if there are none.
+    /// The next view is committed, and so long other primaries may have been granted what they rely
+    /// upon; `None` if there are none.
     pub fn fence(&mut self, granted: Option<Duration>) {
         // Members may not even have adopted the view before.
         let older = if self.is_over() { Duration::ZERO } else { self.fencing };

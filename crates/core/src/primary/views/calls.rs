@@ -107,7 +107,8 @@ impl Calls {
         self.must_read
     }
 
-    /// Whether there is a newer view than the one of this generation, as far as is known here, or there may be.
+    /// Whether there is a newer view than the one of this generation, as far as is known here, or
+    /// there may be.
     pub fn want_newer_than(&self, generation: Generation) -> bool {
         self.must_read || self.told_of > generation
     }
@@ -127,7 +128,8 @@ impl Calls {
         self.under_way.as_ref().is_some_and(Call::is_wanted)
     }
 
-    /// Whether the coordinator has left something that is wanted, or all that it was asked, unanswered for so long.
+    /// Whether the coordinator has left something that is wanted, or all that it was asked,
+    /// unanswered for so long.
     pub fn take_long(&self, now: Instant, patience: Duration) -> bool {
         let is_long = |since: Instant| now.since(since) >= patience;
         let wanted = self.under_way.as_ref().filter(|call| call.is_wanted());
@@ -184,12 +186,14 @@ impl Calls {
         self.retry_at = now;
     }
 
-    /// Another view is committed than one that was asked for without an answer: that one can't be any more.
+    /// Another view is committed than one that was asked for without an answer: that one can't be
+    /// any more.
     pub fn end_doubt(&mut self) {
         self.is_in_doubt = false;
     }
 
-    /// The coordinator tells of an older view than it has told before: it counts as silent, and is asked again then.
+    /// The coordinator tells of an older view than it has told before: it counts as silent, and is
+    /// asked again then.
     pub fn are_answered_by_the_past(&mut self, now: Instant) -> Instant {
         self.silent_since.get_or_insert(now);
         self.must_read = true;
@@ -267,8 +271,8 @@ impl Calls {
         Answered { note, outcome }
     }
 
-    /// What the coordinator has answered. A view that can't be one of this volume counts as no answer: its store
-    /// is damaged, and this primary goes on by the view that it knows.
+    /// What the coordinator has answered. A view that can't be one of this volume counts as no
+    /// answer: its store is damaged, and this primary goes on by the view that it knows.
     fn believable(
         &mut self,
         answer: CoordinatorAnswer,

@@ -1,6 +1,6 @@
 //! View changes: what is wanted ([`super::edits`]) is made into the next view as far as the present
-//! one permits (rule V5). The coordinator commits it ([`super::coordinator`]), and all members adopt it
-//! ([`super::adoption`]).
+//! one permits (rule V5). The coordinator commits it ([`super::coordinator`]), and all members
+//! adopt it ([`super::adoption`]).
 
 use super::edits::{Edit, PendingEdit};
 use crate::ids::*;
@@ -29,8 +29,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already. The last
-    /// one of a mirror never leaves, though its requests are late.
+    /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already.
+    /// The last one of a mirror never leaves, though its requests are late.
     pub(in crate::primary) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
         let mut next = self.view.as_ref()?.successor();
         for pending in self.calls.edits().iter().chain(self.edits.iter()) {
@@ -44,8 +44,8 @@ impl<P: Payload> Primary<P> {
         None
     }
 
-    /// A replica says by this generation that its disk failed. What it failed before it was admitted it is to
-    /// copy anew.
+    /// A replica says by this generation that its disk failed. What it failed before it was
+    /// admitted it is to copy anew.
     pub(in crate::primary) fn told_of_failure(
         &mut self,
         replica: ReplicaId,
@@ -184,7 +184,8 @@ impl<P: Payload> Primary<P> {
                 self.apply_departure(next, |view| view.complete(replica, incarnation))
             }
             Edit::Renew { replica, incarnation } => next.renew(replica, incarnation),
-            // One that is gone already was perhaps removed by just this, in a swap whose answer was lost.
+            // One that is gone already was perhaps removed by just this, in a swap whose answer was
+            // lost.
             Edit::Remove(replica) | Edit::Retire(replica) if next.replica(replica).is_none() => {
                 Ok(())
             }

@@ -13,8 +13,8 @@ use crate::time::Instant;
 use crate::view::{PrimaryRecord, View};
 
 impl<P: Payload> Primary<P> {
-    /// A swap that was not answered may still be carried out, however late. Once another view has been
-    /// committed it can't be any more: if nothing else is wanted, one that changes nothing.
+    /// A swap that was not answered may still be carried out, however late. Once another view has
+    /// been committed it can't be any more: if nothing else is wanted, one that changes nothing.
     pub(in crate::primary) fn end_doubt(&mut self, cx: &mut Context<'_, P>) {
         if self.calls.are_in_doubt()
             && matches!(self.phase, Phase::Serving)
@@ -40,8 +40,8 @@ impl<P: Payload> Primary<P> {
         cx.effects.push(PrimaryEffect::ReadView { call });
     }
 
-    /// Looks whether others have changed the view. A replica tells that when it has adopted theirs; of one
-    /// whose primary has died before that nobody would.
+    /// Looks whether others have changed the view. A replica tells that when it has adopted theirs;
+    /// of one whose primary has died before that nobody would.
     pub(in crate::primary) fn poll(&mut self, cx: &mut Context<'_, P>) {
         let is_shared = self.view.as_ref().is_some_and(View::is_shared);
         let is_due = self.calls.is_poll_due(cx.now, self.lease().time());

@@ -140,14 +140,15 @@ impl Edits {
         self.wanted.retain(|pending| !is_outdated(pending.edit));
     }
 
-    /// Another primary's view is known: what was wanted because of the one before is wanted again if it is
-    /// still so.
+    /// Another primary's view is known: what was wanted because of the one before is wanted again
+    /// if it is still so.
     pub fn forget_outdated(&mut self) {
         self.wanted
             .retain(|pending| pending.command().is_some() || !pending.edit.rests_on_the_view());
     }
 
-    /// Takes out the edits of commands that came before `limit`, and tells which commands those are.
+    /// Takes out the edits of commands that came before `limit`, and tells which commands those
+    /// are.
     pub fn give_up(&mut self, limit: Instant, given_up: &mut Vec<CommandId>) {
         self.wanted.retain_mut(|pending| match pending.take_command(limit) {
             Some(id) => {

@@ -66,8 +66,8 @@ impl<P: Payload> Primary<P> {
         self.make_ready(cx, &view);
     }
 
-    /// This view is the next one. Nobody counts on more than its lease grants from now on, and on no more than
-    /// before until a replica has adopted it.
+    /// This view is the next one. Nobody counts on more than its lease grants from now on, and on
+    /// no more than before until a replica has adopted it.
     fn follow_leases(&mut self, next: &View) {
         let lease = next.lease;
         let are_others =
@@ -77,8 +77,8 @@ impl<P: Payload> Primary<P> {
         self.peers.values_mut().for_each(|peer| peer.bound_lease(lease.time()));
     }
 
-    /// Others have admitted replicas with which this primary has no session: they have the time to be
-    /// reached from here, too.
+    /// Others have admitted replicas with which this primary has no session: they have the time to
+    /// be reached from here, too.
     fn expect_members(&mut self, now: Instant, old: Option<&View>) {
         let was_member = |id| {
             let record = old.and_then(|old| old.replica(id));
@@ -93,8 +93,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A replica has become in-sync although its source had failed a write meanwhile that it has. From
-    /// now on it is read, so it stays, and the source leaves.
+    /// A replica has become in-sync although its source had failed a write meanwhile that it has.
+    /// From now on it is read, so it stays, and the source leaves.
     fn keep_completed(&mut self, view: &View) {
         for (mirror, record) in view.replicas() {
             let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
@@ -205,8 +205,9 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it does not go on
-    /// from their epoch, which it has forgotten if there were many since. They count as diverged.
+    /// Replicas that refuse the newest view each time they are asked to adopt it will never do: it
+    /// does not go on from their epoch, which it has forgotten if there were many since. They count
+    /// as diverged.
     pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
         let mut hopeless = Vec::new();
         for peer in self.peers.values_mut().filter(|peer| peer.has_refused()) {

@@ -32,8 +32,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// The copy in a spare's mirror for which it is wanted: the first that is gone and in whose place
-    /// nobody is who can be relied upon.
+    /// The copy in a spare's mirror for which it is wanted: the first that is gone and in whose
+    /// place nobody is who can be relied upon.
     pub(in crate::primary) fn vacancy(&self, spare: ReplicaId, now: Instant) -> Option<ReplicaId> {
         let view = self.view.as_ref()?;
         let (mirror, record) = view.replica(spare)?;

@@ -1,5 +1,5 @@
-//! Views: what is wanted of the next one ([`edits`]) and what becomes of that ([`change`]), its commit by the
-//! coordinator ([`calls`]), and its adoption by all members ([`adoption`]).
+//! Views: what is wanted of the next one ([`edits`]) and what becomes of that ([`change`]), its
+//! commit by the coordinator ([`calls`]), and its adoption by all members ([`adoption`]).
 
 pub(super) mod adoption;
 pub(super) mod calls;

@@ -12,8 +12,8 @@ use crate::*;
 /// Whose source's disk stands still.
 pub(in crate::replica) const REBUILDING: ReplicaId = ReplicaId(1);
 
-/// A mirror of two with a write under way on the first one; the other one has left before, and rebuilds if
-/// that is wanted: then its source does not answer.
+/// A mirror of two with a write under way on the first one; the other one has left before, and
+/// rebuilds if that is wanted: then its source does not answer.
 pub(in crate::replica) fn cluster(rebuilds: bool) -> Cluster {
     let mut cluster = Cluster::new(1, 2, Protocol::C);
     let primary = cluster.attach(0);

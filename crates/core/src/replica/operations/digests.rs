@@ -1,7 +1,7 @@
 //! Digests of what a range holds, block by block, for primaries that compare replicas.
 //!
-//! The range is read at once. Where that fails it is read in ever smaller pieces, so that the answer
-//! names just the blocks that can't be read.
+//! The range is read at once. Where that fails it is read in ever smaller pieces, so that the
+//! answer names just the blocks that can't be read.
 
 use core::ops::Range;
 
@@ -12,8 +12,8 @@ use crate::range_lock::LockNumber;
 use crate::replica::{Context, DiskAction, DiskError, DiskOutcome, Replica, Unverified};
 use crate::settings::BLOCK;
 
-/// Into how many pieces a range is cut that could not be read at once: 1 MiB is down to its blocks in two
-/// steps, so that a medium that takes its time to fail is asked three times for a bad block.
+/// Into how many pieces a range is cut that could not be read at once: 1 MiB is down to its blocks
+/// in two steps, so that a medium that takes its time to fail is asked three times for a bad block.
 const PIECES: u64 = 16;
 
 /// How far the digests of a range are.

@@ -1,6 +1,6 @@
-//! Copying: per region, hold it, so that incoming writes wait; let every primary say that the source
-//! has answered all writes that were sent there before; copy what is lacking there, run by run; let
-//! the waiting writes go.
+//! Copying: per region, hold it, so that incoming writes wait; let every primary say that the
+//! source has answered all writes that were sent there before; copy what is lacking there, run by
+//! run; let the waiting writes go.
 //!
 //! Of a long lacking run the source is first asked how it begins, in the same way: what was never
 //! written there, or was trimmed, is zeroed here and not read.
@@ -57,8 +57,8 @@ pub(super) struct Copy {
 }
 
 impl Rebuild {
-    /// What is held for the beginning of a lacking run: a unit that is copied, or a longer one of which
-    /// the source has not told what it holds.
+    /// What is held for the beginning of a lacking run: a unit that is copied, or a longer one of
+    /// which the source has not told what it holds.
     fn unit_at(&self, now: Instant, run: &Range<u64>) -> Range<u64> {
         // What is read block by block is not part of the question: that has one run alone.
         let asked = self.set_aside.piece(run.clone());
@@ -108,8 +108,8 @@ pub(super) struct Run {
 }
 
 impl<P: Payload> Replica<P> {
-    /// Begins as many copies as may run at once, if it is time for copies; ends that time when nothing is
-    /// lacking.
+    /// Begins as many copies as may run at once, if it is time for copies; ends that time when
+    /// nothing is lacking.
     pub(super) fn begin_copies(&mut self, cx: &mut Context<'_, P>) {
         let most = self.config.settings.concurrent_copies;
         if self.rebuild.as_ref().is_none_or(|rebuild| rebuild.phase != Phase::Copying) {
@@ -147,7 +147,8 @@ impl<P: Payload> Replica<P> {
                 .all(|p| self.open_primaries().any(|(_, open)| open == p.id))
     }
 
-    /// The next region that is not under way, and in it from the first lacking block to the last one.
+    /// The next region that is not under way, and in it from the first lacking block to the last
+    /// one.
     fn next_region(&mut self, now: Instant) -> Option<(Range<u64>, Range<u64>)> {
         let rebuild = self.rebuild.as_mut()?;
         if rebuild.copies.values().any(Copy::is_survey) {
@@ -207,7 +208,8 @@ impl<P: Payload> Replica<P> {
         let Source::Open(source, _) = rebuild.source else { return };
         let Some(copy) = rebuild.copies.get_mut(&token) else { return };
         copy.since = cx.now;
-        // Those that are not connected at present, too: what they sent before may not have reached the source.
+        // Those that are not connected at present, too: what they sent before may not have reached
+        // the source.
         copy.step = Step::Draining(self.view.primaries.iter().map(|primary| primary.id).collect());
         let blocks = copy.blocks.clone();
         let bytes = self.bytes_of(&blocks);
@@ -319,8 +321,8 @@ impl<P: Payload> Replica<P> {
         self.begin_held(cx, lock, token.0, action);
     }
 
-    /// The source could not read a run. Its other blocks are copied without it, and what it can't read later; if
-    /// there is another source that one is asked.
+    /// The source could not read a run. Its other blocks are copied without it, and what it can't
+    /// read later; if there is another source that one is asked.
     fn source_failed(&mut self, cx: &mut Context<'_, P>, region: CopyToken, run: Range<u64>) {
         let me = self.config.id;
         let mirror = self.view.replica(me).map(|(mirror, _)| &self.view.mirrors[mirror]);
@@ -342,8 +344,8 @@ impl<P: Payload> Replica<P> {
         self.let_go(cx, |copy| copy.unit == unit);
     }
 
-    /// The source has told how a long run begins: so many blocks of zeroes, then so many of data. Returns
-    /// the bytes to be zeroed.
+    /// The source has told how a long run begins: so many blocks of zeroes, then so many of data.
+    /// Returns the bytes to be zeroed.
     fn surveyed(
         &mut self,
         cx: &mut Context<'_, P>,

@@ -1,6 +1,6 @@
-//! Counting: how much there really is to copy. While it copies, the replica asks its source ahead how
-//! each long lacking run begins, and notes what holds no data: that costs next to nothing, and would
-//! make the amount and the time left look larger than they are.
+//! Counting: how much there really is to copy. While it copies, the replica asks its source ahead
+//! how each long lacking run begins, and notes what holds no data: that costs next to nothing, and
+//! would make the amount and the time left look larger than they are.
 //!
 //! Only what people are shown comes of it. What is copied is decided anew, under a hold
 //! ([`super::copies`]), as clients may write or trim meanwhile.

@@ -1,5 +1,5 @@
-//! Learning: a rebuilding replica asks its source what it lacks, and in the end what others lack; and
-//! what the source answers (rules W7, B4).
+//! Learning: a rebuilding replica asks its source what it lacks, and in the end what others lack;
+//! and what the source answers (rules W7, B4).
 
 use super::super::Replica;
 use super::{BLOCK, BlockSet, Context, Count, Phase, Source};
@@ -19,8 +19,8 @@ pub(super) struct Question {
 }
 
 impl<P: Payload> Replica<P> {
-    /// Begins to ask what this replica lacks, if that has not been asked; or takes everything if nobody can
-    /// know.
+    /// Begins to ask what this replica lacks, if that has not been asked; or takes everything if
+    /// nobody can know.
     pub(super) fn learn(&mut self, cx: &mut Context<'_, P>) {
         let me = self.config.id;
         if self.rebuild.as_ref().is_none_or(|rebuild| rebuild.phase != Phase::Learning(None)) {

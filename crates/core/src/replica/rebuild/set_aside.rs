@@ -1,6 +1,6 @@
-//! Blocks that the source can't read. They are set aside, so that everything else is copied meanwhile, and tried
-//! again after a pause that grows: a client may write them, another replica may have them repaired, and a medium that
-//! takes its time to fail is not asked without end.
+//! Blocks that the source can't read. They are set aside, so that everything else is copied
+//! meanwhile, and tried again after a pause that grows: a client may write them, another replica
+//! may have them repaired, and a medium that takes its time to fail is not asked without end.
 
 use core::ops::Range;
 use core::time::Duration;

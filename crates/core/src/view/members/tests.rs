@@ -99,7 +99,8 @@ fn who_replaces_one_that_is_removed_is_a_copy() {
     assert!(view.is_valid());
 }
 
-/// A mirror of two of which the second has failed, with a spare that stands in for it and is in-sync.
+/// A mirror of two of which the second has failed, with a spare that stands in for it and is
+/// in-sync.
 fn with_stand_in() -> View {
     let mut view = view(1, 2);
     view.add(new(SPARE, Role::Spare(None))).unwrap();

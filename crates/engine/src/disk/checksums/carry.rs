@@ -1,9 +1,10 @@
 //! Carrying checksums along when a replica's metadata move.
 //!
 //! The pages are copied from the disk to where they will lie, outside the ring and beside requests;
-//! meanwhile it is noted which pages are written at their present places. When few are left, what is in
-//! memory or was written again follows while no action is under way ([`Rest`]), with a block that begins the
-//! new journal, and only then the superblock says where they lie. Until then nothing refers to the copies.
+//! meanwhile it is noted which pages are written at their present places. When few are left, what
+//! is in memory or was written again follows while no action is under way ([`Rest`]), with a block
+//! that begins the new journal, and only then the superblock says where they lie. Until then
+//! nothing refers to the copies.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -135,8 +136,8 @@ impl Rest {
 }
 
 impl ChecksumStore {
-    /// The pages that are to be copied to this area next: all of them, or those that were written since
-    /// the last time. `None`: pages are being written, ask again.
+    /// The pages that are to be copied to this area next: all of them, or those that were written
+    /// since the last time. `None`: pages are being written, ask again.
     pub(in crate::disk) fn carry(&mut self, to: Area, anew: bool) -> Option<Carry> {
         if self.is_writing {
             return None;
@@ -158,8 +159,8 @@ impl ChecksumStore {
         self.carrying = None;
     }
 
-    /// What the copies lack. When that is durable, all checksums are in that area, until the next action;
-    /// nothing may be writing pages or the journal. `None`: they were not copied there.
+    /// What the copies lack. When that is durable, all checksums are in that area, until the next
+    /// action; nothing may be writing pages or the journal. `None`: they were not copied there.
     pub(in crate::disk) fn finish_carrying(&mut self, to: Area) -> Option<Rest> {
         let carrying = self.carrying.take_if(|carrying| carrying.to == to)?;
         let mut late = carrying.changed;
@@ -193,8 +194,9 @@ impl ChecksumStore {
         }
     }
 
-    /// The first block of the journal in another area, and its place: all pages there have what was before
-    /// it. Without one the numbers of blocks would begin anew, and pages seem to have what those name.
+    /// The first block of the journal in another area, and its place: all pages there have what was
+    /// before it. Without one the numbers of blocks would begin anew, and pages seem to have what
+    /// those name.
     fn first_block(&self, to: Area) -> (u64, Vec<u8>) {
         let sequence = self.journal.sequence + 1;
         let block = JournalBlock { sequence, floor: sequence, entries: Vec::new() };
@@ -208,8 +210,8 @@ impl ChecksumStore {
         self.pages_have_all();
     }
 
-    /// The area is elsewhere, and there is nothing in it but [`Self::beginning`]: no page, and no block of
-    /// the journal, lies where one of this number lay.
+    /// The area is elsewhere, and there is nothing in it but [`Self::beginning`]: no page, and no
+    /// block of the journal, lies where one of this number lay.
     pub(in crate::disk) fn begin_anew(&mut self, area: Area) {
         self.pages.clear();
         self.carried(area);
@@ -224,11 +226,13 @@ impl ChecksumStore {
         journal.is_overfull = false;
     }
 
-    /// The data are to become longer. Of a last block of which there was only a part, what it must yield
-    /// changes: it is not known any more. Returns what makes that durable; nothing may be at work in it.
+    /// The data are to become longer. Of a last block of which there was only a part, what it must
+    /// yield changes: it is not known any more. Returns what makes that durable; nothing may be at
+    /// work in it.
     ///
-    /// Blocks of the journal may name what it yielded, and a page that is torn later would be taken for what they
-    /// say. So all pages are written that have changed, and then a block that says that older ones do not count.
+    /// Blocks of the journal may name what it yielded, and a page that is torn later would be taken
+    /// for what they say. So all pages are written that have changed, and then a block that says
+    /// that older ones do not count.
     pub(in crate::disk) fn forget_part(&mut self, block: u64) -> Rest {
         if let Some((sum, is_dirty)) = self.entry(block) {
             (*sum, *is_dirty) = (0, true);

@@ -22,8 +22,8 @@ pub struct Recovered {
     pub(crate) sequence: u64,
 }
 
-/// Brings into the pages what the journal names and they lack; the checksums of open regions are not known
-/// any more. Blocks on the disk.
+/// Brings into the pages what the journal names and they lack; the checksums of open regions are
+/// not known any more. Blocks on the disk.
 ///
 /// # Errors
 /// If the disk can't be read or written.
@@ -50,8 +50,8 @@ pub(crate) fn recover(
     for table in open {
         changes.forget(table, area.length);
     }
-    // What the journal names is forgotten in the pages alone. Were one of them torn later, the journal would
-    // say it again.
+    // What the journal names is forgotten in the pages alone. Were one of them torn later, the
+    // journal would say it again.
     let forgets = !changes.named.is_empty() && !changes.unknown.is_empty();
     let raises_floor = forgets || !journal.lost.is_empty();
     changes.carry_out(file, area, sequence)?;
@@ -92,8 +92,9 @@ impl Journal {
         Ok(Self { blocks, lost: parts.lost().collect() })
     }
 
-    /// The last block that is lost, if it may have named anything that the pages lack. A place has the number
-    /// that it had when the ring last came by; what follows the newest block may have been written, too.
+    /// The last block that is lost, if it may have named anything that the pages lack. A place has
+    /// the number that it had when the ring last came by; what follows the newest block may have
+    /// been written, too.
     fn last_lost(&self, area: Area, newest: u64, floor: u64) -> Option<u64> {
         let place = |(offset, _): &(u64, usize)| (offset - area.start) / PAGE_LENGTH as u64;
         let lost: BTreeSet<u64> = self.lost.iter().map(place).collect();
@@ -108,8 +109,8 @@ impl Journal {
     }
 }
 
-/// Of pages that may lack what a lost block of the journal named nothing is known: of those that don't have all
-/// up to this one.
+/// Of pages that may lack what a lost block of the journal named nothing is known: of those that
+/// don't have all up to this one.
 fn forget_older(file: &impl Access, area: Area, lost: u64) -> io::Result<()> {
     let mut page = 0;
     while page < area.pages() {

@@ -176,8 +176,8 @@ fn a_damaged_page_is_unknown_and_older_journal_blocks_do_not_count_for_it() {
     assert_eq!(known, [0, 77, 0, 1010], "block 0 was 1 before the pages were written");
 }
 
-/// Pages have taken over, and one of them is torn later while it is written for others to have room, before
-/// anything more has come to the journal.
+/// Pages have taken over, and one of them is torn later while it is written for others to have
+/// room, before anything more has come to the journal.
 #[test]
 fn a_page_that_is_torn_later_is_unknown_as_well() {
     let file = tempfile::tempfile().unwrap();
@@ -192,8 +192,8 @@ fn a_page_that_is_torn_later_is_unknown_as_well() {
     assert_eq!([0, 1, 1008].map(|block| on_disk(&file, block)), [0, 0, 1010]);
 }
 
-/// What a block holds that was zeroed is known, whatever was known of it before: after a crash it was nothing. But
-/// empty space takes no pages.
+/// What a block holds that was zeroed is known, whatever was known of it before: after a crash it
+/// was nothing. But empty space takes no pages.
 #[test]
 fn zeroed_blocks_are_known_but_in_empty_pages() {
     let mut checksums = begun();
@@ -208,8 +208,9 @@ fn zeroed_blocks_are_known_but_in_empty_pages() {
     assert!(!checksums.pages[&0].is_dirty);
 }
 
-/// A commit has failed, the next one has written pages, and the process ends before a block of the journal says
-/// so. The next start numbers blocks from the last one that it finds: pages must not seem newer than these.
+/// A commit has failed, the next one has written pages, and the process ends before a block of the
+/// journal says so. The next start numbers blocks from the last one that it finds: pages must not
+/// seem newer than these.
 #[test]
 fn pages_name_no_block_that_the_journal_may_not_have() {
     let (file, nowhere) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
@@ -230,8 +231,8 @@ fn pages_name_no_block_that_the_journal_may_not_have() {
     assert_eq!([0, 1].map(|block| on_disk(&file, block)), [4, 5]);
 }
 
-/// A start forgets the checksums of open regions in the pages. If one of them is torn later, when those regions
-/// are closed, older blocks of the journal must not say again what it forgot.
+/// A start forgets the checksums of open regions in the pages. If one of them is torn later, when
+/// those regions are closed, older blocks of the journal must not say again what it forgot.
 #[test]
 fn what_a_start_forgets_the_journal_does_not_say_again() {
     let file = tempfile::tempfile().unwrap();

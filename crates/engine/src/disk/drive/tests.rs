@@ -14,7 +14,8 @@ fn device(root: &Path, name: &str, number: &str) -> PathBuf {
     place
 }
 
-/// A logical volume on a partition shares the cache of the whole drive; one on two drives has none alone.
+/// A logical volume on a partition shares the cache of the whole drive; one on two drives has none
+/// alone.
 #[test]
 fn a_device_is_followed_to_the_one_that_it_lies_on() {
     let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
-//! Which parts of a block device hold anything: a map on the device, marked durably before the first
-//! write to a unit, so that what was never written or was trimmed is known after any crash.
+//! Which parts of a block device hold anything: a map on the device, marked durably before the
+//! first write to a unit, so that what was never written or was trimmed is known after any crash.
 //!
-//! One save at a time writes the map. Writes that come meanwhile wait, and share the next one; if that fails, so does
-//! the first of them. A unit that was trimmed as a whole is unmarked by the next flush, unless something was written
-//! there meanwhile: until then a power cut may bring back what it held.
+//! One save at a time writes the map. Writes that come meanwhile wait, and share the next one; if
+//! that fails, so does the first of them. A unit that was trimmed as a whole is unmarked by the
+//! next flush, unless something was written there meanwhile: until then a power cut may bring back
+//! what it held.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -143,7 +144,8 @@ impl<T> Marks<T> {
         name
     }
 
-    /// A flush has ended. Returns what it takes to unmark what was trimmed before it, if there is anything.
+    /// A flush has ended. Returns what it takes to unmark what was trimmed before it, if there is
+    /// anything.
     fn flush_ends(&mut self, name: Trimmed, is_done: bool) -> Option<(Writes, Failures)> {
         let place = self.flushing.iter().position(|(flush, ..)| *flush == name)?;
         let (_, trimmed, failures) = self.flushing.swap_remove(place);
@@ -260,7 +262,8 @@ impl<I: Io, T> AllocationMap<I, T> {
         self.below.begin(means, request, then);
     }
 
-    /// Takes note of an operation that has ended. Returns what is told of a request that has ended by it.
+    /// Takes note of an operation that has ended. Returns what is told of a request that has ended
+    /// by it.
     pub(super) fn completed(
         &mut self,
         means: &mut Means<'_, I>,

@@ -1,9 +1,9 @@
-//! Requests with checksums: reads are compared with them, writes make them known, and commits make them
-//! durable ([`commit`]).
+//! Requests with checksums: reads are compared with them, writes make them known, and commits make
+//! them durable ([`commit`]).
 //!
-//! A checksum is that of a whole block. So a read is widened to whole blocks, and a write of a part of a
-//! block reads the block first, compares it, and writes it whole; so does zeroing a part of one
-//! ([`edges`]). The core keeps other actions out of all blocks that an action touches.
+//! A checksum is that of a whole block. So a read is widened to whole blocks, and a write of a part
+//! of a block reads the block first, compares it, and writes it whole; so does zeroing a part of
+//! one ([`edges`]). The core keeps other actions out of all blocks that an action touches.
 
 mod blocks;
 mod commit;
@@ -54,7 +54,8 @@ pub(in crate::disk) struct Counts {
 pub(in crate::disk) enum End<T> {
     /// A request.
     Asked(T, Result<DiskOutcome<Buffer>, Failure>),
-    /// Something that this layer does by itself, in so many bytes from this place on: it has failed.
+    /// Something that this layer does by itself, in so many bytes from this place on: it has
+    /// failed.
     Unasked { error: io::Error, place: u64, length: u64 },
 }
 
@@ -67,7 +68,8 @@ enum Waiting<T> {
     Commit(Commit<T>),
 }
 
-/// What is to be done when a request to the layers below has ended. `cover`: the whole blocks that it touches.
+/// What is to be done when a request to the layers below has ended. `cover`: the whole blocks that
+/// it touches.
 #[derive(Debug)]
 pub(in crate::disk) enum Then<T> {
     /// Nothing.

@@ -1,6 +1,6 @@
-//! Operations on a replica's file or device: continued where they were cut short, repeated where they were
-//! interrupted. One that has begun is never cancelled and never forgotten. Memory that the device can't take as it
-//! lies is copied to an aligned buffer first.
+//! Operations on a replica's file or device: continued where they were cut short, repeated where
+//! they were interrupted. One that has begun is never cancelled and never forgotten. Memory that
+//! the device can't take as it lies is copied to an aligned buffer first.
 
 mod writes;
 mod zero;
@@ -161,7 +161,8 @@ impl<I: Io, T> RawDisk<I, T> {
         Owner::Disk { replica: means.replica, job }
     }
 
-    /// Takes note of an operation that has ended. Returns what is told of its request, if that has ended by it.
+    /// Takes note of an operation that has ended. Returns what is told of its request, if that has
+    /// ended by it.
     pub(super) fn completed(
         &mut self,
         means: &mut Means<'_, I>,
@@ -183,8 +184,8 @@ impl<I: Io, T> RawDisk<I, T> {
         }
     }
 
-    /// Goes on with an operation of which so many bytes are done; `None`: the kernel asks for another try. Returns
-    /// what it has led to, if it has ended.
+    /// Goes on with an operation of which so many bytes are done; `None`: the kernel asks for
+    /// another try. Returns what it has led to, if it has ended.
     fn goes_on(
         &mut self,
         means: &mut Means<'_, I>,
@@ -274,7 +275,8 @@ enum Advance {
     CutShort,
 }
 
-/// Takes note of what a transfer of so many bytes has done; `None`: nothing, and it is to be tried again.
+/// Takes note of what a transfer of so many bytes has done; `None`: nothing, and it is to be tried
+/// again.
 fn advance(done: &mut usize, count: Option<usize>, length: usize) -> Advance {
     *done += count.unwrap_or(0);
     match count {

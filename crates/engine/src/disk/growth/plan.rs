@@ -38,7 +38,8 @@ impl<'a> Plan<'a> {
         Self { superblock, places, start, store: data.store_mut(), request }
     }
 
-    /// What has to read as zeroes: what lies behind the metadata where they are, up to their new end.
+    /// What has to read as zeroes: what lies behind the metadata where they are, up to their new
+    /// end.
     pub(super) fn room(&mut self) -> RoomTask {
         if let Some(store) = &mut self.store {
             store.stop_carrying();
@@ -76,8 +77,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What moves the metadata. To be done then: zeroing where they may have lain, as far as data will lie
-    /// there.
+    /// What moves the metadata. To be done then: zeroing where they may have lain, as far as data
+    /// will lie there.
     fn move_metadata(&mut self) -> Planned {
         let (superblock, length) = (self.superblock, self.request.length);
         let data = superblock.data_length;
@@ -132,13 +133,14 @@ const fn checksums_offset(superblock: &Superblock) -> u64 {
     superblock.metadata_offset + bitmaps_length(superblock.data_length)
 }
 
-/// Whether the metadata leave room for so many bytes of data, and for their bitmaps before the checksums.
+/// Whether the metadata leave room for so many bytes of data, and for their bitmaps before the
+/// checksums.
 const fn is_moved(superblock: &Superblock, length: u64) -> bool {
     checksums_offset(superblock) >= metadata_offset(length) + bitmaps_length(length)
 }
 
-/// With the metadata moved so that this holds: the checksums lie where they will lie when the data have
-/// become longer, and the bitmaps, as short as they are, before them.
+/// With the metadata moved so that this holds: the checksums lie where they will lie when the data
+/// have become longer, and the bitmaps, as short as they are, before them.
 fn moved(superblock: &Superblock, length: u64) -> Superblock {
     let checksums = metadata_offset(length) + bitmaps_length(length);
     let metadata_offset = checksums - bitmaps_length(superblock.data_length);
@@ -151,8 +153,8 @@ const fn metadata_end(superblock: &Superblock) -> u64 {
     superblock.metadata_offset + disk_length(length) - metadata_offset(length)
 }
 
-/// Whether bitmaps on this disk tell what others lack. On a replica that is itself not in-sync nobody
-/// relies on them.
+/// Whether bitmaps on this disk tell what others lack. On a replica that is itself not in-sync
+/// nobody relies on them.
 fn counts_bitmaps(superblock: &Superblock) -> bool {
     let view = &superblock.view;
     let own = view.replica(superblock.replica);

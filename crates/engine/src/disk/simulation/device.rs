@@ -1,9 +1,9 @@
 //! A simulated device: what it holds, what a power cut may bring back, and the faults that it has.
 //!
-//! It has a cache. A write changes what reads find at once; a flush makes durable what was written before it
-//! was asked for. A power cut leaves of each sector any content that it had since. A flush that fails may
-//! drop what it covered: that counts as clean from then on, no later flush makes it durable, and it goes when
-//! the process ends.
+//! It has a cache. A write changes what reads find at once; a flush makes durable what was written
+//! before it was asked for. A power cut leaves of each sector any content that it had since. A
+//! flush that fails may drop what it covered: that counts as clean from then on, no later flush
+//! makes it durable, and it goes when the process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -89,13 +89,15 @@ pub(in crate::disk) struct State {
     pub(in crate::disk) faults: Faults,
     pub(in crate::disk) lie: Lie,
     pub(in crate::disk) places: Places,
-    /// Operations that have failed since the process began, but for those that were only interrupted.
+    /// Operations that have failed since the process began, but for those that were only
+    /// interrupted.
     pub(in crate::disk) failures: u64,
     /// Flushes that have failed since the process began, whoever asked for them.
     pub(in crate::disk) failed_flushes: u64,
     /// Where whoever has a flush fail says so.
     pub(in crate::disk) drive: Arc<Drive>,
-    /// What could not be read since it was last asked for: of the checksums, and by calls that block of anything.
+    /// What could not be read since it was last asked for: of the checksums, and by calls that
+    /// block of anything.
     pub(in crate::disk) unread: Vec<Range<u64>>,
     /// Calls that may still be made before the power is cut.
     pub(in crate::disk) calls_left: Option<u64>,

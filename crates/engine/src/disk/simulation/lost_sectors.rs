@@ -1,5 +1,5 @@
-//! What a start makes of metadata of which a sector can't be read. The device reads it again once it is written:
-//! so does a disk, and some do by themselves.
+//! What a start makes of metadata of which a sector can't be read. The device reads it again once
+//! it is written: so does a disk, and some do by themselves.
 
 use std::collections::BTreeSet;
 
@@ -126,7 +126,8 @@ fn sum(device: &Device, area: Area, block: usize) -> u32 {
     page.map_or(0, |page| page.checksums[block % 1008])
 }
 
-/// A lost block of the journal may have named any block of data. Only pages that have what it said are believed.
+/// A lost block of the journal may have named any block of data. Only pages that have what it said
+/// are believed.
 #[test]
 fn without_a_block_of_the_journal_older_pages_are_not_believed() {
     let (device, superblock) = made();
@@ -145,7 +146,8 @@ fn without_a_block_of_the_journal_older_pages_are_not_believed() {
     }
 }
 
-/// What follows the newest block may have been written; what the ring has passed under the floor is of no matter.
+/// What follows the newest block may have been written; what the ring has passed under the floor is
+/// of no matter.
 #[test]
 fn a_place_of_the_journal_that_does_not_count_costs_nothing() {
     for (place, is_believed) in [(1, true), (9, false), (10, true), (0, true)] {

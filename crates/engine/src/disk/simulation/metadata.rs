@@ -117,7 +117,8 @@ impl Expected {
             let open: BTreeSet<u64> =
                 table.map(|table| table.open.iter().copied().collect()).unwrap_or_default();
             let expected = &mut self.tables[usize::from(slot)];
-            // The first table of all was being written: then nothing is whole, and all counts as open.
+            // The first table of all was being written: then nothing is whole, and all counts as
+            // open.
             let is_all = table.is_some_and(OpenRegions::is_all);
             let is_first = is_all && !expected.was_saved && !expected.tried.is_empty();
             let is_excused = is_first || (is_all && is_lost(slot));

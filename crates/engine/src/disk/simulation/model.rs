@@ -1,7 +1,8 @@
 //! What the disk has to hold, and what it may answer.
 //!
-//! Of each sector it is known what it may hold: one thing as long as all goes well, several after a failure
-//! or a crash, until a read tells. Of each block it is known whether the disk must know its checksum.
+//! Of each sector it is known what it may hold: one thing as long as all goes well, several after a
+//! failure or a crash, until a read tells. Of each block it is known whether the disk must know its
+//! checksum.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -142,7 +143,8 @@ impl Model {
         }
     }
 
-    /// The data have become longer, or may have: of a last block of which there was a part all changes.
+    /// The data have become longer, or may have: of a last block of which there was a part all
+    /// changes.
     pub(super) fn may_be_longer(&mut self) {
         if !self.length.is_multiple_of(BLOCK) {
             self.forget(self.length / BLOCK..self.length / BLOCK + 1);
@@ -230,7 +232,8 @@ impl Model {
         }
     }
 
-    /// What a process that ended leaves. `is_lost`: also of what was not flushed something older may be left.
+    /// What a process that ended leaves. `is_lost`: also of what was not flushed something older
+    /// may be left.
     pub(super) fn crashed(&mut self, under_way: &[Change], is_lost: bool, torn: &[u64], data: u64) {
         under_way.iter().for_each(|change| self.may_have_changed(change));
         for sector in self.sectors.values_mut().filter(|s| is_lost && s.changed > self.flushed) {
@@ -246,8 +249,8 @@ impl Model {
         }
     }
 
-    /// The disk was opened, and what it holds was made durable. `forgets`: whether the checksum of a block
-    /// may not be known any more.
+    /// The disk was opened, and what it holds was made durable. `forgets`: whether the checksum of
+    /// a block may not be known any more.
     pub(super) fn opened(&mut self, forgets: impl Fn(u64) -> bool) {
         self.flushed = self.clock;
         for (number, block) in &mut self.blocks {

@@ -89,7 +89,8 @@ impl Plan {
         plan
     }
 
-    /// Each kind of fault is there or not: without some of them others come that are rare beside them.
+    /// Each kind of fault is there or not: without some of them others come that are rare beside
+    /// them.
     fn draw_faults(&mut self, random: &mut Random) {
         let mut some = |most| random.fault(most);
         (self.kills, self.cuts, self.rot) = (some(40), some(40), some(10));

@@ -1,5 +1,5 @@
-//! Operations on the simulated device, as a ring would carry them out: they end in any order, fail, are cut
-//! short or interrupted.
+//! Operations on the simulated device, as a ring would carry them out: they end in any order, fail,
+//! are cut short or interrupted.
 
 use std::io;
 use std::ops::Range;
@@ -107,8 +107,8 @@ impl Queue {
         self.under_way.iter().position(|operation| !matches!(operation.what, What::Flush))
     }
 
-    /// The operation at this place ends: as the device ends it, or with this error. For an interruption nothing
-    /// is done; a flush that fails otherwise drops what it covers.
+    /// The operation at this place ends: as the device ends it, or with this error. For an
+    /// interruption nothing is done; a flush that fails otherwise drops what it covers.
     pub(in crate::disk) fn end_at(&mut self, place: usize, error: Option<io::Error>) -> Completion {
         let operation = self.under_way.remove(place);
         let is_transient = error

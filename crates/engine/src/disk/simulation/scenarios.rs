@@ -73,8 +73,8 @@ impl Bench {
         self.begin(ticket, DiskAction::Flush { with_checksums: false });
     }
 
-    /// The operation that was begun this many after the oldest one ends: as the device would end it, or with
-    /// this error.
+    /// The operation that was begun this many after the oldest one ends: as the device would end
+    /// it, or with this error.
     fn end(&mut self, place: usize, error: Option<i32>) -> Option<(u64, Result<(), DiskError>)> {
         let completion = self.queue.end_at(place, error.map(io::Error::from_raw_os_error));
         let Completion { owner: Owner::Disk { job, .. }, .. } = completion else {
@@ -123,9 +123,9 @@ fn an_interrupted_save_of_a_view_goes_on() {
     }
 }
 
-/// A client's flush fails, and drops the first superblock that a save has just written. The flush of that save
-/// says that all is well. Were it believed, the second superblock would be written over the only one that is
-/// durable.
+/// A client's flush fails, and drops the first superblock that a save has just written. The flush
+/// of that save says that all is well. Were it believed, the second superblock would be written
+/// over the only one that is durable.
 #[test]
 fn of_two_flushes_that_overlap_one_fails_and_the_other_is_not_believed() {
     let mut bench = Bench::new();
@@ -160,8 +160,8 @@ fn the_core_learns_of_a_flush_that_failed_in_a_save() {
     assert_eq!(bench.end(0, None), Some((5, Ok(()))));
 }
 
-/// Somebody else has a flush fail on the same drive: whoever makes room for this replica, or another replica.
-/// What it dropped may be what this one's next flush is to cover.
+/// Somebody else has a flush fail on the same drive: whoever makes room for this replica, or
+/// another replica. What it dropped may be what this one's next flush is to cover.
 #[test]
 fn the_failed_flush_of_another_one_on_the_drive_counts() {
     let mut bench = Bench::new();
@@ -175,8 +175,8 @@ fn the_failed_flush_of_another_one_on_the_drive_counts() {
     assert!(!bench.disk.take_failed_flush(), "it is told once");
 }
 
-/// A durable write is a write and a flush of the drive: its error doesn't say which has failed, but if there is
-/// no space to write to.
+/// A durable write is a write and a flush of the drive: its error doesn't say which has failed, but
+/// if there is no space to write to.
 #[test]
 fn a_durable_write_that_fails_counts_as_a_flush() {
     let table = || OpenRegions { slot: 0, region: REGION, open: vec![3] };
@@ -190,8 +190,8 @@ fn a_durable_write_that_fails_counts_as_a_flush() {
     }
 }
 
-/// What a failed flush drops of pages of checksums that were written for others to have room must still be in
-/// memory: the next commit would count them as durable.
+/// What a failed flush drops of pages of checksums that were written for others to have room must
+/// still be in memory: the next commit would count them as durable.
 #[test]
 fn a_page_of_checksums_goes_only_when_it_is_durable() {
     let mut bench = Bench::with_length(16 << 30);

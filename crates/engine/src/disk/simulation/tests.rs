@@ -10,9 +10,9 @@ const ACTIONS: u64 = 1400;
 /// Seeds of the sample.
 const SAMPLE: u64 = 60;
 
-/// Seeds that a mistake was found by: each save of a view began with the same superblock (1), flushes were believed
-/// beside one that failed (2); of the oracles: the first table of all was torn (100841), a zeroing changed nothing
-/// (100945). In 9 pages of checksums come and go.
+/// Seeds that a mistake was found by: each save of a view began with the same superblock (1),
+/// flushes were believed beside one that failed (2); of the oracles: the first table of all was
+/// torn (100841), a zeroing changed nothing (100945). In 9 pages of checksums come and go.
 const KEPT: [u64; 5] = [1, 2, 9, 100_841, 100_945];
 
 /// What each fault and each oracle needs to be worth something.
@@ -54,7 +54,8 @@ fn run(seed: u64, sabotage: Sabotage, log: bool) -> Result<Counts, Violation> {
     Ok(world.counts)
 }
 
-/// The first seed in which an oracle misses what is done wrong, after how many actions in all, and what it says.
+/// The first seed in which an oracle misses what is done wrong, after how many actions in all, and
+/// what it says.
 fn find(sabotage: Sabotage) -> Option<(u64, u64, Violation)> {
     let mut actions = 0;
     (0..500).find_map(|seed| {

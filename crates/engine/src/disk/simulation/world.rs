@@ -99,7 +99,8 @@ pub(super) struct World {
     asked_length: Option<u64>,
     /// Refused writes that a mistake has counted as flushes.
     counted: u64,
-    /// Units of the allocation map that were ever written to; `None`: a crash may have damaged its pages.
+    /// Units of the allocation map that were ever written to; `None`: a crash may have damaged its
+    /// pages.
     written: Option<BTreeSet<u64>>,
     pub(super) counts: Counts,
     pub(super) log: bool,
@@ -197,8 +198,8 @@ impl World {
         self.advance()
     }
 
-    /// Whether the power is cut now because a view is saved, or a table whose last save has failed: the newest
-    /// one that is durable must not lie where it goes.
+    /// Whether the power is cut now because a view is saved, or a table whose last save has failed:
+    /// the newest one that is durable must not lie where it goes.
     fn cuts_a_save(&mut self) -> bool {
         let is_retried = self.plan.cuts > 0
             && self.has(|asked| {
@@ -297,7 +298,8 @@ impl World {
         Ok(Ok(()))
     }
 
-    /// A start has found data of this length: that of the last growth, or of the one that was under way.
+    /// A start has found data of this length: that of the last growth, or of the one that was under
+    /// way.
     fn found_length(&mut self, superblock: &Superblock) -> Result<(), Violation> {
         let length = superblock.data_length;
         if length != self.plan.length && Some(length) != self.asked_length {
@@ -322,7 +324,8 @@ impl World {
         metadata::read_at(&self.device, copy.offset(), SUPERBLOCK_LENGTH).ok()
     }
 
-    /// Pages of checksums that a crash has torn are told by what is on the device, before anybody repairs it.
+    /// Pages of checksums that a crash has torn are told by what is on the device, before anybody
+    /// repairs it.
     fn note_torn_pages(&mut self, superblock: &Superblock) {
         let area = Area::of(superblock);
         let per_page = CHECKSUMS_PER_PAGE as u64;

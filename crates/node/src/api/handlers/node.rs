@@ -30,8 +30,8 @@ pub async fn join(
     Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
 }
 
-/// Gives the cluster another name. Its nodes use it from their next heartbeat on, also those that are away now
-/// and whose configuration has the old one.
+/// Gives the cluster another name. Its nodes use it from their next heartbeat on, also those that
+/// are away now and whose configuration has the old one.
 #[utoipa::path(post, path = "/v1/cluster/rename", tag = "nodes", operation_id = "cluster-rename",
     request_body = RenameClusterRequest,
     responses((status = 200, body = DoneAnswer), (status = "default", body = ErrorAnswer)))]

@@ -58,14 +58,16 @@ pub struct PeerReplicas {
     pub replicas: Vec<String>,
 }
 
-/// Of a replica that is served, and gone when the daemon ends. Older software takes it for one that is not served.
+/// Of a replica that is served, and gone when the daemon ends. Older software takes it for one that
+/// is not served.
 const FILE_GONE: &str = "file-gone";
 
 /// A replica that its node does not serve, or not for long.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PeerReplica {
     replica: String,
-    /// `gone`, `away`, `file-gone`, or what a newer node has for a replica that needs somebody's help.
+    /// `gone`, `away`, `file-gone`, or what a newer node has for a replica that needs somebody's
+    /// help.
     is: String,
     why: String,
 }

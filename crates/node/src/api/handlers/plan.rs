@@ -1,5 +1,5 @@
-//! What commands would take away. A path of its own, so that a node that does not know it can't carry the
-//! command out by mistake.
+//! What commands would take away. A path of its own, so that a node that does not know it can't
+//! carry the command out by mistake.
 
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ pub async fn disk(
     Ok(Json(plan::disk(&node, name).await?))
 }
 
-/// What giving a disk to this node would take away: what is on it now, where `force` is to overwrite that.
+/// What giving a disk to this node would take away: what is on it now, where `force` is to
+/// overwrite that.
 #[utoipa::path(get, path = "/v1/plans/disk-add", tag = "disks", operation_id = "disk-add-plan",
     params(AddDiskPlanQuery),
     responses((status = 200, body = PlanAnswer), (status = "default", body = ErrorAnswer)))]
@@ -95,8 +96,8 @@ pub async fn change(
     Ok(Json(plan::change(&node, &volume, query.replicas, forwarded).await?))
 }
 
-/// What putting volumes together would keep and discard. What would be refused of a volume is told in the
-/// answer.
+/// What putting volumes together would keep and discard. What would be refused of a volume is told
+/// in the answer.
 #[utoipa::path(get, path = "/v1/assemble/plan", tag = "volumes", operation_id = "volume-assemble-plan",
     params(AssemblePlanQuery),
     responses((status = 200, body = AssemblePlanAnswer), (status = "default", body = ErrorAnswer)))]

@@ -65,7 +65,8 @@ pub async fn delete(
     Ok(Json(delete::delete(&node, &volume, &query).await?))
 }
 
-/// Gives a volume another name that is attached nowhere. Giving it the name that it has is no error.
+/// Gives a volume another name that is attached nowhere. Giving it the name that it has is no
+/// error.
 #[utoipa::path(post, path = "/v1/volumes/{volume}/rename", tag = "volumes",
     operation_id = "volume-rename",
     params(("volume" = String, Path, description = "Name or identity")),

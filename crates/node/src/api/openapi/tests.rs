@@ -33,9 +33,9 @@ fn fields() -> Fields {
 impl Fields {
     /// The fields that a text names to whoever reads it.
     ///
-    /// Those with `_` are no words of the language. What has none is one, too; it is meant as the field
-    /// where it is quoted, where a part follows it after a dot, and where the text is about it: "force
-    /// does not help".
+    /// Those with `_` are no words of the language. What has none is one, too; it is meant as the
+    /// field where it is quoted, where a part follows it after a dot, and where the text is about
+    /// it: "force does not help".
     fn named_in<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let words = || text.split(|c: char| !c.is_alphanumeric() && c != '_');
         let is_field = |word: &&str| word.contains('_') && self.all.contains(*word);
@@ -58,7 +58,8 @@ impl Fields {
     }
 }
 
-/// What follows the name of an option if a text is about that, and not about what it is named after.
+/// What follows the name of an option if a text is about that, and not about what it is named
+/// after.
 const SAYS: [&str; 6] = ["does ", "do ", "and ", "needs ", "cannot ", "is for "];
 
 fn look(directory: &Path, fields: &Fields, found: &mut Vec<String>) -> usize {

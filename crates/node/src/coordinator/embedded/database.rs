@@ -1,10 +1,10 @@
 //! A crash-safe local database as the store of a coordinator.
 //!
-//! Each [`Space`] is a table of the same name. Values of some are kept as texts or as numbers there: so they
-//! were before there was a `Store`, and databases made then are read as they are, but for the volumes that were deleted:
-//! without their last views nobody can tell what of them may go. A commit is one write transaction, in
-//! which the guards are compared by value: what a task writes follows from the values that it read, so it is right
-//! whenever they are the same.
+//! Each [`Space`] is a table of the same name. Values of some are kept as texts or as numbers
+//! there: so they were before there was a `Store`, and databases made then are read as they are,
+//! but for the volumes that were deleted: without their last views nobody can tell what of them may
+//! go. A commit is one write transaction, in which the guards are compared by value: what a task
+//! writes follows from the values that it read, so it is right whenever they are the same.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

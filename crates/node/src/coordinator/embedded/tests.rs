@@ -384,7 +384,8 @@ fn of_software_that_does_not_say_where_it_wants_a_volume_nothing_is_noted() {
     let held = with(&view, &[ALPHA]);
     swap_with(&coordinator, ALPHA, &held, Some(Wish::Here(BY_DEVICE)));
     let ended = with(&held, &[]);
-    // It was replaced by older software, which ends now: the next one goes by what it remembers itself.
+    // It was replaced by older software, which ends now: the next one goes by what it remembers
+    // itself.
     swap_with(&coordinator, ALPHA, &ended, None);
     assert_eq!(wanted_on(&coordinator), []);
     let again = with(&ended, &[ALPHA]);

@@ -16,7 +16,8 @@ use crate::coordinator::Request;
 
 /// Threads for questions, and as many for changes.
 const THREADS: usize = 4;
-/// Most requests of each of the two kinds that wait. Each was asked by a node that waits for seconds only.
+/// Most requests of each of the two kinds that wait. Each was asked by a node that waits for
+/// seconds only.
 const MAX_WAITING: usize = 1024;
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -5,7 +5,8 @@ use super::super::tests::{node, place};
 use super::*;
 use crate::api::types::DiskState;
 
-/// A disk that stays away for months is not asked all the time, and one that comes back is not left waiting.
+/// A disk that stays away for months is not asked all the time, and one that comes back is not left
+/// waiting.
 #[test]
 fn a_disk_that_stays_away_is_tried_less_and_less_often() {
     let place = place();

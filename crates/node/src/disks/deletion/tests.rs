@@ -7,7 +7,8 @@ fn with_disk(place: &Place) -> Disks {
     disks
 }
 
-/// Nobody else gets the device of a replica that is still being made: it would be zeroed twice, for two.
+/// Nobody else gets the device of a replica that is still being made: it would be zeroed twice, for
+/// two.
 #[test]
 fn a_replica_that_is_being_made_is_not_deleted() {
     let place = place();
@@ -59,7 +60,8 @@ fn a_replica_that_cannot_be_deleted_is_as_before() {
     assert!(!made.path.exists());
 }
 
-/// Whatever an administrator has put where the replica's file was: a backup, a directory, another replica's file.
+/// Whatever an administrator has put where the replica's file was: a backup, a directory, another
+/// replica's file.
 #[test]
 fn what_is_not_the_file_of_a_replica_is_not_deleted_in_its_place() {
     for restarted in [false, true] {

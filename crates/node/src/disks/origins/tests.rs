@@ -7,7 +7,8 @@ use super::super::Disks;
 use super::super::tests::{Place, new, node, place};
 use super::*;
 
-/// Disks with a replica, which list an incarnation as after its first session; they are closed. Returns its file.
+/// Disks with a replica, which list an incarnation as after its first session; they are closed.
+/// Returns its file.
 fn with_replica(place: &Place) -> PathBuf {
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
     disks.add(&place.disk, None, false).unwrap();

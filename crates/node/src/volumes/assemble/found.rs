@@ -87,8 +87,8 @@ pub(super) async fn everything(node: &Arc<Node>, paths: &[String]) -> Result<Eve
     Ok(all)
 }
 
-/// What the other nodes have of volumes, all asked at the same time; each may take so long. Who does not answer
-/// in time has nothing to say.
+/// What the other nodes have of volumes, all asked at the same time; each may take so long. Who
+/// does not answer in time has nothing to say.
 pub(in crate::volumes) async fn elsewhere(
     node: &Arc<Node>,
     only: Option<VolumeId>,

@@ -170,7 +170,8 @@ impl Parts {
 /// Refuses to discard what nobody has agreed to.
 ///
 /// # Errors
-/// With those that were not agreed to, if the request names what may be discarded and another replica would be.
+/// With those that were not agreed to, if the request names what may be discarded and another
+/// replica would be.
 pub(super) fn refuse_other_than(
     request: &AssembleRequest,
     parts: &Parts,

@@ -1,4 +1,5 @@
-//! The moment at which a volume is put together: its disks belong to nodes, and the coordinator has it.
+//! The moment at which a volume is put together: its disks belong to nodes, and the coordinator has
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

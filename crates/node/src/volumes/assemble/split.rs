@@ -259,8 +259,8 @@ fn path_for(file: &Path, pair: &Pair<'_>, count: usize) -> PathBuf {
     name.into()
 }
 
-/// Saves the blocks of the branches that are not kept, where they differ from the one that is. Returns
-/// what was written, a sentence each.
+/// Saves the blocks of the branches that are not kept, where they differ from the one that is.
+/// Returns what was written, a sentence each.
 pub(super) async fn save(
     node: &Arc<Node>,
     candidate: &Candidate,

@@ -82,8 +82,8 @@ impl Account {
         }
     }
 
-    /// What is known of a replica of a mirror, with what the account says of that mirror: a session that is
-    /// up says nothing of a replica that leaves requests unanswered.
+    /// What is known of a replica of a mirror, with what the account says of that mirror: a session
+    /// that is up says nothing of a replica that leaves requests unanswered.
     pub(super) fn reconcile(&self, mirror: usize, facts: ReplicaFacts) -> ReplicaFacts {
         let (Self::Starting(wait) | Self::Suspended(wait)) = self else { return facts };
         let is_silent = wait.silent_mirror == Some(mirror) && facts.state == ReplicaState::InSync;
@@ -119,8 +119,8 @@ impl Account {
     }
 }
 
-/// What to do about a dead primary. Elsewhere it can be attached only where each mirror has an in-sync replica
-/// that answers.
+/// What to do about a dead primary. Elsewhere it can be attached only where each mirror has an
+/// in-sync replica that answers.
 fn ways_out(mirrors: &[MirrorStatus]) -> String {
     let has_good = |mirror: &MirrorStatus| {
         mirror.replicas.iter().any(|replica| {

@@ -12,9 +12,10 @@ const RECENT: u64 = 60;
 /// The causes that are the volume's own: others are the client's, or that it is used elsewhere.
 const OWN_CAUSES: [&str; 5] = ["no-coordinator", "no-data", "medium", "no-space", "lost-writes"];
 
-/// Adds that requests fail, or failed a moment ago, which matters more than what a replica lacks; `now` in seconds
-/// since 1970. An error of the disk of a mirror's only in-sync replica counts until a verify finds nothing wrong:
-/// nobody makes up for it. That the disk is full counts while requests fail.
+/// Adds that requests fail, or failed a moment ago, which matters more than what a replica lacks;
+/// `now` in seconds since 1970. An error of the disk of a mirror's only in-sync replica counts
+/// until a verify finds nothing wrong: nobody makes up for it. That the disk is full counts while
+/// requests fail.
 pub fn note_failures(status: &mut VolumeStatus, now: u64) {
     let newest = |is: &dyn Fn(&FailedRequests) -> bool| {
         let found = status.failed.iter().filter(|failed| is(failed));
@@ -48,8 +49,8 @@ pub fn note_failures(status: &mut VolumeStatus, now: u64) {
     status.reason = Some(reasons.into_iter().flatten().collect::<Vec<_>>().join("; "));
 }
 
-/// The place of a mirror's only in-sync replica whose disk fails, and how that is known: by what this node has told
-/// clients, or by what the coordinator keeps.
+/// The place of a mirror's only in-sync replica whose disk fails, and how that is known: by what
+/// this node has told clients, or by what the coordinator keeps.
 fn of_last_in_sync(
     status: &VolumeStatus,
     of_disk: Option<&FailedRequests>,
@@ -79,8 +80,8 @@ fn is_ended(status: &VolumeStatus, at: u64) -> bool {
     status.verify.as_ref().is_some_and(|verify| is_ended_by(verify, at))
 }
 
-/// Whether the next request may fail for the same reason. What only waits takes is over when nothing waits for it;
-/// of a disk nobody knows.
+/// Whether the next request may fail for the same reason. What only waits takes is over when
+/// nothing waits for it; of a disk nobody knows.
 fn holds_still(status: &VolumeStatus, failed: &FailedRequests) -> bool {
     let awaited = match failed.cause.as_str() {
         "no-coordinator" => WaitsFor::Coordinator,

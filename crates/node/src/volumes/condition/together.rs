@@ -1,4 +1,5 @@
-//! What several primaries say of one volume, as one status: of each replica the worst, and who says it.
+//! What several primaries say of one volume, as one status: of each replica the worst, and who says
+//! it.
 
 use super::{health, health_of, note_failures, rank, reason, sum_up};
 use crate::api::types::{FailedRequests, NodeRef, ReplicaStatus, VolumeState, VolumeStatus};
@@ -14,9 +15,9 @@ pub struct Told {
 
 /// One status of all. `notes`: what is to be said beside it. `None`: nobody has said anything.
 ///
-/// Of replicas only those count that go by the newest view: who goes by an older one does not know who has
-/// left since, and calls those stale that serve. Who is no primary in the newest view is one no more, and
-/// that is all that is told of it. `now` in seconds since 1970.
+/// Of replicas only those count that go by the newest view: who goes by an older one does not know
+/// who has left since, and calls those stale that serve. Who is no primary in the newest view is
+/// one no more, and that is all that is told of it. `now` in seconds since 1970.
 pub fn worst(mut told: Vec<Told>, notes: Vec<String>, now: u64) -> Option<VolumeStatus> {
     let newest = told.iter().map(|told| told.status.generation).max()?;
     let first = told.iter().position(|told| told.status.generation == newest)?;

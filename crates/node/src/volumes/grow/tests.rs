@@ -3,7 +3,8 @@ use super::*;
 
 const SHORT: Duration = Duration::from_millis(20);
 
-/// The first growth may zero for hours: whoever asks for the second learns that, and does not wait for it.
+/// The first growth may zero for hours: whoever asks for the second learns that, and does not wait
+/// for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_growth_is_told_how_far_the_first_one_is() {
     let directory = tempfile::tempdir().unwrap();

@@ -105,8 +105,8 @@ impl Attachment {
         self.settled.is_some()
     }
 
-    /// What it is not shown by, though it is meant to be. `None`: it is attached, and shown as it is meant
-    /// to be; or it is not attached.
+    /// What it is not shown by, though it is meant to be. `None`: it is attached, and shown as it
+    /// is meant to be; or it is not attached.
     pub(super) fn lacking(&self) -> Option<Shown> {
         let settled = self.settled.filter(|_| self.seen.phase == Phase::Attached)?;
         let shown = self.seen.shown();

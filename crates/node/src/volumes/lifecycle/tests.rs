@@ -201,8 +201,8 @@ fn a_clearing_that_is_cut_off_is_not_begun_again() {
     assert_eq!(phase(&machine), None);
 }
 
-/// A client that connects anew would go on as if nothing were lost (docs/manual/shared.md): whoever attaches it by hand
-/// knows.
+/// A client that connects anew would go on as if nothing were lost (docs/manual/shared.md): whoever
+/// attaches it by hand knows.
 #[test]
 fn a_volume_that_lost_writes_is_not_attached_again_by_itself() {
     let mut machine = attached();

@@ -25,7 +25,8 @@ pub(in crate::volumes) struct OneMore<'a> {
     pub thin: bool,
 }
 
-/// Chooses the disk: the one that is named, or the one with the most free space on a node of its own.
+/// Chooses the disk: the one that is named, or the one with the most free space on a node of its
+/// own.
 ///
 /// # Errors
 /// If the named one is not fit, or there is none.

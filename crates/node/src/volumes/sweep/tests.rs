@@ -84,8 +84,8 @@ async fn an_old_answer_closes_nothing() {
     daemon.stop().await;
 }
 
-/// One disk hangs: of its replica nothing ends. The others are deleted all the same, and no second task
-/// begins to wait for that one.
+/// One disk hangs: of its replica nothing ends. The others are deleted all the same, and no second
+/// task begins to wait for that one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_of_which_nothing_ends_keeps_no_other_one_waiting() {
     let directory = tempfile::tempdir().unwrap();

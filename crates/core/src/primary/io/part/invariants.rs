@@ -1,4 +1,5 @@
-//! What must hold of a part after every step, and when it is answered. The labels are those of `docs/rules.md`.
+//! What must hold of a part after every step, and when it is answered. The labels are those of
+//! `docs/rules.md`.
 
 use super::{Part, PartAction};
 use crate::ids::*;

@@ -29,8 +29,8 @@ impl<P: Payload> Part<P> {
         }
     }
 
-    /// Nobody else can be asked: the answer is what a replica has read, if any has, as if the first had answered just
-    /// now, and alone.
+    /// Nobody else can be asked: the answer is what a replica has read, if any has, as if the first
+    /// had answered just now, and alone.
     pub fn accept_unverified(&mut self) -> Option<P> {
         let unverified = self.unverified.as_mut()?;
         let payload = unverified.kept.take()?;
@@ -40,7 +40,8 @@ impl<P: Payload> Part<P> {
         Some(payload)
     }
 
-    /// Whether a replica has lost a checksum of what was read; if so, whether another one has vouched for it.
+    /// Whether a replica has lost a checksum of what was read; if so, whether another one has
+    /// vouched for it.
     pub fn is_vouched_for(&self) -> Option<bool> {
         let unverified = self.unverified.as_ref()?;
         Some(unverified.kept.is_some() && self.was_written())

@@ -13,8 +13,9 @@ use crate::settings::BLOCK;
 use crate::view::{Cause, Protocol};
 
 impl<P: Payload> Primary<P> {
-    /// Finds the part that a replica's answer is for, and takes the answer as its confirmation. `None` if nothing
-    /// is asked of it there: the part is over or goes to others now, or this is its second word on it.
+    /// Finds the part that a replica's answer is for, and takes the answer as its confirmation.
+    /// `None` if nothing is asked of it there: the part is over or goes to others now, or this is
+    /// its second word on it.
     fn answer_for(
         &mut self,
         replica: ReplicaId,
@@ -97,8 +98,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A replica could not read a range. What another one has of it is rewritten here, which makes a
-    /// disk put a good sector in the place of a bad one; a replica that fails too often leaves.
+    /// A replica could not read a range. What another one has of it is rewritten here, which makes
+    /// a disk put a good sector in the place of a bad one; a replica that fails too often leaves.
     fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let (mirror, bit, is_often) = (peer.mirror(), peer.bit(), peer.disk_mut().fail_read());
@@ -245,8 +246,8 @@ impl<P: Payload> Primary<P> {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
             return stable && mirror.in_sync() & part.targets() & !part.failed() == 0;
         }
-        // One that rebuilds counts, too: a view that this primary has not learnt of may have made it
-        // the only one in-sync.
+        // One that rebuilds counts, too: a view that this primary has not learnt of may have made
+        // it the only one in-sync.
         let is_flush = matches!(part.action(), PartAction::Flush { .. });
         if is_flush && self.lacking(part.mirror()) & mirror.members() != 0 {
             return false;
@@ -319,8 +320,8 @@ impl<P: Payload> Primary<P> {
         }
         let in_sync = self.mirrors[part.mirror()].in_sync();
         if part.has_failed() && part.targets() & part.written() != 0 && part.failed_targets() != 0 {
-            // Answered with an error, and one that rebuilds has it: that one leaves, or, if it became
-            // in-sync meanwhile, those that failed it. Until then nobody reads there.
+            // Answered with an error, and one that rebuilds has it: that one leaves, or, if it
+            // became in-sync meanwhile, those that failed it. Until then nobody reads there.
             return;
         }
         if part.is_acknowledged() && part.failed() & in_sync != 0 {

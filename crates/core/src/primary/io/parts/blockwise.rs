@@ -1,4 +1,5 @@
-//! Reading block by block what no replica could read as a whole: each may have another block damaged.
+//! Reading block by block what no replica could read as a whole: each may have another block
+//! damaged.
 
 use crate::ids::*;
 use crate::payload::Payload;
@@ -7,8 +8,8 @@ use crate::primary::{Context, Primary};
 use crate::settings::BLOCK;
 
 impl<P: Payload> Primary<P> {
-    /// Whether a read that all have failed may yet be answered block by block. That of a check is not:
-    /// which replica has its blocks whole is known.
+    /// Whether a read that all have failed may yet be answered block by block. That of a check is
+    /// not: which replica has its blocks whole is known.
     pub(super) fn may_read_blockwise(&self, part: &Part<P>) -> bool {
         let has_others = self.mirrors[part.mirror()].in_sync().count_ones() > 1;
         part.reads_several_blocks() && has_others && !self.is_check(part.request())

@@ -1,5 +1,5 @@
-//! To which replica a read goes: to a local one if it can answer, and to the one that has the fewest
-//! reads to answer.
+//! To which replica a read goes: to a local one if it can answer, and to the one that has the
+//! fewest reads to answer.
 
 use crate::ids::*;
 use crate::payload::Payload;
@@ -29,8 +29,8 @@ impl<P: Payload> Primary<P> {
             return self.unplaced.push_back(sequence);
         }
         let mirror = &self.mirrors[part.mirror()];
-        // One that failed a write lacks it; it is read only if there is no other one to drop it for,
-        // and if nobody was told that the write succeeded.
+        // One that failed a write lacks it; it is read only if there is no other one to drop it
+        // for, and if nobody was told that the write succeeded.
         let is_last = mirror.in_sync().count_ones() == 1;
         let is_usable = |id: &ReplicaId| {
             let Some(peer) = self.peers.get(id) else { return false };

@@ -181,8 +181,9 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// What was read by an older view and not told yet, because the lease was not confirmed, is read anew:
-    /// other primaries may have changed it since, and the new view's members confirm only that one.
+    /// What was read by an older view and not told yet, because the lease was not confirmed, is
+    /// read anew: other primaries may have changed it since, and the new view's members confirm
+    /// only that one.
     pub(in crate::primary) fn read_again(&mut self) {
         for (sequence, part) in self.parts.iter_mut() {
             part.forget_unverified();

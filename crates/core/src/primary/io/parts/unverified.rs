@@ -1,5 +1,5 @@
-//! Reads of what a replica has lost the checksum of: another replica is asked, whose copy may fit its own. Only
-//! if there is none that answers with such a copy what was read has to do.
+//! Reads of what a replica has lost the checksum of: another replica is asked, whose copy may fit
+//! its own. Only if there is none that answers with such a copy what was read has to do.
 
 use crate::ids::*;
 use crate::payload::Payload;
@@ -7,8 +7,8 @@ use crate::primary::Primary;
 use crate::primary::io::part::Part;
 
 impl<P: Payload> Primary<P> {
-    /// Nobody else can be asked at present. If a replica has read it the answer is that: others might not
-    /// come for as long as the coordinator is away. Returns whether there is one.
+    /// Nobody else can be asked at present. If a replica has read it the answer is that: others
+    /// might not come for as long as the coordinator is away. Returns whether there is one.
     pub(super) fn accept_unverified(&mut self, sequence: Sequence) -> bool {
         let part = self.parts.get_mut(&sequence);
         let Some(payload) = part.and_then(Part::accept_unverified) else { return false };
@@ -25,7 +25,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A read is over. If a replica has lost a checksum there, the range is compared, so that it comes back.
+    /// A read is over. If a replica has lost a checksum there, the range is compared, so that it
+    /// comes back.
     pub(super) fn renew_what_was_read(&mut self, part: &Part<P>) {
         let (Some(is_vouched_for), Some(range)) =
             (part.is_vouched_for(), part.action().read_range())

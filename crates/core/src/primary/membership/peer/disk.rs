@@ -14,8 +14,8 @@ pub(in crate::primary) struct Disk {
     /// It stays although it has restarted: the last write before that. When it is stable, so is all
     /// that is open there from earlier incarnations.
     renewed_at: Option<Sequence>,
-    /// It failed to make something durable in this incarnation: what it wrote before may be gone when its
-    /// process ends, whatever a later flush says.
+    /// It failed to make something durable in this incarnation: what it wrote before may be gone
+    /// when its process ends, whatever a later flush says.
     has_failed_flush: bool,
     /// It failed; the replica leaves as soon as another one can go on without it.
     failing: Option<Cause>,

@@ -26,7 +26,8 @@ impl PeerIncarnations {
         self.relied_on_boot != self.present.map(|(_, boot)| boot)
     }
 
-    /// Whether it says that a stale clone of its disk was put back, and does so in another incarnation than this one.
+    /// Whether it says that a stale clone of its disk was put back, and does so in another
+    /// incarnation than this one.
     pub fn is_stale_clone_unless(&self, named: Incarnation) -> bool {
         self.is_stale_clone && self.present().is_some_and(|present| present != named)
     }
@@ -45,7 +46,8 @@ impl PeerIncarnations {
         self.relied_on_boot = self.present.map(|(_, boot)| boot);
     }
 
-    /// A view is asked for that names this one: it may be committed, and this primary not learn of it.
+    /// A view is asked for that names this one: it may be committed, and this primary not learn of
+    /// it.
     pub fn doubt(&mut self, incarnation: Incarnation) {
         self.doubted.insert(0, incarnation);
         self.doubted.truncate(Incarnations::MAX - 3);

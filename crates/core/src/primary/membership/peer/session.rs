@@ -101,8 +101,8 @@ impl Session {
         }
     }
 
-    /// There is another view: whether operations may be sent is to be seen, and a ping of the old generation won't be
-    /// answered as asked.
+    /// There is another view: whether operations may be sent is to be seen, and a ping of the old
+    /// generation won't be answered as asked.
     pub fn follow_view(&mut self) {
         if let Some(open) = self.open_mut() {
             (open.is_ready, open.ping) = (false, None);
@@ -177,7 +177,8 @@ impl Reconnection {
         self.unanswered = 0;
     }
 
-    /// A session was open and has ended: the next one is tried at once, unless this one was as short as the one before.
+    /// A session was open and has ended: the next one is tried at once, unless this one was as
+    /// short as the one before.
     pub fn session_lost(&mut self, now: Instant) -> SessionEnd {
         self.down_since = now;
         self.unanswered += 1;

@@ -35,8 +35,8 @@ pub(in crate::primary) struct Difference {
     pub is_lost: bool,
     /// Whether no content has a majority, and nobody was named whose content counts.
     pub is_undecided: bool,
-    /// Whether a write of what is right puts nothing in the place of a copy that fits its checksum, and brings
-    /// back one that was lost: it may be written without being asked for.
+    /// Whether a write of what is right puts nothing in the place of a copy that fits its checksum,
+    /// and brings back one that was lost: it may be written without being asked for.
     pub is_to_be_renewed: bool,
     /// Whether it was rewritten on all members.
     pub is_repaired: bool,
@@ -102,8 +102,8 @@ impl Compared {
         (self.bytes.end - self.bytes.start).div_ceil(u64::from(BLOCK))
     }
 
-    /// Runs of blocks that some replica has wrong, or whose checksum it has lost ([`right_of`]). `is_everyone`:
-    /// whether no other replica may have them.
+    /// Runs of blocks that some replica has wrong, or whose checksum it has lost ([`right_of`]).
+    /// `is_everyone`: whether no other replica may have them.
     pub fn differences(
         &self,
         source: Option<(usize, ReplicaSet)>,
@@ -151,9 +151,10 @@ impl Compared {
     }
 }
 
-/// The content of a block that is right. Copies that fit a stored checksum decide; if there are none, those for
-/// which nothing vouches. Of those that decide what most hold is right, or, if several contents have the most,
-/// what the replica holds that was named for this, as long as one of them holds it, too.
+/// The content of a block that is right. Copies that fit a stored checksum decide; if there are
+/// none, those for which nothing vouches. Of those that decide what most hold is right, or, if
+/// several contents have the most, what the replica holds that was named for this, as long as one
+/// of them holds it, too.
 fn right_of(votes: &[(ReplicaSet, BlockDigest)], source: Option<ReplicaSet>) -> Option<u64> {
     let is_any_verified = votes.iter().any(|(_, digest)| digest.is_verified());
     let decides = |digest: &BlockDigest| digest.is_verified() || !is_any_verified;
@@ -169,9 +170,10 @@ fn right_of(votes: &[(ReplicaSet, BlockDigest)], source: Option<ReplicaSet>) -> 
     deciding().any(|content| content == named).then_some(named)
 }
 
-/// Whether the right content may be written where it brings back a checksum that was lost, although nobody has
-/// asked for it: either a copy fits its checksum, and none does that holds something else; or all replicas of
-/// the mirror hold the same, so that there is nothing else that might be right.
+/// Whether the right content may be written where it brings back a checksum that was lost, although
+/// nobody has asked for it: either a copy fits its checksum, and none does that holds something
+/// else; or all replicas of the mirror hold the same, so that there is nothing else that might be
+/// right.
 fn may_renew(votes: &[(ReplicaSet, BlockDigest)], right: u64, is_everyone: bool) -> bool {
     let all = |holds: &dyn Fn(BlockDigest) -> bool| votes.iter().all(|(_, digest)| holds(*digest));
     let is_right = |digest: BlockDigest| digest.content() == Some(right);

@@ -117,7 +117,8 @@ fn a_block_that_becomes_longer_is_not_known() {
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 8]), [0, 0, 88]);
 }
 
-/// If its page is torn later, older blocks of the journal must not say again what it yielded as a part.
+/// If its page is torn later, older blocks of the journal must not say again what it yielded as a
+/// part.
 #[test]
 fn what_a_growth_forgets_the_journal_does_not_say_again() {
     let file = tempfile::tempfile().unwrap();
@@ -135,7 +136,8 @@ fn what_a_growth_forgets_the_journal_does_not_say_again() {
     assert_eq!(after_a_crash(&file, AREA, &[6, 7, 1500, 2000]), [0, 0, 15, 20]);
 }
 
-/// Else blocks of the journal would be numbered from 1 after a restart, and pages seem to have them.
+/// Else blocks of the journal would be numbered from 1 after a restart, and pages seem to have
+/// them.
 #[test]
 fn a_journal_that_begins_anew_goes_on_counting() {
     let file = tempfile::tempfile().unwrap();

@@ -16,8 +16,8 @@ use crate::disk::io::Io;
 use crate::disk::{Failure, Means};
 
 impl<I: Io, T> Checksums<I, T> {
-    /// Whole blocks were read, for a request that has their pages pinned: they are compared. Of them this part is
-    /// wanted: from this byte on, and so long.
+    /// Whole blocks were read, for a request that has their pages pinned: they are compared. Of
+    /// them this part is wanted: from this byte on, and so long.
     pub(super) fn read(
         &mut self,
         cover: &Range<u64>,
@@ -68,8 +68,9 @@ impl<I: Io, T> Checksums<I, T> {
         self.below.begin(means, request, Then::Write { then, cover, sums });
     }
 
-    /// The checksum to be stored for a block that yields `sum` and keeps a part of what it held. If that was
-    /// damaged it stays known to be, and a read repairs it; if nothing vouched for it nothing does now.
+    /// The checksum to be stored for a block that yields `sum` and keeps a part of what it held. If
+    /// that was damaged it stays known to be, and a read repairs it; if nothing vouched for it
+    /// nothing does now.
     pub(super) fn sum_with_kept(&mut self, (offset, held): (u64, &[u8]), sum: u32) -> u32 {
         match self.store.as_ref().map(|store| store.check(offset, held)) {
             Some(Err(_)) => {
@@ -107,7 +108,8 @@ impl<I: Io, T> Checksums<I, T> {
     }
 }
 
-/// What the blocks of a payload that begins with one yield. Of a single block it is known from the wire.
+/// What the blocks of a payload that begins with one yield. Of a single block it is known from the
+/// wire.
 pub(super) fn sums_of(payload: &Buffer) -> Vec<u32> {
     if payload.length() == BLOCK {
         return vec![stored_checksum(payload.checksum())];

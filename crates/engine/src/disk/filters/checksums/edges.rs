@@ -1,8 +1,8 @@
 //! Zeroing a range that begins or ends inside a block.
 //!
-//! Such a block is known by the checksum of all of it. So it is treated as a write of a part is: read,
-//! compared, and written whole. A request has at most two of them, one at each end; they come first, then
-//! the whole blocks between them are zeroed at once.
+//! Such a block is known by the checksum of all of it. So it is treated as a write of a part is:
+//! read, compared, and written whole. A request has at most two of them, one at each end; they come
+//! first, then the whole blocks between them are zeroed at once.
 
 use std::io;
 use std::ops::Range;

@@ -11,8 +11,8 @@ use crate::disk::flushes::Failures;
 use crate::disk::io::Io;
 
 impl<I: Io, T> Checksums<I, T> {
-    /// Makes room for the pages of these bytes that are neither in memory nor on their way, and reads them,
-    /// if there is room: otherwise when the pages are written that are to go.
+    /// Makes room for the pages of these bytes that are neither in memory nor on their way, and
+    /// reads them, if there is room: otherwise when the pages are written that are to go.
     pub(super) fn load(&mut self, means: &mut Means<'_, I>, cover: &Range<u64>) {
         let failures = self.below.raw().failures();
         let Some(store) = &mut self.store else { return };

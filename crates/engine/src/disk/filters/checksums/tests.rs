@@ -84,8 +84,8 @@ fn a_part_of_a_damaged_block_is_changed_and_the_rest_is_not_believed() {
     assert_eq!(ask(&mut bench, &mut checked, read()), Ok(vec![9; 512]));
 }
 
-/// What is kept of a block of which nothing is known may be damaged: it stays unknown when a part is changed, until
-/// all of it is written.
+/// What is kept of a block of which nothing is known may be damaged: it stays unknown when a part
+/// is changed, until all of it is written.
 #[test]
 fn a_part_of_a_forgotten_block_is_changed_and_nothing_vouches_for_the_rest() {
     let mut bench = Bench::new();

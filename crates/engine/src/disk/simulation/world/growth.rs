@@ -99,7 +99,8 @@ impl World {
         self.all_ended(ended.unwrap_or_default())
     }
 
-    /// The disk's helper is to write a step, or has something else to do: what will have moved counts no more.
+    /// The disk's helper is to write a step, or has something else to do: what will have moved
+    /// counts no more.
     fn expect_moves(&mut self) {
         let Some(Growing { length, step, .. }) = self.growing else { return };
         self.expected.forget_pages();
@@ -139,7 +140,8 @@ impl World {
         Ok(())
     }
 
-    /// What has to be done between two steps, by somebody else, and durably. If it fails, the growth is given up.
+    /// What has to be done between two steps, by somebody else, and durably. If it fails, the
+    /// growth is given up.
     fn do_task(&mut self, growing: Growing, task: &RoomTask) {
         let (done, is_small) = match task {
             RoomTask::Zero(range) => (self.zero_room(range.clone()), true),

@@ -68,8 +68,8 @@ impl World {
         is_read && is_durable && Superblock::decode(&bytes).is_ok()
     }
 
-    /// Takes note of what could not be read, until a start succeeds: one that failed may have written it anew.
-    /// Of the checksums none is certain then.
+    /// Takes note of what could not be read, until a start succeeds: one that failed may have
+    /// written it anew. Of the checksums none is certain then.
     pub(super) fn note_lost(&mut self, superblock: &Superblock) {
         let mut unread = core::mem::take(&mut self.device.state().unread);
         // What could not be read at once was read part by part.

@@ -20,8 +20,8 @@ impl World {
         self.hear_of_failed_flushes()
     }
 
-    /// A process that is killed takes with it what only it knew: so the core, which tells others, knows of each
-    /// flush that has failed (W5).
+    /// A process that is killed takes with it what only it knew: so the core, which tells others,
+    /// knows of each flush that has failed (W5).
     fn hear_of_failed_flushes(&mut self) -> Result<(), Violation> {
         let is_told = self.with_disk(|disk, _| disk.take_failed_flush().then_some(())).is_some();
         if is_told && self.device.state().failures == 0 {

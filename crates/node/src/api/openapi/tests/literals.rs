@@ -32,7 +32,8 @@ fn after<'a>(text: &'a str, end: &str) -> &'a str {
     text.split_once(end).map_or("", |(_, rest)| rest)
 }
 
-/// An attribute ends where as many brackets are closed as were opened; in a literal they do not count.
+/// An attribute ends where as many brackets are closed as were opened; in a literal they do not
+/// count.
 fn after_attribute(text: &str) -> &str {
     let (mut depth, mut rest) = (0, text);
     while let Some(at) = rest.find(['[', ']', '"']) {

@@ -168,8 +168,8 @@ fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
     }
 }
 
-/// A deleted volume has come back from a disk that had not adopted the last view. A primary that was cut off goes on
-/// from that one, which has the number of the new epoch's first.
+/// A deleted volume has come back from a disk that had not adopted the last view. A primary that
+/// was cut off goes on from that one, which has the number of the new epoch's first.
 #[test]
 fn a_view_of_the_epoch_before_is_not_committed_after_an_assembly() {
     let dir = tempfile::tempdir().unwrap();

@@ -68,7 +68,8 @@ fn a_draft_that_a_restored_database_holds_of_a_deleted_volume_goes() {
     let coordinator = open(dir.path(), Duration::from_secs(10));
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     let (stored, view) = volume(&coordinator, "web");
-    // The backup is from before the volume was made; its disks bring it back, and then it is deleted.
+    // The backup is from before the volume was made; its disks bring it back, and then it is
+    // deleted.
     draft(&coordinator, &stored);
     let (volume, by) = (Box::new(stored.clone()), ALPHA.to_string());
     let assemble = Request::Assemble { volume, replaces: None, node: by.clone() };

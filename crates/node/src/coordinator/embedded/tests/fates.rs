@@ -19,7 +19,8 @@ fn with_volume(dir: &Path) -> (Embedded, StoredVolume, View) {
     (coordinator, stored, view)
 }
 
-/// What the coordinator says to deleting a replica whose disk has adopted this view last. `None`: so be it.
+/// What the coordinator says to deleting a replica whose disk has adopted this view last. `None`:
+/// so be it.
 fn refusal(coordinator: &Embedded, replica: ReplicaId, adopted: &View) -> Option<Fate> {
     let text = Some(ViewText::encode(adopted).unwrap());
     refusal_by(coordinator, adopted, replica, text)
@@ -70,7 +71,8 @@ fn delete(coordinator: &Embedded, view: &View) {
     assert!(matches!(coordinator.answer(request), Ok(Answer::Done)));
 }
 
-/// The backup was made while the replica was being made. It has joined since, and may be all that is left.
+/// The backup was made while the replica was being made. It has joined since, and may be all that
+/// is left.
 #[test]
 fn a_replica_that_was_given_up_goes_only_if_it_has_never_been_in_use() {
     let dir = tempfile::tempdir().unwrap();

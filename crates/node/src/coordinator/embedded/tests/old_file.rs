@@ -1,4 +1,5 @@
-//! A database as it was written before there was a `Store`: by raw tables, with the values of that time.
+//! A database as it was written before there was a `Store`: by raw tables, with the values of that
+//! time.
 
 use redb::{Database, ReadableDatabase as _, TableDefinition};
 

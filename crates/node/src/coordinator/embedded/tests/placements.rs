@@ -111,7 +111,8 @@ fn a_place_is_taken_once() {
     assert_eq!(replica, NEW.to_string());
 }
 
-/// A command that is repeated while the first one is still making a replica, and has named no place.
+/// A command that is repeated while the first one is still making a replica, and has named no
+/// place.
 #[test]
 fn one_that_is_to_be_alone_is_refused_while_another_is_made() {
     let dir = tempfile::tempdir().unwrap();

@@ -93,7 +93,8 @@ fn what_one_waits_for_is_said_once() {
     assert_eq!(status.reason.as_deref(), Some(why));
 }
 
-/// n2 was cut off: n1 goes on without its replica, and n2 takes that of n1 for the one that is lost.
+/// n2 was cut off: n1 goes on without its replica, and n2 takes that of n1 for the one that is
+/// lost.
 #[test]
 fn of_replicas_those_count_that_know_the_newest_view() {
     let stale = ReplicaFacts {

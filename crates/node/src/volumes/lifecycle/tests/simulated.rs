@@ -1,6 +1,6 @@
-//! The machine between an engine, a coordinator, a state directory and clients, all from one seed. Clients
-//! are cut off between any two steps, tasks stand still, primaries are evicted, the coordinator is away, the daemon
-//! is killed or stopped and starts anew.
+//! The machine between an engine, a coordinator, a state directory and clients, all from one seed.
+//! Clients are cut off between any two steps, tasks stand still, primaries are evicted, the
+//! coordinator is away, the daemon is killed or stopped and starts anew.
 //!
 //! 2,000 runs; `EVENKEEL_LIFECYCLE_SEEDS=50000` makes more, `EVENKEEL_LIFECYCLE_SEED=39` one.
 

@@ -37,8 +37,8 @@ fn a_read_is_asked_of_one_replica_and_answered_once() {
     });
 }
 
-/// What is said if a part is acknowledged by protocol C in this mirror after this change, by which two members have
-/// written it but for what the change takes back.
+/// What is said if a part is acknowledged by protocol C in this mirror after this change, by which
+/// two members have written it but for what the change takes back.
 fn acknowledged(
     action: PartAction<Bytes>,
     members: usize,

@@ -14,7 +14,8 @@ fn compared(digests: &[(ReplicaSet, [u64; BLOCKS as usize])]) -> Compared {
     compared
 }
 
-/// Blocks; whose content is not the one that counts; whose copy is damaged; whose disk can't read it.
+/// Blocks; whose content is not the one that counts; whose copy is damaged; whose disk can't read
+/// it.
 type Found = (Range<u64>, ReplicaSet, ReplicaSet, ReplicaSet);
 
 fn found(compared: &Compared) -> Vec<Found> {
@@ -91,8 +92,8 @@ const fn forgotten(content: u64) -> u64 {
     BlockDigest(content).forgotten().0
 }
 
-/// Of the first block: whose content does not count, whether that is undecided, and whether what is right may be
-/// written without being asked for.
+/// Of the first block: whose content does not count, whether that is undecided, and whether what is
+/// right may be written without being asked for.
 fn first(digests: &[(ReplicaSet, u64)], source: Option<ReplicaSet>) -> (ReplicaSet, bool, bool) {
     let of_all: Vec<_> = digests.iter().map(|(bit, digest)| (*bit, [*digest; 4])).collect();
     let found = compared(&of_all).differences(source.map(|bit| (0, bit)), true);
@@ -124,8 +125,8 @@ fn of_copies_that_nothing_vouches_for_a_majority_or_a_named_one_counts() {
     }
 }
 
-/// Two fit their checksums and differ: one that nothing vouches for can't decide between them, nor stand above
-/// both because it was named.
+/// Two fit their checksums and differ: one that nothing vouches for can't decide between them, nor
+/// stand above both because it was named.
 #[test]
 fn a_copy_that_nothing_vouches_for_decides_nothing_between_two_that_fit() {
     let three = [(1, fits(8)), (2, fits(9)), (4, forgotten(9))];

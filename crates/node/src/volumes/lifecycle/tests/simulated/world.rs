@@ -619,7 +619,8 @@ impl World {
         Next::Save(false)
     }
 
-    /// As whoever changes the volume does, before it answers. Returns true if there was something to tell.
+    /// As whoever changes the volume does, before it answers. Returns true if there was something
+    /// to tell.
     fn tell_coordinator(&mut self) -> bool {
         if !self.machine.is_untold() || self.is_away {
             return false;
