@@ -30,7 +30,7 @@ mod wanted;
 pub use evenkeel_wire::hello::Start as StartId;
 pub use founding::{Cluster, FoundingError, found};
 pub use memory::{Identity, Memory, Moment};
-pub use messages::{Answer, CallError, Fate, FoundReplica, Request};
+pub use messages::{Answer, CallError, Fate, FoundReplica, Request, Standing};
 pub use operations::dropped;
 pub use records::{
     Caller, Lineage, Maker, NoData, NodeLiveness, NodeRecord, PlacedReplica, Registration,

@@ -37,17 +37,24 @@ pub enum Request {
         /// The start's incarnation.
         incarnation: u64,
     },
-    /// Give the cluster another name. Answer: `Done`.
+    /// Give the cluster another name. Answer: `Done`, `ClusterNamed`.
     Rename {
         /// That.
         #[serde(deserialize_with = "names::read")]
         name: String,
+        /// The name that it has: with another one it is not done. `None`: older software asks.
+        #[serde(default)]
+        replaces: Option<String>,
     },
     /// Strike a node off that no volume uses, for good. Answer: `Done`, `NodeInUse`,
     /// `NotRegistered` if it never was a member.
     RemoveNode {
         /// Its identity.
         node: String,
+        /// The incarnation of its daemon that was seen: one that has started since is kept. `None`:
+        /// older software asks.
+        #[serde(default)]
+        incarnation: Option<u64>,
     },
     /// Answer: `RemovedNodes`.
     RemovedNodes,
@@ -97,7 +104,7 @@ pub enum Request {
         wish: Option<Wish>,
     },
     /// Note how a volume is meant to be shown on a node that has it attached, or that it is not
-    /// meant to be attached there any more. Answer: `Done`, `NoVolume`.
+    /// meant to be attached there any more. Answer: `Done`, `Changed`, `NoVolume`.
     Want {
         /// The volume's identity.
         volume: String,
@@ -105,8 +112,12 @@ pub enum Request {
         node: String,
         /// How; `None`: it is not meant to be attached there.
         shown: Option<Shown>,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        /// `None`: older software asks, and it is done in any case.
+        #[serde(default)]
+        revision: Option<u64>,
     },
-    /// A replica is about to be made, to join a volume. Answer: `Done`, `NoVolume`,
+    /// A replica is about to be made, to join a volume. Answer: `Done`, `Changed`, `NoVolume`,
     /// `PlacedAlready`.
     Place {
         /// The volume's identity.
@@ -118,6 +129,10 @@ pub enum Request {
         /// Whether it is refused while another one is being made for the same mirror.
         #[serde(default)]
         alone: bool,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        /// `None`: older software asks, and it is done in any case.
+        #[serde(default)]
+        revision: Option<u64>,
     },
     /// Note that a replica was taken out of its volume, or has not come to join it. One that the
     /// newest view holds stays. Answer: `Done`, `NoVolume`.
@@ -128,33 +143,46 @@ pub enum Request {
         replica: String,
     },
     /// Keep the verdict of a volume's verify in the place of the one before. Answer: `Done`,
-    /// `NoVolume`.
+    /// `Changed`, `NoVolume`.
     Verified {
         /// The volume's identity.
         volume: String,
         /// The verdict.
         verdict: serde_json::Value,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        /// `None`: older software asks, and it is done in any case.
+        #[serde(default)]
+        revision: Option<u64>,
     },
-    /// Stop a volume that is attached nowhere, or let it be used again. Answer: `Done`, `Newest` if
-    /// it is attached, `NoVolume`.
+    /// Stop a volume that is attached nowhere, or let it be used again. Answer: `Done`, `Changed`,
+    /// `Newest` if it is attached, `NoVolume`.
     Stop {
         /// The volume's identity.
         volume: String,
         /// Whether it is to be stopped.
         stopped: bool,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        /// `None`: older software asks, and it is done in any case.
+        #[serde(default)]
+        revision: Option<u64>,
     },
     /// Take a volume over that was put together from its disks. Answer: `Done`, `NameInUse`,
     /// `Newest` if another view is known here than the one that was expected, or it is attached,
-    /// `GivenUp` if one of its replicas is being deleted.
+    /// `Changed`, `WasDeleted` if that is not what was expected, `NoVolume` if it was deleted since
+    /// it was assembled so, `GivenUp` if one of its replicas is being deleted.
     Assemble {
-        /// The volume, with the first view of a new epoch.
+        /// The volume, with the first view of a new epoch. Its revision is that of the record known
+        /// here that it replaces.
         volume: Box<StoredVolume>,
         /// The generation known here that it replaces; `None`: the volume is not known here.
         replaces: Option<u64>,
+        /// What it is to take the place of. `None`: older software asks, and the number has to do.
+        #[serde(default)]
+        stands: Option<Standing>,
         /// Who asks. It says that the volume is not attached there.
         node: String,
     },
-    /// Delete a volume that is not attached. Answer: `Done`, `Newest`, `NoVolume`.
+    /// Delete a volume that is not attached. Answer: `Done`, `Newest`, `Changed`, `NoVolume`.
     Delete {
         /// Who asks. It says that the volume is not attached there.
         node: String,
@@ -162,19 +190,30 @@ pub enum Request {
         volume: String,
         /// Its generation; with another one it is not deleted.
         generation: u64,
+        /// The view of that generation. `None`: older software asks, and the number has to do.
+        #[serde(default)]
+        view: Option<ViewText>,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        /// `None`: older software asks, and it is done in any case.
+        #[serde(default)]
+        revision: Option<u64>,
         /// Also if it was attached on a node that is dead since: nobody can tell whether it serves
         /// there still.
         #[serde(default)]
         force: bool,
     },
     /// Give a volume another name that is attached nowhere, and is not meant to be. Answer: `Done`,
-    /// `NameInUse`, `UsedOn`, `NoVolume`.
+    /// `NameInUse`, `UsedOn`, `Changed`, `NoVolume`.
     RenameVolume {
         /// The volume's identity.
         volume: String,
         /// That.
         #[serde(deserialize_with = "names::read")]
         name: String,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        /// `None`: older software asks, and it is done in any case.
+        #[serde(default)]
+        revision: Option<u64>,
     },
     /// What is to become of replicas that a node found on its disks. Answer: `Fates`.
     Fates(Vec<FoundReplica>),
@@ -194,6 +233,19 @@ pub enum Request {
     },
     /// A replica was deleted, or could not be. Answer: `Done`.
     Discarded(FoundReplica),
+}
+
+/// What a coordinator has of a volume that is put together from its disks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// The volume, with this view: another one may have got its number, if the store is older than
+    /// what who asks was told.
+    Volume(ViewText),
+    /// That it was deleted, when this was its view.
+    Deleted(ViewText),
+    /// Nothing.
+    Nothing,
 }
 
 /// A replica that a node found on a disk.
@@ -284,6 +336,16 @@ pub enum Answer {
     Volume(Box<StoredVolume>),
     /// The newest view: the swap was refused.
     Newest(ViewText),
+    /// The volume's record is not the one that the request was decided upon: how the volume is.
+    Changed(Box<StoredVolume>),
+    /// The volume was deleted, and this was its last view: to bring it back the request has to name
+    /// that.
+    WasDeleted(ViewText),
+    /// The cluster is not called as the request was told.
+    ClusterNamed {
+        /// Its name.
+        name: String,
+    },
     /// The volume is attached on these nodes, or meant to be.
     UsedOn {
         /// Their identities.

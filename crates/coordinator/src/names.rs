@@ -30,7 +30,7 @@ mod tests {
         for bad in ["../../x", "", "a\u{1b}[2J"] {
             let why = node(bad).unwrap_err().to_string();
             assert!(why.contains("is no name: a name has 1 to 64"), "{why}");
-            let rename = Request::Rename { name: bad.to_owned() };
+            let rename = Request::Rename { name: bad.to_owned(), replaces: None };
             let text = serde_json::to_string(&rename).unwrap();
             assert!(serde_json::from_str::<Request>(&text).is_err(), "{text}");
         }

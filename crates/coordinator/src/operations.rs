@@ -54,7 +54,9 @@ pub(crate) fn plan(
     match request {
         Request::Register(start) => starts::register(transaction, start, caller),
         Request::Heartbeat { node } => nodes::heartbeat(transaction, node, caller, changes),
-        Request::RemoveNode { node } => return removal::remove_node(transaction, node),
+        Request::RemoveNode { node, incarnation } => {
+            return removal::remove_node(transaction, node, *incarnation);
+        }
         request => answer(transaction, request),
     }
     .map(Planned::Answer)
@@ -63,7 +65,7 @@ pub(crate) fn plan(
 fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
     match request {
         Request::Goodbye { node, incarnation } => starts::goodbye(transaction, node, *incarnation),
-        Request::Rename { name } => Ok(nodes::rename(transaction, name)),
+        Request::Rename { name, replaces } => nodes::rename(transaction, name, replaces.as_deref()),
         Request::RemovedNodes => removal::removed_nodes(transaction),
         Request::Nodes => nodes::nodes(transaction),
         Request::Volumes => volumes::volumes(transaction),
@@ -78,22 +80,29 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
             let views = (view, replaces.as_ref());
             volumes::swap(transaction, node, views, wish.or(in_passing))
         }
-        Request::Want { volume, node, shown } => {
-            placements::want(transaction, volume, node, *shown)
+        Request::Want { volume, node, shown, revision } => {
+            placements::want(transaction, volume, node, *shown, *revision)
         }
-        Request::Place { volume, replica, same_disk, alone } => {
-            placements::place(transaction, volume, replica, (*same_disk, *alone))
+        Request::Place { volume, replica, same_disk, alone, revision } => {
+            placements::place(transaction, volume, replica, (*same_disk, *alone), *revision)
         }
         Request::Forget { volume, replica } => placements::forget(transaction, volume, replica),
-        Request::Verified { volume, verdict } => placements::verified(transaction, volume, verdict),
-        Request::Stop { volume, stopped } => assembly::stop(transaction, volume, *stopped),
-        Request::Assemble { volume, replaces, node } => {
-            assembly::assemble(transaction, volume, *replaces, node)
+        Request::Verified { volume, verdict, revision } => {
+            placements::verified(transaction, volume, verdict, *revision)
         }
-        Request::Delete { node, volume, generation, force } => {
-            volumes::delete(transaction, node, volume, (*generation, *force))
+        Request::Stop { volume, stopped, revision } => {
+            assembly::stop(transaction, volume, *stopped, *revision)
         }
-        Request::RenameVolume { volume, name } => rename::rename_volume(transaction, volume, name),
+        Request::Assemble { volume, replaces, stands, node } => {
+            assembly::assemble(transaction, volume, (*replaces, stands.as_ref()), node)
+        }
+        Request::Delete { node, volume, generation, view, revision, force } => {
+            let decided = (*generation, view.as_ref(), *revision);
+            volumes::delete(transaction, (node, volume), decided, *force)
+        }
+        Request::RenameVolume { volume, name, revision } => {
+            rename::rename_volume(transaction, volume, name, *revision)
+        }
         Request::Fates(found) => fates::fates(transaction, found),
         Request::Discard { by, replica, view } => {
             fates::discard(transaction, by, replica, view.as_ref())

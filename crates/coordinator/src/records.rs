@@ -108,6 +108,16 @@ pub struct VolumeRecord {
     /// version of the software may tell it otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<serde_json::Value>,
+    /// Another one with each change: what a request was decided upon. It is the time in seconds
+    /// since 1970, or one more than before, so that none comes twice after the volume was deleted
+    /// or an older store put back. 0: only older software has written it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub revision: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Where a replica was placed.

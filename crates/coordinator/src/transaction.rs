@@ -159,6 +159,13 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
+    /// A changed record. It gets its next revision: what was decided upon another one is refused.
+    pub(crate) fn put_volume(&mut self, record: &VolumeRecord) -> Planned<()> {
+        let revision = record.revision.saturating_add(1).max(self.now.unix);
+        let record = VolumeRecord { revision, ..record.clone() };
+        self.put(Space::Volumes, &record.id, &record)
+    }
+
     pub(crate) fn put_view(&mut self, view: &View) -> Planned<()> {
         let bytes = encode_view(view).map_err(content)?;
         self.put_bytes(Space::Views, &view.volume.to_string(), bytes);

@@ -10,8 +10,8 @@ use std::pin::Pin;
 
 pub use evenkeel_coordinator::{
     Answer, CallError, Caller, Fate, FoundReplica, Maker, NoData, NodeLiveness, NodeRecord,
-    PlacedReplica, Registration, RemovedNode, Request, Shown, StoredVolume, ViewText, VolumeRecord,
-    WantedNbd, WantedOn, Wish, dropped, from_hex, to_hex,
+    PlacedReplica, Registration, RemovedNode, Request, Shown, Standing, StoredVolume, ViewText,
+    VolumeRecord, WantedNbd, WantedOn, Wish, dropped, from_hex, to_hex,
 };
 
 pub mod embedded;

@@ -230,8 +230,13 @@ pub async fn rename_cluster(node: &Arc<Node>, name: String) -> Result<String, Ap
     if before == name {
         return Ok(format!("the cluster is called {name} already"));
     }
-    match node.coordinator.ask(what, Request::Rename { name: name.clone() }).await? {
+    let request = Request::Rename { name: name.clone(), replaces: Some(before.clone()) };
+    match node.coordinator.ask(what, request).await? {
         Answer::Done => is_called(node, name.clone()).await,
+        Answer::ClusterNamed { name: other } => {
+            let why = format!("somebody has called it {other} meanwhile");
+            return Err(ApiError::new(ErrorCode::WrongState, what, why, "Give the command again"));
+        }
         other => {
             let why = format!("the coordinator answered {other:?}");
             let advice = "Compare the nodes' versions by `evenkeel node status`";

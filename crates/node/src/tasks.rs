@@ -9,7 +9,7 @@
 //! effect after it.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, TryAcquireError};
 use tokio::time::timeout;
@@ -18,6 +18,8 @@ use crate::api::{ApiError, ErrorCode};
 
 /// Most changes under way at a time.
 const MAX_TASKS: u32 = 512;
+/// A coordinator that takes so long to answer stands still.
+const LONG: Duration = Duration::from_secs(1);
 
 tokio::task_local! {
     /// Lives as long as somebody awaits the change that this task carries out.
@@ -27,6 +29,12 @@ tokio::task_local! {
 /// Returns true in a change whose answer nobody awaits any more.
 pub fn asker_has_gone() -> bool {
     ASKER.try_with(|asker| asker.strong_count() == 0).unwrap_or(false)
+}
+
+/// The same of a change that has waited since then: a later command may have been carried out. One
+/// that does not wait goes to its end.
+pub fn asker_has_gone_since(began: Instant) -> bool {
+    began.elapsed() >= LONG && asker_has_gone()
 }
 
 /// The changes under way.

@@ -39,10 +39,17 @@ pub fn clear_silence(transaction: &mut Transaction<'_>, node: &str) -> Planned<(
     Ok(())
 }
 
-pub fn rename(transaction: &mut Transaction<'_>, name: &str) -> Answer {
+pub fn rename(transaction: &mut Transaction<'_>, name: &str, replaces: Option<&str>) -> Done {
+    let now = transaction.text(Space::Cluster, "name")?;
+    if let (Some(now), Some(replaces)) = (now, replaces)
+        && now != name
+        && now != replaces
+    {
+        return Ok(Answer::ClusterNamed { name: now });
+    }
     transaction.put_bytes(Space::Cluster, "name", name.into());
     transaction.note(Note::Cluster(name.to_owned()));
-    Answer::Done
+    Ok(Answer::Done)
 }
 
 pub fn nodes(transaction: &mut Transaction<'_>) -> Done {

@@ -7,9 +7,8 @@
 
 use evenkeel_core::{NodeId, ReplicaId, View};
 
-use super::{Done, drafts, removal};
+use super::{Done, drafts, removal, volumes};
 use crate::memory::Note;
-use crate::store::Space;
 use crate::transaction::{Planned, Transaction, volume_id};
 use crate::{Answer, PlacedReplica, Shown, VolumeRecord, Wish, wanted};
 
@@ -22,6 +21,7 @@ pub fn place(
     volume: &str,
     replica: &PlacedReplica,
     (same_disk, alone): (bool, bool),
+    revision: Option<u64>,
 ) -> Done {
     if let Some(refusal) = removal::refusal(transaction, [replica.node.as_str()])? {
         return Ok(refusal);
@@ -29,6 +29,9 @@ pub fn place(
     let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
     if record.replicas.iter().any(|placed| placed.id == replica.id) {
         return Ok(Answer::Done);
+    }
+    if let Some(refusal) = volumes::refusal(transaction, &record, revision)? {
+        return Ok(refusal);
     }
     let place = |placed: &PlacedReplica| (placed.mirror, placed.node.clone(), placed.disk.clone());
     let is_in_the_way = |placed: &&PlacedReplica| {
@@ -44,6 +47,8 @@ pub fn place(
     Ok(Answer::Done)
 }
 
+/// Gives a replica up, or what may yet be placed: the request that places it may come later than
+/// this one, and is refused as the record has another revision.
 pub fn forget(transaction: &mut Transaction<'_>, volume: &str, replica: &str) -> Done {
     let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
     let held = held_by_newest(transaction, volume)?;
@@ -64,6 +69,7 @@ pub fn want(
     volume: &str,
     node: &str,
     shown: Option<Shown>,
+    revision: Option<u64>,
 ) -> Done {
     let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
     volume_id(volume)?;
@@ -71,6 +77,11 @@ pub fn want(
     let is_primary =
         |view: &View| view.primaries.iter().any(|primary| primary.id.node.to_string() == node);
     if shown.is_none() || newest.as_ref().is_some_and(is_primary) {
+        if record.wanted_on.get(node) != Some(&shown)
+            && let Some(refusal) = volumes::refusal(transaction, &record, revision)?
+        {
+            return Ok(refusal);
+        }
         record.wanted_on.insert(node.to_owned(), shown);
         store(transaction, record)?;
     }
@@ -81,8 +92,14 @@ pub fn verified(
     transaction: &mut Transaction<'_>,
     volume: &str,
     verdict: &serde_json::Value,
+    revision: Option<u64>,
 ) -> Done {
     let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
+    if record.verified.as_ref() != Some(verdict)
+        && let Some(refusal) = volumes::refusal(transaction, &record, revision)?
+    {
+        return Ok(refusal);
+    }
     record.verified = Some(verdict.clone());
     store(transaction, record)?;
     Ok(Answer::Done)
@@ -174,5 +191,5 @@ fn store(transaction: &mut Transaction<'_>, mut record: VolumeRecord) -> Planned
         surplus -= usize::from(is_surplus);
         !is_surplus
     });
-    transaction.put(Space::Volumes, &record.id, &record)
+    transaction.put_volume(&record)
 }

@@ -12,7 +12,11 @@ const MAX_TOLD: usize = 1024;
 const MAX_CHANGED: usize = 32;
 
 /// Removes a node that no view and no replica in the making names.
-pub fn remove_node(transaction: &mut Transaction<'_>, node: &str) -> Planned<Plan> {
+pub fn remove_node(
+    transaction: &mut Transaction<'_>,
+    node: &str,
+    incarnation: Option<u64>,
+) -> Planned<Plan> {
     let answer = |answer| Ok(Plan::Answer(answer));
     if node == transaction.memory.identity.here.to_string() {
         return answer(Answer::NodeInUse { why: "it serves the coordinator".into() });
@@ -22,6 +26,9 @@ pub fn remove_node(transaction: &mut Transaction<'_>, node: &str) -> Planned<Pla
         let is_done = transaction.has(Space::Removed, node)?;
         return answer(if is_done { Answer::Done } else { Answer::NotRegistered });
     };
+    if incarnation.is_some_and(|incarnation| incarnation != record.incarnation) {
+        return answer(Answer::NodeInUse { why: "it has started again meanwhile".into() });
+    }
     if let Some(why) = use_of(transaction, node)? {
         return answer(Answer::NodeInUse { why });
     }
@@ -112,7 +119,7 @@ fn wants_nothing(transaction: &mut Transaction<'_>, node: &str) -> Planned<bool>
         if changed < MAX_CHANGED && record.wanted_on.remove(node).is_some() {
             // It has not been deleted meanwhile.
             transaction.has(Space::Volumes, &volume)?;
-            transaction.put(Space::Volumes, &volume, &record)?;
+            transaction.put_volume(&record)?;
             changed += 1;
         }
     }

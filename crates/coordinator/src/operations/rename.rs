@@ -2,22 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use super::Done;
+use super::{Done, volumes};
 use crate::Answer;
 use crate::store::Space;
 use crate::transaction::{Transaction, volume_id};
 
 /// Renames a volume that no node has attached, or is to attach again: devices, exports and what
 /// nodes remember have its name.
-pub fn rename_volume(transaction: &mut Transaction<'_>, volume: &str, name: &str) -> Done {
+pub fn rename_volume(
+    transaction: &mut Transaction<'_>,
+    volume: &str,
+    name: &str,
+    revision: Option<u64>,
+) -> Done {
     volume_id(volume)?;
     let (Some(mut record), Some(newest)) = (transaction.volume(volume)?, transaction.view(volume)?)
     else {
         return Ok(Answer::NoVolume);
     };
-    // The same request again: its answer was lost.
+    // The same request again, whose answer was lost. What was decided before is not done any more.
     if record.name == name {
-        return Ok(Answer::Done);
+        return transaction.put_volume(&record).map(|()| Answer::Done);
+    }
+    if let Some(refusal) = volumes::refusal(transaction, &record, revision)? {
+        return Ok(refusal);
     }
     if transaction.has(Space::Names, name)? {
         return Ok(Answer::NameInUse);
@@ -31,6 +39,6 @@ pub fn rename_volume(transaction: &mut Transaction<'_>, volume: &str, name: &str
     transaction.delete(Space::Names, &record.name);
     transaction.put_bytes(Space::Names, name, volume.into());
     name.clone_into(&mut record.name);
-    transaction.put(Space::Volumes, volume, &record)?;
+    transaction.put_volume(&record)?;
     Ok(Answer::Done)
 }

@@ -5,8 +5,9 @@ use evenkeel_core::{NodeId, View};
 use super::{Done, assembly, drafts, placements, removal};
 use crate::store::Space;
 use crate::transaction::{Halt, Planned, Transaction, content, volume_id};
-use crate::{Answer, StoredVolume, ViewText, Wish, dropped};
+use crate::{Answer, StoredVolume, ViewText, VolumeRecord, Wish, dropped};
 
+/// A volume as it is stored; `None` if it is not, or not whole.
 fn load(transaction: &mut Transaction<'_>, id: &str) -> Planned<Option<StoredVolume>> {
     let (Some(record), Some(view)) = (transaction.volume(id)?, transaction.view(id)?) else {
         return Ok(None);
@@ -33,6 +34,19 @@ pub fn read(transaction: &mut Transaction<'_>, volume: &str) -> Done {
     Ok(found.map_or(Answer::NoVolume, |volume| Answer::Volume(Box::new(volume))))
 }
 
+/// That a request was decided upon another record than there is.
+pub fn refusal(
+    transaction: &mut Transaction<'_>,
+    record: &VolumeRecord,
+    revision: Option<u64>,
+) -> Planned<Option<Answer>> {
+    if revision.is_none_or(|revision| revision == record.revision) {
+        return Ok(None);
+    }
+    let now = load(transaction, &record.id)?;
+    Ok(Some(now.map_or(Answer::NoVolume, |now| Answer::Changed(Box::new(now)))))
+}
+
 pub fn create(transaction: &mut Transaction<'_>, volume: &StoredVolume) -> Done {
     let Ok(view) = volume.view.decode() else {
         return Err(Halt::Content("no valid view for a new volume".into()));
@@ -56,7 +70,7 @@ pub fn create(transaction: &mut Transaction<'_>, volume: &StoredVolume) -> Done 
         return Ok(Answer::NoVolume);
     }
     transaction.put_bytes(Space::Names, &record.name, record.id.clone().into());
-    transaction.put(Space::Volumes, &record.id, record)?;
+    transaction.put_volume(record)?;
     transaction.put_view(&view)?;
     Ok(Answer::Done)
 }
@@ -106,12 +120,21 @@ pub fn swap(
     Ok(Answer::Done)
 }
 
-/// Deletes a volume. `force`: also if a node that is dead since has it attached.
+/// Whether a view is the one that a request names: by its content, if that is given. Numbers come
+/// again when an older store is put back.
+pub fn is_named(view: &View, generation: u64, named: Option<&ViewText>) -> Planned<bool> {
+    let named = named.map(ViewText::decode).transpose();
+    let named = named.map_err(|e| Halt::Content(format!("{e} in a view to replace")))?;
+    Ok(named.map_or(view.generation.0 == generation, |named| named == *view))
+}
+
+/// Deletes a volume that is as it was when that was decided. `force`: also if a node that is dead
+/// since has it attached.
 pub fn delete(
     transaction: &mut Transaction<'_>,
-    node: &str,
-    volume: &str,
-    (generation, force): (u64, bool),
+    (node, volume): (&str, &str),
+    (generation, named, revision): (u64, Option<&ViewText>, Option<u64>),
+    force: bool,
 ) -> Done {
     let Some(record) = transaction.volume(volume)? else {
         let known = transaction.has(Space::Deleted, volume)?;
@@ -120,7 +143,7 @@ pub fn delete(
     volume_id(volume)?;
     let last = transaction.view(volume)?;
     if let Some(view) = &last {
-        if view.generation.0 != generation {
+        if !is_named(view, generation, named)? {
             return newest(view);
         }
         for primary in &view.primaries {
@@ -130,6 +153,9 @@ pub fn delete(
                 return newest(view);
             }
         }
+    }
+    if let Some(refusal) = refusal(transaction, &record, revision)? {
+        return Ok(refusal);
     }
     transaction.delete(Space::Volumes, volume);
     transaction.delete(Space::Names, &record.name);

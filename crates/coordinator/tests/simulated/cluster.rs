@@ -33,6 +33,8 @@ struct Running {
     snapshot: Option<u64>,
     tag: Tag,
     asked_at: u64,
+    /// It waits in a socket until then: requests that were sent later are carried out before.
+    held_until: u64,
     asker: Option<usize>,
 }
 
@@ -73,6 +75,7 @@ impl Cluster {
             lost_request: rate(),
             delayed: rate(),
             compacted: rate(),
+            held: rate(),
         };
         let mut cluster = Self {
             random,
@@ -159,30 +162,35 @@ impl Cluster {
         self.running.iter().any(|running| running.asker == Some(asker))
     }
 
-    /// Whoever asked has gone, or asks another one. An assembly that is begun only after that, and
-    /// after the volume was deleted, looks like one that is meant to bring it back: nothing tells
-    /// them apart, so it is not simulated.
+    /// Whoever asked has gone, or asks another one.
     pub fn abandon(&mut self, asker: usize) {
-        self.running.retain(|running| {
-            let is_assembly = matches!(running.tag.request, Some(Request::Assemble { .. }));
-            running.asker != Some(asker) || !is_assembly
-        });
         let of = self.running.iter_mut().filter(|running| running.asker == Some(asker));
         of.for_each(|running| running.asker = None);
     }
 
     /// Asks any of the coordinators.
-    pub fn ask(&mut self, asker: usize, caller: &Caller, request: &Request) {
+    pub fn ask(&mut self, asker: usize, (caller, command): (&Caller, u64), request: &Request) {
         let server = self.random.index(self.servers.len());
-        let tag = Tag { caller: Some(caller.clone()), request: Some(request.clone()) };
+        let (caller, request) = (caller.clone(), request.clone());
+        let tag = Tag {
+            caller: Some(caller.clone()),
+            request: Some(request.clone()),
+            command: Some(command),
+        };
         let asked_at = self.now;
-        let task = Task::from(caller.clone(), request.clone());
+        let mut held_until = 0;
+        if self.random.chance(self.faults.held) {
+            self.count("held in a socket");
+            held_until = self.now + self.random.below(30_000);
+        }
+        let task = Task::from(caller, request);
         self.running.push(Running {
             server,
             task,
             snapshot: None,
             tag,
             asked_at,
+            held_until,
             asker: Some(asker),
         });
     }
@@ -198,14 +206,14 @@ impl Cluster {
             }
             server.next_tick = self.now + 1000;
             if server.memory.liveness.take_due(moment) {
-                let tag = Tag { caller: None, request: None };
                 let task = Task::tick();
                 self.running.push(Running {
                     server: number,
                     task,
                     snapshot: None,
-                    tag,
+                    tag: Tag::TICK,
                     asked_at: self.now,
+                    held_until: 0,
                     asker: None,
                 });
             }
@@ -216,6 +224,7 @@ impl Cluster {
     pub fn step(&mut self) -> Result<Option<Answered>, Violation> {
         let able: Vec<usize> = (0..self.running.len())
             .filter(|i| self.servers[self.running[*i].server].frozen_until <= self.now)
+            .filter(|i| self.running[*i].held_until <= self.now)
             .collect();
         let Some(which) = self.random.pick(&able).copied() else { return Ok(None) };
         let (moment, changes) = (self.moment(), self.store.changes());

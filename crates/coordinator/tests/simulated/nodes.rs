@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use evenkeel_coordinator::store::{Key, Space};
 use evenkeel_coordinator::{
     Answer, Caller, Fate, FoundReplica, Lineage, Maker, NoData, NodeRecord, PlacedReplica,
-    Registration, Request, StartId, StoredVolume, ViewText, VolumeRecord, WantedOn, Wish,
+    Registration, Request, Shown, Standing, StartId, StoredVolume, ViewText, VolumeRecord,
+    WantedOn, Wish,
 };
 use evenkeel_core::view::{self, Newcomer, Role};
 use evenkeel_core::{
@@ -36,6 +37,8 @@ pub const fn kind(answer: &Answer) -> &'static str {
         Answer::NodeRemoved { .. } => "answer: node removed",
         Answer::NodeInUse { .. } => "answer: node in use",
         Answer::Newest(_) => "answer: newest",
+        Answer::Changed(_) => "answer: changed",
+        Answer::WasDeleted(_) => "answer: was deleted",
         Answer::UsedOn { .. } => "answer: used on",
         Answer::NoVolume => "answer: no volume",
         Answer::NameInUse => "answer: name in use",
@@ -50,6 +53,7 @@ pub const fn kind(answer: &Answer) -> &'static str {
 /// What a node waits for.
 struct Job {
     request: Request,
+    command: u64,
     /// When it asks again, if it hears nothing.
     again_at: u64,
     tries: u32,
@@ -95,6 +99,8 @@ pub struct World {
     disks: BTreeMap<String, View>,
     /// The node that was to be removed last: what is placed there meanwhile?
     leaving: Option<NodeId>,
+    /// The view that the next question is decided upon.
+    deciding: Option<Vec<u8>>,
     pub answered: u64,
 }
 
@@ -109,6 +115,7 @@ impl World {
             seen: BTreeMap::new(),
             disks: BTreeMap::new(),
             leaving: None,
+            deciding: None,
             answered: 0,
         };
         for number in 0..NODES {
@@ -218,30 +225,38 @@ impl World {
         self.next_asker += 1;
         let again_at = self.cluster.now + 1500;
         let caller = self.processes[which].caller();
-        self.cluster.ask(asker, &caller, &request);
-        self.processes[which].jobs.insert(asker, Job { request, again_at, tries: 0 });
+        let command = asker as u64;
+        let view = self.deciding.take();
+        self.cluster.oracles.overtaken.asked(command, &request, view);
+        self.cluster.ask(asker, (&caller, command), &request);
+        self.processes[which].jobs.insert(asker, Job { request, command, again_at, tries: 0 });
     }
 
     /// Asks the same again, whatever has become of it. Somebody may be at it still.
     fn again(&mut self, which: usize, asker: usize) {
         let Some(mut job) = self.processes[which].jobs.remove(&asker) else { return };
-        let is_once = matches!(
-            job.request,
-            Request::Heartbeat { .. } | Request::Register(_) | Request::Assemble { .. }
-        );
+        let most = match job.request {
+            Request::Heartbeat { .. } | Request::Register(_) => 0,
+            Request::Place { .. } => 1,
+            _ => 12,
+        };
         let is_asked = self.cluster.is_running(asker);
         if is_asked {
             self.cluster.count("asked elsewhere while somebody is at it");
         }
         self.cluster.abandon(asker);
-        if is_once || job.tries > 12 {
+        if job.tries >= most {
+            self.cluster.oracles.overtaken.over(job.command, None);
+            if let Request::Place { volume, replica, .. } = job.request {
+                self.ask(which, Request::Forget { volume, replica: replica.id });
+            }
             return;
         }
         job.tries += 1;
         job.again_at = self.cluster.now + 1500;
         let (asker, caller) = (self.next_asker, self.processes[which].caller());
         self.next_asker += 1;
-        self.cluster.ask(asker, &caller, &job.request);
+        self.cluster.ask(asker, (&caller, job.command), &job.request);
         self.processes[which].jobs.insert(asker, job);
     }
 
@@ -251,7 +266,9 @@ impl World {
         let Some(which) = self.processes.iter().position(has) else { return Ok(()) };
         match answer {
             Ok(answer) => {
-                self.processes[which].jobs.remove(&asker);
+                if let Some(job) = self.processes[which].jobs.remove(&asker) {
+                    self.cluster.oracles.overtaken.over(job.command, Some(&answer));
+                }
                 self.follow_on_disks(&request, &answer)?;
                 self.go_on(which, request, answer);
             }
@@ -431,6 +448,7 @@ impl World {
             used_on: None,
             wanted_on: WantedOn::default(),
             verified: None,
+            revision: 0,
         };
         StoredVolume { record, view: ViewText::encode(&view).expect("it is valid") }
     }
@@ -464,28 +482,54 @@ impl World {
             (76..=84, Some(volume)) => self.assemble(which, volume),
             (85..=89, Some(volume)) => {
                 let name = self.cluster.random.pick(&NAMES).expect("some").to_string();
-                self.ask(which, Request::RenameVolume { volume: volume.to_string(), name });
+                let (revision, volume) = (self.revision(volume), volume.to_string());
+                self.ask(which, Request::RenameVolume { volume, name, revision });
             }
             (90..=92, Some(volume)) => {
                 let stopped = self.cluster.random.chance(400);
-                self.ask(which, Request::Stop { volume: volume.to_string(), stopped });
+                let (revision, volume) = (self.revision(volume), volume.to_string());
+                self.ask(which, Request::Stop { volume, stopped, revision });
             }
             (93..=94, Some(volume)) => {
-                let verdict = serde_json::json!({ "checked": 1 });
-                self.ask(which, Request::Verified { volume: volume.to_string(), verdict });
+                let verdict = serde_json::json!({ "checked": self.cluster.random.below(3) });
+                let (revision, volume) = (self.revision(volume), volume.to_string());
+                self.ask(which, Request::Verified { volume, verdict, revision });
             }
             (95..=96, Some(_)) => {
                 let last = self.processes.last().expect("there are some").node;
                 let is_last = self.cluster.random.chance(500);
                 let node = if is_last { last } else { self.some_node(which) };
                 self.leaving = Some(node);
-                self.ask(which, Request::RemoveNode { node: node.to_string() });
+                let incarnation = self.present(node);
+                self.ask(which, Request::RemoveNode { node: node.to_string(), incarnation });
             }
             (97, Some(volume)) => {
                 self.ask(which, Request::GiveUp { volume: volume.to_string() });
             }
+            (98, Some(volume)) => self.want(which, volume),
             _ => self.ask_lists(which),
         }
+    }
+
+    /// The revision of a record that somebody knows. One that was never seen has none.
+    fn revision(&mut self, volume: VolumeId) -> Option<u64> {
+        let known = self.known(volume).map_or(0, |known| known.record.revision);
+        Some(known).filter(|_| self.cluster.sabotage != Sabotage::Revision)
+    }
+
+    /// The incarnation of a node's present start.
+    fn present(&self, node: NodeId) -> Option<u64> {
+        let values = self.cluster.store.values();
+        let stored = values.get(&Key::new(Space::Nodes, &node.to_string()))?;
+        serde_json::from_slice(&stored.value).ok().map(|node: NodeRecord| node.incarnation)
+    }
+
+    fn want(&mut self, which: usize, volume: VolumeId) {
+        let device = self.cluster.random.chance(500);
+        let shown = self.cluster.random.chance(500).then_some(Shown { device, nbd: None });
+        let node = self.processes[which].node.to_string();
+        let (revision, volume) = (self.revision(volume), volume.to_string());
+        self.ask(which, Request::Want { volume, node, shown, revision });
     }
 
     fn begin_draft(&mut self, which: usize) {
@@ -535,8 +579,8 @@ impl World {
             maker,
         };
         let alone = self.cluster.random.chance(300);
-        let volume = volume.to_string();
-        self.ask(which, Request::Place { volume, replica, same_disk: false, alone });
+        let (revision, volume) = (self.revision(volume), volume.to_string());
+        self.ask(which, Request::Place { volume, replica, same_disk: false, alone, revision });
     }
 
     fn take_replica_out(&mut self, which: usize, volume: VolumeId) {
@@ -565,11 +609,15 @@ impl World {
 
     fn delete(&mut self, which: usize, volume: VolumeId) {
         let Some(stored) = self.known(volume) else { return };
-        let generation = stored.view.decode().expect("stored").generation.0;
+        let decoded = stored.view.decode().expect("stored");
         let (node, force) =
             (self.processes[which].node.to_string(), self.cluster.random.chance(500));
-        let volume = volume.to_string();
-        self.ask(which, Request::Delete { node, volume, generation, force });
+        self.deciding = evenkeel_format::encode_view(&decoded).ok();
+        let (volume, generation) = (volume.to_string(), decoded.generation.0);
+        let view = (self.cluster.sabotage != Sabotage::Parent).then_some(stored.view);
+        let revision = Some(stored.record.revision);
+        let revision = revision.filter(|_| self.cluster.sabotage != Sabotage::Revision);
+        self.ask(which, Request::Delete { node, volume, generation, view, revision, force });
     }
 
     /// Puts a volume together from what was found on disks, as it was then.
@@ -586,10 +634,25 @@ impl World {
             (placed.removed, placed.maker) = (false, None);
         }
         let replaces = self.look(volume).is_some().then_some(view.generation.0);
+        let is_old = self.cluster.sabotage == Sabotage::Parent;
+        let stands = match (replaces, self.last_view(volume)) {
+            (Some(_), _) => Standing::Volume(stored.view.clone()),
+            (None, Some(last)) => Standing::Deleted(last),
+            (None, None) => Standing::Nothing,
+        };
+        let stands = Some(stands).filter(|_| !is_old);
+        self.cluster.oracles.made(&next, &view);
         let Ok(view) = ViewText::encode(&next) else { return };
         let volume = Box::new(StoredVolume { record, view });
         let node = self.processes[which].node.to_string();
-        self.ask(which, Request::Assemble { volume, replaces, node });
+        self.ask(which, Request::Assemble { volume, replaces, stands, node });
+    }
+
+    /// The last view of a volume that was deleted.
+    fn last_view(&self, volume: VolumeId) -> Option<ViewText> {
+        let values = self.cluster.store.values();
+        let stored = values.get(&Key::new(Space::Deleted, &volume.to_string()))?;
+        ViewText::encode(&evenkeel_format::decode_view(&stored.value).ok()?).ok()
     }
 
     fn ask_lists(&mut self, which: usize) {
@@ -632,7 +695,10 @@ impl World {
             self.ask(which, Request::Goodbye { node: node.to_string(), incarnation });
         }
         let gone = self.processes.swap_remove(which);
-        gone.jobs.keys().for_each(|asker| self.cluster.abandon(*asker));
+        for (asker, job) in &gone.jobs {
+            self.cluster.abandon(*asker);
+            self.cluster.oracles.overtaken.over(job.command, None);
+        }
         let before_ended = self.cluster.random.chance(600);
         self.boot(node, name, Lineage { before, before_ended });
     }

@@ -9,6 +9,7 @@ use evenkeel_core::{Generation, View};
 use evenkeel_format::decode_view;
 use serde::de::DeserializeOwned;
 
+use crate::overtaken::Overtaken;
 use crate::store::{Applied, Values};
 
 /// So long no coordinator may have heard a node that counts as dead: heartbeats come each second.
@@ -29,23 +30,25 @@ pub struct Oracles {
     started: BTreeSet<(String, u64)>,
     /// Volumes that were assembled with something on a removed node.
     came_back: BTreeSet<(String, String)>,
-    /// Views that were committed since the store was copied.
-    since_backup: BTreeSet<Vec<u8>>,
+    /// Views that were committed since the store was copied, and when.
+    since_backup: BTreeMap<Vec<u8>, u64>,
     /// Views that were committed, and then an older store was put back.
-    forgotten: BTreeSet<Vec<u8>>,
+    forgotten: BTreeMap<Vec<u8>, u64>,
     /// Of which views each one that was asked for is a change.
     made_of: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
-    /// Replicas that were taken out, and volumes that were deleted, since an older store was put
-    /// back.
-    ordered: BTreeSet<String>,
+    /// Replicas that were taken out, and volumes that were deleted, as the store knows; and when.
+    ordered: BTreeMap<String, u64>,
+    /// The same of the store that was copied.
+    ordered_then: BTreeMap<String, u64>,
+    pub overtaken: Overtaken,
     pub counts: BTreeMap<&'static str, u64>,
 }
 
-fn json<T: DeserializeOwned>(entry: &Entry) -> T {
+pub fn json<T: DeserializeOwned>(entry: &Entry) -> T {
     serde_json::from_slice(&entry.value).expect("what is stored can be read")
 }
 
-fn get<'a>(values: &'a Values, space: Space, name: &str) -> Option<&'a Entry> {
+pub fn get<'a>(values: &'a Values, space: Space, name: &str) -> Option<&'a Entry> {
     values.get(&Key::new(space, name))
 }
 
@@ -71,13 +74,14 @@ impl Oracles {
     /// The store is copied.
     pub fn back_up(&mut self) {
         self.since_backup.clear();
+        self.ordered_then = self.ordered.clone();
     }
 
     /// That copy takes the place of the store: numbers of views go on from there, and nobody was
     /// heard.
     pub fn put_back(&mut self, values: &Values) {
-        self.forgotten.extend(self.since_backup.iter().cloned());
-        self.ordered.clear();
+        self.forgotten.extend(self.since_backup.clone());
+        self.ordered = self.ordered_then.clone();
         self.heard.clear();
         let stored: BTreeSet<_> =
             all(values, Space::Views).map(|(_, entry)| &entry.value).collect();
@@ -94,12 +98,14 @@ impl Oracles {
     /// views that only an older store does not know, and nobody has given it up since.
     pub fn discarded(&mut self, replica: &str, view: &View) -> Result<(), Violation> {
         let bytes = evenkeel_format::encode_view(view).expect("it was stored");
-        let is_ordered = [replica, &view.volume.to_string()].map(|id| self.ordered.contains(id));
+        let ordered = [replica, &view.volume.to_string()].map(|id| self.ordered.get(id));
+        let ordered = ordered.into_iter().flatten().max();
         // One that was placed and has not joined by then has nothing; nor has one of a volume that
         // was never attached.
         let is_member = view.replicas().any(|(_, record)| record.id.to_string() == replica);
         let was_used = is_member && view.generation > Generation(1);
-        if self.forgotten.contains(&bytes) && was_used && is_ordered == [false, false] {
+        let forgotten = self.forgotten.get(&bytes);
+        if forgotten.is_some() && was_used && ordered < forgotten {
             let (volume, generation) = (view.volume, view.generation);
             let why = format!("{replica} of {volume} had {generation:?}, and is deleted");
             return Err(("forgotten", why));
@@ -126,13 +132,14 @@ impl Oracles {
                 self.started.insert((node.id, node.incarnation));
             }
         }
-        self.note_orders(applied);
+        self.note_orders(applied, now);
         check_names(after)?;
         self.check_members(applied)?;
         check_replicas(after)?;
         check_drafts(applied)?;
-        self.check_views(applied)?;
+        self.check_views(applied, now)?;
         check_caller(applied)?;
+        self.overtaken.check(applied)?;
         self.check_deaths(applied, now)?;
         if let (Some(Request::Register(start)), Some(present)) = (
             &tag.request,
@@ -154,10 +161,10 @@ impl Oracles {
     }
 
     /// Notes what somebody has asked to be deleted.
-    fn note_orders(&mut self, applied: &Applied) {
+    fn note_orders(&mut self, applied: &Applied, now: u64) {
         let Applied { tag, before, after } = applied;
         match &tag.request {
-            Some(Request::Delete { volume, .. }) => drop(self.ordered.insert(volume.clone())),
+            Some(Request::Delete { volume, .. }) => drop(self.ordered.insert(volume.clone(), now)),
             Some(Request::Swap { view: next, .. }) => {
                 let volume = next.decode().expect("sent").volume.to_string();
                 let ids = |values: &Values| -> BTreeSet<String> {
@@ -165,7 +172,8 @@ impl Oracles {
                     let replicas = view.iter().flat_map(View::replicas);
                     replicas.map(|(_, replica)| replica.id.to_string()).collect()
                 };
-                self.ordered.extend(ids(before).difference(&ids(after)).cloned());
+                let (before, after) = (ids(before), ids(after));
+                self.ordered.extend(before.difference(&after).map(|id| (id.clone(), now)));
             }
             _ => {}
         }
@@ -206,19 +214,24 @@ impl Oracles {
     }
 
     /// A view is committed by a swap only in place of its parent, and one view has each number.
-    fn check_views(&mut self, applied: &Applied) -> Result<(), Violation> {
+    fn check_views(&mut self, applied: &Applied, now: u64) -> Result<(), Violation> {
         let Applied { tag, before, after } = applied;
         for (volume, entry) in all(after, Space::Views) {
             if get(before, Space::Views, volume) == Some(entry) {
                 continue;
             }
             let next = view(after, volume).expect("it is there");
-            self.since_backup.insert(entry.value.clone());
+            self.since_backup.insert(entry.value.clone(), now);
             self.forgotten.remove(&entry.value);
             let number = (volume.to_owned(), next.history.0, next.generation.0);
             let known = self.views.entry(number).or_insert_with(|| entry.value.clone());
             if *known != entry.value {
                 return Err(("views", format!("two views {:?} of {volume}", next.generation)));
+            }
+            let replaced = get(before, Space::Views, volume);
+            if let (Some(Request::Assemble { .. }), Some(replaced)) = (&tag.request, replaced) {
+                self.count("assemblies in place of a view");
+                self.check_branch(&entry.value, &replaced.value, volume)?;
             }
             let Some(Request::Swap { .. }) = &tag.request else { continue };
             self.count("swaps");
@@ -229,16 +242,33 @@ impl Oracles {
                 let (from, to) = (parent.generation, next.generation);
                 return Err(("views", format!("{to:?} of {volume} in place of {from:?}")));
             }
-            let replaced = get(before, Space::Views, volume).expect("it is there");
-            if !self.made_of.get(&entry.value).is_some_and(|of| of.contains(&replaced.value)) {
-                let (from, to) = (parent.generation, next.generation);
-                return Err((
-                    "branches",
-                    format!("{to:?} of {volume} is no change of this {from:?}"),
-                ));
-            }
+            let replaced = replaced.expect("it is there");
+            self.check_branch(&entry.value, &replaced.value, volume)?;
         }
-        Ok(())
+        self.check_deleted(applied)
+    }
+
+    /// A view is a change of the one that it replaces.
+    fn check_branch(&self, next: &[u8], replaced: &[u8], volume: &str) -> Result<(), Violation> {
+        if self.made_of.get(next).is_some_and(|of| of.contains(replaced)) {
+            return Ok(());
+        }
+        let [from, to] = [replaced, next].map(|view| decode_view(view).expect("a view").generation);
+        Err(("branches", format!("{to:?} of {volume} is no change of this {from:?}")))
+    }
+
+    /// A volume is deleted as it was when that was decided.
+    fn check_deleted(&self, applied: &Applied) -> Result<(), Violation> {
+        let Applied { tag, before, after } = applied;
+        let Some(Request::Delete { volume, .. }) = &tag.request else { return Ok(()) };
+        let deleted = get(before, Space::Views, volume);
+        let is_deleted = get(after, Space::Views, volume).is_none();
+        match deleted.filter(|_| is_deleted) {
+            Some(view) if !self.overtaken.has_seen(tag.command, &view.value) => {
+                Err(("branches", format!("{volume} was deleted by who saw another view of it")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn must_be_silent(&self, node: &str, now: u64, what: &str) -> Result<(), Violation> {
@@ -307,8 +337,8 @@ impl Oracles {
             (Request::Discard { replica, .. }, Answer::Done) => {
                 is(Space::Discarded, &replica.replica)
             }
-            (Request::RemoveNode { node }, Answer::Done) => is(Space::Removed, node),
-            (Request::RenameVolume { volume, name }, Answer::Done) => {
+            (Request::RemoveNode { node, .. }, Answer::Done) => is(Space::Removed, node),
+            (Request::RenameVolume { volume, name, .. }, Answer::Done) => {
                 self.named.contains(&(volume.clone(), name.clone()))
             }
             (Request::Place { volume, replica, .. }, Answer::Done) => {

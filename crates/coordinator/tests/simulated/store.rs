@@ -23,8 +23,10 @@ pub enum Sabotage {
     Keys(Space),
     /// The guard of this space as a whole.
     Whole(Space),
-    /// The parent of a view: nodes do not say which one it is, as older software.
+    /// The view that is replaced: nodes do not say which one it is, as older software.
     Parent,
+    /// The revision of a record: nodes do not say which one they have read, as older software.
+    Revision,
     /// A commit is called done that was not.
     FalseAnswer,
     /// Half of the writes of a commit happen.
@@ -37,6 +39,12 @@ pub struct Tag {
     pub caller: Option<Caller>,
     /// `None`: a tick.
     pub request: Option<Request>,
+    /// What a node wants, however often it asks for it.
+    pub command: Option<u64>,
+}
+
+impl Tag {
+    pub const TICK: Self = Self { caller: None, request: None, command: None };
 }
 
 /// A commit that happened.
@@ -69,6 +77,8 @@ pub struct Faults {
     pub lost_request: u64,
     pub delayed: u64,
     pub compacted: u64,
+    /// A request waits in a socket that its coordinator does not read for long.
+    pub held: u64,
 }
 
 #[derive(Debug)]
@@ -94,14 +104,13 @@ const TIMED_OUT: &str = "the store did not answer in time";
 
 impl SimulatedStore {
     pub fn new(seed: u64, sabotage: Sabotage) -> Self {
-        let tag = Tag { caller: None, request: None };
         Self(RefCell::new(State {
             revision: 1,
             values: Values::new(),
             history: BTreeMap::from([(1, Values::new())]),
             delayed: Vec::new(),
             applied: Vec::new(),
-            tag,
+            tag: Tag::TICK,
             random: Random::new(seed),
             faults: Faults::default(),
             sabotage,

@@ -12,12 +12,14 @@ use crate::admission;
 use crate::api::types::{CoordinatorStatus, NodeRef};
 use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
-use crate::tasks::asker_has_gone;
+use crate::tasks::{asker_has_gone, asker_has_gone_since};
 
 /// How long a request of the API waits for the coordinator.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// First and longest pause between attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How often a volume's record may be changed by others while it is being changed here.
+const MAX_CHANGES: u32 = 8;
 
 /// The way to the coordinator.
 #[derive(Default)]
@@ -207,20 +209,80 @@ impl Handle {
         }
     }
 
+    /// Changes a volume's record by a request that names the record's revision, and asks anew if
+    /// others change it in between; not if [nobody awaits the change](asker_has_gone_since) any more.
+    /// `revision`: of the record as it was read, if it was.
+    ///
+    /// # Errors
+    /// If there is no answer in time.
+    pub async fn change_within(
+        &self,
+        (volume, revision): (&str, Option<u64>),
+        patience: Duration,
+        request: impl Fn(Option<u64>) -> Request,
+    ) -> Result<Answer, CallError> {
+        let began = Instant::now();
+        let mut revision = match revision {
+            Some(revision) => revision,
+            None => {
+                match self.call_within(Request::Read { volume: volume.into() }, patience).await? {
+                    Answer::Volume(now) => now.record.revision,
+                    other => return Ok(other),
+                }
+            }
+        };
+        if asker_has_gone_since(began) {
+            return Err(CallError::Unreachable("nobody awaits the change any more".into()));
+        }
+        for _ in 1..MAX_CHANGES {
+            match self.call_within(request(Some(revision)), patience).await? {
+                Answer::Changed(now) if !asker_has_gone_since(began) => {
+                    revision = now.record.revision
+                }
+                answer => return Ok(answer),
+            }
+        }
+        self.call_within(request(Some(revision)), patience).await
+    }
+
+    /// Changes a volume's record as a user wants, with the revision that was read of it.
+    ///
+    /// # Errors
+    /// If this node has no coordinator, or it does not answer.
+    pub async fn change(
+        &self,
+        what: &str,
+        (volume, revision): (&str, Option<u64>),
+        request: impl Fn(Option<u64>) -> Request,
+    ) -> Result<Answer, ApiError> {
+        self.refuse_unjoined(what)?;
+        let answer = self.change_within((volume, revision), PATIENCE, request).await;
+        self.answered(what, answer)
+    }
+
     /// Asks for something that a user wants.
     ///
     /// # Errors
     /// If this node has no coordinator, or it does not answer.
     pub async fn ask(&self, what: &str, request: Request) -> Result<Answer, ApiError> {
-        if !self.is_joined() {
-            return Err(ApiError::new(
-                ErrorCode::NotJoined,
-                what,
-                "this node belongs to no cluster yet",
-                "Join one by `evenkeel node join ADDRESS`, or set `here = true` under [coordinator] and restart the node",
-            ));
-        }
+        self.refuse_unjoined(what)?;
         let answer = self.call_within(request, PATIENCE).await;
+        self.answered(what, answer)
+    }
+
+    fn refuse_unjoined(&self, what: &str) -> Result<(), ApiError> {
+        if self.is_joined() {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            ErrorCode::NotJoined,
+            what,
+            "this node belongs to no cluster yet",
+            "Join one by `evenkeel node join ADDRESS`, or set `here = true` under [coordinator] and restart the node",
+        ))
+    }
+
+    fn answered(&self, what: &str, answer: Result<Answer, CallError>) -> Result<Answer, ApiError> {
         if let Ok(Answer::NotRegistered | Answer::Superseded { .. }) = answer {
             return Err(ApiError::new(
                 ErrorCode::NotJoined,

@@ -78,7 +78,7 @@ async fn changes_when_it_is_back(is_interrupted: bool) -> u32 {
     let (tasks, away, handle) =
         (Tasks::default(), Arc::new(Away::default()), Arc::new(Handle::default()));
     handle.set(away.clone(), None);
-    let request = Request::Stop { volume: String::new(), stopped: true };
+    let request = Request::Stop { volume: String::new(), stopped: true, revision: None };
     let mut command =
         Box::pin(tasks.carry_out(async move { handle.call_within(request, LONG).await.is_ok() }));
     assert!(tokio::time::timeout(SHORT, &mut command).await.is_err(), "it waits");

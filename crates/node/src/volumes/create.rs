@@ -293,6 +293,7 @@ impl Draft {
             used_on: None,
             wanted_on: WantedOn::default(),
             verified: None,
+            revision: 0,
         }
     }
 }

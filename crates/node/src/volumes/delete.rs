@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{Turn, turn};
 use super::attach::adopt;
-use super::lookup::{Found, find, primaries_elsewhere, unexpected};
+use super::lookup::{Found, find, moved, primaries_elsewhere, unexpected};
 use super::make::delete_one;
 use super::{hearing, plan};
 use crate::api::types::{DeleteVolumeAnswer, DeleteVolumeQuery, PlannedReplica, VERSION};
@@ -17,6 +18,7 @@ use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
+use crate::tasks::asker_has_gone_since;
 
 /// How often a view may change while its volume is being deleted.
 const MAX_ATTEMPTS: u32 = 5;
@@ -101,11 +103,17 @@ async fn strike_off(
             node: node.identity.node.to_string(),
             volume: id.to_string(),
             generation: found.view.generation.0,
+            view: Some(found.stored.view.clone()),
+            revision: Some(found.stored.record.revision),
             force: query.force,
         };
+        let began = Instant::now();
         match node.coordinator.ask(what, request).await? {
             Answer::Done => return Ok(()),
-            Answer::Newest(_) => {
+            Answer::Newest(_) | Answer::Changed(_) if asker_has_gone_since(began) => {
+                return Err(moved(what));
+            }
+            Answer::Newest(_) | Answer::Changed(_) => {
                 *found = find_same(node, what, id).await?;
                 refuse_attached(node, found, query.force, what).await?;
             }

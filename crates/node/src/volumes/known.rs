@@ -226,6 +226,7 @@ fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
         used_on: None,
         wanted_on: WantedOn::default(),
         verified: None,
+        revision: 0,
     };
     let teller = node.identity.name.clone();
     let home = newest.node.clone().unwrap_or_else(|| teller.clone());

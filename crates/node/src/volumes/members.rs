@@ -341,8 +341,12 @@ async fn note_place(
     };
     let volume = found.view.volume.to_string();
     let (same_disk, alone) = (plan.same_node, plan.on.is_none());
-    let request = Request::Place { volume, replica: replica.clone(), same_disk, alone };
-    match node.coordinator.ask(what, request).await? {
+    let request = |revision| {
+        let (volume, replica) = (volume.clone(), replica.clone());
+        Request::Place { volume, replica, same_disk, alone, revision }
+    };
+    let revision = Some(found.stored.record.revision);
+    match node.coordinator.change(what, (&volume, revision), request).await? {
         Answer::Done => {
             if let Some(attached) = node.volumes.get(found.view.volume) {
                 attached.placed(replica);
@@ -350,7 +354,7 @@ async fn note_place(
             Ok(None)
         }
         Answer::PlacedAlready { replica } => Ok(Some(replica)),
-        Answer::NoVolume => {
+        Answer::NoVolume | Answer::Changed(_) => {
             find(node, what, &found.stored.record.id).await?;
             Err(moved(what))
         }

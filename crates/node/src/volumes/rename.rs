@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_format::{NAME_RULE, is_name};
 
 use super::actor::turn;
-use super::lookup::{Found, find, unexpected};
+use super::lookup::{Found, find, moved, unexpected};
 use super::{Attached, status};
 use crate::api::types::{ChangeAnswer, VERSION};
 use crate::api::{ApiError, ErrorCode};
@@ -31,14 +31,17 @@ pub async fn rename(
     let _turn = turn(node, found.view.volume).await;
     let id = found.stored.record.id.clone();
     let before = &found.stored.record.name;
-    let request = Request::RenameVolume { volume: id.clone(), name: name.clone() };
-    match node.coordinator.ask(&what, request).await? {
+    let request =
+        |revision| Request::RenameVolume { volume: id.clone(), name: name.clone(), revision };
+    let revision = Some(found.stored.record.revision);
+    match node.coordinator.change(&what, (&id, revision), request).await? {
         Answer::Done => {}
         Answer::NameInUse => {
             let why = format!("there is another volume {name}");
             let advice = "Choose another name; see `evenkeel volume list`";
             return Err(ApiError::new(ErrorCode::NameInUse, what, why, advice));
         }
+        Answer::Changed(_) => return Err(moved(&what)),
         Answer::UsedOn { nodes } => return Err(used(node, &found, &nodes, &what)),
         Answer::NoVolume => {
             return Err(find(node, &what, &id).await.err().unwrap_or_else(|| {

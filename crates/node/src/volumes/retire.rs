@@ -78,7 +78,8 @@ pub async fn remove(
     for held in &uses {
         take_out(node, held, &what).await?;
     }
-    let request = Request::RemoveNode { node: victim.node.id.clone() };
+    let (id, incarnation) = (victim.node.id.clone(), Some(victim.node.incarnation));
+    let request = Request::RemoveNode { node: id, incarnation };
     match node.coordinator.ask(&what, request).await? {
         Answer::Done => {}
         Answer::NodeInUse { why } => {

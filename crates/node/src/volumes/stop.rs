@@ -109,8 +109,9 @@ pub(super) async fn set(
     stopped: bool,
     what: &str,
 ) -> Result<(), ApiError> {
-    let request = Request::Stop { volume: volume.to_string(), stopped };
-    match node.coordinator.ask(what, request).await? {
+    let id = volume.to_string();
+    let request = |revision| Request::Stop { volume: id.clone(), stopped, revision };
+    match node.coordinator.change(what, (&id, None), request).await? {
         Answer::Done => Ok(()),
         Answer::Newest(newest) => Err(match newest.decode() {
             Ok(view) if !view.primaries.is_empty() => {
@@ -120,7 +121,7 @@ pub(super) async fn set(
             }
             _ => moved(what),
         }),
-        Answer::NoVolume => Err(moved(what)),
+        Answer::NoVolume | Answer::Changed(_) => Err(moved(what)),
         other => Err(unexpected(what, &other)),
     }
 }

@@ -140,8 +140,10 @@ pub(super) async fn store(
     value: serde_json::Value,
     patience: Duration,
 ) -> bool {
-    let request = Request::Verified { volume: attached.id.to_string(), verdict: value.clone() };
-    match node.coordinator.call_within(request, patience).await {
+    let id = attached.id.to_string();
+    let request =
+        |revision| Request::Verified { volume: id.clone(), verdict: value.clone(), revision };
+    match node.coordinator.change_within((&id, None), patience, request).await {
         Ok(Answer::Done) => {
             let mut record = lock(&attached.record);
             Arc::make_mut(&mut record).verified = Some(value);

@@ -8,7 +8,7 @@ use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::Attached;
 use super::actor::{self, Turn, turn};
-use super::lookup::{Found, find, unexpected};
+use super::lookup::{Found, find, moved, unexpected};
 use crate::admission;
 use crate::api::ApiError;
 use crate::api::types::WantedStatus;
@@ -69,10 +69,15 @@ pub(super) async fn until_told(node: Arc<Node>, volume: VolumeId) {
 async fn tell(node: &Arc<Node>, turn: &Turn) -> bool {
     if let Some(shown) = turn.news() {
         let (volume, by) = (turn.volume().to_string(), node.identity.node.to_string());
-        let request = Request::Want { volume, node: by, shown };
-        match node.coordinator.call_once(request).await {
+        let request = |revision| {
+            let (volume, node) = (volume.clone(), by.clone());
+            Request::Want { volume, node, shown, revision }
+        };
+        match node.coordinator.change_within((&volume, None), Duration::ZERO, request).await {
             // It is asked again once this start is admitted.
-            Err(CallError::Unreachable(_)) | Ok(Answer::NotRegistered) => return false,
+            Err(CallError::Unreachable(_)) | Ok(Answer::NotRegistered | Answer::Changed(_)) => {
+                return false;
+            }
             // A coordinator of older software refuses: it keeps nothing of this.
             Err(CallError::Refused(why)) => {
                 let volume = turn.volume();
@@ -110,8 +115,15 @@ pub(super) async fn take_back(
     if is_attached || !is_wanted {
         return Ok(false);
     }
-    match node.coordinator.ask(what, Request::Want { volume, node: id, shown: None }).await? {
+    // If it was changed it may be attached there, or be wanted again: that is not for this command.
+    let revision = Some(found.stored.record.revision);
+    match node
+        .coordinator
+        .ask(what, Request::Want { volume, node: id, shown: None, revision })
+        .await?
+    {
         Answer::Done => Ok(true),
+        Answer::Changed(_) => Err(moved(what)),
         other => Err(unexpected(what, &other)),
     }
 }

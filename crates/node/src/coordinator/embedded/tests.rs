@@ -2,13 +2,14 @@ use evenkeel_core::{Generation, Incarnation, PrimaryId, PrimaryRecord, View};
 
 use super::*;
 use crate::coordinator::{
-    Fate, FoundReplica, Maker, NoData, NodeRecord, PlacedReplica, Registration, Shown,
+    Fate, FoundReplica, Maker, NoData, NodeRecord, PlacedReplica, Registration, Shown, Standing,
     StoredVolume, ViewText, VolumeRecord, WantedOn, Wish,
 };
 use crate::disks::tests::superblock;
 use crate::start::Lineage;
 
 mod assembly;
+mod conditions;
 mod drafts;
 mod fates;
 mod old_file;
@@ -74,6 +75,7 @@ fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
         used_on: None,
         wanted_on: WantedOn::default(),
         verified: None,
+        revision: 0,
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }
@@ -194,7 +196,14 @@ fn a_deleted_volume_is_remembered_as_such() {
         let volume = view.volume.to_string();
         let node = BETA.to_string();
         coordinator
-            .answer(Request::Delete { node, volume, generation: generation.0, force: false })
+            .answer(Request::Delete {
+                node,
+                volume,
+                generation: generation.0,
+                view: None,
+                revision: None,
+                force: false,
+            })
             .unwrap()
     };
     let mut attached = view.successor();
@@ -252,7 +261,9 @@ fn a_volume_is_not_deleted_beneath_a_primary_that_is_only_silent() {
     let delete = |by: NodeId, force| {
         let (node, volume) = (by.to_string(), stored.record.id.clone());
         let generation = held.generation.0;
-        coordinator.answer(Request::Delete { node, volume, generation, force }).unwrap()
+        coordinator
+            .answer(Request::Delete { node, volume, generation, view: None, revision: None, force })
+            .unwrap()
     };
     assert!(matches!(delete(ALPHA, true), Answer::Newest(_)), "its node lives");
     std::thread::sleep(Duration::from_millis(120));
@@ -342,7 +353,7 @@ fn a_takeover_takes_back_where_a_volume_was_wanted_before() {
     // How it is shown is news of a node that has it attached only.
     for node in [&alpha, &beta] {
         let (volume, node) = (stored.record.id.clone(), node.clone());
-        let want = Request::Want { volume, node, shown: Some(BY_DEVICE) };
+        let want = Request::Want { volume, node, shown: Some(BY_DEVICE), revision: None };
         assert!(matches!(coordinator.answer(want), Ok(Answer::Done)));
     }
     assert_eq!(wanted_on(&coordinator), [(alpha.clone(), None), (beta.clone(), Some(BY_DEVICE))]);
@@ -370,7 +381,7 @@ fn who_shares_a_volume_takes_it_from_nobody() {
     assert_eq!(wanted_on(&coordinator), both);
     // A stopped volume is wanted nowhere.
     swap_with(&coordinator, ALPHA, &with(&evicted, &[]), Some(Wish::AsBefore));
-    let stop = Request::Stop { volume: stored.record.id, stopped: true };
+    let stop = Request::Stop { volume: stored.record.id, stopped: true, revision: None };
     assert!(matches!(coordinator.answer(stop), Ok(Answer::Done)));
     assert_eq!(wanted_on(&coordinator), [(ALPHA.to_string(), None), (BETA.to_string(), None)]);
 }
@@ -423,7 +434,9 @@ fn the_verdict_of_a_verify_is_kept() {
     create(&coordinator, &stored);
     let keep = |volume: &str, verdict: u64| {
         let verdict = serde_json::json!({"checked": verdict, "of another": "version"});
-        coordinator.answer(Request::Verified { volume: volume.into(), verdict }).unwrap()
+        coordinator
+            .answer(Request::Verified { volume: volume.into(), verdict, revision: None })
+            .unwrap()
     };
     assert!(matches!(keep(&stored.record.id, 1), Answer::Done));
     assert!(matches!(keep(&stored.record.id, 2), Answer::Done));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
@@ -13,9 +14,10 @@ use super::super::{attach, stop};
 use super::{Candidate, Replica, refusals};
 use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{
-    Answer, NoData, PlacedReplica, Request, StoredVolume, ViewText, VolumeRecord,
+    Answer, NoData, PlacedReplica, Request, Standing, StoredVolume, ViewText, VolumeRecord,
 };
 use crate::node::Node;
+use crate::tasks::asker_has_gone_since;
 
 /// Gives this node the disks that it needs, and the coordinator the volume; then lets the replicas
 /// adopt its first view, so that no older coordinator's primary is heard by them any more.
@@ -33,15 +35,13 @@ pub(super) async fn register(
     let encoded = ViewText::encode(view)
         .map_err(|e| ApiError::new(ErrorCode::System, what, e.to_string(), "Please report this"))?;
     let record = record(candidate, view, &disks);
-    let request = Request::Assemble {
-        volume: Box::new(StoredVolume { record, view: encoded }),
-        replaces: candidate.known.as_ref().map(|(_, view)| view.generation.0),
-        node: node.identity.node.to_string(),
-    };
-    match node.coordinator.ask(what, request).await? {
+    let stored = StoredVolume { record, view: encoded };
+    match ask(node, candidate, stored, what).await? {
         Answer::Done => {}
         Answer::NameInUse => return Err(refusals::name_in_use(what, &candidate.name)),
-        Answer::Newest(_) => return Err(moved(what)),
+        Answer::Newest(_) | Answer::Changed(_) | Answer::WasDeleted(_) | Answer::NoVolume => {
+            return Err(moved(what));
+        }
         Answer::GivenUp => return Err(refusals::being_deleted(what)),
         other => return Err(unexpected(what, &other)),
     }
@@ -53,6 +53,31 @@ pub(super) async fn register(
         ));
     }
     Ok(())
+}
+
+/// Asks for it; once more if the coordinator says that the volume was deleted, as a request that
+/// comes late must not bring one back that was deleted since.
+async fn ask(
+    node: &Node,
+    candidate: &Candidate,
+    volume: StoredVolume,
+    what: &str,
+) -> Result<Answer, ApiError> {
+    let known = candidate.known.as_ref();
+    let request = |stands| Request::Assemble {
+        volume: Box::new(volume.clone()),
+        replaces: known.map(|(_, view)| view.generation.0),
+        stands: Some(stands),
+        node: node.identity.node.to_string(),
+    };
+    let stands = known.map_or(Standing::Nothing, |(now, _)| Standing::Volume(now.view.clone()));
+    let began = Instant::now();
+    match node.coordinator.ask(what, request(stands)).await? {
+        Answer::WasDeleted(last) if known.is_none() && !asker_has_gone_since(began) => {
+            node.coordinator.ask(what, request(Standing::Deleted(last))).await
+        }
+        answer => Ok(answer),
+    }
 }
 
 /// # Errors
@@ -134,5 +159,6 @@ fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String
         wanted_on: known.map(|known| known.wanted_on.clone()).unwrap_or_default(),
         // Of what has been put together nothing is known.
         verified: None,
+        revision: known.map_or(0, |known| known.revision),
     }
 }

@@ -15,6 +15,7 @@ fn record(verified: Option<Value>) -> VolumeRecord {
         used_on: None,
         wanted_on: WantedOn::default(),
         verified,
+        revision: 0,
     }
 }
 

@@ -41,6 +41,8 @@ pub(in super::super) async fn delete_record(node: &Node, volume: VolumeId) {
         node: node.identity.node.to_string(),
         volume: volume.to_string(),
         generation: 1,
+        view: None,
+        revision: None,
         force: false,
     };
     assert!(matches!(node.coordinator.call_once(delete).await, Ok(Answer::Done)));
@@ -48,7 +50,7 @@ pub(in super::super) async fn delete_record(node: &Node, volume: VolumeId) {
 
 /// The coordinator notes that a volume is stopped, or is not.
 pub(in super::super) async fn set_stopped(node: &Node, volume: VolumeId, stopped: bool) {
-    let stop = Request::Stop { volume: volume.to_string(), stopped };
+    let stop = Request::Stop { volume: volume.to_string(), stopped, revision: None };
     assert!(matches!(node.coordinator.call_once(stop).await, Ok(Answer::Done)));
 }
 

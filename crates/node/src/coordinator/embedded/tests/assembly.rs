@@ -11,7 +11,7 @@ fn stored(stored: &StoredVolume, view: &View) -> StoredVolume {
 fn assemble(coordinator: &Embedded, volume: &StoredVolume, replaces: Option<u64>) -> Answer {
     let volume = Box::new(volume.clone());
     let node = ALPHA.to_string();
-    coordinator.answer(Request::Assemble { volume, replaces, node }).unwrap()
+    coordinator.answer(Request::Assemble { volume, replaces, stands: None, node }).unwrap()
 }
 
 fn next(view: &View) -> View {
@@ -27,7 +27,7 @@ fn a_stopped_volume_is_not_attached_and_its_replicas_are_kept_closed() {
     let volume = web.record.id.clone();
     let stop = |stopped| {
         let volume = volume.clone();
-        coordinator.answer(Request::Stop { volume, stopped }).unwrap()
+        coordinator.answer(Request::Stop { volume, stopped, revision: None }).unwrap()
     };
     let fate = || {
         let replica = web.record.replicas[0].id.clone();
@@ -118,7 +118,14 @@ fn a_daemon_that_has_ended_deletes_nothing() {
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     create(&coordinator, &web);
     let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
-    let delete = Request::Delete { node: by, volume, generation: view.generation.0, force: false };
+    let delete = Request::Delete {
+        node: by,
+        volume,
+        generation: view.generation.0,
+        view: None,
+        revision: None,
+        force: false,
+    };
     coordinator.answer(delete).unwrap();
     let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
     let view_on_disk = Some(web.view.clone());
@@ -147,8 +154,14 @@ fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
         create(&coordinator, &web);
         assert!(matches!(discard(&coordinator, &web), Answer::Fates(_)), "it has its volume");
         let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
-        let delete =
-            Request::Delete { node: by, volume, generation: view.generation.0, force: false };
+        let delete = Request::Delete {
+            node: by,
+            volume,
+            generation: view.generation.0,
+            view: None,
+            revision: None,
+            force: false,
+        };
         assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
         let again = stored(&web, &next(&view));
         if discard_first {
@@ -179,7 +192,14 @@ fn a_view_of_the_epoch_before_is_not_committed_after_an_assembly() {
     let last = first.successor();
     assert!(matches!(swap(&coordinator, ALPHA, &last), Answer::Done));
     let (node, volume) = (ALPHA.to_string(), web.record.id.clone());
-    let delete = Request::Delete { node, volume, generation: last.generation.0, force: true };
+    let delete = Request::Delete {
+        node,
+        volume,
+        generation: last.generation.0,
+        view: None,
+        revision: None,
+        force: true,
+    };
     assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
     let id = coordinator.id();
     let again = first.next_epoch(id, History(71), 1);

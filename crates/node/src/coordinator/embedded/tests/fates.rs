@@ -61,13 +61,20 @@ fn place_new(coordinator: &Embedded, view: &View) {
         maker: Some(Maker { node: BETA.to_string(), incarnation: 1 }),
     };
     let volume = view.volume.to_string();
-    let place = Request::Place { volume, replica, same_disk: false, alone: false };
+    let place = Request::Place { volume, replica, same_disk: false, alone: false, revision: None };
     assert!(matches!(coordinator.answer(place), Ok(Answer::Done)));
 }
 
 fn delete(coordinator: &Embedded, view: &View) {
     let (node, volume) = (ALPHA.to_string(), view.volume.to_string());
-    let request = Request::Delete { node, volume, generation: view.generation.0, force: false };
+    let request = Request::Delete {
+        node,
+        volume,
+        generation: view.generation.0,
+        view: None,
+        revision: None,
+        force: false,
+    };
     assert!(matches!(coordinator.answer(request), Ok(Answer::Done)));
 }
 
@@ -138,7 +145,7 @@ fn of_a_deleted_volume_only_that_goes_which_is_no_newer() {
     let assembled = StoredVolume { view: ViewText::encode(&back).unwrap(), ..stored };
     let node = ALPHA.to_string();
     let volume = Box::new(assembled);
-    coordinator.answer(Request::Assemble { volume, replaces: None, node }).unwrap();
+    coordinator.answer(Request::Assemble { volume, replaces: None, stands: None, node }).unwrap();
     assert_eq!(refusal(&coordinator, replica, &back), Some(Fate::Belongs));
     delete(&coordinator, &back);
     assert_eq!(refusal(&coordinator, replica, &third), Some(Fate::Unknown), "the other branch");

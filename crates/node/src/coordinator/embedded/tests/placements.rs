@@ -37,7 +37,9 @@ fn place_beside(
         maker,
     };
     let volume = view.volume.to_string();
-    coordinator.answer(Request::Place { volume, replica, same_disk: false, alone }).unwrap()
+    coordinator
+        .answer(Request::Place { volume, replica, same_disk: false, alone, revision: None })
+        .unwrap()
 }
 
 fn joined(view: &View, id: ReplicaId) -> View {

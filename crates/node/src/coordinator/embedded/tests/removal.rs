@@ -5,7 +5,7 @@ fn caller(node: NodeId) -> Caller {
 }
 
 fn remove(coordinator: &Embedded, id: NodeId) -> Answer {
-    coordinator.answer(Request::RemoveNode { node: id.to_string() }).unwrap()
+    coordinator.answer(Request::RemoveNode { node: id.to_string(), incarnation: None }).unwrap()
 }
 
 #[test]
@@ -54,8 +54,12 @@ fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
     assert!(matches!(&answer, Answer::NodeInUse { why } if why.contains("music")), "{answer:?}");
     let id = NodeId(3);
     coordinator.answer(Request::Register(node(id, "gamma").into())).unwrap();
-    let want =
-        Request::Want { volume: stored.record.id.clone(), node: id.to_string(), shown: None };
+    let want = Request::Want {
+        volume: stored.record.id.clone(),
+        node: id.to_string(),
+        shown: None,
+        revision: None,
+    };
     assert!(matches!(coordinator.answer(want).unwrap(), Answer::Done));
     let noted = || {
         let read = Request::Read { volume: "music".into() };
@@ -68,6 +72,7 @@ fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
     let mut placed = stored.record.replicas[0].clone();
     (placed.id, placed.node) = ("x".into(), id.to_string());
     let volume = stored.record.id.clone();
-    let place = Request::Place { volume, replica: placed, same_disk: false, alone: false };
+    let place =
+        Request::Place { volume, replica: placed, same_disk: false, alone: false, revision: None };
     assert!(matches!(coordinator.answer(place).unwrap(), Answer::NodeRemoved { .. }));
 }

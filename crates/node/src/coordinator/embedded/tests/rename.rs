@@ -4,7 +4,7 @@ const LONG: Duration = Duration::from_secs(10);
 
 fn rename(coordinator: &Embedded, volume: &str, name: &str) -> Answer {
     let (volume, name) = (volume.to_owned(), name.to_owned());
-    coordinator.answer(Request::RenameVolume { volume, name }).unwrap()
+    coordinator.answer(Request::RenameVolume { volume, name, revision: None }).unwrap()
 }
 
 fn read(coordinator: &Embedded, volume: &str) -> Option<StoredVolume> {
@@ -80,7 +80,7 @@ fn a_volume_that_is_attached_or_meant_to_be_keeps_its_name() {
     used_on(&[ALPHA]);
     let want = |node: NodeId, shown| {
         let (volume, node) = (id.clone(), node.to_string());
-        coordinator.answer(Request::Want { volume, node, shown }).unwrap()
+        coordinator.answer(Request::Want { volume, node, shown, revision: None }).unwrap()
     };
     assert!(matches!(want(ALPHA, None), Answer::Done));
     assert!(matches!(rename(&coordinator, id, "shop"), Answer::Done));
@@ -98,6 +98,7 @@ fn an_assembly_that_began_before_a_rename_is_refused() {
     let request = Request::Assemble {
         volume: Box::new(StoredVolume { view: next, ..web.clone() }),
         replaces: Some(view.generation.0),
+        stands: None,
         node: ALPHA.to_string(),
     };
     assert!(matches!(coordinator.answer(request).unwrap(), Answer::Newest(_)));
