@@ -54,6 +54,14 @@ const KEYS: &[(&str, &[&str])] = &[
     ("nbd.tls", &["certificate", "key", "authority"]),
 ];
 
+/// Keys that were called otherwise: their table, and the names before and now.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("peer", "most_unproved", "max_unauthenticated"),
+    ("data", "longest_poll_us", "max_poll_us"),
+    ("times", "settle_after_ms", "stabilize_after_ms"),
+    ("nbd", "most_clients", "max_clients"),
+];
+
 /// Checks that every key of the file is known.
 pub(super) fn check(table: &Table) -> Result<(), String> {
     check_table("", table)
@@ -111,6 +119,10 @@ fn path(table: &str, key: &str) -> String {
 }
 
 fn unknown(table: &str, key: &str, known: &[&str]) -> String {
+    let renamed = RENAMED.iter().find(|(of, before, _)| (*of, *before) == (table, key));
+    if let Some((_, before, now)) = renamed {
+        return format!("`{before}` in [{table}] is called `{now}` now");
+    }
     let place = if table.is_empty() { "at the top".into() } else { format!("in [{table}]") };
     let everywhere = KEYS.iter().flat_map(|(t, keys)| keys.iter().map(move |k| (*t, *k)));
     let same_name = everywhere.filter(|(t, k)| *k == key && *t != table).map(|(t, _)| t).next();

@@ -17,6 +17,23 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
+fn a_key_that_was_renamed_is_told_by_its_new_name() {
+    for (table, before, now) in [
+        ("peer", "most_unproved", "max_unauthenticated"),
+        ("data", "longest_poll_us", "max_poll_us"),
+        ("times", "settle_after_ms", "stabilize_after_ms"),
+        ("nbd", "most_clients", "max_clients"),
+    ] {
+        let error = Config::parse(&format!("[{table}]\n{before} = 1")).unwrap_err().message;
+        assert!(
+            error.contains(&format!("`{before}` in [{table}] is called `{now}` now")),
+            "{error}"
+        );
+        assert!(keys::all().contains(&format!("{table}.{now}")));
+    }
+}
+
+#[test]
 fn listening_beyond_loopback_needs_authentication() {
     let error = Config::parse("[peer]\nlisten = [\"192.0.2.1:7740\"]").unwrap_err();
     assert!(error.message.contains("key_file"), "{error}");
