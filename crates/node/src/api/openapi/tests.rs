@@ -4,6 +4,7 @@ use std::path::Path;
 use super::*;
 
 mod literals;
+mod schema;
 
 use literals::literals;
 
