@@ -72,6 +72,30 @@ fn of_copies_that_nothing_vouches_for_and_that_differ_none_is_written_until_one_
     assert!(cluster.forgotten.is_empty());
 }
 
+/// Also if two of three agree: both may have been damaged, or written, before the third.
+#[test]
+fn more_copies_that_nothing_vouches_for_do_not_outvote_one() {
+    for named in 0..3 {
+        let (mut cluster, primary) = forgetful(3, &[0, 1, 2]);
+        let before = [0, 1, 2].map(|r| cluster.data(replica(0, r)).to_vec());
+        for _ in 0..3 {
+            assert!(cluster.read(primary, BLOCK, 4096).is_some(), "it has to do");
+            cluster.pass(A_WHILE);
+        }
+        let found = verify(&mut cluster, primary, None);
+        assert_eq!((found.different, found.undecided, found.repaired), (4096, 4096, 0));
+        assert_eq!(found.ranges[0].different, [0, 1, 2].map(|r| replica(0, r)));
+        for (r, data) in before.iter().enumerate() {
+            assert!(cluster.data(replica(0, r)) == data, "replica {r} was overwritten");
+        }
+        let found = verify(&mut cluster, primary, Some(replica(0, named)));
+        assert_eq!((found.different, found.undecided, found.repaired), (4096, 0, 4096));
+        assert_eq!(found.overruled, 0, "it counts");
+        assert!((0..3).all(|r| cluster.data(replica(0, r)) == before[named]));
+        assert!(cluster.forgotten.is_empty(), "what is written is known");
+    }
+}
+
 /// Whichever replica is asked, from the first read on.
 #[test]
 fn a_read_returns_the_copy_that_fits_and_has_the_other_one_repaired() {

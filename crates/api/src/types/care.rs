@@ -37,11 +37,11 @@ pub enum RebuildRate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VerifyRequest {
-    /// Rewrite what is wrong. Of what can be read, and does not contradict its checksum, goes to
-    /// all what most replicas hold. Where no content has the most, nothing is rewritten without a
-    /// `source`.
+    /// Rewrite what is wrong. Of the copies that match their checksums, what most hold goes to all.
+    /// Where no content has the most, or copies differ and no checksum of them is known, nothing
+    /// is rewritten without a `source`.
     pub repair: bool,
-    /// Only with `repair`: the replica whose content counts where none has the most, by its
+    /// Only with `repair`: the replica whose content counts where checksums do not decide, by its
     /// identity, the first digits of it, or `NODE:DISK`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -85,7 +85,8 @@ pub struct Verify {
     /// Of the last two, bytes that no in-sync replica has whole.
     #[serde(default)]
     pub lost: u64,
-    /// Of the bytes that differed, those of which no content has the most, and no source was named.
+    /// Of the bytes that differed, those in which checksums do not decide which content is right,
+    /// and no source was named that holds any.
     #[serde(default)]
     pub undecided: u64,
     /// Of the bytes that differed, those in which the named source held something else than what
@@ -164,7 +165,8 @@ pub struct WrongRange {
     /// Whether no in-sync replica has it whole.
     #[serde(default)]
     pub lost: bool,
-    /// Whether no content has the most, and no source was named.
+    /// Whether checksums do not decide which content is right, and no source was named that holds
+    /// any.
     #[serde(default)]
     pub undecided: bool,
     /// Whether it was rewritten on all replicas.

@@ -38,10 +38,10 @@ pub struct IntentArgs {
 pub struct VerifyArgs {
     /// The volume
     pub name: String,
-    /// Rewrite what differs: what most replicas hold goes to all
+    /// Rewrite what differs: of copies that match their checksums, what most hold goes to all
     #[arg(long)]
     pub repair: bool,
-    /// With --repair: where no content has the most, the one of this replica goes to all
+    /// With --repair: where checksums do not decide, this replica's content goes to all
     #[arg(long, value_name = "REPLICA", requires = "repair")]
     pub source: Option<String>,
     /// End a verify that runs

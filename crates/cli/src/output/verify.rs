@@ -78,13 +78,14 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
     }
     if verify.undecided > 0 {
         text.push_str(&format!(
-            "; of {} nobody knows which content is right: name a replica with --repair --source",
-            size(verify.undecided)
+            "; of {} nobody knows which content is right: choose a replica whose content goes to all: evenkeel volume verify {} --repair --source REPLICA",
+            size(verify.undecided),
+            volume.name
         ));
     }
     if verify.overruled > 0 {
         text.push_str(&format!(
-            "; in {} the named source does not count: other copies match their checksums, or are more",
+            "; in {} the named source does not count: other copies match their checksums, or more of them do",
             size(verify.overruled)
         ));
     }

@@ -96,8 +96,8 @@ pub enum Command {
     Verify {
         /// Whether to rewrite what differs.
         repair: bool,
-        /// Whose content counts where none has a majority. `None`: nobody's, such blocks stay as
-        /// they are.
+        /// Whose content counts where checksums do not decide. `None`: nobody's, such blocks stay
+        /// as they are.
         source: Option<ReplicaId>,
     },
     /// End a verify.

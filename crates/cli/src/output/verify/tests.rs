@@ -50,7 +50,7 @@ fn what_is_undecided_asks_for_a_source() {
         ..verify()
     };
     let expected = "\
-all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 0 repaired; of 4K nobody knows which content is right: name a replica with --repair --source
+all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 0 repaired; of 4K nobody knows which content is right: choose a replica whose content goes to all: evenkeel volume verify music --repair --source REPLICA
   bytes 4096 to 8192: different on n1:fast, n2:fast; which is right is not known
 ";
     assert_eq!(told(&undecided, &volume()), expected);
@@ -71,7 +71,7 @@ fn a_source_that_does_not_count_is_told() {
         ..verify()
     };
     let expected = "\
-all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 4K repaired; in 4K the named source does not count: other copies match their checksums, or are more
+all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 4K repaired; in 4K the named source does not count: other copies match their checksums, or more of them do
   bytes 4096 to 8192: different on n1:fast; repaired
 ";
     assert_eq!(told(&overruled, &volume()), expected);

@@ -49,12 +49,12 @@ pub struct VerifyStatus {
     pub unreadable: u64,
     /// Of the last two, bytes that no in-sync replica has whole.
     pub lost: u64,
-    /// Of the bytes that differed, those of which no content has a majority, and nobody was named
-    /// whose content counts.
+    /// Of the bytes that differed, those in which checksums do not decide which content is right,
+    /// and nobody was named whose content counts.
     pub undecided: u64,
     /// Of the bytes that differed, those in which the replica that was named as the source held
     /// something else than what counts: others fit their checksums there and it has none, or more
-    /// of them agree.
+    /// that fit agree.
     pub overruled: u64,
     /// Of all that was wrong, bytes that were rewritten on all replicas.
     pub repaired: u64,
@@ -114,7 +114,8 @@ pub struct WrongRange {
     pub unreadable: Vec<ReplicaId>,
     /// Whether no in-sync replica has it whole.
     pub is_lost: bool,
-    /// Whether no content has a majority, and nobody was named whose content counts.
+    /// Whether checksums do not decide which content is right, and nobody was named whose content
+    /// counts.
     pub is_undecided: bool,
     /// Whether it was rewritten on all replicas.
     pub is_repaired: bool,
@@ -186,7 +187,7 @@ impl VerifyStatus {
 #[derive(Debug)]
 pub(in crate::primary) struct Verify {
     status: VerifyStatus,
-    /// Whose content counts where none has a majority.
+    /// Whose content counts where checksums do not decide.
     source: Option<ReplicaId>,
     pace: Pace,
 }
@@ -249,7 +250,7 @@ impl<P: Payload> Primary<P> {
         self.verify.as_ref().is_some_and(|verify| verify.status.repairs)
     }
 
-    /// Whose content counts where none has a majority.
+    /// Whose content counts where checksums do not decide.
     pub(in crate::primary) fn repair_source(&self) -> Option<ReplicaId> {
         self.verify.as_ref().filter(|verify| verify.is_running())?.source
     }

@@ -33,7 +33,8 @@ pub(in crate::primary) struct Difference {
     pub unreadable: ReplicaSet,
     /// Whether nobody has it whole.
     pub is_lost: bool,
-    /// Whether no content has a majority, and nobody was named whose content counts.
+    /// Whether checksums do not decide which content is right, and nobody was named whose content
+    /// counts.
     pub is_undecided: bool,
     /// Whether a write of what is right puts nothing in the place of a copy that fits its checksum,
     /// and brings back one that was lost: it may be written without being asked for.
@@ -151,15 +152,17 @@ impl Compared {
     }
 }
 
-/// The content of a block that is right. Copies that fit a stored checksum decide; if there are
-/// none, those for which nothing vouches. Of those that decide what most hold is right, or, if
-/// several contents have the most, what the replica holds that was named for this, as long as one
-/// of them holds it, too.
+/// The content of a block that is right. Copies that fit a stored checksum decide, and what most of
+/// them hold is right. If there are none, those decide for which nothing vouches, if they agree: if
+/// they differ, more of one kind are no proof, as all of that kind may lack the same write. What is
+/// not decided so is what the replica holds that was named for this, as long as one of those that
+/// decide holds it, too.
 fn right_of(votes: &[(ReplicaSet, BlockDigest)], source: Option<ReplicaSet>) -> Option<u64> {
     let is_any_verified = votes.iter().any(|(_, digest)| digest.is_verified());
     let decides = |digest: &BlockDigest| digest.is_verified() || !is_any_verified;
     let deciding = || votes.iter().filter(|(_, d)| decides(d)).filter_map(|(_, d)| d.content());
-    let support = |content: u64| deciding().filter(|other| *other == content).count();
+    let copies = |content: u64| deciding().filter(|other| *other == content).count();
+    let support = |content: u64| if is_any_verified { copies(content) } else { 1 };
     let most = deciding().map(support).max()?;
     let mut leading = deciding().filter(|content| support(*content) == most);
     let first = leading.next()?;

@@ -115,13 +115,31 @@ fn a_copy_that_fits_its_checksum_wins_over_those_that_nothing_vouches_for() {
 }
 
 #[test]
-fn of_copies_that_nothing_vouches_for_a_majority_or_a_named_one_counts() {
+fn of_copies_that_nothing_vouches_for_only_a_named_one_counts() {
     for unknown in [unverified, forgotten] {
         let two = [(1, unknown(9)), (2, unknown(8))];
         assert_eq!(first(&two, None), (3, true, false));
         assert_eq!(first(&two, Some(1)), (2, false, false));
         let three = [(1, unknown(9)), (2, unknown(8)), (4, unknown(9))];
-        assert_eq!(first(&three, None), (2, false, false));
+        assert_eq!(first(&three, None), (7, true, false), "also against a majority");
+        assert_eq!(first(&three, Some(1)), (2, false, false));
+        assert_eq!(first(&three, Some(2)), (5, false, false), "also if it is the only one");
+        let with_damage = [(1, unknown(9)), (2, unknown(9)), (4, D), (8, unknown(8))];
+        assert_eq!(first(&with_damage, None), (11, true, false));
+        assert_eq!(first(&with_damage, Some(4)), (11, true, false), "it holds nothing");
+    }
+}
+
+/// Nothing else is left: no content is overwritten that might be right.
+#[test]
+fn copies_that_nothing_vouches_for_and_that_agree_repair_one_that_has_nothing() {
+    for unknown in [unverified, forgotten] {
+        for nothing in [D, U] {
+            let three = [(1, unknown(9)), (2, nothing), (4, unknown(9))];
+            let of_all: Vec<_> = three.iter().map(|(bit, d)| (*bit, [*d; 4])).collect();
+            let found = &compared(&of_all).differences(None, true)[0];
+            assert_eq!((found.wrong, found.is_undecided, found.is_lost), (2, false, false));
+        }
     }
 }
 
