@@ -257,8 +257,10 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// The replica whose data count if the last primary did not detach: one that has not restarted
-    /// since, under A and B the dead primary's own, then the one that has adopted most.
+    /// The replica whose data count if the last primary did not detach: under A and B the dead
+    /// primary's own, also if it has restarted, as others may lack what was acknowledged; then one
+    /// that has not restarted, as that may have cost it what no flush covers; then the one that has
+    /// adopted most; then the one that is nearest.
     fn choose_source(&self, view: &View, mirror: usize) -> Option<ReplicaId> {
         let Phase::Starting(gathering) = &self.phase else { return None };
         let rank = |record: &&ReplicaRecord| {
