@@ -3,6 +3,12 @@
 
 set -euo pipefail
 
+# In a mount namespace of its own: one that another case makes meanwhile, as `ip netns exec` does for
+# each command, has copies of all mounts that it finds, and keeps them for as long as it lives.
+if [ -z "${unshared:-}" ] && unshare --mount true 2> /dev/null; then
+    exec env unshared=1 unshare --mount bash "$0" "$@"
+fi
+
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 evenkeel=${EVENKEEL:-$root/target/release/evenkeel}
@@ -20,10 +26,11 @@ skip() { echo "skipped: $*"; exit 77; }
 # ek N ARGS…: the command, talking to node N.
 ek() { local n=$1; shift; "$evenkeel" --socket "$work/n$n/run/api.sock" "$@"; }
 
+# free_port: one that nobody listens on; cases that run at the same time have different ones.
 free_port() {
     local port
     while :; do
-        port=$((20000 + RANDOM % 12000))
+        port=$((20000 + RANDOM % 3000 * 4 + ${REAL_LANE:-0} % 4))
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
     done
 }

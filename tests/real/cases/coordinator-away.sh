@@ -2,8 +2,6 @@
 # The coordinator is away when a replica is lost: requests wait without an error for as long as it takes, unless the
 # volume says otherwise; then what failed is in the status, the metrics and the log. cases/coordinator-away.sh [xfs|ext4]:
 # seen by NBD clients, or by mounted filesystems.
-# A mount namespace that another case makes meanwhile would keep these filesystems mounted.
-[ -z "${1:-}" ] || [ -n "${unshared:-}" ] || exec env unshared=1 unshare --mount bash "$0" "$@"
 source "$(dirname "$0")/../lib.sh"
 command -v qemu-io > /dev/null || skip "qemu-io is missing"
 kind=${1:-}
