@@ -10,12 +10,10 @@ use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
 
 use crate::api::*;
 use crate::disk::RoomRequest;
+use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
 use crate::mailbox::{Mailbox, Order, mailbox};
 use crate::worker;
-
-/// Called once with the result, on a worker's thread; it must not block.
-pub type Answer<T> = Box<dyn FnOnce(T) + Send>;
 
 /// A handle to the workers. Cloning it shares them; they stop when [`Engine::stop`] is called.
 ///

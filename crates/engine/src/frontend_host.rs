@@ -6,9 +6,9 @@ use std::time::Duration;
 use evenkeel_core::Instant;
 use rustix::net::Shutdown;
 
-use crate::api::{EngineError, EngineEvent, FrontendId};
+use crate::api::{EngineEvent, FrontendId};
 use crate::batch::Batch;
-use crate::engine::Answer;
+use crate::error::{Answer, EngineError};
 use crate::frontend::{
     Descriptor, Frontend, FrontendAction, FrontendContext, FrontendEvent, SharedFile,
 };

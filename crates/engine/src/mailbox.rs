@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
 use crate::disk::{RoomFailure, RoomRequest};
-use crate::engine::Answer;
+use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
 use crate::slab::Key;
 

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
-use crate::api::{Caller, ConnectRequest, EngineError, FrontendId, OpenReplica};
+use crate::api::{Caller, ConnectRequest, FrontendId, OpenReplica};
 use crate::disk::{Disk, Found};
-use crate::engine::Answer;
+use crate::error::{Answer, EngineError};
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile};
 use crate::frontend_host::FrontendHost;
 use crate::link::End;

@@ -7,10 +7,10 @@ use evenkeel_core::{
     ReplicaId,
 };
 
-use crate::api::{Caller, EngineError, EngineEvent};
+use crate::api::{Caller, EngineEvent};
 use crate::buffer::Buffer;
 use crate::disk::{Disk, Ended, Means, RoomFailure, RoomRequest};
-use crate::engine::Answer;
+use crate::error::{Answer, EngineError};
 use crate::ring::Completion;
 use crate::slab::Key;
 use crate::worker::{Timer, Work, Worker};

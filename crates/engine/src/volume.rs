@@ -11,7 +11,7 @@ use evenkeel_core::{
 use crate::api::{Caller, ConnectRequest, EngineEvent};
 use crate::buffer::Buffer;
 use crate::counters::{Kind, VolumeCounters};
-use crate::engine::Answer;
+use crate::error::Answer;
 use crate::frontend::FrontendEvent;
 use crate::pool::{Budget, Reservation};
 use crate::slab::{Key, Slab};

@@ -23,9 +23,9 @@ use super::checksums::{Area, ChecksumStore};
 use super::io::{Access, Io};
 use super::metadata::write_at;
 use super::{Disk, Ended, Means};
-use crate::api::{EngineError, RoomStep, RoomTask};
+use crate::api::{RoomStep, RoomTask};
 use crate::buffer::Buffer;
-use crate::engine::Answer;
+use crate::error::{Answer, EngineError};
 use crate::mailbox::Order;
 
 /// A step of making room, and who is told what has to be done before the next one; `None`: there is

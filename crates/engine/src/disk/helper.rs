@@ -11,8 +11,7 @@
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 
-use crate::api::EngineError;
-use crate::engine::Answer;
+use crate::error::{Answer, EngineError};
 use crate::mailbox::{Mailbox, Order};
 
 /// What is done, and what the worker is told then.

@@ -7,11 +7,12 @@ use evenkeel_core::settings::BLOCK;
 use evenkeel_format::{Superblock, bitmaps_length, disk_length, metadata_offset};
 
 use super::{After, Changes, RoomRequest, Sums};
-use crate::api::{EngineError, RoomStep, RoomTask};
+use crate::api::{RoomStep, RoomTask};
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::filters::Checksums;
 use crate::disk::io::Io;
 use crate::disk::superblocks::Superblocks;
+use crate::error::EngineError;
 
 /// What a step of making room changes, by what the disk is now.
 pub(super) struct Plan<'a> {

@@ -3,9 +3,10 @@
 use std::sync::mpsc::{TryRecvError, channel};
 
 use super::*;
-use crate::api::{EngineError, RoomStep, RoomTask};
+use crate::api::{RoomStep, RoomTask};
 use crate::disk::io::Access;
 use crate::disk::{RoomFailure, RoomRequest};
+use crate::error::EngineError;
 
 /// A replica is given room for so many bytes of data.
 #[derive(Debug)]
