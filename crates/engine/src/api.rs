@@ -25,7 +25,7 @@ use crate::disk::{self, Carry, Flushes, Layout, Recovered, Tables};
 pub struct EngineConfig {
     /// Worker threads, each with a ring; 1 to 64. One volume lives on one of them.
     pub workers: usize,
-    /// The most bytes that each worker admits (see [`crate::pool`]).
+    /// The most bytes that each worker admits (see [`crate::memory`]).
     pub memory_per_worker: usize,
     /// The most bytes that the clients of one volume may hold.
     pub memory_per_volume: usize,

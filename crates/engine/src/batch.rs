@@ -1,6 +1,6 @@
 //! Parts that are sent or written in one system call, as the kernel wants them named.
 
-use crate::frontend::Part;
+use crate::memory::Part;
 
 /// Parts that are sent or written at once.
 #[derive(Default)]

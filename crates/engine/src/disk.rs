@@ -49,10 +49,9 @@ use self::map::Questions;
 pub use self::metadata::{Metadata, read_metadata};
 use self::superblocks::{Saved, Superblocks};
 pub use self::tables::Tables;
-use crate::buffer::Buffer;
 use crate::counters::{DiskCounters, Kind};
 use crate::error::{Answer, EngineError};
-use crate::pool::Pool;
+use crate::memory::{Buffer, Pool};
 use crate::ring::{Completion, Ring};
 use crate::slab::Key;
 

@@ -29,8 +29,7 @@ use std::sync::Arc;
 use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 
-use crate::buffer::{Buffer, BufferMut};
-use crate::pool::{Budget, Pool, Reservation};
+use crate::memory::{Budget, Buffer, BufferMut, Part, Pool, Reservation};
 
 /// A state machine that serves clients of one volume.
 pub trait Frontend {
@@ -173,26 +172,6 @@ pub enum FrontendAction {
     },
 }
 
-/// A part of what is written at once.
-#[derive(Debug, Clone)]
-pub enum Part {
-    /// A few bytes, as a header.
-    Bytes(Vec<u8>),
-    /// Data.
-    Buffer(Buffer),
-}
-
-impl std::ops::Deref for Part {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Buffer(buffer) => buffer,
-        }
-    }
-}
-
 /// By which a front end says what it wants. One context belongs to one front end for its life.
 #[derive(Debug)]
 pub struct FrontendContext {
@@ -263,7 +242,7 @@ impl FrontendContext {
         descriptor
     }
 
-    /// A buffer of `length` bytes of the volume's memory, up to [`crate::pool::MAX_BUFFER`], with
+    /// A buffer of `length` bytes of the volume's memory, up to [`crate::memory::MAX_BUFFER`], with
     /// arbitrary contents. `None`: wait for [`FrontendEvent::MemoryAvailable`].
     pub fn allocate(&mut self, length: usize) -> Option<BufferMut> {
         let buffer = self.budget.allocate(length);

@@ -8,8 +8,7 @@ use std::ops::Range;
 use evenkeel_core::Message;
 use evenkeel_wire::{FrameError, HEADER_LENGTH, Header, PayloadSummary, decode, decode_header};
 
-use crate::buffer::{Buffer, BufferMut};
-use crate::pool::Pool;
+use crate::memory::{Buffer, BufferMut, Pool};
 
 /// Bytes of the stream buffer; a header with the longest body, and a payload that is copied, fit.
 const STREAM_BUFFER: usize = 64 << 10;

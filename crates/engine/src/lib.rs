@@ -8,27 +8,25 @@
 //! Where to look:
 //! - [`Engine`], [`api`]: what the control plane tells the engine, and what it is told.
 //! - [`frontend`]: the trait that NBD, FUSE and ublk implement.
-//! - [`buffer`], [`pool`]: memory, its bounds, and why nothing waits in a circle.
+//! - [`memory`]: buffers, their bounds, and why nothing waits in a circle.
 //! - [`counters`]: what is counted.
 
 pub mod api;
 mod batch;
-pub mod buffer;
 pub mod counters;
 mod disk;
 mod engine;
 mod error;
 pub mod frontend;
 mod frontend_host;
-pub mod heap;
 mod inbox;
 mod link;
 mod link_socket;
 mod mailbox;
+pub mod memory;
 mod orders;
 mod outbox;
 mod polling;
-pub mod pool;
 mod replica_host;
 mod ring;
 mod slab;
@@ -38,8 +36,8 @@ mod volume;
 mod worker;
 
 pub use api::*;
-pub use buffer::{Buffer, BufferMut};
 pub use disk::{Carry, Metadata, Recovered, Tables, flush, read_metadata, smallest_block};
 pub use engine::Engine;
 pub use error::{Answer, EngineError};
-pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker, Part};
+pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
+pub use memory::{Buffer, BufferMut, Part};

@@ -12,13 +12,12 @@ use evenkeel_wire::{PayloadSummary, encode};
 use rustix::net::Shutdown;
 
 use crate::api::{Caller, EngineEvent};
-use crate::buffer::Buffer;
 use crate::counters::LinkCounters;
 use crate::frontend::SharedFile;
 use crate::inbox::Next;
 use crate::link_socket::Socket;
+use crate::memory::{Budget, Buffer};
 use crate::outbox::Sent;
-use crate::pool::Budget;
 use crate::ring::{Completion, Kept, Owner};
 use crate::slab::Key;
 use crate::worker::{Unsent, Waiter, Work, Worker};

@@ -12,7 +12,7 @@ use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker, SharedFile}
 use crate::frontend_host::FrontendHost;
 use crate::link::End;
 use crate::mailbox::Order;
-use crate::pool::Budget;
+use crate::memory::Budget;
 use crate::replica_host::ReplicaHost;
 use crate::slab::Key;
 use crate::socket::prepare_socket;

@@ -4,8 +4,8 @@
 //! send at a time is under way. A socket that takes nothing delays nobody else.
 
 use crate::batch::Batch;
-use crate::buffer::Buffer;
-use crate::frontend::{Part, SharedFile};
+use crate::frontend::SharedFile;
+use crate::memory::{Buffer, Part};
 use crate::ring::{Owner, Ring};
 
 /// Most parts in one system call (the kernel's limit is 1,024).

@@ -8,9 +8,9 @@ use evenkeel_core::{
 };
 
 use crate::api::{Caller, EngineEvent};
-use crate::buffer::Buffer;
 use crate::disk::{Disk, Ended, Means, RoomFailure, RoomRequest};
 use crate::error::{Answer, EngineError};
+use crate::memory::Buffer;
 use crate::ring::Completion;
 use crate::slab::Key;
 use crate::worker::{Timer, Work, Worker};

@@ -16,8 +16,8 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
 use crate::batch::Batch;
-use crate::buffer::{Buffer, BufferMut};
 use crate::frontend::{Descriptor, SharedFile};
+use crate::memory::{Buffer, BufferMut};
 use crate::slab::{Key, Slab};
 
 /// Most operations that are submitted in one system call; more take several.

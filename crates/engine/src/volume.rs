@@ -9,11 +9,10 @@ use evenkeel_core::{
 };
 
 use crate::api::{Caller, ConnectRequest, EngineEvent};
-use crate::buffer::Buffer;
 use crate::counters::{Kind, VolumeCounters};
 use crate::error::Answer;
 use crate::frontend::FrontendEvent;
-use crate::pool::{Budget, Reservation};
+use crate::memory::{Budget, Buffer, Reservation};
 use crate::slab::{Key, Slab};
 use crate::worker::{Timer, Work, Worker};
 

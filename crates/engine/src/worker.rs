@@ -23,15 +23,14 @@ use evenkeel_core::{Instant, VolumeId};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{EngineConfig, EngineEvent};
-use crate::buffer::Buffer;
 use crate::counters::WorkerCounters;
 use crate::disk::{Closer, Helper, drive};
 use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
 use crate::mailbox::{MailboxReceiver, Order};
+use crate::memory::{Buffer, Pool};
 use crate::polling::Polling;
-use crate::pool::Pool;
 use crate::replica_host::ReplicaHost;
 use crate::ring::{Completion, Owner, Ring};
 use crate::slab::{Key, Slab};

@@ -61,7 +61,7 @@ pub fn run(config: Config) -> Result<(), StartError> {
     for missing in evenkeel_attach::prepare_data_path() {
         tracing::warn!("{missing}");
     }
-    evenkeel_engine::heap::limit_arenas(config.workers() + CONTROL_THREADS);
+    evenkeel_engine::memory::heap::limit_arenas(config.workers() + CONTROL_THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(CONTROL_THREADS)
         .thread_name("control")
@@ -120,7 +120,7 @@ impl Daemon {
         let (node, events, opened) =
             assemble(config, state, identity, credentials, nbd, addresses).await?;
         node.open_replicas(opened).await;
-        evenkeel_engine::heap::give_back();
+        evenkeel_engine::memory::heap::give_back();
         warn_of_open_nbd(&node);
         again::load(&node);
         serve(&node, listeners, events);

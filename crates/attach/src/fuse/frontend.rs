@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_core::{Operation, Reply, RequestError};
-use evenkeel_engine::pool::buffer_size;
+use evenkeel_engine::memory::buffer_size;
 use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
 
 use super::mount::FILE_NAME;

@@ -28,7 +28,7 @@ pub(super) use self::checksums::{Checksums, Counts, End};
 use self::raw::RawDisk;
 pub(super) use self::raw::Writes;
 use super::flushes::Failures;
-use crate::buffer::Buffer;
+use crate::memory::Buffer;
 
 /// What a layer is asked for. Offsets count from the start of the data, places from that of the
 /// file or device, both in bytes. What is to be durable fails if more flushes have failed in the

@@ -24,9 +24,9 @@ use super::io::{Access, Io};
 use super::metadata::write_at;
 use super::{Disk, Ended, Means};
 use crate::api::{RoomStep, RoomTask};
-use crate::buffer::Buffer;
 use crate::error::{Answer, EngineError};
 use crate::mailbox::Order;
+use crate::memory::Buffer;
 
 /// A step of making room, and who is told what has to be done before the next one; `None`: there is
 /// room.

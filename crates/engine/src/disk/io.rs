@@ -13,8 +13,8 @@ use rustix::fs::{SeekFrom, fdatasync, seek};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::drive::Drive;
-use crate::buffer::{Buffer, BufferMut};
 use crate::frontend::SharedFile;
+use crate::memory::{Buffer, BufferMut};
 use crate::ring::{Owner, Ring};
 
 /// Begins operations on files and devices. Each ends with one [`crate::ring::Completion`] that

@@ -7,8 +7,7 @@ use evenkeel_core::Payload;
 use evenkeel_format::Superblock;
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, fstat, fstatfs, statx};
 
-use crate::buffer::Buffer;
-use crate::pool::Pool;
+use crate::memory::{Buffer, Pool};
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use super::Tables;
 use super::io::Access;
 use super::map::next_data;
 use super::parts::{Parts, spoil};
-use crate::pool::Pool;
+use crate::memory::Pool;
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;

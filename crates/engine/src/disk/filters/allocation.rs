@@ -15,10 +15,10 @@ use evenkeel_core::{Extent, Payload as _, ReplicaId};
 use evenkeel_format::{self as format, ALLOCATION_UNITS, allocation_page_offset};
 
 use super::{Outcome, RawDisk, Request, Writes};
-use crate::buffer::Buffer;
 use crate::disk::Means;
 use crate::disk::flushes::Failures;
 use crate::disk::io::Io;
+use crate::memory::Buffer;
 use crate::ring::Completion;
 use crate::slab::Key;
 

@@ -21,11 +21,11 @@ use self::blocks::sums_of;
 use self::commit::Commit;
 use self::edges::Edges;
 use super::{AllocationMap, RawDisk, Request, allocation, data_of};
-use crate::buffer::Buffer;
 use crate::disk::checksums::ChecksumStore;
 use crate::disk::flushes::{Failures, Flushes};
 use crate::disk::io::Io;
 use crate::disk::{Failure, Layout, Means};
+use crate::memory::Buffer;
 use crate::ring::Completion;
 use crate::slab::Key;
 

@@ -14,10 +14,10 @@ use evenkeel_format::SUPERBLOCK_LENGTH;
 pub(in crate::disk) use self::writes::Writes;
 use self::zero::{Unsupported, Zeroing};
 use super::{Outcome, Request};
-use crate::buffer::Buffer;
 use crate::disk::flushes::{Failures, Flushes};
 use crate::disk::io::Io;
 use crate::disk::{Layout, Means, cut_short, is_of_space};
+use crate::memory::Buffer;
 use crate::ring::{Completion, Kept, Owner};
 use crate::slab::{Key, Slab};
 

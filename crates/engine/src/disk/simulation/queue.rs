@@ -8,8 +8,8 @@ use evenkeel_format::SuperblockBytes;
 
 use super::device::{Device, Lie, SECTOR};
 use super::random::Random;
-use crate::buffer::{Buffer, BufferMut};
 use crate::disk::io::Io;
+use crate::memory::{Buffer, BufferMut};
 use crate::ring::{Completion, Kept, Owner};
 
 /// Where tables of open regions lie.

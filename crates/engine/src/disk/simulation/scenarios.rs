@@ -17,7 +17,7 @@ use crate::disk::helper::Helper;
 use crate::disk::io::Access;
 use crate::disk::{Disk, Ended, Flushes, Found, Layout, Means, metadata, prepare};
 use crate::mailbox::mailbox;
-use crate::pool::Pool;
+use crate::memory::Pool;
 use crate::ring::{Completion, Owner};
 use crate::slab::{Key, Slab};
 
@@ -58,7 +58,7 @@ impl Bench {
         Self { device, queue, disk, pool: Pool::new(8 << 20), replica: Slab::new().insert(()) }
     }
 
-    fn begin(&mut self, ticket: u64, action: DiskAction<crate::buffer::Buffer>) {
+    fn begin(&mut self, ticket: u64, action: DiskAction<crate::memory::Buffer>) {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(1) };
         assert!(disk.begin(&mut means, DiskTicket(ticket), action).is_none(), "it takes a while");

@@ -29,7 +29,6 @@ use super::model::{BLOCK, Change, Model, Violation, content_of};
 use super::plan::{Plan, REGION, superblock_of, view};
 use super::queue::Queue;
 use super::random::Random;
-use crate::buffer::Buffer;
 use crate::disk::checksums::recover::recover;
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::drive::Drive;
@@ -37,7 +36,7 @@ use crate::disk::flushes::Flushes;
 use crate::disk::helper::{Helper, Task};
 use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
 use crate::mailbox::{Mailbox, MailboxReceiver, Order, mailbox};
-use crate::pool::Pool;
+use crate::memory::{Buffer, Pool};
 use crate::ring::Owner;
 use crate::slab::{Key, Slab};
 

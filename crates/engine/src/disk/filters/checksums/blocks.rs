@@ -9,11 +9,11 @@ use evenkeel_core::{DiskOutcome, Payload as _};
 use evenkeel_format::{block_checksum, stored_checksum};
 
 use super::{Checksums, End, Then};
-use crate::buffer::Buffer;
 use crate::disk::checksums::Unknown;
 use crate::disk::filters::{Outcome, Request, data_of};
 use crate::disk::io::Io;
 use crate::disk::{Failure, Means};
+use crate::memory::Buffer;
 
 impl<I: Io, T> Checksums<I, T> {
     /// Whole blocks were read, for a request that has their pages pinned: they are compared. Of

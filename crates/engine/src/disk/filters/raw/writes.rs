@@ -1,8 +1,7 @@
 //! Metadata that are written piece after piece.
 
 use super::{Advance, advance};
-use crate::buffer::Buffer;
-use crate::pool::Pool;
+use crate::memory::{Buffer, Pool};
 
 /// See the module's documentation.
 #[derive(Debug)]

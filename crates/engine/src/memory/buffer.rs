@@ -8,7 +8,7 @@ use std::rc::Rc;
 use evenkeel_core::Payload;
 use twox_hash::XxHash3_64;
 
-use crate::pool::{Memory, Reservation};
+use super::pool::{Memory, Reservation};
 
 /// A buffer that has one owner, who fills it.
 pub struct BufferMut {
@@ -41,7 +41,7 @@ struct Checksum {
 }
 
 impl BufferMut {
-    pub(crate) fn new(memory: Memory, length: usize, reservation: Option<Reservation>) -> Self {
+    pub(super) fn new(memory: Memory, length: usize, reservation: Option<Reservation>) -> Self {
         Self { memory, length, reservation }
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pool::Pool;
+use crate::memory::Pool;
 
 fn filled(length: usize) -> Buffer {
     let mut buffer = Pool::new(1 << 20).take(length);

@@ -1,26 +1,11 @@
-//! The memory of one worker: where buffers come from, and how much there may be.
-//!
-//! Memory is admitted at the edges and nowhere else. A front end reserves from its volume's
-//! [`Budget`] what a request will hold: a write's payload, or the room for a read's answer. A link
-//! on which a primary reaches a replica reserves from a budget of its own, in the same way. Inside,
-//! whatever serves an admitted request takes memory without asking ([`Pool::take`]), so nothing
-//! that has begun waits for memory, and there is no circle of waiting: requests end, answers are
-//! always received, and reservations return. While a budget is used up its sockets are not read,
-//! which is the backpressure that clients and primaries feel.
-//!
-//! Bounds, per worker: the sum of reservations is at most the pool's limit, plus one request for
-//! each budget (a budget with nothing reserved always admits one, so that each makes progress).
-//! Buffers in use are at most that, plus the regions that rebuilding replicas copy (a few MiB each,
-//! bounded by the core), plus, on disks that demand a coarser alignment than a client keeps, one
-//! aligned copy of what is under way. Memory is allocated when first needed and kept for reuse
-//! within the limit.
+//! Where buffers come from, and how much there may be: the rules are in [`super`].
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use crate::buffer::BufferMut;
+use super::BufferMut;
 
 /// Alignment of every buffer, in bytes: enough for direct I/O on any disk that can be used.
 pub const BUFFER_ALIGNMENT: usize = 4096;
@@ -71,25 +56,25 @@ fn layout_of(size: usize) -> Layout {
 
 /// A run of aligned, initialised memory. Returns to its pool when dropped.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(super) struct Memory {
     pointer: NonNull<u8>,
     size: usize,
     pool: Pool,
 }
 
 impl Memory {
-    pub(crate) fn pointer(&self) -> *mut u8 {
+    pub(super) fn pointer(&self) -> *mut u8 {
         self.pointer.as_ptr()
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the memory is `size` bytes long, initialised at its allocation, and belongs to
         // this value; it is written only through `bytes_mut` and by the kernel while a `BufferMut`
         // is lent to it, when no reference exists.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.size) }
     }
 
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` excludes every other reference.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.size) }
     }
