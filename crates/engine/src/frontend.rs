@@ -23,13 +23,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 
 use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 
 use crate::memory::{Budget, Buffer, BufferMut, Part, Pool, Reservation};
+use crate::ring::Descriptor;
 
 /// A state machine that serves clients of one volume.
 pub trait Frontend {
@@ -44,10 +44,6 @@ pub trait Frontend {
 
 /// Makes a front end on the worker that will run it: what is inside need not be `Send`.
 pub type FrontendMaker = Box<dyn FnOnce() -> Box<dyn Frontend> + Send>;
-
-/// A descriptor that a front end has given to the engine. Never used twice by one front end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Descriptor(pub u32);
 
 /// What happened.
 #[derive(Debug)]
@@ -367,37 +363,4 @@ fn read_by(operation: &Operation<Buffer>) -> u32 {
         _ => (0, 0),
     };
     if length <= longest { length } else { 0 }
-}
-
-/// A descriptor that stays open while anything of it is under way.
-#[derive(Debug, Clone)]
-pub(crate) struct SharedFile {
-    file: Arc<OwnedFd>,
-    /// Whether reading or writing it may block the thread that submits that.
-    submission_blocks: bool,
-}
-
-impl SharedFile {
-    pub(crate) fn new(file: OwnedFd) -> Self {
-        Self { file: Arc::new(file), submission_blocks: false }
-    }
-
-    /// One of which the kernel may block who submits a read or write.
-    pub(crate) fn with_blocking_submission(file: OwnedFd, submission_blocks: bool) -> Self {
-        Self { file: Arc::new(file), submission_blocks }
-    }
-
-    pub(crate) const fn submission_blocks(&self) -> bool {
-        self.submission_blocks
-    }
-
-    pub(crate) fn raw(&self) -> RawFd {
-        self.file.as_raw_fd()
-    }
-}
-
-impl AsFd for SharedFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
 }

@@ -7,14 +7,11 @@ use evenkeel_core::Instant;
 use rustix::net::Shutdown;
 
 use crate::api::{EngineEvent, FrontendId};
-use crate::batch::Batch;
 use crate::error::{Answer, EngineError};
-use crate::frontend::{
-    Descriptor, Frontend, FrontendAction, FrontendContext, FrontendEvent, SharedFile,
-};
+use crate::frontend::{Frontend, FrontendAction, FrontendContext, FrontendEvent};
 use crate::link::is_transient;
 use crate::outbox::{Outbox, Sent};
-use crate::ring::{Completion, Kept, Owner, Purpose};
+use crate::ring::{Batch, Completion, Descriptor, Kept, Owner, Purpose, SharedFile};
 use crate::slab::Key;
 use crate::socket::prepare_socket;
 use crate::worker::{Timer, Unsent, Waiter, Work, Worker};

@@ -12,7 +12,6 @@
 //! - [`counters`]: what is counted.
 
 pub mod api;
-mod batch;
 pub mod counters;
 mod disk;
 mod engine;
@@ -39,5 +38,6 @@ pub use api::*;
 pub use disk::{Carry, Metadata, Recovered, Tables, flush, read_metadata, smallest_block};
 pub use engine::Engine;
 pub use error::{Answer, EngineError};
-pub use frontend::{Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
+pub use frontend::{Frontend, FrontendContext, FrontendEvent, FrontendMaker};
 pub use memory::{Buffer, BufferMut, Part};
+pub use ring::Descriptor;

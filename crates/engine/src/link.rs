@@ -13,12 +13,11 @@ use rustix::net::Shutdown;
 
 use crate::api::{Caller, EngineEvent};
 use crate::counters::LinkCounters;
-use crate::frontend::SharedFile;
 use crate::inbox::Next;
 use crate::link_socket::Socket;
 use crate::memory::{Budget, Buffer};
 use crate::outbox::Sent;
-use crate::ring::{Completion, Kept, Owner};
+use crate::ring::{Completion, Kept, Owner, SharedFile};
 use crate::slab::Key;
 use crate::worker::{Unsent, Waiter, Work, Worker};
 

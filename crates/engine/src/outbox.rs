@@ -3,10 +3,8 @@
 //! Everything that is queued during one turn of the worker's loop leaves in one system call; one
 //! send at a time is under way. A socket that takes nothing delays nobody else.
 
-use crate::batch::Batch;
-use crate::frontend::SharedFile;
 use crate::memory::{Buffer, Part};
-use crate::ring::{Owner, Ring};
+use crate::ring::{Batch, Owner, Ring, SharedFile};
 
 /// Most parts in one system call (the kernel's limit is 1,024).
 const MAX_PARTS: usize = 512;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::net::sockopt;
 
-use crate::frontend::SharedFile;
+use crate::ring::SharedFile;
 
 /// A silent TCP peer is asked for a sign of life after this, and then at this interval.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5));

@@ -25,14 +25,14 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::api::{EngineConfig, EngineEvent};
 use crate::counters::WorkerCounters;
 use crate::disk::{Closer, Helper, drive};
-use crate::frontend::{Descriptor, FrontendAction, FrontendEvent, SharedFile};
+use crate::frontend::{FrontendAction, FrontendEvent};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
 use crate::mailbox::{MailboxReceiver, Order};
 use crate::memory::{Buffer, Pool};
 use crate::polling::Polling;
 use crate::replica_host::ReplicaHost;
-use crate::ring::{Completion, Owner, Ring};
+use crate::ring::{Completion, Descriptor, Owner, Ring, SharedFile};
 use crate::slab::{Key, Slab};
 use crate::volume::Volume;
 

@@ -13,9 +13,8 @@ use rustix::fs::{SeekFrom, fdatasync, seek};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::drive::Drive;
-use crate::frontend::SharedFile;
 use crate::memory::{Buffer, BufferMut};
-use crate::ring::{Owner, Ring};
+use crate::ring::{Owner, Ring, SharedFile};
 
 /// Begins operations on files and devices. Each ends with one [`crate::ring::Completion`] that
 /// names its owner, in any order; its result is what the system call would have returned, so it may

@@ -4,6 +4,9 @@
 //! descriptor are moved in with the operation and come back with its [`Completion`]. So nothing is
 //! freed too early, whoever has gone meanwhile, and an operation is never forgotten.
 
+mod batch;
+mod file;
+
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -15,8 +18,9 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
-use crate::batch::Batch;
-use crate::frontend::{Descriptor, SharedFile};
+pub(crate) use self::batch::Batch;
+pub use self::file::Descriptor;
+pub(crate) use self::file::SharedFile;
 use crate::memory::{Buffer, BufferMut};
 use crate::slab::{Key, Slab};
 
