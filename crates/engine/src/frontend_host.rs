@@ -9,11 +9,9 @@ use rustix::net::Shutdown;
 use crate::api::{EngineEvent, FrontendId};
 use crate::error::{Answer, EngineError};
 use crate::frontend::{Frontend, FrontendAction, FrontendContext, FrontendEvent};
-use crate::link::is_transient;
-use crate::outbox::{Outbox, Sent};
 use crate::ring::{Batch, Completion, Descriptor, Kept, Owner, Purpose, SharedFile};
 use crate::slab::Key;
-use crate::socket::prepare_socket;
+use crate::transport::{Outbox, Sent, is_transient, prepare_socket};
 use crate::worker::{Timer, Unsent, Waiter, Work, Worker};
 
 /// How long a front end that stops may take to send what is queued.

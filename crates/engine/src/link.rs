@@ -13,12 +13,10 @@ use rustix::net::Shutdown;
 
 use crate::api::{Caller, EngineEvent};
 use crate::counters::LinkCounters;
-use crate::inbox::Next;
-use crate::link_socket::Socket;
 use crate::memory::{Budget, Buffer};
-use crate::outbox::Sent;
 use crate::ring::{Completion, Kept, Owner, SharedFile};
 use crate::slab::Key;
+use crate::transport::{Next, Sent, Socket, is_transient};
 use crate::worker::{Unsent, Waiter, Work, Worker};
 
 /// Whose end it is.
@@ -273,8 +271,4 @@ impl Worker {
             self.close_link(key);
         }
     }
-}
-
-pub(crate) fn is_transient(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

@@ -16,7 +16,7 @@ use crate::memory::Budget;
 use crate::replica_host::ReplicaHost;
 use crate::ring::SharedFile;
 use crate::slab::Key;
-use crate::socket::prepare_socket;
+use crate::transport::prepare_socket;
 use crate::worker::{Timer, Work, Worker};
 
 impl Worker {

@@ -6,9 +6,9 @@ use evenkeel_core::message::Message;
 use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::{CopyToken, Sequence};
 
-use crate::inbox::{Inbox, Next};
+use super::inbox::{Inbox, Next};
+use super::outbox::Outbox;
 use crate::memory::{Budget, Buffer, Pool, Reservation};
-use crate::outbox::Outbox;
 use crate::ring::SharedFile;
 
 /// Bytes of small answers that a replica queues towards a primary that does not read them, before
