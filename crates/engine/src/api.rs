@@ -1,7 +1,6 @@
 //! What the control plane tells the engine, and what it is told.
 
 use std::fmt;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +13,9 @@ use evenkeel_core::{
 };
 use evenkeel_format::{AllocationMap, Newest};
 
-use crate::counters::Failure;
-
-use crate::counters::{DiskCounters, LinkCounters, VolumeCounters, WorkerCounters};
+use crate::counters::{DiskCounters, Failure, LinkCounters, VolumeCounters, WorkerCounters};
 use crate::disk::drive::Drive;
-use crate::disk::{self, Carry, Flushes, Layout, Recovered, Tables};
+use crate::disk::{self, Flushes, Layout, Recovered, Tables};
 
 /// How an engine is set up.
 #[derive(Clone)]
@@ -218,32 +215,6 @@ pub enum EngineEvent {
         /// What was tried, where, and the system's error.
         reason: String,
     },
-}
-
-/// The steps of making room for more data of a replica, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RoomStep {
-    /// Tell where the metadata behind the data will lie.
-    Plan,
-    /// Tell which checksums are to be copied there: all (`anew`), or what was written since the
-    /// last time. To be repeated until few are left.
-    CarryChecksums {
-        /// Whether nothing was copied yet.
-        anew: bool,
-    },
-    /// Move them there.
-    MoveMetadata,
-    /// Use the room for data.
-    Use,
-}
-
-/// What has to be done, by who asked, before the next step of making room.
-#[derive(Debug)]
-pub enum RoomTask {
-    /// To make these bytes of the disk read as zeroes, durably.
-    Zero(Range<u64>),
-    /// To copy checksums.
-    Carry(Carry),
 }
 
 /// The rebuilds of volumes, and how far each has come.

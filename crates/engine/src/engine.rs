@@ -9,7 +9,7 @@ use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryCo
 use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
 
 use crate::api::*;
-use crate::disk::RoomRequest;
+use crate::disk::{RoomRequest, RoomStep, RoomTask};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
 use crate::mailbox::{Mailbox, Order, mailbox};

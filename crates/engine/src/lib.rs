@@ -32,7 +32,9 @@ mod volume;
 mod worker;
 
 pub use api::*;
-pub use disk::{Carry, Metadata, Recovered, Tables, flush, read_metadata, smallest_block};
+pub use disk::{
+    Carry, Metadata, Recovered, RoomStep, RoomTask, Tables, flush, read_metadata, smallest_block,
+};
 pub use engine::Engine;
 pub use error::{Answer, EngineError};
 pub use frontend::{Frontend, FrontendContext, FrontendEvent, FrontendMaker};

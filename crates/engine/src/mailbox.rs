@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, Extent, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
-use crate::disk::{RoomFailure, RoomRequest};
+use crate::disk::{Done, RoomRequest, Teller};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
-use crate::slab::Key;
 
 /// Most orders that wait for one worker.
 const MAX_QUEUE: usize = 1024;
@@ -81,22 +80,8 @@ pub(crate) enum Order {
     Rebuilds {
         answer: Answer<VolumeRebuilds>,
     },
-    /// What a replica's helper has found: the answer to a disk action.
-    Mapped {
-        replica: Key,
-        job: Key,
-        extents: io::Result<Vec<Extent>>,
-    },
-    /// A replica's helper has written a step of making room.
-    RoomMade {
-        replica: Key,
-        result: Result<(), RoomFailure>,
-    },
-    /// A replica's helper has closed its file.
-    Closed {
-        result: Result<(), EngineError>,
-        answer: Answer<Result<(), EngineError>>,
-    },
+    /// Something that may block was done for a disk, elsewhere.
+    Disk(Done),
     Stop,
 }
 
@@ -112,8 +97,7 @@ pub(crate) struct MailboxReceiver {
     pub(crate) orders: Receiver<Order>,
     /// Readable when orders have come; the worker's ring reads it.
     pub(crate) waker: Arc<OwnedFd>,
-    /// For those who work for this worker to answer.
-    pub(crate) own: Mailbox,
+    own: Mailbox,
 }
 
 /// A new mailbox.
@@ -123,6 +107,14 @@ pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
     let mailbox = Mailbox { orders: sender, waker: waker.clone() };
     let own = mailbox.clone();
     Ok((mailbox, MailboxReceiver { orders: receiver, waker, own }))
+}
+
+impl MailboxReceiver {
+    /// By which those who work for this worker's disks answer.
+    pub(crate) fn teller(&self) -> Teller {
+        let own = self.own.clone();
+        Arc::new(move |done| own.send(Order::Disk(done)))
+    }
 }
 
 impl Mailbox {

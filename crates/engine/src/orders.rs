@@ -6,7 +6,7 @@ use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
 use crate::api::{Caller, ConnectRequest, FrontendId, OpenReplica};
-use crate::disk::{Disk, Found};
+use crate::disk::{Disk, Done, Found};
 use crate::error::{Answer, EngineError};
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker};
 use crate::frontend_host::FrontendHost;
@@ -63,9 +63,11 @@ impl Worker {
             }
             Order::Survey { answer } => answer(self.worker_status()),
             Order::Rebuilds { answer } => answer(self.rebuilds()),
-            Order::Mapped { replica, job, extents } => self.disk_mapped(replica, job, extents),
-            Order::RoomMade { replica, result } => self.room_made(replica, result),
-            Order::Closed { result, answer } => answer(result),
+            Order::Disk(Done::Mapped { replica, job, extents }) => {
+                self.disk_mapped(replica, job, extents);
+            }
+            Order::Disk(Done::RoomMade { replica, result }) => self.room_made(replica, result),
+            Order::Disk(Done::Closed { result, answer }) => answer(result),
             // Taken by the loop.
             Order::Stop => {}
         }

@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{EngineConfig, EngineEvent};
 use crate::counters::WorkerCounters;
-use crate::disk::{Closer, Helper, drive};
+use crate::disk::{Closer, Done, Helper, Teller, drive};
 use crate::frontend::{FrontendAction, FrontendEvent};
 use crate::frontend_host::FrontendHost;
 use crate::link::Link;
@@ -95,6 +95,7 @@ pub(crate) struct Worker {
     pub(crate) replica_effects: Vec<ReplicaEffect<Buffer>>,
     pub(crate) frontend_actions: Vec<FrontendAction>,
     mailbox: MailboxReceiver,
+    teller: Teller,
     closer: Closer,
     waker: SharedFile,
     /// Flushes of all drives that had failed when replicas were last told.
@@ -142,6 +143,7 @@ impl Worker {
     fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
         let waker = SharedFile::new(mailbox.waker.try_clone()?);
         drive::wake_by(&mailbox.waker);
+        let teller = mailbox.teller();
         Ok(Self {
             index,
             pool: Pool::new(config.memory_per_worker),
@@ -165,7 +167,8 @@ impl Worker {
             primary_effects: Vec::new(),
             replica_effects: Vec::new(),
             frontend_actions: Vec::new(),
-            closer: Closer::start(mailbox.own.clone())?,
+            closer: Closer::start(teller.clone())?,
+            teller,
             mailbox,
             waker,
             failed_flushes: drive::failures(),
@@ -368,7 +371,7 @@ impl Worker {
 
     /// For what of a disk may block, and must not do so here.
     pub(crate) fn helper(&self) -> Helper {
-        Helper::new(self.mailbox.own.clone(), self.closer.clone())
+        Helper::new(self.teller.clone(), self.closer.clone())
     }
 
     pub(crate) fn tell(&self, event: EngineEvent) {
@@ -406,7 +409,7 @@ impl Worker {
         }
         while open > 0 {
             match self.mailbox.orders.recv_timeout(until.since(now())) {
-                Ok(Order::Closed { .. }) => open -= 1,
+                Ok(Order::Disk(Done::Closed { .. })) => open -= 1,
                 // Given after the engine was stopped.
                 Ok(_) => {}
                 Err(_) => break,

@@ -14,31 +14,19 @@ mod plan;
 use std::collections::VecDeque;
 use std::io;
 
-use evenkeel_core::{DiskAction, DiskTicket, Generation, Instant};
+use evenkeel_core::{DiskAction, DiskTicket, Instant};
 use evenkeel_format::{Superblock, SuperblockBytes};
 
 use self::plan::Plan;
 use super::checksums::carry::Rest;
 use super::checksums::{Area, ChecksumStore};
+use super::helper::Done;
 use super::io::{Access, Io};
 use super::metadata::write_at;
+use super::room::{RoomFailure, RoomRequest, RoomStep, RoomTask};
 use super::{Disk, Ended, Means};
-use crate::api::{RoomStep, RoomTask};
-use crate::error::{Answer, EngineError};
-use crate::mailbox::Order;
+use crate::error::EngineError;
 use crate::memory::Buffer;
-
-/// A step of making room, and who is told what has to be done before the next one; `None`: there is
-/// room.
-pub(crate) struct RoomRequest {
-    /// Bytes of data that there is to be room for, on a file or device that is long enough.
-    pub(crate) length: u64,
-    pub(crate) step: RoomStep,
-    /// A view in which this replica is an idle spare, if there is one: unless it has adopted a
-    /// later one, its own view and its bitmaps are of no use to anybody.
-    pub(crate) spare_in: Option<Generation>,
-    pub(crate) answer: Answer<Result<Option<RoomTask>, EngineError>>,
-}
 
 /// The step that is under way, and what waits for its end.
 #[derive(Debug, Default)]
@@ -83,21 +71,6 @@ enum Sums {
     Extended(u64),
     /// The same, and that of what was the last block is forgotten.
     Renewed(u64),
-}
-
-/// Why a step could not be written.
-#[derive(Debug)]
-pub(crate) enum RoomFailure {
-    /// Nothing has changed.
-    Unchanged(io::Error),
-    /// What the superblocks hold is unknown.
-    Unknown(io::Error),
-}
-
-impl std::fmt::Debug for RoomRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RoomRequest {{ length: {}, step: {:?} }}", self.length, self.step)
-    }
 }
 
 impl Growth {
@@ -225,7 +198,7 @@ impl<I: Io> Disk<I> {
                 let (file, replica) = (self.data.raw().file().clone(), means.replica);
                 self.helper.ask(move || {
                     let result = changes.carry_out(&file);
-                    Order::RoomMade { replica, result }
+                    Done::RoomMade { replica, result }
                 });
                 return Vec::new();
             }

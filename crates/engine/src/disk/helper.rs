@@ -9,13 +9,30 @@
 //! disk, so each worker begins with one thread for that case, and for its own end: the [`Closer`].
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use crate::error::{Answer, EngineError};
-use crate::mailbox::{Mailbox, Order};
+use evenkeel_core::Extent;
 
-/// What is done, and what the worker is told then.
-pub(super) type Task = Box<dyn FnOnce() -> Order + Send>;
+use super::room::RoomFailure;
+use crate::error::{Answer, EngineError};
+use crate::slab::Key;
+
+/// What has been done, which the worker takes note of.
+pub(crate) enum Done {
+    /// Which parts of a range hold data: the answer to a disk action.
+    Mapped { replica: Key, job: Key, extents: io::Result<Vec<Extent>> },
+    /// A step of making room is written.
+    RoomMade { replica: Key, result: Result<(), RoomFailure> },
+    /// A file is closed.
+    Closed { result: Result<(), EngineError>, answer: Answer<Result<(), EngineError>> },
+}
+
+/// Tells the worker what has been done. It is called on threads of disks.
+pub(crate) type Teller = Arc<dyn Fn(Done) + Send + Sync>;
+
+/// What is to be done.
+pub(super) type Task = Box<dyn FnOnce() -> Done + Send>;
 
 /// Closes files of disks that have no helper and get none, one after the other. One that hangs
 /// keeps the files waiting that are to be closed in the same way, and nothing else.
@@ -23,20 +40,20 @@ pub(super) type Task = Box<dyn FnOnce() -> Order + Send>;
 pub(crate) struct Closer(Sender<Task>);
 
 impl Closer {
-    /// Starts its thread, which answers to this mailbox, and ends when nobody has the closer any
+    /// Starts its thread, which answers by this teller, and ends when nobody has the closer any
     /// more.
     ///
     /// # Errors
     /// If the system has no thread: then no worker starts.
-    pub(crate) fn start(mailbox: Mailbox) -> io::Result<Self> {
-        thread("closer", mailbox).map(Self)
+    pub(crate) fn start(teller: Teller) -> io::Result<Self> {
+        thread("closer", teller).map(Self)
     }
 }
 
 /// A thread that carries out tasks until nobody can send any more.
-fn thread(name: &str, mailbox: Mailbox) -> io::Result<Sender<Task>> {
+fn thread(name: &str, teller: Teller) -> io::Result<Sender<Task>> {
     let (sender, tasks) = channel::<Task>();
-    let run = move || tasks.into_iter().for_each(|task| mailbox.send(task()));
+    let run = move || tasks.into_iter().for_each(|task| teller(task()));
     std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
     Ok(sender)
 }
@@ -49,31 +66,30 @@ fn close_on(
 ) {
     let task: Task = Box::new(move || {
         drop(file);
-        Order::Closed { result, answer }
+        Done::Closed { result, answer }
     });
     // A thread lives as long as this end of its channel.
     let _ = thread.send(task);
 }
 
 /// See the module's documentation.
-#[derive(Debug)]
 pub(crate) struct Helper {
-    mailbox: Mailbox,
+    teller: Teller,
     closer: Closer,
     /// `None`: nothing was needed yet.
     tasks: Option<Sender<Task>>,
 }
 
 impl Helper {
-    /// One that answers to this mailbox.
-    pub(crate) const fn new(mailbox: Mailbox, closer: Closer) -> Self {
-        Self { mailbox, closer, tasks: None }
+    /// One that answers by this teller.
+    pub(crate) fn new(teller: Teller, closer: Closer) -> Self {
+        Self { teller, closer, tasks: None }
     }
 
     /// One whose tasks somebody else carries out.
     #[cfg(test)]
-    pub(super) fn with_tasks(mailbox: Mailbox, tasks: Sender<Task>) -> Self {
-        Self { mailbox, closer: Closer(tasks.clone()), tasks: Some(tasks) }
+    pub(super) fn with_tasks(tasks: Sender<Task>) -> Self {
+        Self { teller: Arc::new(drop), closer: Closer(tasks.clone()), tasks: Some(tasks) }
     }
 
     /// Makes sure that there is a thread.
@@ -82,13 +98,13 @@ impl Helper {
     /// If the system has none.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         if self.tasks.is_none() {
-            self.tasks = Some(thread("disk-helper", self.mailbox.clone())?);
+            self.tasks = Some(thread("disk-helper", self.teller.clone())?);
         }
         Ok(())
     }
 
     /// Has something done after what was asked before. Without a thread it is dropped.
-    pub(super) fn ask(&self, task: impl FnOnce() -> Order + Send + 'static) {
+    pub(super) fn ask(&self, task: impl FnOnce() -> Done + Send + 'static) {
         if let Some(tasks) = &self.tasks {
             // The thread ends after this end of the channel.
             let _ = tasks.send(Box::new(task));

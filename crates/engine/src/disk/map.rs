@@ -6,9 +6,8 @@ use evenkeel_core::Extent;
 use evenkeel_core::settings::MAX_EXTENTS;
 
 use super::Asked;
-use super::helper::Helper;
+use super::helper::{Done, Helper};
 use super::io::Access;
-use crate::mailbox::Order;
 use crate::slab::{Key, Slab};
 
 /// Questions that the filesystem has not answered yet.
@@ -39,7 +38,7 @@ impl Questions {
         let job = self.0.insert(asked);
         helper.ask(move || {
             let extents = extents_of(&file, start, length);
-            Order::Mapped { replica, job, extents }
+            Done::Mapped { replica, job, extents }
         });
         Ok(())
     }

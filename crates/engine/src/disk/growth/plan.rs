@@ -6,11 +6,11 @@ use evenkeel_core::ReplicaState;
 use evenkeel_core::settings::BLOCK;
 use evenkeel_format::{Superblock, bitmaps_length, disk_length, metadata_offset};
 
-use super::{After, Changes, RoomRequest, Sums};
-use crate::api::{RoomStep, RoomTask};
+use super::{After, Changes, Sums};
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::filters::Checksums;
 use crate::disk::io::Io;
+use crate::disk::room::{RoomRequest, RoomStep, RoomTask};
 use crate::disk::superblocks::Superblocks;
 use crate::error::EngineError;
 

@@ -16,7 +16,6 @@ use super::world::format;
 use crate::disk::helper::Helper;
 use crate::disk::io::Access;
 use crate::disk::{Disk, Ended, Flushes, Found, Layout, Means, metadata, prepare};
-use crate::mailbox::mailbox;
 use crate::memory::Pool;
 use crate::ring::{Completion, Owner};
 use crate::slab::{Key, Slab};
@@ -51,9 +50,8 @@ impl Bench {
         let layout = Layout::simulated(&superblock, true);
         let file = device.clone();
         let found = Found { file, layout, newest, tables, allocation, recovered, flushes };
-        let (mailbox, _) = mailbox().expect("the system has an eventfd");
         let (sender, _) = std::sync::mpsc::channel();
-        let disk = Disk::open(found, Helper::with_tasks(mailbox, sender));
+        let disk = Disk::open(found, Helper::with_tasks(sender));
         let queue = Queue::new(device.clone());
         Self { device, queue, disk, pool: Pool::new(8 << 20), replica: Slab::new().insert(()) }
     }

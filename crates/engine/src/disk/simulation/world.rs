@@ -33,9 +33,8 @@ use crate::disk::checksums::recover::recover;
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::drive::Drive;
 use crate::disk::flushes::Flushes;
-use crate::disk::helper::{Helper, Task};
+use crate::disk::helper::{Done, Helper, Task};
 use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
-use crate::mailbox::{Mailbox, MailboxReceiver, Order, mailbox};
 use crate::memory::{Buffer, Pool};
 use crate::ring::Owner;
 use crate::slab::{Key, Slab};
@@ -73,8 +72,6 @@ pub(super) struct World {
     queue: Queue,
     disk: Option<Disk<Queue>>,
     tasks: Option<Receiver<Task>>,
-    _mailbox: MailboxReceiver,
-    own: Mailbox,
     pool: Pool,
     replica: Key,
     model: Model,
@@ -115,7 +112,6 @@ impl World {
         let device = Device::new(Random::new(random.bits()), places);
         format(&device, &superblock, plan.has_map);
         (device.state().faults, device.state().lie) = (plan.faults(), lie);
-        let (_, mailbox) = mailbox().expect("the system has an eventfd");
         Self {
             sabotage,
             aside: random.aside(),
@@ -123,8 +119,6 @@ impl World {
             device,
             disk: None,
             tasks: None,
-            own: mailbox.own.clone(),
-            _mailbox: mailbox,
             pool: Pool::new(64 << 20),
             replica: Slab::new().insert(()),
             model: Model::new(plan.length, plan.has_checksums),
@@ -291,7 +285,7 @@ impl World {
         let file = self.device.clone();
         let (tables, allocation) = (found.tables, found.allocation);
         let found = Found { file, layout, newest, tables, allocation, recovered, flushes };
-        let helper = Helper::with_tasks(self.own.clone(), sender);
+        let helper = Helper::with_tasks(sender);
         (self.disk, self.tasks) = (Some(Disk::open(found, helper)), Some(tasks));
         self.note("starts");
         Ok(Ok(()))

@@ -3,9 +3,8 @@
 use std::sync::mpsc::{TryRecvError, channel};
 
 use super::*;
-use crate::api::{RoomStep, RoomTask};
 use crate::disk::io::Access;
-use crate::disk::{RoomFailure, RoomRequest};
+use crate::disk::{RoomFailure, RoomRequest, RoomStep, RoomTask};
 use crate::error::EngineError;
 
 /// A replica is given room for so many bytes of data.
@@ -217,7 +216,7 @@ impl World {
             disk.close(answer);
         }
         while let Some(task) = self.tasks.as_ref().and_then(|tasks| tasks.try_recv().ok()) {
-            if let Order::Closed { result, answer } = task() {
+            if let Done::Closed { result, answer } = task() {
                 answer(result);
             }
         }
@@ -229,7 +228,7 @@ impl World {
     }
 
     /// Has the helper do something. The power may be cut meanwhile.
-    pub(super) fn run_task(&mut self, task: Task) -> Result<Option<Order>, Violation> {
+    pub(super) fn run_task(&mut self, task: Task) -> Result<Option<Done>, Violation> {
         if self.waits_for_room() {
             self.expect_moves();
         }
@@ -237,13 +236,13 @@ impl World {
         if is_cut {
             self.device.state().calls_left = Some(self.aside.below(12));
         }
-        let order = task();
+        let done = task();
         let left = self.device.state().calls_left.take();
         if is_cut && left == Some(0) {
             self.note("power cuts while room is made");
             self.crash(true)?;
             return Ok(None);
         }
-        Ok(Some(order))
+        Ok(Some(done))
     }
 }

@@ -72,7 +72,7 @@ impl World {
     /// The helper does something.
     fn advance_task(&mut self, task: Task) -> Result<(), Violation> {
         match self.run_task(task)? {
-            Some(Order::Mapped { job, extents, .. }) => {
+            Some(Done::Mapped { job, extents, .. }) => {
                 let now = Instant(self.now);
                 let ended = self.with_disk(|disk, _| disk.mapped(now, job, extents));
                 if let Some(ended) = ended {
@@ -80,7 +80,7 @@ impl World {
                 }
                 self.advance_room()
             }
-            Some(Order::RoomMade { result, .. }) => self.room_made(result),
+            Some(Done::RoomMade { result, .. }) => self.room_made(result),
             _ => Ok(()),
         }
     }
