@@ -12,8 +12,7 @@ use crate::api::*;
 use crate::disk::{RoomRequest, RoomStep, RoomTask};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
-use crate::mailbox::{Mailbox, Order, mailbox};
-use crate::worker;
+use crate::worker::{self, Mailbox, Order, mailbox};
 
 /// A handle to the workers. Cloning it shares them; they stop when [`Engine::stop`] is called.
 ///

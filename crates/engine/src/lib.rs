@@ -5,11 +5,15 @@
 //! (clients), its replicas on this node and their connections. So nothing on the data path crosses
 //! threads or takes a lock.
 //!
-//! Where to look:
-//! - [`Engine`], [`api`]: what the control plane tells the engine, and what it is told.
-//! - [`frontend`]: the trait that NBD, FUSE and ublk implement.
+//! Where to look, from the top down. Nothing names what stands above it.
+//! - [`Engine`]: the handle by which the control plane gives orders.
+//! - `worker`: the loop of one thread, and what it runs: primaries, replicas, front ends, links.
+//! - [`api`]: what the control plane tells the engine, and what it is told.
+//! - `disk`, `transport`, [`frontend`]: disk actions, sockets, and the trait that NBD, FUSE and
+//!   ublk implement. None of them names another.
+//! - `ring`: one io_uring, behind safe functions.
 //! - [`memory`]: buffers, their bounds, and why nothing waits in a circle.
-//! - [`counters`]: what is counted.
+//! - [`counters`], `error`, `slab`: what is counted, the error of orders, and keys.
 
 pub mod api;
 pub mod counters;
@@ -17,18 +21,10 @@ mod disk;
 mod engine;
 mod error;
 pub mod frontend;
-mod frontend_host;
-mod link;
-mod mailbox;
 pub mod memory;
-mod orders;
-mod polling;
-mod replica_host;
 mod ring;
 mod slab;
-mod status;
 mod transport;
-mod volume;
 mod worker;
 
 pub use api::*;

@@ -5,22 +5,22 @@ use std::os::fd::OwnedFd;
 use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
+use super::frontend_host::FrontendHost;
+use super::link::End;
+use super::mailbox::Order;
+use super::replica_host::ReplicaHost;
+use super::{Timer, Work, Worker};
 use crate::api::{Caller, ConnectRequest, FrontendId, OpenReplica};
 use crate::disk::{Disk, Done, Found};
 use crate::error::{Answer, EngineError};
 use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker};
-use crate::frontend_host::FrontendHost;
-use crate::link::End;
-use crate::mailbox::Order;
 use crate::memory::Budget;
-use crate::replica_host::ReplicaHost;
 use crate::ring::SharedFile;
 use crate::slab::Key;
 use crate::transport::prepare_socket;
-use crate::worker::{Timer, Work, Worker};
 
 impl Worker {
-    pub(crate) fn obey(&mut self, order: Order) {
+    pub(super) fn obey(&mut self, order: Order) {
         match order {
             Order::OpenReplica { replica, answer } => self.open_replica(*replica, answer),
             Order::CloseReplica { volume, replica, answer } => {

@@ -24,7 +24,7 @@ const MAX_CREDIT: u8 = 12;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Polling {
+pub(super) struct Polling {
     /// How long at most; zero: never.
     longest: Duration,
     heard_peer: Option<Instant>,
@@ -34,30 +34,30 @@ pub(crate) struct Polling {
 }
 
 impl Polling {
-    pub(crate) fn new(longest: Duration) -> Self {
+    pub(super) fn new(longest: Duration) -> Self {
         Self { longest, heard_peer: None, events: 0, credit: 0 }
     }
 
     /// A peer has said something.
-    pub(crate) fn heard_peer(&mut self, now: Instant) {
+    pub(super) fn heard_peer(&mut self, now: Instant) {
         self.heard_peer = Some(now);
     }
 
     /// A turn has handled so many events.
-    pub(crate) fn handled(&mut self, events: usize) {
+    pub(super) fn handled(&mut self, events: usize) {
         let events = u32::try_from(events).unwrap_or(u32::MAX).min(1 << 16);
         self.events = (self.events * (FINE - 1) + events * FINE) / FINE;
     }
 
     /// How long to poll in the wait that begins now; zero if not at all.
-    pub(crate) fn bound(&self, now: Instant) -> Duration {
+    pub(super) fn bound(&self, now: Instant) -> Duration {
         let is_expected = self.heard_peer.is_some_and(|heard| now.since(heard) <= PEER_IS_EXPECTED);
         let pays = is_expected && self.events <= LITTLE && self.credit > 0;
         if pays { self.longest } else { Duration::ZERO }
     }
 
     /// A wait has ended after so long, polling or asleep.
-    pub(crate) fn waited(&mut self, duration: Duration) {
+    pub(super) fn waited(&mut self, duration: Duration) {
         self.credit = match duration <= self.longest {
             true => MAX_CREDIT.min(self.credit + CREDIT),
             false => self.credit.saturating_sub(1),

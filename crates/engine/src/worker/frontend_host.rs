@@ -6,23 +6,23 @@ use std::time::Duration;
 use evenkeel_core::Instant;
 use rustix::net::Shutdown;
 
+use super::{Timer, Unsent, Waiter, Work, Worker};
 use crate::api::{EngineEvent, FrontendId};
 use crate::error::{Answer, EngineError};
 use crate::frontend::{Frontend, FrontendAction, FrontendContext, FrontendEvent};
 use crate::ring::{Batch, Completion, Descriptor, Kept, Owner, Purpose, SharedFile};
 use crate::slab::Key;
 use crate::transport::{Outbox, Sent, is_transient, prepare_socket};
-use crate::worker::{Timer, Unsent, Waiter, Work, Worker};
 
 /// How long a front end that stops may take to send what is queued.
 const MAX_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// One front end of one volume.
-pub(crate) struct FrontendHost {
-    pub(crate) volume: Key,
-    pub(crate) id: FrontendId,
-    pub(crate) name: String,
-    pub(crate) armed: Option<Instant>,
+pub(super) struct FrontendHost {
+    pub(super) volume: Key,
+    pub(super) id: FrontendId,
+    pub(super) name: String,
+    pub(super) armed: Option<Instant>,
     machine: Box<dyn Frontend>,
     context: FrontendContext,
     channels: BTreeMap<Descriptor, Channel>,
@@ -49,7 +49,7 @@ struct Channel {
 }
 
 impl FrontendHost {
-    pub(crate) fn new(
+    pub(super) fn new(
         volume: Key,
         id: FrontendId,
         name: String,
@@ -72,7 +72,7 @@ impl FrontendHost {
 
     /// When it wants to be woken; once it closes, when that happens whether or not everything has
     /// been sent.
-    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+    pub(super) fn next_wakeup(&self) -> Option<Instant> {
         match self.state {
             State::Running => self.machine.next_wakeup(),
             State::Closing(at) => Some(at),
@@ -86,7 +86,7 @@ impl FrontendHost {
 }
 
 impl Worker {
-    pub(crate) fn step_frontend(&mut self, key: Key, event: FrontendEvent) {
+    pub(super) fn step_frontend(&mut self, key: Key, event: FrontendEvent) {
         let Some(host) = self.frontends.get_mut(key) else { return };
         if host.state != State::Running {
             return;
@@ -111,7 +111,7 @@ impl Worker {
     }
 
     /// The moment named by [`FrontendHost::next_wakeup`] has come.
-    pub(crate) fn wake_frontend(&mut self, key: Key) {
+    pub(super) fn wake_frontend(&mut self, key: Key) {
         match self.frontends.get(key).map(|host| host.state) {
             Some(State::Running) => self.work.push_back(Work::Frontend(key, FrontendEvent::Tick)),
             Some(State::Closing(_)) => self.retire_frontend(key),
@@ -196,7 +196,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn flush_frontend(&mut self, key: Key, descriptor: Descriptor) {
+    pub(super) fn flush_frontend(&mut self, key: Key, descriptor: Descriptor) {
         let Some(host) = self.frontends.get_mut(key) else { return };
         let Some(channel) = host.channels.get_mut(&descriptor) else { return };
         channel.queued = false;
@@ -204,7 +204,7 @@ impl Worker {
         channel.outbox.flush(&mut self.ring, owner, &channel.file);
     }
 
-    pub(crate) fn frontend_completed(
+    pub(super) fn frontend_completed(
         &mut self,
         key: Key,
         descriptor: Descriptor,
@@ -299,7 +299,7 @@ impl Worker {
     }
 
     /// Stops a front end; the answer comes when its descriptors are closed.
-    pub(crate) fn stop_frontend(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
+    pub(super) fn stop_frontend(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
         if let Some(host) = self.frontends.get_mut(key) {
             host.answer = Some(answer);
             self.work.push_back(Work::Frontend(key, FrontendEvent::Stopping));
@@ -307,7 +307,7 @@ impl Worker {
     }
 
     /// Closes everything of a front end now. Answers to its requests are dropped from here on.
-    pub(crate) fn retire_frontend(&mut self, key: Key) {
+    pub(super) fn retire_frontend(&mut self, key: Key) {
         let Some(host) = self.frontends.get_mut(key).filter(|h| h.state != State::Retired) else {
             return;
         };

@@ -11,34 +11,34 @@ use evenkeel_core::{LinkId, Payload, PrimaryEvent, ReplicaEvent, ReplicaId};
 use evenkeel_wire::{PayloadSummary, encode};
 use rustix::net::Shutdown;
 
+use super::{Unsent, Waiter, Work, Worker};
 use crate::api::{Caller, EngineEvent};
 use crate::counters::LinkCounters;
 use crate::memory::{Budget, Buffer};
 use crate::ring::{Completion, Kept, Owner, SharedFile};
 use crate::slab::Key;
 use crate::transport::{Next, Sent, Socket, is_transient};
-use crate::worker::{Unsent, Waiter, Work, Worker};
 
 /// Whose end it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(super) enum End {
     Primary(Key),
     Replica(Key),
 }
 
 /// One end of a link.
-pub(crate) struct Link {
-    pub(crate) volume: Key,
-    pub(crate) end: End,
+pub(super) struct Link {
+    pub(super) volume: Key,
+    pub(super) end: End,
     /// Who connected, if this end did.
-    pub(crate) caller: Option<Caller>,
+    pub(super) caller: Option<Caller>,
     /// The replica that was connected to.
-    pub(crate) replica: ReplicaId,
-    pub(crate) transport: Transport,
-    pub(crate) counters: LinkCounters,
+    pub(super) replica: ReplicaId,
+    pub(super) transport: Transport,
+    pub(super) counters: LinkCounters,
 }
 
-pub(crate) enum Transport {
+pub(super) enum Transport {
     /// The key of the other end.
     Local(Key),
     Socket(Box<Socket>),
@@ -47,17 +47,17 @@ pub(crate) enum Transport {
 }
 
 impl Worker {
-    pub(crate) fn has_link(&self, link: LinkId) -> bool {
+    pub(super) fn has_link(&self, link: LinkId) -> bool {
         self.links.get(Key::from_number(link.0)).is_some()
     }
 
     /// Forgets a link that has failed; `false` if it has been closed meanwhile.
-    pub(crate) fn remove_link(&mut self, link: LinkId) -> bool {
+    pub(super) fn remove_link(&mut self, link: LinkId) -> bool {
         self.links.remove(Key::from_number(link.0)).is_some()
     }
 
     /// Joins two ends on this node in memory: the caller's, then the replica's.
-    pub(crate) fn join_locally(
+    pub(super) fn join_locally(
         &mut self,
         volume: Key,
         caller: Caller,
@@ -85,7 +85,7 @@ impl Worker {
     }
 
     /// Makes an end of a link over a socket, and begins to read from it.
-    pub(crate) fn open_link(
+    pub(super) fn open_link(
         &mut self,
         volume: Key,
         end: End,
@@ -104,7 +104,7 @@ impl Worker {
     }
 
     /// Says something over a link. What is said over one that has failed is lost.
-    pub(crate) fn send(&mut self, link: LinkId, message: Message, payload: Option<Buffer>) {
+    pub(super) fn send(&mut self, link: LinkId, message: Message, payload: Option<Buffer>) {
         let key = Key::from_number(link.0);
         let Some(entry) = self.links.get_mut(key) else { return };
         entry.counters.messages_sent += 1;
@@ -148,7 +148,7 @@ impl Worker {
     }
 
     /// Handles what has been received, as far as there is memory, and receives more.
-    pub(crate) fn advance_link(&mut self, key: Key) {
+    pub(super) fn advance_link(&mut self, key: Key) {
         loop {
             let Some(entry) = self.links.get_mut(key) else { return };
             let Transport::Socket(socket) = &mut entry.transport else { return };
@@ -165,7 +165,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn flush_link(&mut self, key: Key) {
+    pub(super) fn flush_link(&mut self, key: Key) {
         let Some(entry) = self.links.get_mut(key) else { return };
         if let Transport::Socket(socket) = &mut entry.transport {
             socket.queued = false;
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn link_received(&mut self, key: Key, completion: Completion) {
+    pub(super) fn link_received(&mut self, key: Key, completion: Completion) {
         let Some(entry) = self.links.get_mut(key) else { return };
         let Transport::Socket(socket) = &mut entry.transport else { return };
         let count = match completion.result {
@@ -191,7 +191,7 @@ impl Worker {
         self.advance_link(key);
     }
 
-    pub(crate) fn link_sent(&mut self, key: Key, completion: Completion) {
+    pub(super) fn link_sent(&mut self, key: Key, completion: Completion) {
         let Some(entry) = self.links.get_mut(key) else { return };
         let Transport::Socket(socket) = &mut entry.transport else { return };
         let count = match completion.result {
@@ -234,7 +234,7 @@ impl Worker {
     }
 
     /// Closes an end; its owner hears nothing more of it, the other end learns of it.
-    pub(crate) fn close_link(&mut self, key: Key) {
+    pub(super) fn close_link(&mut self, key: Key) {
         if let Some(link) = self.links.remove(key) {
             self.hang_up(link.transport);
         }
@@ -256,11 +256,11 @@ impl Worker {
         }
     }
 
-    pub(crate) fn close_links_of_primary(&mut self, volume: Key) {
+    pub(super) fn close_links_of_primary(&mut self, volume: Key) {
         self.close_links(End::Primary(volume));
     }
 
-    pub(crate) fn close_links_of_replica(&mut self, replica: Key) {
+    pub(super) fn close_links_of_replica(&mut self, replica: Key) {
         self.close_links(End::Replica(replica));
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
+use super::Worker;
+use super::link::{Link, Transport};
 use crate::api::{LinkStatus, OpenReplicaStatus, VolumeRebuilds, VolumeStatus, WorkerStatus};
 use crate::counters::WorkerCounters;
-use crate::link::{Link, Transport};
 use crate::slab::Key;
-use crate::worker::Worker;
 
 impl Worker {
-    pub(crate) fn worker_status(&self) -> WorkerStatus {
+    pub(super) fn worker_status(&self) -> WorkerStatus {
         // One look at all links, not one for each volume: this holds up the data path.
         let mut links: HashMap<Key, Vec<LinkStatus>> = HashMap::new();
         for (_, link) in self.links.iter().filter(|(_, link)| is_connection(link)) {
@@ -27,14 +27,14 @@ impl Worker {
         }
     }
 
-    pub(crate) fn volume_status(&self, key: Key) -> Option<VolumeStatus> {
+    pub(super) fn volume_status(&self, key: Key) -> Option<VolumeStatus> {
         let links = self.links.iter().map(|(_, link)| link);
         let ours = links.filter(|link| link.volume == key && is_connection(link));
         self.status_with(key, ours.map(status_of).collect())
     }
 
     /// The rebuilds of the volumes that are attached.
-    pub(crate) fn rebuilds(&self) -> VolumeRebuilds {
+    pub(super) fn rebuilds(&self) -> VolumeRebuilds {
         let primaries = self.volumes.iter().filter_map(|(_, volume)| {
             let rebuilds = volume.primary.as_ref()?.core.rebuilds();
             (!rebuilds.is_empty()).then_some((volume.id, rebuilds))

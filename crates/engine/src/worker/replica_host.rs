@@ -7,22 +7,22 @@ use evenkeel_core::{
     ReplicaId,
 };
 
+use super::{Timer, Work, Worker};
 use crate::api::{Caller, EngineEvent};
 use crate::disk::{Disk, Ended, Means, RoomFailure, RoomRequest};
 use crate::error::{Answer, EngineError};
 use crate::memory::Buffer;
 use crate::ring::Completion;
 use crate::slab::Key;
-use crate::worker::{Timer, Work, Worker};
 
 /// See the module's documentation.
-pub(crate) struct ReplicaHost {
-    pub(crate) volume: Key,
-    pub(crate) core: Replica<Buffer>,
-    pub(crate) disk: Disk,
-    pub(crate) armed: Option<Instant>,
+pub(super) struct ReplicaHost {
+    pub(super) volume: Key,
+    pub(super) core: Replica<Buffer>,
+    pub(super) disk: Disk,
+    pub(super) armed: Option<Instant>,
     /// Set when the replica is being closed: to be told when the disk is idle.
-    pub(crate) closing: Option<Answer<Result<(), EngineError>>>,
+    pub(super) closing: Option<Answer<Result<(), EngineError>>>,
 }
 
 impl ReplicaHost {
@@ -33,7 +33,7 @@ impl ReplicaHost {
 }
 
 impl Worker {
-    pub(crate) fn step_replica(&mut self, key: Key, event: ReplicaEvent<Buffer>) {
+    pub(super) fn step_replica(&mut self, key: Key, event: ReplicaEvent<Buffer>) {
         // What came over a link that has been closed meanwhile is not heard any more.
         match &event {
             ReplicaEvent::Message { link, .. } | ReplicaEvent::LinkOpened { link }
@@ -77,14 +77,14 @@ impl Worker {
     }
 
     /// Flushes have failed, by whoever: the replicas are told whose drives these are.
-    pub(crate) fn tell_failed_flushes(&mut self) {
+    pub(super) fn tell_failed_flushes(&mut self) {
         for key in self.replicas.keys() {
             self.tell_failed_flush(key);
         }
     }
 
     /// The core learns of a flush that has failed, unless it was its own.
-    pub(crate) fn tell_failed_flush(&mut self, key: Key) {
+    pub(super) fn tell_failed_flush(&mut self, key: Key) {
         let Some(host) = self.replicas.get_mut(key) else { return };
         if !host.disk.take_failed_flush() {
             return;
@@ -96,7 +96,7 @@ impl Worker {
         self.work.push_back(Work::Replica(key, ReplicaEvent::FlushFailed));
     }
 
-    pub(crate) fn disk_completed(&mut self, key: Key, job: Key, completion: Completion) {
+    pub(super) fn disk_completed(&mut self, key: Key, job: Key, completion: Completion) {
         let Some(host) = self.replicas.get_mut(key) else { return };
         let mut means =
             Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
@@ -114,11 +114,11 @@ impl Worker {
         self.close_if_idle(key);
     }
 
-    pub(crate) fn make_room(&mut self, key: Key, request: RoomRequest) {
+    pub(super) fn make_room(&mut self, key: Key, request: RoomRequest) {
         self.with_disk(key, |disk, means| disk.make_room(means, request));
     }
 
-    pub(crate) fn room_made(&mut self, key: Key, result: Result<(), RoomFailure>) {
+    pub(super) fn room_made(&mut self, key: Key, result: Result<(), RoomFailure>) {
         self.with_disk(key, |disk, means| disk.room_made(means, result));
         self.close_if_idle(key);
     }
@@ -133,7 +133,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn disk_mapped(&mut self, key: Key, job: Key, extents: io::Result<Vec<Extent>>) {
+    pub(super) fn disk_mapped(&mut self, key: Key, job: Key, extents: io::Result<Vec<Extent>>) {
         let Some(host) = self.replicas.get_mut(key) else { return };
         if let Some(ended) = host.disk.mapped(self.now, job, extents) {
             self.disk_ended(key, ended);
@@ -168,12 +168,12 @@ impl Worker {
         self.source_link(key, source, Some(ours));
     }
 
-    pub(crate) fn source_link(&mut self, key: Key, replica: ReplicaId, link: Option<LinkId>) {
+    pub(super) fn source_link(&mut self, key: Key, replica: ReplicaId, link: Option<LinkId>) {
         self.work.push_back(Work::Replica(key, ReplicaEvent::SourceLink { replica, link }));
     }
 
     /// Closes a replica's links; its disk is closed when it is idle.
-    pub(crate) fn close_replica(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
+    pub(super) fn close_replica(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
         self.close_links_of_replica(key);
         let Some(host) = self.replicas.get_mut(key) else { return };
         host.closing = Some(answer);

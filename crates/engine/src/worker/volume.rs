@@ -8,27 +8,27 @@ use evenkeel_core::{
     PrimaryEvent, PrimaryId, ReplicaId, Reply, RequestError, RequestId, VolumeId,
 };
 
+use super::{Timer, Work, Worker};
 use crate::api::{Caller, ConnectRequest, EngineEvent};
 use crate::counters::{Kind, VolumeCounters};
 use crate::error::Answer;
 use crate::frontend::FrontendEvent;
 use crate::memory::{Budget, Buffer, Reservation};
 use crate::slab::{Key, Slab};
-use crate::worker::{Timer, Work, Worker};
 
 /// See the module's documentation.
-pub(crate) struct Volume {
-    pub(crate) id: VolumeId,
+pub(super) struct Volume {
+    pub(super) id: VolumeId,
     /// Of its clients.
-    pub(crate) budget: Budget,
-    pub(crate) memory: usize,
-    pub(crate) primary: Option<PrimaryHost>,
+    pub(super) budget: Budget,
+    pub(super) memory: usize,
+    pub(super) primary: Option<PrimaryHost>,
     /// The replicas that are open on this node.
-    pub(crate) replicas: Vec<(ReplicaId, Key)>,
-    pub(crate) frontends: Vec<Key>,
+    pub(super) replicas: Vec<(ReplicaId, Key)>,
+    pub(super) frontends: Vec<Key>,
     /// Connections that the control plane is asked for.
-    pub(crate) connects: HashMap<ConnectRequest, (Caller, ReplicaId)>,
-    pub(crate) counters: VolumeCounters,
+    pub(super) connects: HashMap<ConnectRequest, (Caller, ReplicaId)>,
+    pub(super) counters: VolumeCounters,
     requests: Slab<OpenRequest>,
     commands: HashMap<CommandId, Answer<Result<(), CommandError>>>,
     /// Which primary has ended and why, while front ends are closing.
@@ -36,10 +36,10 @@ pub(crate) struct Volume {
 }
 
 /// A primary and its timer.
-pub(crate) struct PrimaryHost {
-    pub(crate) core: Primary<Buffer>,
-    pub(crate) id: PrimaryId,
-    pub(crate) armed: Option<Instant>,
+pub(super) struct PrimaryHost {
+    pub(super) core: Primary<Buffer>,
+    pub(super) id: PrimaryId,
+    pub(super) armed: Option<Instant>,
 }
 
 /// A client's request that has not been answered.
@@ -56,7 +56,7 @@ struct OpenRequest {
 }
 
 impl Volume {
-    pub(crate) fn new(id: VolumeId, budget: Budget, memory: usize) -> Self {
+    pub(super) fn new(id: VolumeId, budget: Budget, memory: usize) -> Self {
         Self {
             id,
             budget,
@@ -73,7 +73,7 @@ impl Volume {
     }
 
     /// Whether nothing of it is on this node.
-    pub(crate) fn is_unused(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.primary.is_none()
             && self.replicas.is_empty()
             && self.frontends.is_empty()
@@ -81,7 +81,7 @@ impl Volume {
     }
 
     /// Whether it is attached here, or its end is not complete.
-    pub(crate) fn is_attached(&self) -> bool {
+    pub(super) fn is_attached(&self) -> bool {
         self.primary.is_some() || self.ended.is_some()
     }
 
@@ -92,7 +92,7 @@ impl Volume {
 
 impl Worker {
     /// The volume's place, made if there is none.
-    pub(crate) fn volume_key(&mut self, id: VolumeId) -> Key {
+    pub(super) fn volume_key(&mut self, id: VolumeId) -> Key {
         if let Some(key) = self.by_id.get(&id) {
             return *key;
         }
@@ -103,7 +103,7 @@ impl Worker {
         key
     }
 
-    pub(crate) fn forget_unused_volume(&mut self, key: Key) {
+    pub(super) fn forget_unused_volume(&mut self, key: Key) {
         if self.volumes.get(key).is_some_and(Volume::is_unused)
             && let Some(volume) = self.volumes.remove(key)
         {
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn start_primary(&mut self, key: Key, config: PrimaryConfig) {
+    pub(super) fn start_primary(&mut self, key: Key, config: PrimaryConfig) {
         let Some(volume) = self.volumes.get_mut(key) else { return };
         let core = Primary::new(config, self.now);
         volume.primary = Some(PrimaryHost { core, id: config.id, armed: None });
@@ -119,7 +119,7 @@ impl Worker {
         self.work.push_back(Work::Primary(key, PrimaryEvent::Start));
     }
 
-    pub(crate) fn command_primary(
+    pub(super) fn command_primary(
         &mut self,
         id: VolumeId,
         command: Command,
@@ -138,7 +138,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn step_primary(&mut self, key: Key, event: PrimaryEvent<Buffer>) {
+    pub(super) fn step_primary(&mut self, key: Key, event: PrimaryEvent<Buffer>) {
         // What came over a link that has been closed meanwhile is not heard any more.
         match &event {
             PrimaryEvent::Message { link, .. } if !self.has_link(*link) => return,
@@ -210,7 +210,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn ask_for_connection(
+    pub(super) fn ask_for_connection(
         &mut self,
         key: Key,
         caller: Caller,
@@ -226,7 +226,7 @@ impl Worker {
     }
 
     /// Hands a front end's request to the primary.
-    pub(crate) fn request(
+    pub(super) fn request(
         &mut self,
         key: Key,
         frontend: Key,
@@ -284,7 +284,7 @@ impl Worker {
     }
 
     /// Tells the end when the last front end has gone.
-    pub(crate) fn finish_end(&mut self, key: Key) {
+    pub(super) fn finish_end(&mut self, key: Key) {
         let Some(volume) = self.volumes.get_mut(key) else { return };
         if !volume.frontends.is_empty() {
             return;
@@ -299,7 +299,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn primary_link_up(&mut self, key: Key, replica: ReplicaId, link: LinkId) {
+    pub(super) fn primary_link_up(&mut self, key: Key, replica: ReplicaId, link: LinkId) {
         self.work.push_back(Work::Primary(key, PrimaryEvent::LinkUp { replica, link }));
     }
 }

@@ -94,9 +94,9 @@ pub(crate) struct Mailbox {
 
 /// The worker's end.
 pub(crate) struct MailboxReceiver {
-    pub(crate) orders: Receiver<Order>,
+    pub(super) orders: Receiver<Order>,
     /// Readable when orders have come; the worker's ring reads it.
-    pub(crate) waker: Arc<OwnedFd>,
+    pub(super) waker: Arc<OwnedFd>,
     own: Mailbox,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
 
 impl MailboxReceiver {
     /// By which those who work for this worker's disks answer.
-    pub(crate) fn teller(&self) -> Teller {
+    pub(super) fn teller(&self) -> Teller {
         let own = self.own.clone();
         Arc::new(move |done| own.send(Order::Disk(done)))
     }

@@ -11,6 +11,15 @@
 //! wait without suspended time; after a suspension it ends late by at most its own length, and
 //! then the cores see the boot-time clock, on which everything they decide rests.
 
+mod frontend_host;
+mod link;
+mod mailbox;
+mod orders;
+mod polling;
+mod replica_host;
+mod status;
+mod volume;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
@@ -22,19 +31,20 @@ use evenkeel_core::replica::{ReplicaEffect, ReplicaEvent};
 use evenkeel_core::{Instant, VolumeId};
 use rustix::time::{ClockId, clock_gettime};
 
+use self::frontend_host::FrontendHost;
+use self::link::Link;
+use self::mailbox::MailboxReceiver;
+pub(crate) use self::mailbox::{Mailbox, Order, mailbox};
+use self::polling::Polling;
+use self::replica_host::ReplicaHost;
+use self::volume::Volume;
 use crate::api::{EngineConfig, EngineEvent};
 use crate::counters::WorkerCounters;
 use crate::disk::{Closer, Done, Helper, Teller, drive};
 use crate::frontend::{FrontendAction, FrontendEvent};
-use crate::frontend_host::FrontendHost;
-use crate::link::Link;
-use crate::mailbox::{MailboxReceiver, Order};
 use crate::memory::{Buffer, Pool};
-use crate::polling::Polling;
-use crate::replica_host::ReplicaHost;
 use crate::ring::{Completion, Descriptor, Owner, Ring, SharedFile};
 use crate::slab::{Key, Slab};
-use crate::volume::Volume;
 
 /// How long `stop` waits for operations under way, before their memory is given up for lost.
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
@@ -43,57 +53,57 @@ const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 const MAX_COMPLETIONS: usize = 16;
 
 /// Something that a core or a front end is to be told.
-pub(crate) enum Work {
+enum Work {
     Primary(Key, PrimaryEvent<Buffer>),
     Replica(Key, ReplicaEvent<Buffer>),
     Frontend(Key, FrontendEvent),
 }
 
 /// Whose queue must be handed to the kernel at the end of the turn.
-pub(crate) enum Unsent {
+enum Unsent {
     Link(Key),
     Frontend(Key, Descriptor),
 }
 
 /// Who waits for memory.
 #[derive(PartialEq, Eq)]
-pub(crate) enum Waiter {
+enum Waiter {
     Frontend(Key),
     Link(Key),
 }
 
 /// Who wants to be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
+enum Timer {
     Primary(Key),
     Replica(Key),
     Frontend(Key),
 }
 
 /// See the module's documentation.
-pub(crate) struct Worker {
-    pub(crate) index: usize,
-    pub(crate) config: EngineConfig,
-    pub(crate) ring: Ring,
-    pub(crate) pool: Pool,
-    pub(crate) now: Instant,
-    pub(crate) by_id: HashMap<VolumeId, Key>,
-    pub(crate) volumes: Slab<Volume>,
-    pub(crate) replicas: Slab<ReplicaHost>,
-    pub(crate) links: Slab<Link>,
-    pub(crate) frontends: Slab<FrontendHost>,
-    pub(crate) work: VecDeque<Work>,
-    pub(crate) unsent: Vec<Unsent>,
-    pub(crate) waiters: VecDeque<Waiter>,
-    pub(crate) timers: BinaryHeap<Reverse<(Instant, Timer)>>,
-    pub(crate) counters: WorkerCounters,
-    pub(crate) polling: Polling,
-    pub(crate) connects: u64,
-    pub(crate) commands: u64,
+struct Worker {
+    index: usize,
+    config: EngineConfig,
+    ring: Ring,
+    pool: Pool,
+    now: Instant,
+    by_id: HashMap<VolumeId, Key>,
+    volumes: Slab<Volume>,
+    replicas: Slab<ReplicaHost>,
+    links: Slab<Link>,
+    frontends: Slab<FrontendHost>,
+    work: VecDeque<Work>,
+    unsent: Vec<Unsent>,
+    waiters: VecDeque<Waiter>,
+    timers: BinaryHeap<Reverse<(Instant, Timer)>>,
+    counters: WorkerCounters,
+    polling: Polling,
+    connects: u64,
+    commands: u64,
     // Kept for their memory.
-    pub(crate) primary_effects: Vec<PrimaryEffect<Buffer>>,
-    pub(crate) replica_effects: Vec<ReplicaEffect<Buffer>>,
-    pub(crate) frontend_actions: Vec<FrontendAction>,
+    primary_effects: Vec<PrimaryEffect<Buffer>>,
+    replica_effects: Vec<ReplicaEffect<Buffer>>,
+    frontend_actions: Vec<FrontendAction>,
     mailbox: MailboxReceiver,
     teller: Teller,
     closer: Closer,
@@ -295,7 +305,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn wait_for_memory(&mut self, waiter: Waiter) {
+    fn wait_for_memory(&mut self, waiter: Waiter) {
         if !self.waiters.contains(&waiter) {
             self.counters.memory_waits += 1;
             self.waiters.push_back(waiter);
@@ -318,7 +328,7 @@ impl Worker {
 
     /// Notes when a timer wants to be woken. Wake-ups that move to later stay where they are, and
     /// are looked at again when they come: so each timer has few entries.
-    pub(crate) fn arm(&mut self, timer: Timer) {
+    fn arm(&mut self, timer: Timer) {
         let (Some(wanted), Some(armed)) = (self.wakeup_of(timer), self.armed(timer)) else {
             return;
         };
@@ -370,11 +380,11 @@ impl Worker {
     }
 
     /// For what of a disk may block, and must not do so here.
-    pub(crate) fn helper(&self) -> Helper {
+    fn helper(&self) -> Helper {
         Helper::new(self.teller.clone(), self.closer.clone())
     }
 
-    pub(crate) fn tell(&self, event: EngineEvent) {
+    fn tell(&self, event: EngineEvent) {
         (self.config.on_event)(event);
     }
 
