@@ -10,8 +10,8 @@ use super::{Timer, Unsent, Waiter, Work, Worker};
 use crate::api::{EngineEvent, FrontendId};
 use crate::error::{Answer, EngineError};
 use crate::frontend::{Frontend, FrontendAction, FrontendContext, FrontendEvent};
-use crate::ring::{Batch, Completion, Descriptor, Kept, Owner, Purpose, SharedFile};
-use crate::slab::Key;
+use crate::ring::{Batch, Completion, Descriptor, Kept, Owner, Purpose, Ring, SharedFile};
+use crate::slab::{Key, Slab};
 use crate::transport::{Outbox, Sent, is_transient, prepare_socket};
 
 /// How long a front end that stops may take to send what is queued.
@@ -80,6 +80,13 @@ impl FrontendHost {
         }
     }
 
+    /// The file that an operation begins on; `None` if it is closed.
+    fn file_for(&mut self, descriptor: Descriptor, purpose: Purpose) -> Option<&SharedFile> {
+        let channel = self.channels.get(&descriptor)?;
+        self.commands += usize::from(matches!(purpose, Purpose::Command(_)));
+        Some(&channel.file)
+    }
+
     fn has_sent_all(&self) -> bool {
         self.channels.values().all(|channel| channel.outbox.is_empty())
     }
@@ -87,10 +94,9 @@ impl FrontendHost {
 
 impl Worker {
     pub(super) fn step_frontend(&mut self, key: Key, event: FrontendEvent) {
-        let Some(host) = self.frontends.get_mut(key) else { return };
-        if host.state != State::Running {
-            return;
-        }
+        // One that has ended, or is about to, hears nothing more.
+        let running = self.frontends.get_mut(key).filter(|host| host.state == State::Running);
+        let Some(host) = running else { return };
         let stopping = matches!(event, FrontendEvent::Stopping);
         host.context.now = self.now;
         host.machine.handle(event, &mut host.context);
@@ -120,7 +126,9 @@ impl Worker {
     }
 
     fn frontend_action(&mut self, key: Key, action: FrontendAction) {
-        let Some(host) = self.frontends.get_mut(key) else { return };
+        // What it wanted after its own end is not done.
+        let host = self.frontends.get_mut(key).filter(|host| host.state != State::Retired);
+        let Some(host) = host else { return };
         match action {
             FrontendAction::Open { descriptor, file } => {
                 host.channels.insert(descriptor, Channel::new(SharedFile::new(file)));
@@ -134,7 +142,10 @@ impl Worker {
                 let volume = host.volume;
                 self.request(volume, key, (token, asking), operation, room);
             }
-            FrontendAction::End { reason } => self.frontend_ended(key, reason),
+            FrontendAction::End { reason } => {
+                let (volume, frontend) = (host.volume, host.id);
+                self.frontend_ended(key, volume, frontend, reason);
+            }
             FrontendAction::Send { descriptor, bytes } => {
                 self.queue(key, descriptor, |out| out.bytes(|b| b.extend_from_slice(&bytes)));
             }
@@ -145,51 +156,57 @@ impl Worker {
         }
     }
 
-    /// Begins what the ring carries out; on a descriptor that is closed, nothing.
+    /// Begins what the ring carries out.
     fn begin_operation(&mut self, key: Key, action: FrontendAction) {
-        let Some(host) = self.frontends.get_mut(key) else { return };
-        let owner = |descriptor, purpose| Owner::Frontend { frontend: key, descriptor, purpose };
-        let file = |d: &Descriptor| host.channels.get(d).map(|channel| channel.file.clone());
         match action {
             FrontendAction::Receive { descriptor, memory, range, all } => {
-                let Some(file) = file(&descriptor) else { return };
-                let owner = owner(descriptor, Purpose::Receive);
-                self.ring.receive(owner, &file, memory, range, all);
+                self.begin(key, descriptor, Purpose::Receive, |ring, owner, file| {
+                    ring.receive(owner, file, memory, range, all);
+                });
             }
             FrontendAction::Read { descriptor, token, memory, offset } => {
-                let Some(file) = file(&descriptor) else { return };
                 let range = 0..memory.len();
-                self.ring.read(
-                    owner(descriptor, Purpose::Read(token)),
-                    &file,
-                    memory,
-                    range,
-                    offset,
-                );
+                self.begin(key, descriptor, Purpose::Read(token), |ring, owner, file| {
+                    ring.read(owner, file, memory, range, offset);
+                });
             }
             FrontendAction::Write { descriptor, token, parts, offset } => {
-                let Some(file) = file(&descriptor) else { return };
                 let batch = Box::new(Batch::of(parts));
-                let owner = owner(descriptor, Purpose::Write(token));
-                self.ring.write_batch(owner, &file, batch, offset);
+                self.begin(key, descriptor, Purpose::Write(token), |ring, owner, file| {
+                    ring.write_batch(owner, file, batch, offset);
+                });
             }
             FrontendAction::WaitReadable { descriptor } => {
-                let Some(file) = file(&descriptor) else { return };
-                self.ring.wait_readable(owner(descriptor, Purpose::Readable), &file);
+                self.begin(key, descriptor, Purpose::Readable, |ring, owner, file| {
+                    ring.wait_readable(owner, file);
+                });
             }
             FrontendAction::Command { descriptor, token, operation, argument } => {
-                let Some(file) = file(&descriptor) else { return };
-                host.commands += 1;
-                let owner = owner(descriptor, Purpose::Command(token));
-                self.ring.command(owner, &file, operation, argument);
+                self.begin(key, descriptor, Purpose::Command(token), |ring, owner, file| {
+                    ring.command(owner, file, operation, argument);
+                });
             }
             _ => {}
         }
     }
 
+    /// Begins an operation of the ring; on a descriptor that is closed, none.
+    fn begin(
+        &mut self,
+        key: Key,
+        descriptor: Descriptor,
+        purpose: Purpose,
+        begin: impl FnOnce(&mut Ring, Owner, &SharedFile),
+    ) {
+        let host = self.frontends.get_mut(key);
+        let file = host.and_then(|host| host.file_for(descriptor, purpose));
+        let Some(file) = file else { return };
+        begin(&mut self.ring, Owner::Frontend { frontend: key, descriptor, purpose }, file);
+    }
+
     fn queue(&mut self, key: Key, descriptor: Descriptor, put: impl FnOnce(&mut Outbox)) {
-        let Some(host) = self.frontends.get_mut(key) else { return };
-        let Some(channel) = host.channels.get_mut(&descriptor) else { return };
+        // What is sent on a descriptor that is closed is dropped.
+        let Some(channel) = channel(&mut self.frontends, key, descriptor) else { return };
         put(&mut channel.outbox);
         if !std::mem::replace(&mut channel.queued, true) {
             self.unsent.push(Unsent::Frontend(key, descriptor));
@@ -197,8 +214,8 @@ impl Worker {
     }
 
     pub(super) fn flush_frontend(&mut self, key: Key, descriptor: Descriptor) {
-        let Some(host) = self.frontends.get_mut(key) else { return };
-        let Some(channel) = host.channels.get_mut(&descriptor) else { return };
+        // It may have been closed in the turn in which it was queued.
+        let Some(channel) = channel(&mut self.frontends, key, descriptor) else { return };
         channel.queued = false;
         let owner = Owner::Frontend { frontend: key, descriptor, purpose: Purpose::Send };
         channel.outbox.flush(&mut self.ring, owner, &channel.file);
@@ -243,8 +260,8 @@ impl Worker {
         batch: Box<Batch>,
         result: std::io::Result<usize>,
     ) {
-        let Some(host) = self.frontends.get_mut(key) else { return };
-        let Some(channel) = host.channels.get_mut(&descriptor) else { return };
+        // It may have been closed meanwhile.
+        let Some(channel) = channel(&mut self.frontends, key, descriptor) else { return };
         let count = match result {
             Ok(count) => count,
             Err(error) if is_transient(&error) => 0,
@@ -268,11 +285,11 @@ impl Worker {
     /// It has been told that it stops: what is queued is sent, then all is closed.
     fn close_frontend(&mut self, key: Key) {
         let at = self.now + MAX_CLOSE_TIME;
-        let Some(host) = self.frontends.get_mut(key) else { return };
-        if host.state == State::Running {
-            host.state = State::Closing(at);
-            self.arm(Timer::Frontend(key));
-        }
+        // It may have ended by itself when it was told.
+        let running = self.frontends.get_mut(key).filter(|host| host.state == State::Running);
+        let Some(host) = running else { return };
+        host.state = State::Closing(at);
+        self.arm(Timer::Frontend(key));
         self.retire_if_closed(key);
     }
 
@@ -286,12 +303,9 @@ impl Worker {
         }
     }
 
-    fn frontend_ended(&mut self, key: Key, reason: String) {
-        let Some(host) = self.frontends.get(key).filter(|h| h.state == State::Running) else {
-            return;
-        };
-        let frontend = host.id;
-        let volume = self.volumes.get(host.volume).map(|volume| volume.id);
+    /// It has ended by itself.
+    fn frontend_ended(&mut self, key: Key, volume: Key, frontend: FrontendId, reason: String) {
+        let volume = self.volumes.get(volume).map(|volume| volume.id);
         self.retire_frontend(key);
         if let Some(volume) = volume {
             self.tell(EngineEvent::FrontendEnded { volume, frontend, reason });
@@ -308,9 +322,9 @@ impl Worker {
 
     /// Closes everything of a front end now. Answers to its requests are dropped from here on.
     pub(super) fn retire_frontend(&mut self, key: Key) {
-        let Some(host) = self.frontends.get_mut(key).filter(|h| h.state != State::Retired) else {
-            return;
-        };
+        // When the worker ends, some are retired already.
+        let host = self.frontends.get_mut(key).filter(|host| host.state != State::Retired);
+        let Some(host) = host else { return };
         host.state = State::Retired;
         let (volume, answer) = (host.volume, host.answer.take());
         for channel in std::mem::take(&mut host.channels).into_values() {
@@ -350,6 +364,14 @@ impl Worker {
             self.ring.cancel(&channel.file);
         }
     }
+}
+
+fn channel(
+    frontends: &mut Slab<FrontendHost>,
+    key: Key,
+    descriptor: Descriptor,
+) -> Option<&mut Channel> {
+    frontends.get_mut(key)?.channels.get_mut(&descriptor)
 }
 
 impl Channel {
