@@ -16,7 +16,7 @@ use crate::api::{Caller, EngineEvent};
 use crate::counters::LinkCounters;
 use crate::memory::{Budget, Buffer};
 use crate::ring::{Completion, Kept, Owner, SharedFile};
-use crate::slab::Key;
+use crate::slab::{Key, Slab};
 use crate::transport::{Next, Sent, Socket, is_transient};
 
 /// Whose end it is.
@@ -44,6 +44,26 @@ pub(super) enum Transport {
     Socket(Box<Socket>),
     /// It has failed, and its owner has not been told yet.
     Failed,
+}
+
+impl Link {
+    /// Tells its owner that this end has failed.
+    fn down(&self, key: Key) -> Work {
+        let (link, replica) = (LinkId(key.number()), self.replica);
+        match self.end {
+            End::Primary(volume) => {
+                Work::Primary(volume, PrimaryEvent::LinkDown { replica, link: Some(link) })
+            }
+            End::Replica(replica) => Work::Replica(replica, ReplicaEvent::LinkClosed { link }),
+        }
+    }
+}
+
+/// The socket of an end that has one, and has neither failed nor been closed.
+fn socket_of(links: &mut Slab<Link>, key: Key) -> Option<(&mut Socket, &mut LinkCounters)> {
+    let link = links.get_mut(key)?;
+    let Transport::Socket(socket) = &mut link.transport else { return None };
+    Some((socket, &mut link.counters))
 }
 
 impl Worker {
@@ -103,7 +123,7 @@ impl Worker {
         LinkId(key.number())
     }
 
-    /// Says something over a link. What is said over one that has failed is lost.
+    /// Says something over a link. What is said over one that has failed or is closed is lost.
     pub(super) fn send(&mut self, link: LinkId, message: Message, payload: Option<Buffer>) {
         let key = Key::from_number(link.0);
         let Some(entry) = self.links.get_mut(key) else { return };
@@ -134,7 +154,10 @@ impl Worker {
 
     /// Tells the owner of this end what has come.
     fn hear(&mut self, key: Key, message: Message, payload: Option<Buffer>) {
-        let Some(entry) = self.links.get_mut(key) else { return };
+        let Some(entry) = self.links.get_mut(key) else {
+            debug_assert!(false, "an end in memory is told of the other's end");
+            return;
+        };
         entry.counters.messages_received += 1;
         let link = LinkId(key.number());
         self.work.push_back(match entry.end {
@@ -150,8 +173,8 @@ impl Worker {
     /// Handles what has been received, as far as there is memory, and receives more.
     pub(super) fn advance_link(&mut self, key: Key) {
         loop {
-            let Some(entry) = self.links.get_mut(key) else { return };
-            let Transport::Socket(socket) = &mut entry.transport else { return };
+            // It may have failed while it waited for memory.
+            let Some((socket, _)) = socket_of(&mut self.links, key) else { return };
             match socket.next(&self.pool) {
                 Ok(Next::Message(message, payload)) => self.hear(key, message, payload),
                 Ok(Next::Receive { memory, range, all }) => {
@@ -166,24 +189,23 @@ impl Worker {
     }
 
     pub(super) fn flush_link(&mut self, key: Key) {
-        let Some(entry) = self.links.get_mut(key) else { return };
-        if let Transport::Socket(socket) = &mut entry.transport {
-            socket.queued = false;
-            let owner = Owner::LinkSend { link: key };
-            socket.outbox.flush(&mut self.ring, owner, &socket.file);
-        }
+        // It may have failed since it was queued.
+        let Some((socket, _)) = socket_of(&mut self.links, key) else { return };
+        socket.queued = false;
+        let owner = Owner::LinkSend { link: key };
+        socket.outbox.flush(&mut self.ring, owner, &socket.file);
     }
 
     pub(super) fn link_received(&mut self, key: Key, completion: Completion) {
-        let Some(entry) = self.links.get_mut(key) else { return };
-        let Transport::Socket(socket) = &mut entry.transport else { return };
+        // What was under way when it failed or was closed is of no interest.
+        let Some((socket, counters)) = socket_of(&mut self.links, key) else { return };
         let count = match completion.result {
             Ok(0) => return self.fail_link(key, "the other side has closed it".to_owned()),
             Ok(count) => count,
             Err(error) if is_transient(&error) => 0,
             Err(error) => return self.fail_link(key, error.to_string()),
         };
-        entry.counters.bytes_received += count as u64;
+        counters.bytes_received += count as u64;
         self.polling.heard_peer(self.now);
         if let Kept::Fill(memory) = completion.kept {
             socket.inbox.received(memory, count);
@@ -192,15 +214,17 @@ impl Worker {
     }
 
     pub(super) fn link_sent(&mut self, key: Key, completion: Completion) {
-        let Some(entry) = self.links.get_mut(key) else { return };
-        let Transport::Socket(socket) = &mut entry.transport else { return };
+        let Some((socket, counters)) = socket_of(&mut self.links, key) else { return };
         let count = match completion.result {
             Ok(count) => count,
             Err(error) if is_transient(&error) => 0,
             Err(error) => return self.fail_link(key, error.to_string()),
         };
-        entry.counters.bytes_sent += count as u64;
-        let Kept::Batch(batch) = completion.kept else { return };
+        counters.bytes_sent += count as u64;
+        let Kept::Batch(batch) = completion.kept else {
+            debug_assert!(false, "a send returns its batch");
+            return;
+        };
         let owner = Owner::LinkSend { link: key };
         let sent = socket.outbox.sent(&mut self.ring, owner, &socket.file, batch, count);
         if matches!(sent, Sent::All(_)) {
@@ -212,25 +236,18 @@ impl Worker {
 
     /// The link can't be used any more: its owner is told, after what had come before.
     fn fail_link(&mut self, key: Key, reason: String) {
-        let Some(entry) = self.links.get_mut(key) else { return };
-        let transport = std::mem::replace(&mut entry.transport, Transport::Failed);
-        let (volume, replica) = (entry.volume, entry.replica);
+        let Some(link) = self.links.get_mut(key) else {
+            debug_assert!(false, "a link fails while it is used");
+            return;
+        };
+        let transport = std::mem::replace(&mut link.transport, Transport::Failed);
+        let (volume, replica) = (link.volume, link.replica);
+        let down = link.down(key);
         self.hang_up(transport);
-        self.tell_down(key);
+        self.work.push_back(down);
         if let Some(volume) = self.volumes.get(volume).map(|volume| volume.id) {
             self.tell(EngineEvent::LinkClosed { volume, replica, reason });
         }
-    }
-
-    fn tell_down(&mut self, key: Key) {
-        let Some(entry) = self.links.get(key) else { return };
-        let (link, replica) = (LinkId(key.number()), entry.replica);
-        self.work.push_back(match entry.end {
-            End::Primary(volume) => {
-                Work::Primary(volume, PrimaryEvent::LinkDown { replica, link: Some(link) })
-            }
-            End::Replica(replica) => Work::Replica(replica, ReplicaEvent::LinkClosed { link }),
-        });
     }
 
     /// Closes an end; its owner hears nothing more of it, the other end learns of it.
@@ -245,7 +262,7 @@ impl Worker {
             Transport::Local(peer) => {
                 if let Some(link) = self.links.get_mut(peer) {
                     link.transport = Transport::Failed;
-                    self.tell_down(peer);
+                    self.work.push_back(link.down(peer));
                 }
             }
             Transport::Socket(socket) => {
