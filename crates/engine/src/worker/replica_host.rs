@@ -3,8 +3,7 @@
 use std::io;
 
 use evenkeel_core::{
-    DiskAction, DiskTicket, Extent, Instant, LinkId, NodeId, Replica, ReplicaEffect, ReplicaEvent,
-    ReplicaId,
+    Extent, Instant, LinkId, NodeId, Replica, ReplicaEffect, ReplicaEvent, ReplicaId,
 };
 
 use super::{Timer, Work, Worker};
@@ -44,9 +43,9 @@ impl Worker {
             ReplicaEvent::LinkClosed { link } if !self.remove_link(*link) => return,
             _ => {}
         }
-        let Some(replica) = self.replicas.get_mut(key).filter(|r| r.closing.is_none()) else {
-            return;
-        };
+        // One that is being closed hears nothing more.
+        let replica = self.replicas.get_mut(key).filter(|replica| replica.closing.is_none());
+        let Some(replica) = replica else { return };
         let mut effects = std::mem::take(&mut self.replica_effects);
         replica.core.step(self.now, event, &mut effects);
         for effect in effects.drain(..) {
@@ -59,20 +58,13 @@ impl Worker {
     fn replica_effect(&mut self, key: Key, effect: ReplicaEffect<Buffer>) {
         match effect {
             ReplicaEffect::Send { link, message, payload } => self.send(link, message, payload),
-            ReplicaEffect::Disk { ticket, action } => self.disk_action(key, ticket, action),
+            ReplicaEffect::Disk { ticket, action } => {
+                self.with_disk(key, |disk, means| disk.begin(means, ticket, action));
+            }
             ReplicaEffect::ConnectSource { replica, node } => {
                 self.connect_source(key, replica, node);
             }
             ReplicaEffect::Disconnect { link } => self.close_link(Key::from_number(link.0)),
-        }
-    }
-
-    fn disk_action(&mut self, key: Key, ticket: DiskTicket, action: DiskAction<Buffer>) {
-        let Some(host) = self.replicas.get_mut(key) else { return };
-        let mut means =
-            Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
-        if let Some(ended) = host.disk.begin(&mut means, ticket, action) {
-            self.disk_ended(key, ended);
         }
     }
 
@@ -85,24 +77,19 @@ impl Worker {
 
     /// The core learns of a flush that has failed, unless it was its own.
     pub(super) fn tell_failed_flush(&mut self, key: Key) {
-        let Some(host) = self.replicas.get_mut(key) else { return };
-        if !host.disk.take_failed_flush() {
-            return;
+        if let Some(host) = self.replicas.get_mut(key)
+            && host.disk.take_failed_flush()
+        {
+            let (volume, replica) = (host.disk.volume(), host.disk.replica());
+            let reason = "a flush of its drive has failed, which may have lost what was written";
+            let reason = reason.to_owned();
+            self.tell(EngineEvent::DiskError { volume, replica, reason });
+            self.work.push_back(Work::Replica(key, ReplicaEvent::FlushFailed));
         }
-        let (volume, replica) = (host.disk.volume(), host.disk.replica());
-        let reason =
-            "a flush of its drive has failed, which may have lost what was written".to_owned();
-        self.tell(EngineEvent::DiskError { volume, replica, reason });
-        self.work.push_back(Work::Replica(key, ReplicaEvent::FlushFailed));
     }
 
     pub(super) fn disk_completed(&mut self, key: Key, job: Key, completion: Completion) {
-        let Some(host) = self.replicas.get_mut(key) else { return };
-        let mut means =
-            Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
-        if let Some(ended) = host.disk.completed(&mut means, job, completion) {
-            self.disk_ended(key, ended);
-        }
+        self.with_disk(key, |disk, means| disk.completed(means, job, completion));
         self.disk_advanced(key);
     }
 
@@ -123,39 +110,43 @@ impl Worker {
         self.close_if_idle(key);
     }
 
-    /// Has a disk do something, and takes note of the actions that have ended by that.
-    fn with_disk(&mut self, key: Key, run: impl FnOnce(&mut Disk, &mut Means<'_>) -> Vec<Ended>) {
-        let Some(host) = self.replicas.get_mut(key) else { return };
+    /// Has a disk do something, and tells what has ended by that.
+    fn with_disk<E: IntoIterator<Item = Ended>>(
+        &mut self,
+        key: Key,
+        run: impl FnOnce(&mut Disk, &mut Means<'_>) -> E,
+    ) {
+        let Some(host) = self.replicas.get_mut(key) else {
+            debug_assert!(false, "a replica stays until nothing is under way on its disk");
+            return;
+        };
         let mut means =
             Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
-        for ended in run(&mut host.disk, &mut means) {
-            self.disk_ended(key, ended);
+        let all = run(&mut host.disk, &mut means);
+        let (volume, replica) = (host.disk.volume(), host.disk.replica());
+        for Ended { ticket, outcome, reason } in all {
+            if let Some(reason) = reason {
+                self.tell(EngineEvent::DiskError { volume, replica, reason });
+            }
+            if let Some(ticket) = ticket {
+                // Not heard any more by a replica that is being closed.
+                let event = ReplicaEvent::Disk { ticket, outcome };
+                self.work.push_back(Work::Replica(key, event));
+            }
         }
     }
 
     pub(super) fn disk_mapped(&mut self, key: Key, job: Key, extents: io::Result<Vec<Extent>>) {
-        let Some(host) = self.replicas.get_mut(key) else { return };
-        if let Some(ended) = host.disk.mapped(self.now, job, extents) {
-            self.disk_ended(key, ended);
-        }
+        self.with_disk(key, |disk, means| disk.mapped(means.now, job, extents));
         self.disk_advanced(key);
-    }
-
-    fn disk_ended(&mut self, key: Key, ended: Ended) {
-        let Some(host) = self.replicas.get(key) else { return };
-        if let Some(reason) = ended.reason {
-            let (volume, replica) = (host.disk.volume(), host.disk.replica());
-            self.tell(EngineEvent::DiskError { volume, replica, reason });
-        }
-        let Some(ticket) = ended.ticket else { return };
-        // Not heard any more by a replica that is being closed.
-        let event = ReplicaEvent::Disk { ticket, outcome: ended.outcome };
-        self.work.push_back(Work::Replica(key, event));
     }
 
     /// Reaches the source of a rebuild: in memory if it is open here, else by the control plane.
     fn connect_source(&mut self, key: Key, source: ReplicaId, node: NodeId) {
-        let Some(host) = self.replicas.get(key) else { return };
+        let Some(host) = self.replicas.get(key) else {
+            debug_assert!(false, "a replica asks while it is open");
+            return;
+        };
         let (volume, caller) = (host.volume, Caller::Replica(host.disk.replica()));
         let found = self.volumes.get(volume).and_then(|volume| {
             volume.replicas.iter().find(|(id, _)| *id == source).map(|(_, key)| *key)
@@ -175,7 +166,10 @@ impl Worker {
     /// Closes a replica's links; its disk is closed when it is idle.
     pub(super) fn close_replica(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
         self.close_links_of_replica(key);
-        let Some(host) = self.replicas.get_mut(key) else { return };
+        let Some(host) = self.replicas.get_mut(key) else {
+            debug_assert!(false, "a replica is closed once");
+            return;
+        };
         host.closing = Some(answer);
         let (volume, id) = (host.volume, host.disk.replica());
         if let Some(volume) = self.volumes.get_mut(volume) {
@@ -186,10 +180,9 @@ impl Worker {
 
     /// Ends the closing of a replica when nothing is under way on its disk.
     fn close_if_idle(&mut self, key: Key) {
-        if !self.replicas.get(key).is_some_and(ReplicaHost::is_closed) {
-            return;
-        }
-        let Some(host) = self.replicas.remove(key) else { return };
+        let is_closed = self.replicas.get(key).is_some_and(ReplicaHost::is_closed);
+        let closed = is_closed.then(|| self.replicas.remove(key)).flatten();
+        let Some(host) = closed else { return };
         if let Some(volume) = self.volumes.get_mut(host.volume) {
             volume.replicas.retain(|(_, replica)| *replica != key);
         }
