@@ -329,6 +329,7 @@ impl Worker {
     /// Notes when a timer wants to be woken. Wake-ups that move to later stay where they are, and
     /// are looked at again when they come: so each timer has few entries.
     fn arm(&mut self, timer: Timer) {
+        // It may want no wake-up, or have gone.
         let (Some(wanted), Some(armed)) = (self.wakeup_of(timer), self.armed(timer)) else {
             return;
         };

@@ -74,8 +74,7 @@ impl Worker {
     }
 
     fn replica_key(&self, volume: VolumeId, replica: ReplicaId) -> Option<Key> {
-        let volume = self.volumes.get(*self.by_id.get(&volume)?)?;
-        volume.replicas.iter().find(|(id, _)| *id == replica).map(|(_, key)| *key)
+        self.volumes.get(*self.by_id.get(&volume)?)?.replica(replica)
     }
 
     fn is_closing(&self, replica: Key) -> bool {
@@ -129,7 +128,8 @@ impl Worker {
             return Err(EngineError::AlreadyAttached);
         }
         (volume.budget, volume.memory) = (budget, limit);
-        self.start_primary(key, primary);
+        volume.attach(primary, self.now);
+        self.work.push_back(Work::Primary(key, PrimaryEvent::Start));
         Ok(())
     }
 
@@ -169,12 +169,9 @@ impl Worker {
     }
 
     fn accept_link(&mut self, volume: VolumeId, replica: ReplicaId, socket: OwnedFd) {
-        // A replica that is not open here: dropping the socket tells the caller.
-        let Some(key) = self.replica_key(volume, replica) else { return };
-        let Some(host) = self.replicas.get(key).filter(|host| host.closing.is_none()) else {
-            return;
-        };
-        let volume = host.volume;
+        let open = self.replica_key(volume, replica).filter(|key| !self.is_closing(*key));
+        // Of a replica that is not open here: dropping the socket tells the caller.
+        let Some((key, volume)) = open.zip(self.by_id.get(&volume).copied()) else { return };
         let file = SharedFile::new(socket);
         prepare_socket(&file);
         let link = self.open_link(volume, End::Replica(key), None, replica, file);
@@ -182,9 +179,12 @@ impl Worker {
     }
 
     fn connected(&mut self, id: VolumeId, request: ConnectRequest, socket: Option<OwnedFd>) {
-        let Some(key) = self.by_id.get(&id).copied() else { return };
-        let asked = self.volumes.get_mut(key).and_then(|v| v.connects.remove(&request));
-        let Some((caller, replica)) = asked else { return };
+        let asked = self.by_id.get(&id).copied().and_then(|key| {
+            let (caller, replica) = self.volumes.get_mut(key)?.connects.remove(&request)?;
+            Some((key, caller, replica))
+        });
+        // Who asked may have gone: dropping the socket tells the other side.
+        let Some((key, caller, replica)) = asked else { return };
         let file = socket.map(|socket| {
             let file = SharedFile::new(socket);
             prepare_socket(&file);
@@ -200,7 +200,10 @@ impl Worker {
                 self.primary_link_up(key, replica, link);
             }
             Caller::Replica(copier) => {
-                let Some(copier) = self.replica_key(id, copier) else { return };
+                let Some(copier) = self.replica_key(id, copier) else {
+                    debug_assert!(false, "a replica that is closed waits for no source");
+                    return;
+                };
                 let link = file.map(|file| {
                     self.open_link(key, End::Replica(copier), Some(caller), replica, file)
                 });

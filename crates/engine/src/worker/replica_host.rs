@@ -148,9 +148,7 @@ impl Worker {
             return;
         };
         let (volume, caller) = (host.volume, Caller::Replica(host.disk.replica()));
-        let found = self.volumes.get(volume).and_then(|volume| {
-            volume.replicas.iter().find(|(id, _)| *id == source).map(|(_, key)| *key)
-        });
+        let found = self.volumes.get(volume).and_then(|volume| volume.replica(source));
         let Some(local) = found else {
             return self.ask_for_connection(volume, caller, source, node);
         };

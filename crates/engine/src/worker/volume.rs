@@ -85,7 +85,14 @@ impl Volume {
         self.primary.is_some() || self.ended.is_some()
     }
 
-    fn replica(&self, id: ReplicaId) -> Option<Key> {
+    /// Makes its primary, which is to be started.
+    pub(super) fn attach(&mut self, config: PrimaryConfig, now: Instant) {
+        let core = Primary::new(config, now);
+        self.primary = Some(PrimaryHost { core, id: config.id, armed: None });
+        self.counters = VolumeCounters::default();
+    }
+
+    pub(super) fn replica(&self, id: ReplicaId) -> Option<Key> {
         self.replicas.iter().find(|(replica, _)| *replica == id).map(|(_, key)| *key)
     }
 }
@@ -109,14 +116,6 @@ impl Worker {
         {
             self.by_id.remove(&volume.id);
         }
-    }
-
-    pub(super) fn start_primary(&mut self, key: Key, config: PrimaryConfig) {
-        let Some(volume) = self.volumes.get_mut(key) else { return };
-        let core = Primary::new(config, self.now);
-        volume.primary = Some(PrimaryHost { core, id: config.id, armed: None });
-        volume.counters = VolumeCounters::default();
-        self.work.push_back(Work::Primary(key, PrimaryEvent::Start));
     }
 
     pub(super) fn command_primary(
@@ -171,6 +170,7 @@ impl Worker {
     }
 
     fn primary_effect(&mut self, key: Key, effect: PrimaryEffect<Buffer>) {
+        // Its end may be among the effects before.
         let Some(volume) = self.volumes.get(key).map(|volume| volume.id) else { return };
         match effect {
             PrimaryEffect::Reply { request, result } => self.reply(key, request, result),
@@ -196,7 +196,10 @@ impl Worker {
 
     /// Reaches a replica: in memory if it is open here, by the control plane if it is elsewhere.
     fn connect(&mut self, key: Key, replica: ReplicaId, node: NodeId) {
-        let Some(volume) = self.volumes.get(key) else { return };
+        let Some(volume) = self.volumes.get(key) else {
+            debug_assert!(false, "a volume that connects is there");
+            return;
+        };
         if let Some(local) = volume.replica(replica) {
             let (ours, theirs) = self.join_locally(key, Caller::Primary, None, replica, local);
             let event = evenkeel_core::ReplicaEvent::LinkOpened { link: theirs };
@@ -219,7 +222,10 @@ impl Worker {
     ) {
         self.connects += 1;
         let request = ConnectRequest(self.connects);
-        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let Some(volume) = self.volumes.get_mut(key) else {
+            debug_assert!(false, "a volume that connects is there");
+            return;
+        };
         volume.connects.insert(request, (caller, replica));
         let volume = volume.id;
         self.tell(EngineEvent::Connect { volume, request, caller, replica, node });
@@ -234,7 +240,10 @@ impl Worker {
         operation: Operation<Buffer>,
         room: Option<Reservation>,
     ) {
-        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let Some(volume) = self.volumes.get_mut(key) else {
+            debug_assert!(false, "a volume stays until its last front end has gone");
+            return;
+        };
         let (kind, bytes) = kind_of(&operation);
         let (name, began) = (name_of(&operation), self.now);
         let request = OpenRequest { frontend, token, room, kind, name, bytes, began };
@@ -246,8 +255,12 @@ impl Worker {
     }
 
     fn reply(&mut self, key: Key, request: RequestId, result: Result<Reply<Buffer>, RequestError>) {
+        // It may have gone with the front end that asked.
         let Some(volume) = self.volumes.get_mut(key) else { return };
-        let Some(mut open) = volume.requests.remove(Key::from_number(request.0)) else { return };
+        let Some(mut open) = volume.requests.remove(Key::from_number(request.0)) else {
+            debug_assert!(false, "a request is answered once");
+            return;
+        };
         let took = self.now.since(open.began);
         volume.counters.kinds[open.kind as usize].note(took, result.is_ok(), open.bytes);
         let failed = result
@@ -269,7 +282,10 @@ impl Worker {
 
     fn primary_ended(&mut self, key: Key, reason: EndReason) {
         self.close_links_of_primary(key);
-        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let Some(volume) = self.volumes.get_mut(key) else {
+            debug_assert!(false, "a volume that ends is there");
+            return;
+        };
         let primary = volume.primary.take().map(|primary| primary.id);
         volume.connects.retain(|_, (caller, _)| *caller != Caller::Primary);
         volume.ended = primary.map(|primary| (primary, reason));
@@ -277,15 +293,18 @@ impl Worker {
             answer(Err(CommandError::Ended));
         }
         // After the last replies, which are in the queue.
-        for frontend in self.volumes.get(key).map(|v| v.frontends.clone()).unwrap_or_default() {
-            self.work.push_back(Work::Frontend(frontend, FrontendEvent::Stopping));
+        for frontend in &volume.frontends {
+            self.work.push_back(Work::Frontend(*frontend, FrontendEvent::Stopping));
         }
         self.finish_end(key);
     }
 
     /// Tells the end when the last front end has gone.
     pub(super) fn finish_end(&mut self, key: Key) {
-        let Some(volume) = self.volumes.get_mut(key) else { return };
+        let Some(volume) = self.volumes.get_mut(key) else {
+            debug_assert!(false, "a volume stays until its last front end has gone");
+            return;
+        };
         if !volume.frontends.is_empty() {
             return;
         }
