@@ -47,9 +47,9 @@ fn the_status_shows_this_node_and_the_others() {
         "version": 1, "cluster": "home",
         "nodes": [
             {"id": "", "name": "n1", "addresses": ["10.0.0.1:7740"], "here": true,
-             "coordinator": true, "alive": true, "last_heard": 0, "software": "0.1.0"},
+             "coordinator": true, "alive": true, "last_seen": 0, "software": "0.1.0"},
             {"id": "", "name": "n2", "addresses": ["10.0.0.2:7740"], "here": false,
-             "coordinator": false, "alive": false, "last_heard": null, "software": "0.1.0"},
+             "coordinator": false, "alive": false, "last_seen": null, "software": "0.1.0"},
         ],
     }))
     .unwrap();
