@@ -1,4 +1,4 @@
-//! Settling: writes that every member has, and has made durable, need no open region in anybody's
+//! Stability: writes that every member has, and has made durable, need no open region in anybody's
 //! intent log. A primary sees to it that writes become stable, and tells its replicas how far that
 //! is, by one number per mirror (rule W6).
 //!
