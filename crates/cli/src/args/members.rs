@@ -46,15 +46,9 @@ pub struct ReplicaAddArgs {
     pub wait: WaitArgs,
 }
 
-/// Arguments of `replica replace`.
-#[derive(Debug, Args)]
-pub struct ReplicaReplaceArgs {
-    /// Which.
-    #[command(flatten)]
-    pub replica: ReplicaArgs,
-    /// Where to; chosen by free space if not given
-    #[arg(value_name = "NODE[:DISK]")]
-    pub on: Option<String>,
+/// Arguments of what takes another replica in place of one.
+#[derive(Debug, Clone, Args)]
+pub struct ReplacingArgs {
     /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
     #[arg(long)]
     pub same_node: bool,
@@ -69,8 +63,22 @@ pub struct ReplicaReplaceArgs {
     pub wait: WaitArgs,
 }
 
+/// Arguments of `replica replace`.
+#[derive(Debug, Args)]
+pub struct ReplicaReplaceArgs {
+    /// Which.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
+    /// Where to; chosen by free space if not given
+    #[arg(value_name = "NODE[:DISK]")]
+    pub on: Option<String>,
+    /// What else.
+    #[command(flatten)]
+    pub how: ReplacingArgs,
+}
+
 /// Arguments of `replica move`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Args)]
 pub struct ReplicaMoveArgs {
     /// Which.
     #[command(flatten)]
@@ -78,18 +86,9 @@ pub struct ReplicaMoveArgs {
     /// Where to: a disk, or a node, of which the disk with the most free space is taken
     #[arg(long, value_name = "NODE[:DISK]")]
     pub to: String,
-    /// Permit a node, even a disk, that holds another replica of the mirror (for trials)
-    #[arg(long)]
-    pub same_node: bool,
-    /// Show where it would go and what would be removed then, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Promise more than a directory has free: one that is full later fails its replica
-    #[arg(long)]
-    pub thin: bool,
-    /// Whether to wait.
+    /// What else.
     #[command(flatten)]
-    pub wait: WaitArgs,
+    pub how: ReplacingArgs,
 }
 
 /// Arguments of `volume grow`.

@@ -45,29 +45,30 @@ fn add(context: &Context, args: &ReplicaAddArgs) -> Result<(), Failure> {
 
 /// A move is a replacement that says where to.
 fn moved(args: &ReplicaMoveArgs) -> ReplicaReplaceArgs {
-    let ReplicaMoveArgs { replica, to, same_node, thin, dry_run, wait } = args.clone();
-    ReplicaReplaceArgs { replica, on: Some(to), same_node, thin, dry_run, wait }
+    let ReplicaMoveArgs { replica, to, how } = args;
+    ReplicaReplaceArgs { replica: replica.clone(), on: Some(to.clone()), how: how.clone() }
 }
 
 /// Copies a replica to another place; the old one is removed when the new one is in-sync.
 fn replace(context: &Context, args: &ReplicaReplaceArgs) -> Result<(), Failure> {
     let volume = &args.replica.volume;
     let replaced = chosen(context, &args.replica)?;
-    if args.dry_run {
+    let how = &args.how;
+    if how.dry_run {
         let on = args.on.as_deref().map(|on| format!("&on={}", routes::encode(on)));
-        let thin = if args.thin { "&thin=true" } else { "" };
-        let query = format!("?same_node={}{thin}{}", args.same_node, on.unwrap_or_default());
+        let thin = if how.thin { "&thin=true" } else { "" };
+        let query = format!("?same_node={}{thin}{}", how.same_node, on.unwrap_or_default());
         return agree::dry_run(context, &(plan_of(volume, &replaced, "replace") + &query));
     }
     let request = AddReplicaRequest {
         on: args.on.clone(),
         replaces: Some(replaced),
-        same_node: args.same_node,
-        thin: args.thin,
+        same_node: how.same_node,
+        thin: how.thin,
         ..AddReplicaRequest::default()
     };
     let answer = context.client.post(&routes::fill(routes::REPLICAS, &[volume]), &request)?;
-    wait::after_change(context, answer, volume, &args.wait)
+    wait::after_change(context, answer, volume, &how.wait)
 }
 
 fn fail(context: &Context, args: &ReplicaFailArgs) -> Result<(), Failure> {

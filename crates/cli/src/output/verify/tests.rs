@@ -22,6 +22,19 @@ fn verify() -> Verify {
     serde_json::from_value(value).unwrap()
 }
 
+/// One that has found nothing.
+fn sound() -> Verify {
+    Verify {
+        different: 0,
+        damaged: 0,
+        lost: 0,
+        repaired: 0,
+        replicas: Vec::new(),
+        ranges: Vec::new(),
+        ..verify()
+    }
+}
+
 #[test]
 fn a_verdict_names_blocks_and_replicas() {
     let expected = "\
@@ -79,33 +92,14 @@ all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums
 
 #[test]
 fn a_verdict_without_a_fault_is_one_line() {
-    let sound = Verify {
-        different: 0,
-        damaged: 0,
-        lost: 0,
-        repaired: 0,
-        replicas: Vec::new(),
-        ranges: Vec::new(),
-        ..verify()
-    };
     let expected = "all 1G compared in 5 s: all in-sync replicas identical\n";
-    assert_eq!(told(&sound, &volume()), expected);
+    assert_eq!(told(&sound(), &volume()), expected);
 }
 
 /// What was not compared is not called identical, and the verdict is dated.
 #[test]
 fn a_verdict_says_how_much_it_is_about_and_since_when() {
-    let mut verify = Verify {
-        state: VerifyState::Running,
-        checked: 0,
-        different: 0,
-        damaged: 0,
-        lost: 0,
-        repaired: 0,
-        replicas: Vec::new(),
-        ranges: Vec::new(),
-        ..verify()
-    };
+    let mut verify = Verify { state: VerifyState::Running, checked: 0, ..sound() };
     assert_eq!(verdict(&verify, &volume()), "0% compared in 5 s: no difference so far");
     verify.state = VerifyState::Stopped;
     verify.checked = 11 << 20;
@@ -135,16 +129,10 @@ fn a_verdict_names_the_replicas_that_it_covers() {
     let mut verify = Verify {
         total: 4 << 30,
         checked: 4 << 30,
-        different: 0,
-        damaged: 0,
-        lost: 0,
-        repaired: 0,
-        replicas: Vec::new(),
-        ranges: Vec::new(),
         covered: Some(vec![compared(N2, 4 << 30), compared(N1, 4 << 30)]),
         not_covered: vec!["0badcafe-0000-0000-0000-000000000000".into()],
         ended: Some(1_700_000_000),
-        ..verify()
+        ..sound()
     };
     let ended = moment(1_700_000_000);
     let not = "not covered: n3:fast (not compared, or added or rebuilt since)";
@@ -173,16 +161,10 @@ fn one_replica_is_identical_with_nobody() {
     let covered = |id: &str| CoveredReplica { id: id.into(), bytes: 1 << 30, since: 1 };
     let of = |covered: Vec<CoveredReplica>, others: &[&str]| {
         let clean = Verify {
-            different: 0,
-            damaged: 0,
-            lost: 0,
-            repaired: 0,
-            replicas: Vec::new(),
-            ranges: Vec::new(),
             covered: Some(covered),
             not_covered: others.iter().map(|&id| id.to_owned()).collect(),
             ended: None,
-            ..verify()
+            ..sound()
         };
         verdict(&clean, &volume())
     };

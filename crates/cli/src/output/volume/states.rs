@@ -35,31 +35,24 @@ struct Teller {
 }
 
 impl Teller {
+    fn new(
+        source: StatusSource,
+        heading: String,
+        attached: Option<&'static str>,
+        account: Account,
+    ) -> Self {
+        let (wanted, first, waited) = (Vec::new(), State::InSync, None);
+        Self { heading, source, account, attached, wanted, first, waited }
+    }
+
     fn primary(heading: &str, node: &'static str, account: Account) -> Self {
         let heading = format!("The primary on {node}: {heading}");
-        let (source, attached) = (StatusSource::Primary, Some(node));
-        Self {
-            heading,
-            source,
-            account,
-            attached,
-            wanted: Vec::new(),
-            first: State::InSync,
-            waited: None,
-        }
+        Self::new(StatusSource::Primary, heading, Some(node), account)
     }
 
     fn coordinator(heading: &str, attached: Option<&'static str>, account: Account) -> Self {
-        let (source, heading) = (StatusSource::Coordinator, format!("The coordinator: {heading}"));
-        Self {
-            heading,
-            source,
-            account,
-            attached,
-            wanted: Vec::new(),
-            first: State::InSync,
-            waited: None,
-        }
+        let heading = format!("The coordinator: {heading}");
+        Self::new(StatusSource::Coordinator, heading, attached, account)
     }
 
     fn wanted(heading: &str, alive: Option<bool>, why: Option<&str>) -> Self {
@@ -73,16 +66,7 @@ impl Teller {
             "The replica on {node}, while neither the coordinator nor a primary answers: {heading}"
         );
         let account = Account::Replica { node: node.to_owned(), teller: "n1".into() };
-        let source = StatusSource::Replica;
-        Self {
-            heading,
-            source,
-            account,
-            attached,
-            wanted: Vec::new(),
-            first: State::InSync,
-            waited: None,
-        }
+        Self::new(StatusSource::Replica, heading, attached, account)
     }
 }
 
