@@ -9,6 +9,7 @@ use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use axum::serve::Listener;
 use axum::{Extension, Router};
 use rustix::fs::{Gid, chown};
 use tokio::net::{TcpListener, UnixListener};
@@ -191,50 +192,30 @@ pub(crate) fn group_id(name: &str) -> Result<u32, String> {
 
 /// Serves the API on its unix socket until the daemon ends.
 pub async fn serve(listener: UnixListener, node: Arc<Node>) {
-    let router = router(&node);
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let served = http::serve(stream, router.clone());
-                tokio::spawn(async move {
-                    served.await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection to the API");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
+    serve_all(listener, router(&node), &node).await;
 }
 
 /// Serves only the metrics, on TCP, until the daemon ends.
 pub async fn serve_metrics(listener: TcpListener, node: Arc<Node>) {
     let router = Router::new().route(routes::METRICS, get(metrics::text)).with_state(node.clone());
+    serve_all(listener, router, &node).await;
+}
+
+/// Serves every connection until the daemon ends. One that cannot be accepted (too many open files)
+/// is logged, and tried again after a second.
+async fn serve_all(mut listener: impl Listener, router: Router, node: &Node) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut stopping = node.stopping.subscribe();
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
+        let (stream, _) = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
-        if let Ok((stream, _)) = accepted {
-            let served = http::serve(stream, router.clone());
-            tokio::spawn(async move {
-                served.await;
-                drop(permit);
-            });
-        } else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let served = http::serve(stream, router.clone());
+        tokio::spawn(async move {
+            served.await;
+            drop(permit);
+        });
     }
 }
