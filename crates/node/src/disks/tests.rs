@@ -75,11 +75,22 @@ pub(super) fn new(size: u64) -> NewReplica {
     NewReplica { superblock: superblock(size), thin: false }
 }
 
+/// The disks of a node that has this one.
+fn with_disk(place: &Place) -> Disks {
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    disks
+}
+
+/// Makes a replica on the disk, and closes it. Returns its file.
+fn closed_replica(place: &Place) -> PathBuf {
+    with_disk(place).create_replica("disk1", &new(1 << 20)).unwrap().path
+}
+
 #[test]
 fn a_replica_is_made_found_again_and_deleted() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let id = made.newest.superblock.replica;
     drop((made, disks));
@@ -111,8 +122,7 @@ fn no_link_in_a_disks_directory_is_followed() {
     for name in [".evenkeel.probe", ".evenkeel.new", "x.replica"] {
         symlink(&secret, place.disk.join(name)).unwrap();
     }
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     assert_eq!(disks.list()[0].state, crate::api::types::DiskState::Serving);
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of somebody else");
     drop(disks);
@@ -130,8 +140,7 @@ fn no_link_in_a_disks_directory_is_followed() {
 #[test]
 fn a_replica_with_another_name_is_served_and_that_is_told() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     assert_eq!(disks.list()[0].replicas[0].warning, None);
     let (path, backup) = (made.path.clone(), place.disk.with_file_name("backup"));
@@ -182,8 +191,7 @@ fn replicas_and_their_directory_are_for_the_node_alone() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let file = made.path.clone();
     assert_eq!((mode(&place.disk), mode(&file)), (0o700, 0o600));
@@ -201,8 +209,7 @@ fn replicas_and_their_directory_are_for_the_node_alone() {
 #[test]
 fn a_replica_that_is_asked_for_twice_is_made_once() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     let asked = new(1 << 20);
     let made = disks.create_replica("disk1", &asked).unwrap();
     let error = disks.create_replica("disk1", &asked).unwrap_err();
@@ -214,11 +221,7 @@ fn a_replica_that_is_asked_for_twice_is_made_once() {
 #[test]
 fn a_damaged_superblock_is_survived_and_two_are_reported() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
-    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
-    let path = made.path.clone();
-    drop((made, disks));
+    let path = closed_replica(&place);
     let damage = |offset| {
         let file = File::options().write(true).open(&path).unwrap();
         file.write_all_at(&[0xff; 64], offset).unwrap();
@@ -239,11 +242,7 @@ fn a_damaged_superblock_is_survived_and_two_are_reported() {
 #[test]
 fn a_replica_of_a_later_version_is_refused_by_name() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
-    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
-    let path = made.path.clone();
-    drop((made, disks));
+    let path = closed_replica(&place);
     let file = File::options().write(true).open(&path).unwrap();
     // Version 9, and a length that this software cannot judge.
     file.write_all_at(&9u32.to_le_bytes(), 16).unwrap();
@@ -257,8 +256,7 @@ fn a_replica_of_a_later_version_is_refused_by_name() {
 #[test]
 fn a_disk_that_is_too_small_is_refused_unless_thin() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     let mut huge = new(1 << 42);
     let error = disks.create_replica("disk1", &huge).unwrap_err();
     assert_eq!(error.code, ErrorCode::DiskTooSmall);
@@ -269,8 +267,7 @@ fn a_disk_that_is_too_small_is_refused_unless_thin() {
 #[test]
 fn names_and_paths_are_taken_once() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let disks = with_disk(&place);
     let code = |path: &Path, name: Option<&str>| {
         disks.add(path, name.map(str::to_owned), false).unwrap_err().code
     };
@@ -285,8 +282,7 @@ fn names_and_paths_are_taken_once() {
 #[test]
 fn a_directory_of_another_daemon_is_refused() {
     let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let _disks = with_disk(&place);
     let other = Arc::new(StateDirectory::open(&place.disk.with_file_name("state2")).unwrap());
     let (others, _) = Disks::open(other, node()).unwrap();
     let error = others.add(&place.disk, None, true).unwrap_err();
@@ -299,7 +295,6 @@ fn an_unfinished_creation_is_swept_away() {
     let place = place();
     let left = place.disk.join("x.replica-new");
     std::fs::write(&left, b"").unwrap();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
+    let _disks = with_disk(&place);
     assert!(!left.exists());
 }

@@ -47,6 +47,17 @@ async fn a_copy_of_a_running_node_is_refused_and_both_are_told() {
     nodes[1].detach("web").await;
 }
 
+/// The second node returns where its copy has taken its place: it goes on in place of a start of
+/// its own until it is told so, then it is refused.
+async fn original_returns(nodes: &mut [TestNode], copy: &TestNode) {
+    nodes[1].restart().await;
+    nodes[1].ended().await;
+    copy.until("/v1/node", warns(WARNING)).await;
+    nodes[1].restart().await;
+    nodes[1].until("/v1/node", warns(WARNING)).await;
+    assert!(is_registered(&nodes[0], copy).await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_chooses_the_copy_and_the_original_is_refused() {
     let place = Place::new();
@@ -59,13 +70,7 @@ async fn an_operator_chooses_the_copy_and_the_original_is_refused() {
     nodes[1].stop().await;
     copy.ok("POST", "/v1/node/join", join).await;
     assert!(is_registered(&nodes[0], &copy).await);
-    // It goes on in place of a start of its own, until it is told who has taken its place.
-    nodes[1].restart().await;
-    nodes[1].ended().await;
-    copy.until("/v1/node", warns(WARNING)).await;
-    nodes[1].restart().await;
-    nodes[1].until("/v1/node", warns(WARNING)).await;
-    assert!(is_registered(&nodes[0], &copy).await);
+    original_returns(&mut nodes, &copy).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,13 +84,7 @@ async fn an_original_that_returns_after_its_silence_ends() {
     copy.until("/v1/node", warns("until its predecessor has been silent")).await;
     copy.until("/v1/node", |n| n["node"]["warnings"] == json!([])).await;
     assert!(is_registered(&nodes[0], &copy).await);
-    // It goes on in place of a start of its own, until it is told who has taken its place.
-    nodes[1].restart().await;
-    nodes[1].ended().await;
-    copy.until("/v1/node", warns(WARNING)).await;
-    nodes[1].restart().await;
-    nodes[1].until("/v1/node", warns(WARNING)).await;
-    assert!(is_registered(&nodes[0], &copy).await);
+    original_returns(&mut nodes, &copy).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

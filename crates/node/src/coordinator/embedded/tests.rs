@@ -1,4 +1,4 @@
-use evenkeel_core::{Generation, Incarnation, PrimaryId, PrimaryRecord, View};
+use evenkeel_core::{Incarnation, PrimaryId, PrimaryRecord, View};
 
 use super::*;
 use crate::coordinator::{
@@ -90,6 +90,14 @@ fn swap(coordinator: &Embedded, by: NodeId, view: &View) -> Answer {
             in_passing: false,
             wish: None,
         })
+        .unwrap()
+}
+
+/// Asks for a volume to be deleted by the number of its view, as older software does.
+fn delete(coordinator: &Embedded, by: NodeId, view: &View, force: bool) -> Answer {
+    let (node, volume, generation) = (by.to_string(), view.volume.to_string(), view.generation.0);
+    coordinator
+        .answer(Request::Delete { node, volume, generation, view: None, revision: None, force })
         .unwrap()
 }
 
@@ -192,30 +200,17 @@ fn a_deleted_volume_is_remembered_as_such() {
     create(&coordinator, &stored);
     assert_eq!(fate(), Fate::Belongs);
 
-    let delete = |generation: Generation| {
-        let volume = view.volume.to_string();
-        let node = BETA.to_string();
-        coordinator
-            .answer(Request::Delete {
-                node,
-                volume,
-                generation: generation.0,
-                view: None,
-                revision: None,
-                force: false,
-            })
-            .unwrap()
-    };
+    let delete = |view: &View| delete(&coordinator, BETA, view, false);
     let mut attached = view.successor();
     attached.primaries.push(primary(ALPHA, 1));
     swap(&coordinator, ALPHA, &attached);
-    assert!(matches!(delete(view.generation), Answer::Newest(_)));
-    assert!(matches!(delete(attached.generation), Answer::Newest(_)));
+    assert!(matches!(delete(&view), Answer::Newest(_)));
+    assert!(matches!(delete(&attached), Answer::Newest(_)));
     let mut detached = attached.successor();
     detached.primaries.clear();
     swap(&coordinator, ALPHA, &detached);
-    assert!(matches!(delete(detached.generation), Answer::Done));
-    assert!(matches!(delete(detached.generation), Answer::Done));
+    assert!(matches!(delete(&detached), Answer::Done));
+    assert!(matches!(delete(&detached), Answer::Done));
     assert_eq!(fate(), Fate::Deleted);
     let read = coordinator.answer(Request::Read { volume: "web".into() }).unwrap();
     assert!(matches!(read, Answer::NoVolume));
@@ -258,13 +253,7 @@ fn a_volume_is_not_deleted_beneath_a_primary_that_is_only_silent() {
     held.primaries = vec![primary(BETA, 1)];
     coordinator.answer(Request::Heartbeat { node: BETA.to_string() }).unwrap();
     swap(&coordinator, BETA, &held);
-    let delete = |by: NodeId, force| {
-        let (node, volume) = (by.to_string(), stored.record.id.clone());
-        let generation = held.generation.0;
-        coordinator
-            .answer(Request::Delete { node, volume, generation, view: None, revision: None, force })
-            .unwrap()
-    };
+    let delete = |by: NodeId, force| delete(&coordinator, by, &held, force);
     assert!(matches!(delete(ALPHA, true), Answer::Newest(_)), "its node lives");
     std::thread::sleep(Duration::from_millis(120));
     assert!(matches!(delete(ALPHA, false), Answer::Newest(_)), "it may serve all the same");

@@ -3,7 +3,7 @@ use crate::api::types::{DiskState, NodeRef};
 
 const GIB: u64 = 1 << 30;
 
-fn disk(node: &str, name: &str, free: u64) -> Disk {
+pub(super) fn disk(node: &str, name: &str, free: u64) -> Disk {
     Disk {
         name: name.into(),
         node: NodeRef { id: format!("id of {node}"), name: node.into() },

@@ -117,16 +117,7 @@ fn a_daemon_that_has_ended_deletes_nothing() {
     let (web, view) = volume(&coordinator, "web");
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     create(&coordinator, &web);
-    let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
-    let delete = Request::Delete {
-        node: by,
-        volume,
-        generation: view.generation.0,
-        view: None,
-        revision: None,
-        force: false,
-    };
-    coordinator.answer(delete).unwrap();
+    assert!(matches!(delete(&coordinator, ALPHA, &view, false), Answer::Done));
     let by = Maker { node: ALPHA.to_string(), incarnation: 1 };
     let view_on_disk = Some(web.view.clone());
     let discard = Request::Discard { by, replica: found(&web), view: view_on_disk };
@@ -153,16 +144,7 @@ fn a_deleted_volume_comes_back_or_its_replicas_go_never_both() {
         coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
         create(&coordinator, &web);
         assert!(matches!(discard(&coordinator, &web), Answer::Fates(_)), "it has its volume");
-        let (by, volume) = (ALPHA.to_string(), web.record.id.clone());
-        let delete = Request::Delete {
-            node: by,
-            volume,
-            generation: view.generation.0,
-            view: None,
-            revision: None,
-            force: false,
-        };
-        assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+        assert!(matches!(delete(&coordinator, ALPHA, &view, false), Answer::Done));
         let again = stored(&web, &next(&view));
         if discard_first {
             assert!(matches!(discard(&coordinator, &web), Answer::Done));
@@ -191,16 +173,7 @@ fn a_view_of_the_epoch_before_is_not_committed_after_an_assembly() {
     create(&coordinator, &web);
     let last = first.successor();
     assert!(matches!(swap(&coordinator, ALPHA, &last), Answer::Done));
-    let (node, volume) = (ALPHA.to_string(), web.record.id.clone());
-    let delete = Request::Delete {
-        node,
-        volume,
-        generation: last.generation.0,
-        view: None,
-        revision: None,
-        force: true,
-    };
-    assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+    assert!(matches!(delete(&coordinator, ALPHA, &last, true), Answer::Done));
     let id = coordinator.id();
     let again = first.next_epoch(id, History(71), 1);
     assert_eq!((again.generation, again.coordinator), (last.generation, last.coordinator));

@@ -127,10 +127,8 @@ fn a_late_assembly_does_not_bring_a_deleted_volume_back() {
         coordinator.answer(Request::Assemble { volume, replaces, stands, node }).unwrap()
     };
     assert!(matches!(assemble(71, Standing::Nothing), Answer::Done));
-    let (node, volume) = (ALPHA.to_string(), web.record.id.clone());
-    let (generation, force) = (view.generation.0 + 1, false);
-    let delete = Request::Delete { node, volume, generation, view: None, revision: None, force };
-    assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+    let first = view.next_epoch(CoordinatorId(70), History(71), 1);
+    assert!(matches!(delete(&coordinator, ALPHA, &first, false), Answer::Done));
     assert!(matches!(assemble(71, Standing::Nothing), Answer::NoVolume));
     // One that was never carried out: it was asked before the volume was deleted.
     let Answer::WasDeleted(last) = assemble(72, Standing::Nothing) else { panic!("it is back") };

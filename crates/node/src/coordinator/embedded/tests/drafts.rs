@@ -72,12 +72,9 @@ fn a_draft_that_a_restored_database_holds_of_a_deleted_volume_goes() {
     // deleted.
     draft(&coordinator, &stored);
     let (volume, by) = (Box::new(stored.clone()), ALPHA.to_string());
-    let assemble = Request::Assemble { volume, replaces: None, stands: None, node: by.clone() };
+    let assemble = Request::Assemble { volume, replaces: None, stands: None, node: by };
     assert!(matches!(coordinator.answer(assemble).unwrap(), Answer::Done));
-    let (volume, generation) = (stored.record.id.clone(), view.generation.0);
-    let delete =
-        Request::Delete { node: by, volume, generation, view: None, revision: None, force: false };
-    assert!(matches!(coordinator.answer(delete).unwrap(), Answer::Done));
+    assert!(matches!(delete(&coordinator, ALPHA, &view, false), Answer::Done));
 
     let reborn = NodeRecord { incarnation: 2, ..node(ALPHA, "alpha") };
     coordinator.answer(Request::Register(follows_1(reborn))).unwrap();

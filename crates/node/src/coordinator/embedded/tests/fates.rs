@@ -65,19 +65,6 @@ fn place_new(coordinator: &Embedded, view: &View) {
     assert!(matches!(coordinator.answer(place), Ok(Answer::Done)));
 }
 
-fn delete(coordinator: &Embedded, view: &View) {
-    let (node, volume) = (ALPHA.to_string(), view.volume.to_string());
-    let request = Request::Delete {
-        node,
-        volume,
-        generation: view.generation.0,
-        view: None,
-        revision: None,
-        force: false,
-    };
-    assert!(matches!(coordinator.answer(request), Ok(Answer::Done)));
-}
-
 /// The backup was made while the replica was being made. It has joined since, and may be all that
 /// is left.
 #[test]
@@ -129,7 +116,7 @@ fn of_a_deleted_volume_only_that_goes_which_is_no_newer() {
     swap(&coordinator, ALPHA, &second);
     swap(&coordinator, ALPHA, &third);
     assert_eq!(refusal(&coordinator, replica, &third), Some(Fate::Belongs));
-    delete(&coordinator, &third);
+    assert!(matches!(delete(&coordinator, ALPHA, &third, false), Answer::Done));
     // Its number is lower: the disk had been away for long.
     let back = view.next_epoch(CoordinatorId(70), Line(71), 1);
     assert!(back.generation < third.generation);
@@ -147,7 +134,7 @@ fn of_a_deleted_volume_only_that_goes_which_is_no_newer() {
     let volume = Box::new(assembled);
     coordinator.answer(Request::Assemble { volume, replaces: None, stands: None, node }).unwrap();
     assert_eq!(refusal(&coordinator, replica, &back), Some(Fate::Belongs));
-    delete(&coordinator, &back);
+    assert!(matches!(delete(&coordinator, ALPHA, &back, false), Answer::Done));
     assert_eq!(refusal(&coordinator, replica, &third), Some(Fate::Unknown), "the other branch");
     assert_eq!(refusal(&coordinator, replica, &back), None);
 }

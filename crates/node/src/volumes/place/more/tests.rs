@@ -1,21 +1,5 @@
+use super::super::tests::disk;
 use super::*;
-use crate::api::types::{DiskState, NodeRef};
-
-fn disk(node: &str, name: &str, free: u64) -> Disk {
-    Disk {
-        name: name.into(),
-        node: NodeRef { id: node.into(), name: node.into() },
-        path: "/x".into(),
-        kind: DiskKind::Directory,
-        size: free,
-        free,
-        available: None,
-        block_size: 512,
-        replicas: Vec::new(),
-        state: DiskState::Serving,
-        problem: None,
-    }
-}
 
 fn place(node: &str, disk: &str) -> (String, String) {
     (node.into(), disk.into())
