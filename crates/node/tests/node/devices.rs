@@ -13,6 +13,12 @@ struct Loop(String);
 impl Loop {
     fn new(file: &Path, bytes: u64) -> Option<Self> {
         std::fs::File::create(file).unwrap().set_len(bytes).unwrap();
+        Self::over(file)
+    }
+
+    /// Over a file that is there. A second one is to the kernel what a disk is that was pulled out
+    /// and put back: another device of the same content.
+    fn over(file: &Path) -> Option<Self> {
         let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
         let device = String::from_utf8(output.stdout).ok()?.trim().to_owned();
         if !output.status.success() || device.is_empty() {
@@ -31,6 +37,23 @@ impl Drop for Loop {
 
 fn run(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).status().is_ok_and(|status| status.success())
+}
+
+/// A node with this device as its one disk, `disk`.
+async fn node_with(place: &Place, device: impl AsRef<Path>) -> TestNode {
+    let mut node = TestNode::new(place, "a");
+    node.start().await.unwrap();
+    add(&node, "disk", device).await;
+    node
+}
+
+async fn add(node: &TestNode, name: &str, device: impl AsRef<Path>) -> Value {
+    node.ok("POST", "/v1/disks", json!({"path": device.as_ref(), "name": name})).await
+}
+
+/// That the node's only disk is in this state.
+fn is(state: &'static str) -> impl Fn(&Value) -> bool {
+    move |answer| answer["disks"][0]["state"] == state
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,37 +112,34 @@ async fn a_device_that_is_held_or_absent_at_the_start_is_waited_for() {
     let Some(other) = Loop::new(&place.path().join("other"), 64 << 20) else { return };
     assert!(run("mkfs.ext4", &["-q", "-F", &other.0]));
     let path = place.path().join("device");
-    assert!(name(&device, &path));
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
+    name(&device, &path);
+    let mut node = node_with(&place, &path).await;
     node.create("web", 1).await;
     node.attach("web").await;
-    let state = |wanted: &'static str| move |v: &Value| v["disks"][0]["state"] == wanted;
     let serving = |v: &Value| v["volume"]["state"] == "serving";
 
     node.crash().await;
     // As long as a write of a killed daemon is under way its exclusive open lasts.
     let holder = until_held(&device.0).await;
     node.restart().await;
-    node.until("/v1/disks", state("held")).await;
+    node.until("/v1/disks", is("held")).await;
     drop(holder);
-    node.until("/v1/disks", state("serving")).await;
+    node.until("/v1/disks", is("serving")).await;
     node.until("/v1/volumes/web", serving).await;
 
     node.crash().await;
     std::fs::remove_file(&path).unwrap();
     node.restart().await;
-    node.until("/v1/disks", state("absent")).await;
+    node.until("/v1/disks", is("absent")).await;
     // Another disk gets its name first: it is not touched.
-    assert!(name(&other, &path));
+    name(&other, &path);
     node.until("/v1/disks", |v| {
         v["disks"][0]["problem"].as_str().is_some_and(|why| why.contains("ext4"))
     })
     .await;
     std::fs::remove_file(&path).unwrap();
-    assert!(name(&device, &path));
-    node.until("/v1/disks", state("serving")).await;
+    name(&device, &path);
+    node.until("/v1/disks", is("serving")).await;
     node.until("/v1/volumes/web", serving).await;
 }
 
@@ -151,18 +171,15 @@ async fn until_true(mut holds: impl FnMut() -> bool) -> bool {
 async fn a_device_of_a_stopped_volume_is_opened_again_or_erased() {
     let place = Place::new();
     let Some(device) = Loop::new(&place.path().join("image"), 64 << 20) else { return };
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", json!({"path": device.0, "name": "disk"})).await;
+    let mut node = node_with(&place, &device.0).await;
     node.create("web", 1).await;
-    let state = |wanted: &'static str| move |v: &Value| v["disks"][0]["state"] == wanted;
     for _ in 0..2 {
         node.ok("POST", "/v1/volumes/web/stop", json!({})).await;
-        node.until("/v1/disks", state("stopped")).await;
+        node.until("/v1/disks", is("stopped")).await;
         drop(until_held(&device.0).await);
         let assemble = json!({"volume": "web"});
         node.ok("POST", "/v1/assemble", assemble).await;
-        node.until("/v1/disks", state("serving")).await;
+        node.until("/v1/disks", is("serving")).await;
     }
     node.attach("web").await;
     node.detach("web").await;
@@ -170,7 +187,7 @@ async fn a_device_of_a_stopped_volume_is_opened_again_or_erased() {
     node.ok("DELETE", "/v1/volumes/web", Value::Null).await;
     let empty = |v: &Value| v["disks"][0]["replicas"] == json!([]);
     node.until("/v1/disks", empty).await;
-    node.until("/v1/disks", state("serving")).await;
+    node.until("/v1/disks", is("serving")).await;
     node.create("shop", 1).await;
     node.stop().await;
 }
@@ -216,31 +233,23 @@ async fn a_device_whose_name_is_taken_is_refused_before_anything_changes() {
     node.attach(&name).await;
 }
 
-/// Another device of the same content, as a disk that was pulled out and put back is to the kernel.
-fn again(file: &Path) -> Option<Loop> {
-    let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
-    output.status.success().then(|| Loop(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_that_was_pulled_and_put_back_is_opened_anew() {
     let place = Place::new();
     let image = place.path().join("image");
     let Some(first) = Loop::new(&image, 64 << 20) else { return };
     let path = place.path().join("device");
-    assert!(name(&first, &path));
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
+    name(&first, &path);
+    let mut node = node_with(&place, &path).await;
     node.create("web", 1).await;
     node.attach("web").await;
 
     std::fs::remove_file(&path).unwrap();
-    let gone = node.until("/v1/disks", |d| d["disks"][0]["state"] == "absent").await;
+    let gone = node.until("/v1/disks", is("absent")).await;
     assert!(gone["disks"][0]["problem"].to_string().contains("pulled out"), "{gone:#}");
-    let second = again(&image).unwrap();
-    assert!(name(&second, &path));
-    node.until("/v1/disks", |d| d["disks"][0]["state"] == "serving").await;
+    let second = Loop::over(&image).unwrap();
+    name(&second, &path);
+    node.until("/v1/disks", is("serving")).await;
     let is_served = |v: &Value| v["volume"]["mirrors"][0]["summary"] == "[U]";
     node.until("/v1/volumes/web", is_served).await;
     // What is open is this one: nobody else gets it exclusively.
@@ -263,7 +272,7 @@ impl Swapped {
         let paths = ["sdb", "sdc"].map(|name| place.path().join(name));
         let devices = [Loop::new(&images[0], 64 << 20)?, Loop::new(&images[1], 64 << 20)?];
         for (device, path) in devices.iter().zip(&paths) {
-            assert!(name(device, path));
+            name(device, path);
         }
         Some(Self { _devices: devices, images, paths })
     }
@@ -276,16 +285,22 @@ impl Swapped {
         std::fs::rename(&aside, two).unwrap();
     }
 
-    fn add(&self, device: usize, name: &str) -> Value {
-        json!({"path": self.paths[device], "name": name})
+    /// A node with the first one as its disk `first`, and a volume on that.
+    async fn node(&self, place: &Place) -> TestNode {
+        let mut node = TestNode::new(place, "a");
+        node.start().await.unwrap();
+        add(&node, "first", &self.paths[0]).await;
+        node.create("web", 1).await;
+        node
     }
 }
 
-/// Makes a path at which this device is.
-fn name(of: &Loop, path: &Path) -> bool {
+/// Makes this path one at which the device is.
+fn name(of: &Loop, path: &Path) {
     let number = std::os::unix::fs::MetadataExt::rdev(&std::fs::metadata(&of.0).unwrap());
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    run("mknod", &[path.to_str().unwrap(), "b", &major.to_string(), &minor.to_string()])
+    let made = run("mknod", &[path.to_str().unwrap(), "b", &major.to_string(), &minor.to_string()]);
+    assert!(made, "mknod {}", path.display());
 }
 
 fn disk<'a>(answer: &'a Value, name: &str) -> &'a Value {
@@ -298,12 +313,9 @@ fn disk<'a>(answer: &'a Value, name: &str) -> &'a Value {
 async fn a_disk_whose_path_another_one_got_is_absent_and_the_other_one_is_not_touched() {
     let place = Place::new();
     let Some(swapped) = Swapped::new(&place) else { return };
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", swapped.add(0, "first")).await;
-    node.create("web", 1).await;
+    let mut node = swapped.node(&place).await;
     node.attach("web").await;
-    node.ok("POST", "/v1/disks", swapped.add(1, "second")).await;
+    add(&node, "second", &swapped.paths[1]).await;
     node.stop().await;
 
     swapped.swap();
@@ -345,14 +357,11 @@ async fn a_disk_whose_path_another_one_got_is_absent_and_the_other_one_is_not_to
 async fn a_disk_is_removed_and_added_anew_by_its_new_path() {
     let place = Place::new();
     let Some(swapped) = Swapped::new(&place) else { return };
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", swapped.add(0, "first")).await;
-    node.create("web", 1).await;
+    let mut node = swapped.node(&place).await;
     node.stop().await;
     swapped.swap();
     node.restart().await;
-    let again = swapped.add(1, "again");
+    let again = json!({"path": swapped.paths[1], "name": "again"});
     let refused = node.refused("POST", "/v1/disks", again.clone(), "name-in-use").await;
     assert!(refused["why"].as_str().unwrap().contains("mark of disk first"), "{refused:#}");
     node.ok("DELETE", "/v1/disks/first", Value::Null).await;
@@ -368,10 +377,7 @@ async fn a_disk_is_removed_and_added_anew_by_its_new_path() {
 async fn a_disk_of_older_software_is_marked_when_it_is_opened() {
     let place = Place::new();
     let Some(swapped) = Swapped::new(&place) else { return };
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", swapped.add(0, "first")).await;
-    node.create("web", 1).await;
+    let mut node = swapped.node(&place).await;
     node.stop().await;
     let list = node.config.state.join("disks.json");
     let remembered =
@@ -384,12 +390,12 @@ async fn a_disk_of_older_software_is_marked_when_it_is_opened() {
         std::os::unix::fs::FileExt::write_all_at(&image, &[0; 4096], offset).unwrap();
     }
     node.restart().await;
-    node.until("/v1/disks", |v| v["disks"][0]["state"] == "serving").await;
+    node.until("/v1/disks", is("serving")).await;
     node.stop().await;
     assert!(remembered()[0]["device"]["mark"].is_string());
     swapped.swap();
     node.restart().await;
-    node.until("/v1/disks", |v| v["disks"][0]["state"] == "absent").await;
+    node.until("/v1/disks", is("absent")).await;
     node.stop().await;
 }
 
@@ -398,9 +404,7 @@ async fn a_disk_of_older_software_is_marked_when_it_is_opened() {
 async fn a_disk_that_was_written_to_since_it_was_added_gets_no_replica() {
     let place = Place::new();
     let Some(device) = Loop::new(&place.path().join("image"), 64 << 20) else { return };
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", json!({"path": device.0, "name": "disk"})).await;
+    let mut node = node_with(&place, &device.0).await;
     let other = place.path().join("other");
     std::fs::File::create(&other).unwrap().set_len(64 << 20).unwrap();
     assert!(run("mkfs.ext4", &["-q", "-F", other.to_str().unwrap()]));
@@ -420,15 +424,13 @@ async fn an_empty_device_that_was_pulled_and_put_back_is_opened_anew() {
     let image = place.path().join("image");
     let Some(first) = Loop::new(&image, 64 << 20) else { return };
     let path = place.path().join("device");
-    assert!(name(&first, &path));
-    let mut node = TestNode::new(&place, "a");
-    node.start().await.unwrap();
-    node.ok("POST", "/v1/disks", json!({"path": path, "name": "disk"})).await;
+    name(&first, &path);
+    let mut node = node_with(&place, &path).await;
     std::fs::remove_file(&path).unwrap();
-    node.until("/v1/disks", |d| d["disks"][0]["state"] == "absent").await;
-    let second = again(&image).unwrap();
-    assert!(name(&second, &path));
-    node.until("/v1/disks", |d| d["disks"][0]["state"] == "serving").await;
+    node.until("/v1/disks", is("absent")).await;
+    let second = Loop::over(&image).unwrap();
+    name(&second, &path);
+    node.until("/v1/disks", is("serving")).await;
     assert!(!run("mkfs.ext4", &["-q", &second.0]), "it is held");
     node.stop().await;
 }
