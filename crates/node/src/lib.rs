@@ -18,6 +18,7 @@ pub mod api;
 pub mod cluster;
 pub mod cluster_name;
 pub mod config;
+mod conversions;
 pub mod coordinator;
 pub mod daemon;
 mod disk_looks;

@@ -3,7 +3,7 @@
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
 use crate::api::types::{ExaminedEpoch, ExaminedMember, ExaminedView};
-use crate::volumes::{messages, status};
+use crate::conversions;
 
 pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
     let epochs = view.epochs.iter().map(|epoch| ExaminedEpoch {
@@ -23,7 +23,7 @@ pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {
         size: view.geometry.size,
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
-        protocol: status::protocol(view.protocol),
+        protocol: conversions::protocol(view.protocol),
         bitmap: if view.is_shared() { "clustered".into() } else { view.bitmap.to_string() },
         primaries: view.primaries.iter().map(|primary| primary.id.node.to_string()).collect(),
         mirrors: view.mirrors.iter().map(|mirror| members(&mirror.replicas)).collect(),
@@ -35,8 +35,8 @@ fn member(record: &ReplicaRecord, this: ReplicaId) -> ExaminedMember {
         id: record.id.to_string(),
         this: record.id == this,
         node: record.node.to_string(),
-        state: messages::state(record.state),
-        cause: messages::cause(record.cause),
+        state: conversions::state(record.state),
+        cause: conversions::cause(record.cause),
         why: Some(record.cause.to_string()).filter(|why| !why.is_empty()),
         since: record.since.0,
         missing_since: record.missing_since.map(|generation| generation.0),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::{Change, LayoutError};
-use evenkeel_core::{Bitmap, IntentLayout, Lease, Protocol, RebuildLimit, View, settings};
+use evenkeel_core::{Bitmap, IntentLayout, Lease, RebuildLimit, View, settings};
 use hyper::Method;
 
 use super::fewer::{self, Fewer};
@@ -19,6 +19,7 @@ use crate::api::types::{
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::check;
+use crate::conversions;
 use crate::node::Node;
 
 /// Changes a volume, wherever it is attached. What is as asked for already is left so.
@@ -168,11 +169,7 @@ fn is_so(view: &View, change: Change) -> bool {
 }
 
 fn protocol(protocol: VolumeProtocol) -> (Change, String) {
-    let wanted = match protocol {
-        VolumeProtocol::A => Protocol::A,
-        VolumeProtocol::B => Protocol::B,
-        VolumeProtocol::C => Protocol::C,
-    };
+    let wanted = conversions::core_protocol(protocol);
     let told = format!("writes are acknowledged by protocol {wanted} from now on");
     (Change::Protocol(wanted), told)
 }

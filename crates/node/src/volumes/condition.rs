@@ -13,6 +13,7 @@ use crate::api::types::{
     self, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth, VolumeState,
     VolumeStatus, WantedStatus,
 };
+use crate::conversions;
 use crate::disks::Unserved;
 
 mod account;
@@ -179,8 +180,8 @@ impl ReplicaFacts {
         status.unserved = unserved.map(ToString::to_string);
         status.lost = (self.file_gone.is_some() && !self.is_silent())
             || unserved.is_some_and(|unserved| !unserved.passes());
-        status.state = messages::state(self.state);
-        status.cause = messages::cause(self.cause());
+        status.state = conversions::state(self.state);
+        status.cause = conversions::cause(self.cause());
         status.reach = self.reach();
         status.reason = self.reason(setting);
     }

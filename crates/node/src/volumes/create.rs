@@ -6,17 +6,18 @@ use std::sync::Arc;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
     Bitmap, CoordinatorId, Generation, Geometry, History, Incarnation, Incarnations, IntentLayout,
-    Lease, MirrorView, NoCoordinatorPolicy, NodeId, Protocol, RebuildLimit, ReplicaId,
-    ReplicaRecord, ReplicaState, Role, View, VolumeId, settings, stripe,
+    Lease, MirrorView, NoCoordinatorPolicy, NodeId, RebuildLimit, ReplicaId, ReplicaRecord,
+    ReplicaState, Role, View, VolumeId, settings, stripe,
 };
 use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, metadata_offset};
 
 use super::change::Layout;
+use super::make;
 use super::place::{self, Placement};
-use super::{make, messages};
 use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
+use crate::conversions;
 use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, WantedOn, unix_seconds};
 use crate::identity::random_u128;
 use crate::node::Node;
@@ -229,11 +230,7 @@ fn first_view(
         coordinator,
         epochs: Vec::new(),
         geometry,
-        protocol: match request.protocol {
-            VolumeProtocol::A => Protocol::A,
-            VolumeProtocol::B => Protocol::B,
-            VolumeProtocol::C => Protocol::C,
-        },
+        protocol: conversions::core_protocol(request.protocol),
         bitmap: match request.bitmap {
             VolumeBitmap::None => Bitmap::None,
             VolumeBitmap::Internal | VolumeBitmap::Clustered => Bitmap::Internal,
@@ -286,7 +283,7 @@ impl Draft {
         VolumeRecord {
             id: self.view.volume.to_string(),
             name: self.name.clone(),
-            no_data: messages::no_data_of_request(self.no_data),
+            no_data: conversions::stored_no_data(self.no_data),
             replicas: self.replicas().map(placed).collect(),
             stopped: false,
             checksums: self.checksums,
@@ -312,7 +309,7 @@ fn plan(node: &Node, draft: &Draft) -> VolumePlan {
         size: view.geometry.size,
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
-        protocol: super::status::protocol(view.protocol),
+        protocol: conversions::protocol(view.protocol),
         region_size: view.intents.region,
         open_regions: view.intents.places,
         slots: view.intents.slots,

@@ -2,11 +2,10 @@
 
 use evenkeel_core::primary::{EndReason, Mismatch, Note, Waiting};
 use evenkeel_core::view::Cause;
-use evenkeel_core::{NodeId, ReplicaId, ReplicaState, Role};
+use evenkeel_core::{NodeId, ReplicaId, ReplicaState};
 
 use crate::api::ErrorCode;
 use crate::api::types;
-use crate::coordinator::NoData;
 use crate::disks::Unserved;
 
 /// A note as a sentence; `place` names a replica by its node and disk, `name` a node.
@@ -197,40 +196,6 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
     }
 }
 
-pub(crate) const fn state(state: ReplicaState) -> types::ReplicaState {
-    match state {
-        ReplicaState::InSync => types::ReplicaState::InSync,
-        ReplicaState::Rebuilding => types::ReplicaState::Rebuilding,
-        ReplicaState::Stale => types::ReplicaState::Stale,
-        ReplicaState::Faulty => types::ReplicaState::Faulty,
-        ReplicaState::Spare => types::ReplicaState::Spare,
-    }
-}
-
-pub(super) const fn role(role: Role) -> types::ReplicaRole {
-    match role {
-        Role::Own => types::ReplicaRole::Copy,
-        Role::Replaces(_) => types::ReplicaRole::Replacement,
-        Role::Spare(_) => types::ReplicaRole::Spare,
-    }
-}
-
-/// What requests do without data, as the coordinator keeps it.
-pub(super) const fn no_data(policy: NoData) -> types::NoData {
-    match policy {
-        NoData::Suspend { seconds } => types::NoData::Suspend { seconds },
-        NoData::Error => types::NoData::Error,
-    }
-}
-
-/// The other way round.
-pub(super) const fn no_data_of_request(policy: types::NoData) -> NoData {
-    match policy {
-        types::NoData::Suspend { seconds } => NoData::Suspend { seconds },
-        types::NoData::Error => NoData::Error,
-    }
-}
-
 /// One character for a replica's state, as in `[UU_]`.
 pub(super) const fn letter(state: types::ReplicaState) -> char {
     match state {
@@ -240,26 +205,6 @@ pub(super) const fn letter(state: types::ReplicaState) -> char {
         types::ReplicaState::Faulty => 'F',
         types::ReplicaState::Spare => 'S',
     }
-}
-
-pub(crate) const fn cause(cause: Cause) -> Option<types::ReplicaCause> {
-    Some(match cause {
-        Cause::None => return None,
-        Cause::Disconnected => types::ReplicaCause::Disconnected,
-        Cause::Late => types::ReplicaCause::Late,
-        Cause::Restarted => types::ReplicaCause::Restarted,
-        Cause::Unreachable => types::ReplicaCause::Unreachable,
-        Cause::UncleanEnd => types::ReplicaCause::UncleanEnd,
-        Cause::Medium => types::ReplicaCause::Medium,
-        Cause::NoSpace => types::ReplicaCause::NoSpace,
-        Cause::Operator => types::ReplicaCause::Operator,
-        Cause::OtherHistory => types::ReplicaCause::OtherHistory,
-        Cause::Lagging => types::ReplicaCause::Lagging,
-        Cause::Unconfirmed => types::ReplicaCause::Unconfirmed,
-        Cause::StaleClone => types::ReplicaCause::StaleClone,
-        Cause::TooLarge => types::ReplicaCause::TooLarge,
-        Cause::SourceFailed => types::ReplicaCause::SourceFailed,
-    })
 }
 
 /// What use a volume is in.

@@ -10,13 +10,14 @@ use evenkeel_format::Superblock;
 use hyper::Method;
 
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward, primary_elsewhere};
-use super::{attach, delete, fewer, members, messages, replica, status, view_change};
+use super::{attach, delete, fewer, members, replica, status, view_change};
 use crate::api::types::{
     AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
     PlanAnswer, ReplicaPlanQuery, VERSION,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
+use crate::conversions;
 use crate::coordinator::NodeLiveness;
 use crate::node::Node;
 
@@ -225,7 +226,7 @@ fn on_disk(node: &Node, disk: &str, superblock: &Superblock) -> LostReplica {
         mirror: superblock.mirror as usize,
         node: node.reference(),
         disk: disk.to_owned(),
-        state: messages::state(record.map_or(ReplicaState::Stale, |(_, record)| record.state)),
+        state: conversions::state(record.map_or(ReplicaState::Stale, |(_, record)| record.state)),
         reach: None,
         size: superblock.view.replica_size(),
     }
@@ -302,7 +303,7 @@ fn lost(node: &Node, found: &Found, mirror: usize, record: &ReplicaRecord) -> Lo
         mirror,
         node: node.coordinator.node_ref(record.node),
         disk: placed.map_or_else(|| "?".into(), |placed| placed.disk.clone()),
-        state: messages::state(record.state),
+        state: conversions::state(record.state),
         reach: None,
         size: found.view.replica_size(),
         id,

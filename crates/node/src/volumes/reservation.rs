@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::view::{Change, Registrant as CoreRegistrant, ReservationChange};
-use evenkeel_core::view::{ReservationKind as CoreKind, Reservations};
+use evenkeel_core::view::{Change, Registrant as CoreRegistrant, ReservationChange, Reservations};
 use evenkeel_core::{HostId, NodeId};
 use hyper::Method;
 
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward, named};
 use super::{plan, status, view_change};
 use crate::api::types::{
-    Plan, PlanAnswer, Registrant, ReservationAction, ReservationKind, ReservationRequest,
-    ReservationStatus, VERSION, VolumeAnswer,
+    Plan, PlanAnswer, Registrant, ReservationAction, ReservationRequest, ReservationStatus,
+    VERSION, VolumeAnswer,
 };
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
+use crate::conversions;
 use crate::node::Node;
 
 /// Changes the reservations of a volume, wherever it is attached.
@@ -129,7 +129,7 @@ fn wanted(
         key => Ok(key),
     };
     let expected = || request.old_key.as_ref().map(|_| number(&request.old_key, "the old key"));
-    let (kind, is_persistent) = (core_kind(request.kind), request.persistent);
+    let (kind, is_persistent) = (conversions::core_reservation(request.kind), request.persistent);
     Ok(match request.action {
         ReservationAction::Register => {
             let (expected, key) = (expected().transpose()?, key()?);
@@ -175,31 +175,9 @@ pub(super) fn told(node: &Node, reservations: &Reservations) -> Option<Reservati
         holder: reservations.is_held_by(registrant.host),
     };
     Some(ReservationStatus {
-        kind: reservations.held.map(|held| kind(held.kind)),
+        kind: reservations.held.map(|held| conversions::reservation(held.kind)),
         persistent: reservations.is_persistent,
         generation: reservations.generation,
         registrants: reservations.registrants.iter().map(registrant).collect(),
     })
-}
-
-const fn kind(kind: CoreKind) -> ReservationKind {
-    match kind {
-        CoreKind::WriteExclusive => ReservationKind::WriteExclusive,
-        CoreKind::ExclusiveAccess => ReservationKind::ExclusiveAccess,
-        CoreKind::WriteExclusiveRegistrants => ReservationKind::WriteExclusiveRegistrants,
-        CoreKind::ExclusiveAccessRegistrants => ReservationKind::ExclusiveAccessRegistrants,
-        CoreKind::WriteExclusiveAll => ReservationKind::WriteExclusiveAll,
-        CoreKind::ExclusiveAccessAll => ReservationKind::ExclusiveAccessAll,
-    }
-}
-
-const fn core_kind(kind: ReservationKind) -> CoreKind {
-    match kind {
-        ReservationKind::WriteExclusive => CoreKind::WriteExclusive,
-        ReservationKind::ExclusiveAccess => CoreKind::ExclusiveAccess,
-        ReservationKind::WriteExclusiveRegistrants => CoreKind::WriteExclusiveRegistrants,
-        ReservationKind::ExclusiveAccessRegistrants => CoreKind::ExclusiveAccessRegistrants,
-        ReservationKind::WriteExclusiveAll => CoreKind::WriteExclusiveAll,
-        ReservationKind::ExclusiveAccessAll => CoreKind::ExclusiveAccessAll,
-    }
 }

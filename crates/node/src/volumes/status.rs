@@ -9,36 +9,29 @@ use super::disk_errors::DiskErrors;
 use super::hearing::Heard;
 use super::lookup::{Found, called, decode, find, unexpected};
 use super::{
-    Attached, export, facts, failures, hearing, known, lock, messages, primaries, reservation,
-    verdict, verify, waits, wanted,
+    Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
+    verify, waits, wanted,
 };
 use crate::api::types::{
     MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
     ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap, VolumeHealth,
-    VolumeProtocol, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+    VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
+use crate::conversions;
 use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord, unix_seconds};
 use crate::node::Node;
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::PrimaryStatus as Primary;
 use evenkeel_core::{
-    Bitmap, MirrorView, NoCoordinatorPolicy, Protocol, RebuildLimit, ReplicaId, ReplicaRecord, View,
+    Bitmap, MirrorView, NoCoordinatorPolicy, RebuildLimit, ReplicaId, ReplicaRecord, View,
 };
 
 /// The longest that a question for the status waits.
 const MAX_WAIT: u64 = 60;
 /// The pause between two looks while waiting.
 const LOOK: Duration = Duration::from_millis(100);
-
-pub(crate) const fn protocol(protocol: Protocol) -> VolumeProtocol {
-    match protocol {
-        Protocol::A => VolumeProtocol::A,
-        Protocol::B => VolumeProtocol::B,
-        Protocol::C => VolumeProtocol::C,
-    }
-}
 
 const fn bitmap(view: &View) -> VolumeBitmap {
     match view.bitmap {
@@ -70,7 +63,7 @@ fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
 /// made.
 pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
     view.no_data.map_or_else(
-        || messages::no_data(record.no_data),
+        || conversions::no_data(record.no_data),
         |milliseconds| match milliseconds {
             0 => NoData::Error,
             _ => NoData::Suspend { seconds: u64::from(milliseconds).div_ceil(1000) },
@@ -290,7 +283,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         size: view.geometry.size,
         block_size: view.geometry.block_size,
         chunk: view.geometry.chunk,
-        protocol: protocol(view.protocol),
+        protocol: conversions::protocol(view.protocol),
         bitmap: bitmap(view),
         region_size: view.intents.region,
         open_regions: view.intents.places,
@@ -327,8 +320,8 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         id,
         node: node.coordinator.node_ref(replica.node),
         node_alive: None,
-        state: messages::state(replica.state),
-        role: messages::role(replica.role),
+        state: conversions::state(replica.state),
+        role: conversions::role(replica.role),
         instead_of: replica.role.instead_of().map(|other| other.to_string()),
         cause: None,
         reach: ReplicaReach::Unknown,
