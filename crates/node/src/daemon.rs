@@ -9,12 +9,13 @@ use tokio::sync::watch;
 
 use crate::api::server;
 use crate::api::types::NodeRef;
+use crate::clock::unix_seconds;
 use crate::cluster_name::ClusterName;
 use crate::config::check::open_nbd_address;
 use crate::config::{Address, Config};
 use crate::coordinator::handle::Membership;
 use crate::coordinator::remote::Remote;
-use crate::coordinator::{Coordinator as _, Embedded, Handle, Request, unix_seconds};
+use crate::coordinator::{Coordinator as _, Embedded, Handle, Request};
 use crate::disks::Disks;
 use crate::engine_glue::{self, DataPath, Events};
 use crate::identity::Identity;

@@ -66,7 +66,7 @@ impl DataPath {
         identity: &Identity,
         settings: evenkeel_core::Settings,
     ) -> Result<(), EngineError> {
-        let incarnation = (crate::identity::random_incarnation(), replica.boot(identity.boot));
+        let incarnation = (crate::random::random_incarnation(), replica.boot(identity.boot));
         let read = move || {
             evenkeel_engine::OpenReplica::read(
                 replica.file.into(),

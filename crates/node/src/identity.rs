@@ -1,8 +1,9 @@
-//! Who this node is, and random numbers for new identities.
+//! Who this node is.
 
-use evenkeel_core::{BootId, Incarnation, NodeId};
+use evenkeel_core::{BootId, NodeId};
 use serde::{Deserialize, Serialize};
 
+use crate::random::random_u128;
 use crate::start::Start;
 use crate::state::{StateDirectory, StateError};
 
@@ -46,33 +47,6 @@ impl Identity {
         let boot = boot_id();
         Ok(Self { node, name, boot, start: Start::begin(state, boot)? })
     }
-}
-
-/// A random identity.
-///
-/// # Panics
-/// If the kernel has no randomness, which it always has once booted.
-#[must_use]
-pub fn random_u128() -> u128 {
-    let mut bytes = [0; 16];
-    fill_random(&mut bytes);
-    u128::from_be_bytes(bytes)
-}
-
-/// Fills a buffer with random bytes.
-///
-/// # Panics
-/// If the kernel has no randomness, which it always has once booted.
-pub fn fill_random(bytes: &mut [u8]) {
-    getrandom::fill(bytes).expect("the kernel gives random bytes");
-}
-
-/// An incarnation, drawn anew; never 0.
-#[must_use]
-pub fn random_incarnation() -> Incarnation {
-    let mut bytes = [0; 8];
-    fill_random(&mut bytes);
-    Incarnation(u64::from_be_bytes(bytes).max(1))
 }
 
 /// The boot of this machine. In a place without /proc, each start counts as a boot of its own:

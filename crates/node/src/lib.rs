@@ -15,6 +15,7 @@
 
 mod admission;
 pub mod api;
+mod clock;
 pub mod cluster;
 pub mod cluster_name;
 pub mod config;
@@ -37,6 +38,7 @@ pub mod node;
 mod own_file;
 pub mod peer;
 pub mod preflight;
+mod random;
 pub mod start;
 pub mod state;
 mod systemd;

@@ -15,7 +15,7 @@ pub use evenkeel_coordinator::{Lineage, StartId};
 use evenkeel_core::{BootId, Incarnation};
 use serde::{Deserialize, Serialize};
 
-use crate::identity::random_incarnation;
+use crate::random::random_incarnation;
 use crate::state::{LockId, StateDirectory, StateError};
 
 const FILE: &str = "start.json";
@@ -74,7 +74,7 @@ impl Start {
         let continues = last.as_ref().is_some_and(|last| last.is_continued(boot, lock));
         let last_ended = last.as_ref().is_some_and(|last| last.has_ended(boot, lock));
         let counted = last.map_or(0, |last| last.counter);
-        let counter = crate::coordinator::unix_seconds().max(counted.saturating_add(1));
+        let counter = crate::clock::unix_seconds().max(counted.saturating_add(1));
         Self(Saved {
             counter,
             incarnation: random_incarnation().0,

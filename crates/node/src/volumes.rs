@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::api::types::VolumeEvent;
-use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, unix_seconds};
+use crate::clock::unix_seconds;
+use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd};
 use crate::disks::Unserved;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
 use crate::node::Node;

@@ -11,8 +11,9 @@ use evenkeel_coordinator::liveness::Liveness;
 use evenkeel_coordinator::{FoundingError, Identity, Memory, Moment, StoreError, Task, found, run};
 use evenkeel_core::{CoordinatorId, NodeId};
 
-use super::{Answer, CallError, CallFuture, Caller, Coordinator, Request, unix_seconds};
-use crate::identity::random_u128;
+use super::{Answer, CallError, CallFuture, Caller, Coordinator, Request};
+use crate::clock::unix_seconds;
+use crate::random::random_u128;
 
 mod database;
 mod threads;

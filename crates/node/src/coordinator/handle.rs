@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use evenkeel_core::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, CallError, Coordinator, NodeLiveness, RemovedNode, Request, unix_seconds};
+use super::{Answer, CallError, Coordinator, NodeLiveness, RemovedNode, Request};
 use crate::admission;
 use crate::api::types::{CoordinatorStatus, NodeRef};
 use crate::api::{ApiError, ErrorCode};
+use crate::clock::unix_seconds;
 use crate::config::Address;
 use crate::tasks::{asker_has_gone, asker_has_gone_since};
 

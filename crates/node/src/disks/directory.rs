@@ -16,8 +16,8 @@ use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Known, NewReplica, OpenReplica, Opened, probe};
 use crate::api::{ApiError, ErrorCode};
-use crate::identity::random_u128;
 use crate::own_file::{self, OpenError};
+use crate::random::random_u128;
 use crate::state::{lock_file, replace, sync_parent};
 
 const LOCK: &str = ".evenkeel.lock";

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::probe;
 use super::replica_file::{open_to_read, read_newest};
-use crate::identity::random_u128;
+use crate::random::random_u128;
 
 /// What a device is known by, as the state directory remembers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::MARKER;
 use super::{OpenReplica, replica_file};
-use crate::identity::random_incarnation;
+use crate::random::random_incarnation;
 use crate::state::{StateDirectory, StateError};
 
 const FILE: &str = "files.json";

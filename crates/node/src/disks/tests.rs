@@ -10,8 +10,8 @@ pub(super) fn node() -> NodeRef {
 }
 
 pub(crate) fn superblock(size: u64) -> Superblock {
-    let replica = ReplicaId(crate::identity::random_u128());
-    let volume = VolumeId(crate::identity::random_u128());
+    let replica = ReplicaId(crate::random::random_u128());
+    let volume = VolumeId(crate::random::random_u128());
     let record = ReplicaRecord {
         id: replica,
         node: NodeId(1),

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{Credentials, PeerError};
 use crate::config::Address;
-use crate::identity::fill_random;
+use crate::random::fill_random;
 use crate::start::StartId;
 
 /// Why a hello failed.

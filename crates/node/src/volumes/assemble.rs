@@ -19,9 +19,10 @@ use crate::api::types::{
     AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, SplitBrain, VERSION,
 };
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::{Answer, Request, StoredVolume, unix_seconds};
-use crate::identity::random_u128;
+use crate::clock::unix_seconds;
+use crate::coordinator::{Answer, Request, StoredVolume};
 use crate::node::Node;
+use crate::random::random_u128;
 
 mod compare;
 pub mod found;

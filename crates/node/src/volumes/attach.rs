@@ -17,8 +17,8 @@ use super::{Attached, Device, export, lookup, messages, rename, status, wanted};
 use crate::api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
 use crate::api::{ApiError, ErrorCode, routes};
 use crate::coordinator::{NoData, Shown, WantedNbd};
-use crate::identity::random_incarnation;
 use crate::node::Node;
+use crate::random::random_incarnation;
 use crate::{admission, cluster};
 
 /// How long an attach may take: dead replicas cost a deadline each, the coordinator a few seconds.

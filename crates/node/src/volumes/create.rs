@@ -16,11 +16,12 @@ use super::make;
 use super::place::{self, Placement};
 use crate::api::types::*;
 use crate::api::{ApiError, ErrorCode};
+use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::conversions;
-use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, WantedOn, unix_seconds};
-use crate::identity::random_u128;
+use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, WantedOn};
 use crate::node::Node;
+use crate::random::random_u128;
 
 /// The largest volume.
 const LARGEST: u64 = 1 << 60;

@@ -21,11 +21,12 @@ use crate::api::types::{
     VERSION,
 };
 use crate::api::{ApiError, ErrorCode, routes};
+use crate::clock::unix_seconds;
 use crate::cluster;
-use crate::coordinator::{Answer, Maker, PlacedReplica, Request, unix_seconds};
+use crate::coordinator::{Answer, Maker, PlacedReplica, Request};
 use crate::disks::NewReplica;
-use crate::identity::random_u128;
 use crate::node::Node;
+use crate::random::random_u128;
 
 /// A replica that is to be added.
 struct Plan<'a> {

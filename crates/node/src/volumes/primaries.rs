@@ -11,8 +11,9 @@ use super::lookup::{Found, primaries_elsewhere};
 use super::{hearing, messages, status, wanted};
 use crate::api::routes;
 use crate::api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
+use crate::clock::unix_seconds;
 use crate::cluster;
-use crate::coordinator::{NodeLiveness, unix_seconds};
+use crate::coordinator::NodeLiveness;
 use crate::node::Node;
 
 /// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows

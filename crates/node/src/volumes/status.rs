@@ -18,9 +18,10 @@ use crate::api::types::{
     VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use crate::api::{ApiError, ErrorCode};
+use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::conversions;
-use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord, unix_seconds};
+use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::PrimaryStatus as Primary;

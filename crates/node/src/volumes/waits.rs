@@ -9,7 +9,7 @@ use super::condition::Wait;
 use super::lifecycle::Purpose;
 use super::{Attached, status};
 use crate::api::types::{NoData, Suspended, WaitsFor};
-use crate::coordinator::unix_seconds_ago;
+use crate::clock::unix_seconds_ago;
 
 /// What requests wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

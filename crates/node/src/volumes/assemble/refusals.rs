@@ -5,7 +5,7 @@ use evenkeel_core::assembly::{Branch, Refusal};
 
 use super::{Candidate, Replica};
 use crate::api::{ApiError, ErrorCode};
-use crate::coordinator::unix_seconds;
+use crate::clock::unix_seconds;
 use crate::node::Node;
 
 pub(super) fn nothing_found(what: &str, warnings: &[String]) -> ApiError {
