@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::NodeId;
 
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
 /// How long a command waits for the coordinator's first answer about this start.

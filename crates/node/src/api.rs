@@ -5,5 +5,3 @@ pub(crate) mod extract;
 pub(crate) mod handlers;
 mod openapi;
 pub mod server;
-
-pub(crate) use evenkeel_api::{ApiError, ErrorCode, error, routes, types};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::error::ErrorAnswer;
+use evenkeel_api::types::{Disk, DisksAnswer};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::error::ErrorAnswer;
-use crate::api::types::{Disk, DisksAnswer};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::Address;
 use crate::coordinator::{Answer, NodeLiveness, Request};
 use crate::node::Node;

@@ -4,10 +4,10 @@
 //! what programs read does not change with either. A new case of one of them does not compile until
 //! it is decided here what it is for the other.
 
+use evenkeel_api::types;
 use evenkeel_core::view::{Cause, ReservationKind};
 use evenkeel_core::{Protocol, ReplicaState, Role};
 
-use crate::api::types;
 use crate::coordinator::NoData;
 
 pub const fn protocol(protocol: Protocol) -> types::VolumeProtocol {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::NodeRef;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::api::server;
-use crate::api::types::NodeRef;
 use crate::clock::unix_seconds;
 use crate::cluster_name::ClusterName;
 use crate::config::check::open_nbd_address;

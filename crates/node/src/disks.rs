@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use evenkeel_api::types::{Disk, DiskKind, DiskReplica, DiskState, NodeRef};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{BootId, ReplicaId, View, VolumeId};
 use evenkeel_format::{NAME_RULE, Newest, Superblock, is_name};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::api::types::{Disk, DiskKind, DiskReplica, DiskState, NodeRef};
-use crate::api::{ApiError, ErrorCode};
 use crate::state::{StateDirectory, StateError};
 
 mod again;

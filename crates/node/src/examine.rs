@@ -9,14 +9,14 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use evenkeel_api::types::{
+    CopyVerdict, Examined, ExaminedCopy, ExaminedReplica, ReplicaProblem, ReplicaVerdict,
+};
 use evenkeel_format::{
     COPY_A_OFFSET, COPY_B_OFFSET, FormatError, Newest, NewestError, SUPERBLOCK_LENGTH, Superblock,
     SuperblockCopy, envelope, foreign_signature, newest,
 };
 
-use crate::api::types::{
-    CopyVerdict, Examined, ExaminedCopy, ExaminedReplica, ReplicaProblem, ReplicaVerdict,
-};
 use crate::disks::{length, length_of, open_to_read, read_copy};
 
 mod locks;

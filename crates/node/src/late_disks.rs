@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::api::ApiError;
+use evenkeel_api::ApiError;
+
 use crate::disks::{OpenReplica, Probe};
 use crate::node::Node;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{Authentication, ClusterNode, MemoryStatus, NodeAnswer, NodeStatus};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_format::{NAME_RULE, is_name};
 use hyper::Method;
 use hyper::body::Bytes;
 
-use crate::api::types::{Authentication, ClusterNode, MemoryStatus, NodeAnswer, NodeStatus};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request};

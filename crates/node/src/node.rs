@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::NodeRef;
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::NodeId;
 use evenkeel_engine::EngineError;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::admission::Standing;
-use crate::api::types::NodeRef;
-use crate::api::{ApiError, ErrorCode};
 use crate::clock::unix_seconds;
 use crate::config::Config;
 use crate::coordinator::{Embedded, Handle};

@@ -10,6 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel_api::ApiError;
+use evenkeel_api::error::ErrorAnswer;
 use evenkeel_core::{Incarnation, NodeId, ReplicaId, VolumeId};
 use evenkeel_wire::hello::{Purpose, Reason};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -20,8 +22,6 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::ApiError;
-use crate::api::error::ErrorAnswer;
 use crate::cluster_name::ClusterName;
 use crate::config::Address;
 use crate::coordinator::{NodeLiveness, RemovedNode};

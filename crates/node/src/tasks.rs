@@ -11,10 +11,9 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use evenkeel_api::{ApiError, ErrorCode};
 use tokio::sync::{Semaphore, TryAcquireError};
 use tokio::time::timeout;
-
-use crate::api::{ApiError, ErrorCode};
 
 /// Most changes under way at a time.
 const MAX_TASKS: u32 = 512;

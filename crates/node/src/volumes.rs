@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use evenkeel_api::types::VolumeEvent;
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::api::types::VolumeEvent;
 use crate::clock::unix_seconds;
 use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd};
 use crate::disks::Unserved;

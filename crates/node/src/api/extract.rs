@@ -5,11 +5,11 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use evenkeel_api::error::{ApiError, ErrorAnswer, ErrorCode};
+use evenkeel_api::types::VERSION;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{ApiError, ErrorAnswer, ErrorCode};
-use super::types::VERSION;
 use crate::peer::FORWARDED;
 
 /// The JSON body of a request.

@@ -1,9 +1,9 @@
 //! The OpenAPI document, made from the handlers and types.
 
 use axum::response::{IntoResponse, Response};
+use evenkeel_api::error::{ApiError, ErrorAnswer, ErrorCode};
 use utoipa::OpenApi;
 
-use super::error::{ApiError, ErrorAnswer, ErrorCode};
 use super::extract::Refusal;
 use super::handlers::{disk, node, plan, volume};
 

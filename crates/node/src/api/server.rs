@@ -11,13 +11,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::serve::Listener;
 use axum::{Extension, Router};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use rustix::fs::{Gid, chown};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::extract::Refusal;
-use super::{ApiError, ErrorCode, handlers, openapi, routes};
+use super::{handlers, openapi};
 use crate::admission;
 use crate::config::Config;
 use crate::coordinator::{Caller, remote};

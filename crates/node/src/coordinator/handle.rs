@@ -4,13 +4,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use evenkeel_api::types::{CoordinatorStatus, NodeRef};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, CallError, Coordinator, NodeLiveness, RemovedNode, Request};
 use crate::admission;
-use crate::api::types::{CoordinatorStatus, NodeRef};
-use crate::api::{ApiError, ErrorCode};
 use crate::clock::unix_seconds;
 use crate::config::Address;
 use crate::tasks::{asker_has_gone, asker_has_gone_since};

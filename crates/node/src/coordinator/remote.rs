@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::ErrorCode;
+
 use super::{Answer, CallError, CallFuture, Coordinator, Request};
-use crate::api::ErrorCode;
 use crate::config::Address;
 use crate::peer::Peers;
 

@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use evenkeel_api::types::DiskKind;
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{ReplicaId, VolumeId};
 
 use super::origins::Origins;
 use super::presence::{Identity, is_nothing};
 use super::states::{EntryState, Hold, KnownState};
 use super::{Disks, Entry, device, directory, replica_file, system};
-use crate::api::types::DiskKind;
-use crate::api::{ApiError, ErrorCode};
 
 /// What is deleted, and how the replica was before.
 struct Deletion {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 use evenkeel_format::{
     DATA_OFFSET, DISK_MARK_LENGTH, DISK_MARK_OFFSETS, SuperblockCopy, foreign_signature,
@@ -20,7 +21,6 @@ use super::replica_file::{
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Entry, Known, NewReplica, OpenReplica, Opened, Record, probe, system};
-use crate::api::{ApiError, ErrorCode};
 
 /// The smallest device that is taken: room for the superblocks and as much data again.
 const SMALLEST: u64 = 2 * DATA_OFFSET;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 use evenkeel_format::{Superblock, SuperblockCopy};
 use rustix::fs::OFlags;
@@ -15,7 +16,6 @@ use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, wri
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Known, NewReplica, OpenReplica, Opened, probe};
-use crate::api::{ApiError, ErrorCode};
 use crate::own_file::{self, OpenError};
 use crate::random::random_u128;
 use crate::state::{lock_file, replace, sync_parent};

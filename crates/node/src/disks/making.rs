@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 use evenkeel_format::Superblock;
 
@@ -11,7 +12,6 @@ use super::presence::Identity;
 use super::space::Question;
 use super::states::{Hold, KnownState};
 use super::{Disks, Known, OpenReplica, device, directory, find, replica_file, system};
-use crate::api::{ApiError, ErrorCode};
 
 /// What a new replica is made of.
 #[derive(Debug, Clone)]

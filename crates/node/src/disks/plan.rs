@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use evenkeel_api::ApiError;
 use evenkeel_format::Superblock;
 
 use super::probe::device_number;
 use super::replica_file::read_newest;
 use super::{Disks, canonical, default_name, device, directory, refuse_duplicate, system};
-use crate::api::ApiError;
 
 /// What adding a disk comes to.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ impl Disks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ErrorCode;
     use crate::disks::tests::{node, place};
+    use evenkeel_api::ErrorCode;
 
     #[test]
     fn a_directory_loses_nothing_and_nothing_is_written_to_it() {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 use evenkeel_engine::RoomTask;
 use evenkeel_format::disk_length;
@@ -13,7 +14,6 @@ use super::presence::Identity;
 use super::replica_file::length_of;
 use super::space::Question;
 use super::{Disks, device, system};
-use crate::api::{ApiError, ErrorCode};
 use crate::keyed_lock::Recall;
 use crate::own_file;
 

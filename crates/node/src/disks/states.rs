@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
+use evenkeel_api::types::DiskState;
+
 use super::presence::Identity;
-use crate::api::types::DiskState;
 
 /// The pause before the first retry, and the longest one: it doubles each time.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
 
+use evenkeel_api::types::DiskKind;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 
 use super::again::{Probe, Target};
 use super::states::{EntryState, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
-use crate::api::types::DiskKind;
 use crate::state::{StateDirectory, StateError};
 
 const FILE: &str = "stopped.json";

@@ -123,7 +123,7 @@ fn no_link_in_a_disks_directory_is_followed() {
         symlink(&secret, place.disk.join(name)).unwrap();
     }
     let disks = with_disk(&place);
-    assert_eq!(disks.list()[0].state, crate::api::types::DiskState::Serving);
+    assert_eq!(disks.list()[0].state, evenkeel_api::types::DiskState::Serving);
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of somebody else");
     drop(disks);
 
@@ -157,7 +157,7 @@ fn a_replica_with_another_name_is_served_and_that_is_told() {
     assert_eq!(opened.len(), 1, "{:?}", disks.list());
     assert_eq!(opened[0].path, path);
     let listed = disks.list().remove(0);
-    assert_eq!((listed.state, listed.replicas.len()), (crate::api::types::DiskState::Serving, 3));
+    assert_eq!((listed.state, listed.replicas.len()), (evenkeel_api::types::DiskState::Serving, 3));
     for replica in listed.replicas {
         let is_it = Path::new(&replica.path) == path;
         assert_eq!((replica.warning.is_some(), replica.problem.is_none()), (is_it, is_it));

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 
+use evenkeel_api::types::{
+    CopyVerdict, ExaminedBitmap, ExaminedIntents, ExaminedSlot, ReplicaProblem,
+};
 use evenkeel_core::replica::{FoundPage, OpenRegions};
 use evenkeel_core::{Generation, ReplicaId};
 use evenkeel_engine::read_metadata;
@@ -11,9 +14,6 @@ use evenkeel_format::{
     INTENT_SLOTS, IntentTable, SUPERBLOCK_LENGTH, Superblock, TABLE_LENGTH, TableCopy,
 };
 
-use crate::api::types::{
-    CopyVerdict, ExaminedBitmap, ExaminedIntents, ExaminedSlot, ReplicaProblem,
-};
 use crate::disks::{length_of, read_copy};
 
 /// Bytes of one block, the unit of bitmaps.

@@ -1,8 +1,8 @@
 //! A view in words.
 
+use evenkeel_api::types::{ExaminedEpoch, ExaminedMember, ExaminedView};
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
-use crate::api::types::{ExaminedEpoch, ExaminedMember, ExaminedView};
 use crate::conversions;
 
 pub(super) fn describe(view: &View, this: ReplicaId) -> ExaminedView {

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use evenkeel_api::ErrorCode;
 use tokio::sync::oneshot;
 
 use super::{MAX_TASKS, Tasks};
-use crate::api::ErrorCode;
 use crate::coordinator::{Answer, CallError, CallFuture, Coordinator, Handle, Request};
 
 const SHORT: Duration = Duration::from_millis(20);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_attach::AttachError;
 use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
@@ -14,7 +15,6 @@ use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
 use super::{ATTACHED, Attached, Wanted, attach, export, lookup, messages, wanted};
 use crate::admission;
-use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
 use crate::node::Node;
 

@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel_api::types::{
+    AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, SplitBrain, VERSION,
+};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::assembly::{Branch, Decision, Present, Question, Refusal, Start, branches};
 use evenkeel_core::{CoordinatorId, History, ReplicaId, View, VolumeId};
 
 use super::actor::{Turn, turn};
 use super::lookup::{self, unexpected};
 use super::stop;
-use crate::api::types::{
-    AssembleAnswer, AssembleOutcome, AssembleRequest, Assembled, SplitBrain, VERSION,
-};
-use crate::api::{ApiError, ErrorCode};
 use crate::clock::unix_seconds;
 use crate::coordinator::{Answer, Request, StoredVolume};
 use crate::node::Node;

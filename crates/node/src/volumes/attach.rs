@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_attach::{AttachError, Options, Place};
 use evenkeel_core::primary::{EndReason, PrimaryConfig};
 use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId, VolumeId};
@@ -14,8 +16,6 @@ use super::detach::{END, dismantle, end};
 use super::lifecycle::{NotOpened, Over, Phase, Purpose};
 use super::lookup::{Found, find, moved, named};
 use super::{Attached, Device, export, lookup, messages, rename, status, wanted};
-use crate::api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::coordinator::{NoData, Shown, WantedNbd};
 use crate::node::Node;
 use crate::random::random_incarnation;

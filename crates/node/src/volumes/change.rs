@@ -5,6 +5,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{
+    ChangeAnswer, ChangeVolumeRequest, NoCoordinator, NoData, RebuildRate, VERSION, VolumeBitmap,
+    VolumeProtocol,
+};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::{Change, LayoutError};
 use evenkeel_core::{Bitmap, IntentLayout, Lease, RebuildLimit, View, settings};
@@ -13,11 +18,6 @@ use hyper::Method;
 use super::fewer::{self, Fewer};
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward};
 use super::{attach, create, grow, make, members, plan, status, view_change};
-use crate::api::types::{
-    ChangeAnswer, ChangeVolumeRequest, NoCoordinator, NoData, RebuildRate, VERSION, VolumeBitmap,
-    VolumeProtocol,
-};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::config::check;
 use crate::conversions;
 use crate::node::Node;

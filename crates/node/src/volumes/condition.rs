@@ -5,14 +5,14 @@
 //! sessions, the coordinator the nodes' heartbeats, a replica's node its disk. No conclusion says
 //! more than the facts do: `docs/manual/states.md` has them all.
 
+use evenkeel_api::types::{
+    self, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth, VolumeState,
+    VolumeStatus, WantedStatus,
+};
 use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
 
 use super::messages::{self, Usage};
-use crate::api::types::{
-    self, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth, VolumeState,
-    VolumeStatus, WantedStatus,
-};
 use crate::conversions;
 use crate::disks::Unserved;
 

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::types::*;
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
     Bitmap, CoordinatorId, Generation, Geometry, History, Incarnation, Incarnations, IntentLayout,
@@ -14,8 +16,6 @@ use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, 
 use super::change::Layout;
 use super::make;
 use super::place::{self, Placement};
-use crate::api::types::*;
-use crate::api::{ApiError, ErrorCode};
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::conversions;

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use evenkeel_api::types::{DeleteVolumeAnswer, DeleteVolumeQuery, PlannedReplica, VERSION};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{Turn, turn};
@@ -13,8 +15,6 @@ use super::attach::adopt;
 use super::lookup::{Found, find, moved, primaries_elsewhere, unexpected};
 use super::make::delete_one;
 use super::{hearing, plan};
-use crate::api::types::{DeleteVolumeAnswer, DeleteVolumeQuery, PlannedReplica, VERSION};
-use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;

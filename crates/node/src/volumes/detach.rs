@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{DetachAnswer, DetachRequest};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_attach::{AttachError, Filesystems};
 use evenkeel_core::VolumeId;
 use evenkeel_core::primary::EndReason;
@@ -15,8 +17,6 @@ use super::lookup::{
     Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
 };
 use super::{Attached, export, lookup, unclean, verdict, wanted};
-use crate::api::types::{DetachAnswer, DetachRequest};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, Request};
 use crate::node::Node;

@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel_api::types::{Verify, VerifyState};
 use evenkeel_core::{MirrorView, View};
 use evenkeel_engine::counters::Failure;
 use serde_json::{Value, json};
 
 use super::{Attached, failures, verdict};
-use crate::api::types::{Verify, VerifyState};
 use crate::coordinator::VolumeRecord;
 use crate::node::Node;
 

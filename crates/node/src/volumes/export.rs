@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_engine::FrontendId;
 use evenkeel_exports::nbd;
 use hyper::Method;
@@ -9,8 +11,6 @@ use hyper::Method;
 use super::actor::{Turn, turn};
 use super::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
 use super::{Attached, Phase, WantedNbd, wanted};
-use crate::api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::NodeLiveness;
 use crate::nbd::FRONTEND;

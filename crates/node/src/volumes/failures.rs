@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use evenkeel_api::types::FailedRequests;
 use evenkeel_core::{RequestError, VolumeId};
 use evenkeel_engine::counters::Failure;
 
 use super::{Volumes, disk_errors, lock};
-use crate::api::types::FailedRequests;
 use crate::node::Node;
 
 /// Of so many volumes it is remembered; of more, the one whose last failure is the oldest is

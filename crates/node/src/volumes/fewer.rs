@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use evenkeel_api::types::{Plan, ReplicaReach, ReplicaStatus};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::Circumstances;
 use evenkeel_core::{ReplicaId, ReplicaRecord, Role};
 
 use super::lookup::{Found, find};
 use super::{plan, replica, status, view_change};
-use crate::api::types::{Plan, ReplicaReach, ReplicaStatus};
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
 /// The copies that go.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::sizes::{self, compared};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, VolumeId, stripe};
 use evenkeel_engine::{EngineError, RoomStep, RoomTask};
@@ -20,7 +21,6 @@ use super::actor::{Turn, turn};
 use super::lookup::{self, Found};
 use super::{attach, export, make, view_change};
 use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::keyed_lock::{Held, Recall};
 use crate::node::Node;

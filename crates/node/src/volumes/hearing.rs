@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::ErrorCode;
 use evenkeel_core::{NodeId, ReplicaId, View};
 use hyper::Method;
 
-use crate::api::ErrorCode;
 use crate::api::handlers::peer::{self, PeerReplica, PeerReplicas};
 use crate::coordinator::NodeLiveness;
 use crate::disks::Unserved;

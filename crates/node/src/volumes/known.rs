@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::VolumeStatus;
 use evenkeel_core::{NodeId, View, VolumeId};
 use evenkeel_format::Superblock;
 use tokio::task::JoinHandle;
@@ -14,7 +15,6 @@ use super::assemble::found::{self, Everything, Replica};
 use super::condition::Account;
 use super::hearing::Heard;
 use super::{hearing, lookup, primaries, status};
-use crate::api::types::VolumeStatus;
 use crate::coordinator::{NoData, PlacedReplica, VolumeRecord, WantedOn};
 use crate::examine::examine_one;
 use crate::node::Node;

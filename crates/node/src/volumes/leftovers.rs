@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel_api::types::VolumeStatus;
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_attach::{CleanedUp, Filesystems, Record, StillUsed};
 
 use super::actor::turn;
@@ -16,8 +18,6 @@ use super::attach::{device_error, place};
 use super::lock;
 use super::lookup::find;
 use crate::admission;
-use crate::api::types::VolumeStatus;
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
 /// The pause before each look: volumes that are remembered are awaited by then.

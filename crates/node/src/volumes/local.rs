@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::EngineError;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::lookup::unexpected;
 use super::make::tell_in_the_end;
-use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, ViewText};
 use crate::disks::NewReplica;
 use crate::late_disks;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, ReplicaRecord, View, VolumeId};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::replica::places;
-use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, CallError, NodeLiveness, Request, StoredVolume};
 use crate::node::Node;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::{NodeId, ReplicaId, VolumeId};
 use hyper::Method;
 
@@ -14,7 +15,6 @@ use super::create::Draft;
 use super::local;
 use super::lookup::{self, unexpected};
 use crate::api::handlers::peer::{CreateReplica, REPLICA, REPLICAS};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::{Answer, CallError, Request, StoredVolume, ViewText, to_hex};
 use crate::disks::NewReplica;

@@ -6,6 +6,11 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::types::{
+    AddReplicaRequest, ChangeAnswer, Disk, MirrorStatus, ReplicaReach, ReplicaState, ReplicaStatus,
+    VERSION,
+};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{Incarnations, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
 use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
@@ -16,11 +21,6 @@ use super::lookup::{
 };
 use super::place::{OneMore, one_more};
 use super::{attach, make, replica, status, view_change};
-use crate::api::types::{
-    AddReplicaRequest, ChangeAnswer, Disk, MirrorStatus, ReplicaReach, ReplicaState, ReplicaStatus,
-    VERSION,
-};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::coordinator::{Answer, Maker, PlacedReplica, Request};

@@ -1,11 +1,11 @@
 //! What the core tells, in sentences for people.
 
+use evenkeel_api::ErrorCode;
+use evenkeel_api::types;
 use evenkeel_core::primary::{EndReason, Mismatch, Note, Waiting};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaState};
 
-use crate::api::ErrorCode;
-use crate::api::types;
 use crate::disks::Unserved;
 
 /// A note as a sentence; `place` names a replica by its node and disk, `name` a node.

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_api::sizes::compared;
+use evenkeel_api::types::{CreateVolumeRequest, Disk, DiskKind};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_format::disk_length;
-
-use crate::api::types::{CreateVolumeRequest, Disk, DiskKind};
-use crate::api::{ApiError, ErrorCode};
 
 mod more;
 

@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel_api::types::{
+    AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
+    PlanAnswer, ReplicaPlanQuery, VERSION,
+};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 use evenkeel_format::Superblock;
@@ -11,11 +16,6 @@ use hyper::Method;
 
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward, primary_elsewhere};
 use super::{attach, delete, fewer, members, replica, status, view_change};
-use crate::api::types::{
-    AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
-    PlanAnswer, ReplicaPlanQuery, VERSION,
-};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::conversions;
 use crate::coordinator::NodeLiveness;

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::routes;
+use evenkeel_api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
 use evenkeel_core::NodeId;
 use hyper::Method;
 
 use super::condition::together::{self, Told};
 use super::lookup::{Found, primaries_elsewhere};
 use super::{hearing, messages, status, wanted};
-use crate::api::routes;
-use crate::api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::coordinator::NodeLiveness;

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::types::{ChangeAnswer, VERSION};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_format::{NAME_RULE, is_name};
 
 use super::actor::turn;
 use super::lookup::{Found, find, moved, unexpected};
 use super::{Attached, status};
-use crate::api::types::{ChangeAnswer, VERSION};
-use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 

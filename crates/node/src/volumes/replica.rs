@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::types::{VERSION, VolumeAnswer};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaId, ReplicaRecord};
 use hyper::Method;
@@ -9,8 +11,6 @@ use hyper::Method;
 use super::lookup::{Found, There, called, carried_out_elsewhere, find, forward};
 use super::make::delete_one;
 use super::{status, unserved, view_change};
-use crate::api::types::{VERSION, VolumeAnswer};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::coordinator::Request;
 use crate::node::Node;

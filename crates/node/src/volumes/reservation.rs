@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::types::{
+    Plan, PlanAnswer, Registrant, ReservationAction, ReservationRequest, ReservationStatus,
+    VERSION, VolumeAnswer,
+};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::{Change, Registrant as CoreRegistrant, ReservationChange, Reservations};
 use evenkeel_core::{HostId, NodeId};
@@ -9,11 +14,6 @@ use hyper::Method;
 
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward, named};
 use super::{plan, status, view_change};
-use crate::api::types::{
-    Plan, PlanAnswer, Registrant, ReservationAction, ReservationRequest, ReservationStatus,
-    VERSION, VolumeAnswer,
-};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::conversions;
 use crate::node::Node;

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{Plan, PlanAnswer, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
 use super::actor::turn;
 use super::lookup::{Found, by_names, decode, unexpected};
 use super::{attach, plan, replica};
-use crate::api::types::{Plan, PlanAnswer, RemoveNodeAnswer, RemoveNodeQuery, VERSION};
-use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{Answer, NodeLiveness, Request};
 use crate::node::Node;
 use crate::{cluster, membership};

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::VolumeId;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::wanted::UNTOLD;
 use super::{ATTACHED, Volumes, Wanted, lock};
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 use crate::state::{StateDirectory, StateError};
 

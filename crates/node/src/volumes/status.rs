@@ -12,17 +12,17 @@ use super::{
     Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
     verify, waits, wanted,
 };
-use crate::api::types::{
-    MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
-    ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap, VolumeHealth,
-    VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
-};
-use crate::api::{ApiError, ErrorCode};
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::conversions;
 use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
+use evenkeel_api::types::{
+    MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
+    ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap, VolumeHealth,
+    VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::PrimaryStatus as Primary;
 use evenkeel_core::{

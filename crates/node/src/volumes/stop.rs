@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use evenkeel_api::types::{DetachRequest, NodeRef, Plan, PlanAnswer, StopAnswer, VERSION};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, View, VolumeId};
 use hyper::Method;
 
@@ -10,8 +12,6 @@ use super::actor::turn;
 use super::lookup::{Found, by_names, find, moved, unexpected};
 use super::{detach, plan, status, sweep};
 use crate::api::handlers::peer::SWEEP;
-use crate::api::types::{DetachRequest, NodeRef, Plan, PlanAnswer, StopAnswer, VERSION};
-use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;

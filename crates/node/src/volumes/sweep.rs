@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel_api::ApiError;
 use evenkeel_core::{ReplicaId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
 use super::local::{Deletion, close_replica, open_volume, try_to_delete};
 use super::lock;
-use crate::api::ApiError;
 use crate::coordinator::{Answer, Fate, FoundReplica, Request};
 use crate::keyed_lock::KeyedLock;
 use crate::node::Node;

@@ -7,14 +7,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::ApiError;
+use evenkeel_api::types::{DetachAnswer, VERSION};
 use evenkeel_core::ReplicaState;
 use evenkeel_core::primary::EndReason;
 
 use super::actor::turn;
 use super::lookup::{Found, find, moved};
 use super::{Attached, attach, status, wanted};
-use crate::api::ApiError;
-use crate::api::types::{DetachAnswer, VERSION};
 use crate::node::Node;
 
 /// The pause between two looks at a primary that ends.

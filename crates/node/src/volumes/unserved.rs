@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{self, DiskReplica, DisksAnswer, ReplicaStatus};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 use hyper::Method;
 
 use super::lookup::Found;
 use super::{Attached, facts, gone, lock, messages, status};
-use crate::api::types::{self, DiskReplica, DisksAnswer, ReplicaStatus};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::disks::Unserved;
 use crate::node::Node;

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::Verify;
 use evenkeel_core::primary::{Command, Covered, VerifyState, VerifyStatus};
 use evenkeel_core::{Generation, ReplicaState, Role, View};
 
 use super::disk_errors::DiskErrors;
 use super::{Attached, lock, status, verify};
-use crate::api::types::Verify;
 use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
 use crate::node::Node;
 

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use evenkeel_api::types::{
+    CoveredReplica, VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange,
+    WrongReplica,
+};
+use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::{
     Command, Covered, VerifyState as CoreState, VerifyStatus, Wrong, WrongRange as CoreRange,
 };
@@ -12,11 +17,6 @@ use hyper::Method;
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward};
 use super::replica::resolve;
 use super::{status, verdict, view_change};
-use crate::api::types::{
-    CoveredReplica, VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange,
-    WrongReplica,
-};
-use crate::api::{ApiError, ErrorCode, routes};
 use crate::cluster;
 use crate::node::Node;
 

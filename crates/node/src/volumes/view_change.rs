@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::primary::{Command, CommandError};
 use evenkeel_core::view::{Cause, ViewError};
 use evenkeel_core::{ReplicaState, View};
 
 use super::lookup::{Found, moved, unexpected};
-use crate::api::{ApiError, ErrorCode};
 use crate::cluster;
 use crate::coordinator::{Answer, Request, ViewText, Wish};
 use crate::node::Node;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use evenkeel_api::types::{NoData, Suspended, WaitsFor};
 use evenkeel_core::primary::Waiting;
 use evenkeel_core::{Instant, View};
 
 use super::condition::Wait;
 use super::lifecycle::Purpose;
 use super::{Attached, status};
-use crate::api::types::{NoData, Suspended, WaitsFor};
 use crate::clock::unix_seconds_ago;
 
 /// What requests wait for.

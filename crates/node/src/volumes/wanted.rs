@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::ApiError;
+use evenkeel_api::types::WantedStatus;
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::Attached;
 use super::actor::{self, Turn, turn};
 use super::lookup::{Found, find, moved, unexpected};
 use crate::admission;
-use crate::api::ApiError;
-use crate::api::types::WantedStatus;
 use crate::coordinator::{Answer, CallError, NodeLiveness, Request, Shown, VolumeRecord};
 use crate::node::Node;
 

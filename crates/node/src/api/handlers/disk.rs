@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::extract::State;
+use evenkeel_api::error::ErrorAnswer;
+use evenkeel_api::types::*;
 
-use crate::api::error::ErrorAnswer;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
-use crate::api::types::*;
 use crate::cluster;
 use crate::node::Node;
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::api::extract::{Body, Json, Path, Query, Refusal};
-use crate::api::{ApiError, ErrorCode};
 use crate::config::Address;
 use crate::coordinator::{Answer, Caller, NodeLiveness, Request, from_hex};
 use crate::disks::{NewReplica, Unserved};

@@ -1,9 +1,10 @@
 use std::fs;
 use std::time::Duration;
 
+use evenkeel_api::types::DiskState;
+
 use super::super::tests::{node, place};
 use super::*;
-use crate::api::types::DiskState;
 
 /// A disk that stays away for months is not asked all the time, and one that comes back is not left
 /// waiting.

@@ -1,9 +1,10 @@
 use std::fs;
 
+use evenkeel_api::ErrorCode;
+use evenkeel_api::types::DiskState;
+
 use super::super::tests::{Place as Directories, new, node, place};
 use super::*;
-use crate::api::ErrorCode;
-use crate::api::types::DiskState;
 use crate::disks::OpenReplica;
 use crate::disks::states::Retry;
 use crate::keyed_lock::Recall;

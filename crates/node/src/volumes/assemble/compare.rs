@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::types::{DifferingRange, SplitDifference};
 use evenkeel_core::{NodeId, ReplicaId};
 use rustix::fs::{SeekFrom, seek};
 
 use super::Replica;
 use crate::api::handlers::peer::read_data;
-use crate::api::types::{DifferingRange, SplitDifference};
 use crate::node::Node;
 use crate::state::sync_parent;
 

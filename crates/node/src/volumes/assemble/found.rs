@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::ApiError;
 use evenkeel_core::{NodeId, VolumeId};
 use evenkeel_format::{SUPERBLOCK_LENGTH, Superblock};
 use hyper::Method;
 
-use crate::api::ApiError;
 use crate::api::handlers::peer::{FOUND, PeerFound};
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, from_hex};

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_api::types::{
+    AssembleOutcome, AssemblePlan, AssemblePlanAnswer, AssemblePlanQuery, AssembleRequest,
+    DiscardedReplica, KeptReplica, VERSION,
+};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::assembly::Branch;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
 use super::{Candidate, KnownStep, Next, Refused, Refusing, Replica, register, split};
-use crate::api::types::{
-    AssembleOutcome, AssemblePlan, AssemblePlanAnswer, AssemblePlanQuery, AssembleRequest,
-    DiscardedReplica, KeptReplica, VERSION,
-};
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
 /// What putting volumes together would keep and discard. Nothing is changed.

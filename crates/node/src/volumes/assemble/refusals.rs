@@ -1,10 +1,10 @@
 //! Why a volume is not assembled, in sentences.
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaRecord;
 use evenkeel_core::assembly::{Branch, Refusal};
 
 use super::{Candidate, Replica};
-use crate::api::{ApiError, ErrorCode};
 use crate::clock::unix_seconds;
 use crate::node::Node;
 

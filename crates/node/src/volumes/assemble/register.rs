@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
 use super::super::actor::Turn;
 use super::super::lookup::{moved, unexpected};
 use super::super::{attach, stop};
 use super::{Candidate, Replica, refusals};
-use crate::api::{ApiError, ErrorCode};
 use crate::coordinator::{
     Answer, NoData, PlacedReplica, Request, Standing, StoredVolume, ViewText, VolumeRecord,
 };

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use evenkeel_api::types::{SplitBrain, SplitBranch, SplitReplica};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::assembly::Branch;
 use evenkeel_core::{ReplicaState, View};
 
 use super::compare::{self, Pair};
 use super::{Candidate, Refused, Refusing, Replica};
-use crate::api::types::{SplitBrain, SplitBranch, SplitReplica};
-use crate::api::{ApiError, ErrorCode};
 use crate::node::Node;
 
 /// The replicas of a branch that no other branch has, too.

@@ -1,9 +1,9 @@
 //! Who has said what is known of a volume, and what follows from that alone.
 
+use evenkeel_api::types::{self, MirrorStatus, ReplicaReach, VolumeState};
 use evenkeel_core::ReplicaState;
 
 use super::ReplicaFacts;
-use crate::api::types::{self, MirrorStatus, ReplicaReach, VolumeState};
 use crate::volumes::messages::{self, Usage};
 
 /// What a primary waits for.

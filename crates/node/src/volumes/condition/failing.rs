@@ -1,10 +1,11 @@
 //! Requests of clients that failed, in what is said of a volume.
 
-use super::rank;
-use crate::api::types::{
+use evenkeel_api::types::{
     self, FailedRequests, MirrorStatus, ReplicaStatus, VolumeHealth, VolumeState, VolumeStatus,
     WaitsFor,
 };
+
+use super::rank;
 use crate::volumes::disk_errors::is_ended_by;
 
 /// How long requests that have failed are told before all else, in seconds.

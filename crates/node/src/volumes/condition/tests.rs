@@ -1,7 +1,7 @@
+use evenkeel_api::types::FailedRequests;
 use serde_json::json;
 
 use super::*;
-use crate::api::types::FailedRequests;
 
 const YES: Option<bool> = Some(true);
 const NO: Option<bool> = Some(false);

@@ -1,8 +1,9 @@
 //! What several primaries say of one volume, as one status: of each replica the worst, and who says
 //! it.
 
+use evenkeel_api::types::{FailedRequests, NodeRef, ReplicaStatus, VolumeState, VolumeStatus};
+
 use super::{health, health_of, note_failures, rank, reason, sum_up};
-use crate::api::types::{FailedRequests, NodeRef, ReplicaStatus, VolumeState, VolumeStatus};
 
 /// What a primary says.
 #[derive(Debug, Clone)]

@@ -1,10 +1,10 @@
 //! Where one more replica of a mirror goes.
 
 use evenkeel_api::sizes::compared;
+use evenkeel_api::types::{Disk, DiskKind};
+use evenkeel_api::{ApiError, ErrorCode};
 
 use super::{Room, named};
-use crate::api::types::{Disk, DiskKind};
-use crate::api::{ApiError, ErrorCode};
 
 /// What is wanted.
 #[derive(Debug)]

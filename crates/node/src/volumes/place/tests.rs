@@ -1,5 +1,6 @@
+use evenkeel_api::types::{DiskState, NodeRef};
+
 use super::*;
-use crate::api::types::{DiskState, NodeRef};
 
 const GIB: u64 = 1 << 30;
 

@@ -1,7 +1,7 @@
+use evenkeel_api::types::CreateVolumeRequest;
 use serde_json::json;
 
 use super::*;
-use crate::api::types::CreateVolumeRequest;
 use crate::volumes::create;
 use crate::{Config, Daemon};
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use evenkeel_api::types::ExamineAnswer;
 use serde_json::Value;
 use utoipa::OpenApi;
-
-use crate::api::types::ExamineAnswer;
 
 /// What `examine --json` prints, which no path of the API answers.
 #[derive(OpenApi)]

@@ -1,3 +1,4 @@
+use evenkeel_api::types::{ReplicaState as State, Suspended, VolumeHealth};
 use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
 use serde_json::json;
@@ -5,7 +6,6 @@ use serde_json::json;
 use super::super::tests::{concluded, in_sync, replica, waits};
 use super::super::{Account, ReplicaFacts};
 use super::*;
-use crate::api::types::{ReplicaState as State, Suspended, VolumeHealth};
 
 /// What the primary on a node says, of a volume with these replicas.
 fn said(node: &str, account: &Account, facts: [ReplicaFacts; 2]) -> Told {
