@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use evenkeel_api::ApiError;
 use evenkeel_api::error::ErrorAnswer;
+use evenkeel_coordinator::{NodeLiveness, RemovedNode};
 use evenkeel_core::{Incarnation, NodeId, ReplicaId, VolumeId};
 use evenkeel_wire::hello::{Purpose, Reason};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -24,13 +25,13 @@ use serde::de::DeserializeOwned;
 
 use crate::cluster_name::ClusterName;
 use crate::config::Address;
-use crate::coordinator::{NodeLiveness, RemovedNode};
 use crate::disks::Unserved;
 use crate::start::StartId;
 
 pub mod auth;
 pub mod hello;
 pub mod listener;
+pub mod requests;
 pub mod stream;
 pub mod tls;
 

@@ -23,6 +23,7 @@ use crate::admission;
 use crate::config::Config;
 use crate::coordinator::{Caller, remote};
 use crate::node::Node;
+use crate::peer::requests;
 use crate::{http, metrics};
 
 /// Most connections to the API, and to the metrics' address, at a time.
@@ -40,14 +41,14 @@ pub fn router(node: &Arc<Node>) -> Router {
 /// The API for another node, `caller`: that for users, and the paths that only nodes need.
 pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
     let paths = paths()
-        .route(handlers::peer::REPLICAS, post(handlers::peer::create_replica))
-        .route(handlers::peer::FOUND, get(handlers::peer::found))
-        .route(handlers::peer::SWEEP, post(handlers::peer::sweep))
-        .route(handlers::peer::MAKE_ROOM, post(handlers::peer::make_room))
-        .route(handlers::peer::REPLICA, delete(handlers::peer::delete_replica))
+        .route(requests::REPLICAS, post(handlers::peer::create_replica))
+        .route(requests::FOUND, get(handlers::peer::found))
+        .route(requests::SWEEP, post(handlers::peer::sweep))
+        .route(requests::MAKE_ROOM, post(handlers::peer::make_room))
+        .route(requests::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
-        .route(handlers::peer::READ, post(handlers::peer::read))
-        .route(handlers::peer::CONDITIONS, post(handlers::peer::conditions));
+        .route(requests::READ, post(handlers::peer::read))
+        .route(requests::CONDITIONS, post(handlers::peer::conditions));
     served(paths, node)
         .layer(axum::middleware::from_fn_with_state(node.clone(), refuse_removed))
         .layer(Extension(caller))
@@ -55,7 +56,7 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
 
 /// What is no task though its method could change something: a question changes nothing, and what
 /// the coordinator is asked is one transaction. Other nodes need them until this one has ended.
-const NO_TASKS: [&str; 3] = [remote::PATH, handlers::peer::READ, handlers::peer::CONDITIONS];
+const NO_TASKS: [&str; 3] = [remote::PATH, requests::READ, requests::CONDITIONS];
 
 fn paths() -> Router<Arc<Node>> {
     Router::new()

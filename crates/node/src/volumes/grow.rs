@@ -20,10 +20,10 @@ use super::Attached;
 use super::actor::{Turn, turn};
 use super::lookup::{self, Found};
 use super::{attach, export, make, view_change};
-use crate::api::handlers::peer::{MAKE_ROOM, MakeRoom};
 use crate::cluster;
 use crate::keyed_lock::{Held, Recall};
 use crate::node::Node;
+use crate::peer::requests::{MAKE_ROOM, MakeRoom};
 
 /// How often and after which pauses a replica is asked that is saving something.
 const TRIES: (u32, Duration) = (200, Duration::from_millis(50));

@@ -9,10 +9,10 @@ use evenkeel_api::ErrorCode;
 use evenkeel_core::{NodeId, ReplicaId, View};
 use hyper::Method;
 
-use crate::api::handlers::peer::{self, PeerReplica, PeerReplicas};
 use crate::coordinator::NodeLiveness;
 use crate::disks::Unserved;
 use crate::node::Node;
+use crate::peer::requests::{CONDITIONS, PeerReplica, PeerReplicas};
 use crate::{admission, cluster};
 
 /// How long a node may take to answer.
@@ -132,7 +132,7 @@ async fn ask_one(
     patience: Duration,
 ) -> Option<Vec<PeerReplica>> {
     let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
-    let (path, body) = (peer::CONDITIONS, Some(&question));
+    let (path, body) = (CONDITIONS, Some(&question));
     let answer =
         cluster::forward::<_, Vec<PeerReplica>>(node, member, Method::POST, path, body, patience);
     match answer.await {

@@ -14,11 +14,11 @@ use hyper::Method;
 use super::create::Draft;
 use super::local;
 use super::lookup::{self, unexpected};
-use crate::api::handlers::peer::{CreateReplica, REPLICA, REPLICAS};
 use crate::cluster;
 use crate::coordinator::{Answer, CallError, Request, StoredVolume, ViewText, to_hex};
 use crate::disks::NewReplica;
 use crate::node::Node;
+use crate::peer::requests::{CreateReplica, REPLICA, REPLICAS};
 
 /// How long a node may take to make a replica: a block device may have to be zeroed.
 pub(super) const CREATION: Duration = Duration::from_secs(24 * 3600);

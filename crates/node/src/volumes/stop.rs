@@ -11,10 +11,10 @@ use hyper::Method;
 use super::actor::turn;
 use super::lookup::{Found, by_names, find, moved, unexpected};
 use super::{detach, plan, status, sweep};
-use crate::api::handlers::peer::SWEEP;
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
+use crate::peer::requests::SWEEP;
 
 /// Detaches a volume and closes its replicas. Stopping a stopped one changes nothing.
 ///

@@ -12,8 +12,8 @@ use evenkeel_core::{NodeId, ReplicaId};
 use rustix::fs::{SeekFrom, seek};
 
 use super::Replica;
-use crate::api::handlers::peer::read_data;
 use crate::node::Node;
+use crate::peer::requests::read_data;
 use crate::state::sync_parent;
 
 /// Bytes that are compared at once; also the most that a node reads for another.
@@ -97,7 +97,7 @@ impl Source {
             Self::There { node: id, replica } => {
                 let member = node.coordinator.node(*id);
                 let member = member.ok_or_else(|| io::Error::other("its node is not known"))?;
-                read_data(node, &member, *replica, at, length, DEADLINE).await
+                read_data(&node.peers, &member, *replica, at, length, DEADLINE).await
             }
         }
     }

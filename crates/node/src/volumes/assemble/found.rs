@@ -10,11 +10,11 @@ use evenkeel_core::{NodeId, VolumeId};
 use evenkeel_format::{SUPERBLOCK_LENGTH, Superblock};
 use hyper::Method;
 
-use crate::api::handlers::peer::{FOUND, PeerFound};
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, from_hex};
 use crate::examine::{Found, examine, examine_one};
 use crate::node::Node;
+use crate::peer::requests::{FOUND, PeerFound};
 
 /// A replica, wherever it is.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use hanging::HangingFile;
 use super::super::grow;
 use super::super::sweep::tests::{delete_record, set_stopped, with_volume};
 use super::*;
-use crate::api::handlers::peer::MakeRoom;
+use crate::peer::requests::MakeRoom;
 
 #[allow(dead_code, reason = "of what the file can do a part is used here")]
 #[path = "../../../../engine/tests/common/hanging.rs"]

@@ -1,0 +1,160 @@
+//! What only nodes ask of each other: the paths, and what is sent there.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_coordinator::NodeLiveness;
+use evenkeel_core::ReplicaId;
+use hyper::Method;
+use serde::{Deserialize, Serialize};
+
+use super::Peers;
+use crate::config::Address;
+use crate::disks::Unserved;
+
+/// Makes a replica on a disk of this node.
+pub const REPLICAS: &str = "/peer/v1/replicas";
+/// A replica of this node.
+pub const REPLICA: &str = "/peer/v1/volumes/{volume}/replicas/{replica}";
+/// The replicas on this node's disks, and what is attached here.
+pub const FOUND: &str = "/peer/v1/found";
+/// Makes this node ask the coordinator at once what is to become of its replicas.
+pub const SWEEP: &str = "/peer/v1/sweep";
+/// Which of some replicas this node does not serve.
+pub const CONDITIONS: &str = "/peer/v1/replicas/conditions";
+/// Data of a replica of this node.
+pub const READ: &str = "/peer/v1/read";
+/// Room for more data of a replica of this node.
+pub const MAKE_ROOM: &str = "/peer/v1/volumes/{volume}/replicas/{replica}/room";
+
+/// What a node has.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerFound {
+    /// Its replicas: the superblock that counts in the form of the `format` crate, as hexadecimal
+    /// text without the zeroes at its end, the disk's name, and the file or device.
+    pub replicas: Vec<(String, String, PathBuf)>,
+    /// The identities of the volumes that are attached there.
+    pub attached: Vec<String>,
+}
+
+/// Replicas that are believed to be on a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerReplicas {
+    /// Their identities.
+    pub replicas: Vec<String>,
+}
+
+/// Of a replica that is served, and gone when the daemon ends. Older software takes it for one that
+/// is not served.
+const FILE_GONE: &str = "file-gone";
+
+/// A replica that its node does not serve, or not for long.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerReplica {
+    replica: String,
+    /// `gone`, `away`, `file-gone`, or what a newer node has for a replica that needs somebody's
+    /// help.
+    is: String,
+    why: String,
+}
+
+impl PeerReplica {
+    /// What another node is told.
+    pub fn new(replica: ReplicaId, unserved: &Unserved) -> Self {
+        let is = match unserved {
+            Unserved::Gone(_) => "gone",
+            // An older node takes a word that it does not know for the worst.
+            Unserved::Away(_) | Unserved::Stopped(_) => "away",
+            Unserved::Unusable(_) => "unusable",
+        };
+        Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string() }
+    }
+
+    /// The same of one that is served, and gone when the daemon ends.
+    pub fn file_gone(replica: ReplicaId, why: String) -> Self {
+        Self { replica: replica.to_string(), is: FILE_GONE.into(), why }
+    }
+
+    /// Why it is gone when its node's daemon ends, if that is so.
+    pub fn told_gone(&self) -> Option<(ReplicaId, String)> {
+        let told = (self.is == FILE_GONE).then(|| self.why.clone())?;
+        Some((self.replica.parse().ok()?, told))
+    }
+
+    /// What another node has told. `None`: it is served, or no replica.
+    pub fn unserved(&self) -> Option<(ReplicaId, Unserved)> {
+        let why = self.why.clone();
+        let unserved = match self.is.as_str() {
+            "gone" => Unserved::Gone(why),
+            "away" => Unserved::Away(why),
+            FILE_GONE => return None,
+            _ => Unserved::Unusable(why),
+        };
+        Some((self.replica.parse().ok()?, unserved))
+    }
+}
+
+/// A part of a replica's data.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReadData {
+    /// Its identity.
+    pub replica: String,
+    /// Where in the data, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+/// Room to be made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MakeRoom {
+    /// For so many bytes of data in all.
+    pub length: u64,
+    /// The generation of a view in which the replica is an idle spare, if there is one.
+    #[serde(default)]
+    pub spare_in: Option<u64>,
+}
+
+/// A replica to be made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CreateReplica {
+    /// Name of the disk.
+    pub disk: String,
+    /// The first superblock in the form of the `format` crate, as hexadecimal text.
+    pub superblock: String,
+    /// Whether the disk need not have the space for all of it.
+    pub thin: bool,
+}
+
+/// Asks another node for a part of a replica's data.
+///
+/// # Errors
+/// If it does not answer, or cannot read it.
+pub async fn read_data(
+    peers: &Peers,
+    member: &NodeLiveness,
+    replica: ReplicaId,
+    offset: u64,
+    length: u64,
+    deadline: Duration,
+) -> io::Result<Vec<u8>> {
+    let question = ReadData { replica: replica.to_string(), offset, length };
+    let question = serde_json::to_vec(&question)?;
+    let mut last = io::Error::other("its node's addresses are not known");
+    for text in &member.node.addresses {
+        let Ok(address) = Address::parse(text) else { continue };
+        let body = question.clone().into();
+        match peers.request(&address, Method::POST, READ, body, deadline).await {
+            Ok((status, bytes)) if status.is_success() && bytes.len() as u64 == length => {
+                return Ok(bytes.to_vec());
+            }
+            Ok((status, bytes)) => {
+                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).into_owned();
+                last = io::Error::other(format!("node {}: {status}: {text}", member.node.name));
+            }
+            Err(e) => last = io::Error::other(e.to_string()),
+        }
+    }
+    Err(last)
+}
