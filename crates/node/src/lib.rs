@@ -30,6 +30,7 @@ mod http;
 pub mod identity;
 mod keyed_lock;
 mod late_disks;
+mod listener;
 mod log;
 pub mod membership;
 pub mod metrics;

@@ -30,7 +30,6 @@ use crate::start::StartId;
 
 pub mod auth;
 pub mod hello;
-pub mod listener;
 pub mod requests;
 pub mod stream;
 pub mod tls;

@@ -7,14 +7,14 @@ use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::hello::{self, Guest};
-use super::stream::{PeerStream, accept_tcp};
 use crate::admission;
 use crate::api::server;
 use crate::config::{Address, Config};
 use crate::coordinator::Caller;
 use crate::http;
 use crate::node::Node;
+use crate::peer::hello::{self, Guest};
+use crate::peer::stream::{PeerStream, accept_tcp};
 
 /// The pause after a failed accept (too many open files): others may close some meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
