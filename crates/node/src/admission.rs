@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_core::NodeId;
 
+use crate::coordinator::removed::{JOIN_ANEW, without_identities};
 use crate::node::Node;
 
 /// How long a command waits for the coordinator's first answer about this start.
@@ -72,10 +72,6 @@ pub fn is_superseded(node: &Node, at: &str) {
     supersede(node, why);
 }
 
-/// What to do with the machine of a node that was removed.
-const JOIN_ANEW: &str =
-    "To use that machine again, stop its node, remove its state directory, and join anew";
-
 /// This node was removed from the cluster: it serves nothing any more, and says why for as long as
 /// it runs.
 pub fn is_removed(node: &Node, why: &str) {
@@ -85,26 +81,6 @@ pub fn is_removed(node: &Node, why: &str) {
         node,
         format!("this node is refused by the coordinator: {why}. {JOIN_ANEW} ({directory})"),
     );
-}
-
-/// A node that was removed from the cluster is refused.
-#[must_use]
-pub fn refusal_of_removed(what: &str, why: &str) -> ApiError {
-    ApiError::new(ErrorCode::NodeRemoved, what, without_identities(why), JOIN_ANEW)
-}
-
-/// A sentence without the identities that stand behind names, in parentheses.
-#[must_use]
-pub fn without_identities(text: &str) -> String {
-    let mut parts = text.split(" (");
-    let mut short = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.split_once(')') {
-            Some((id, rest)) if id.parse::<NodeId>().is_ok() => short.push_str(rest),
-            _ => short.extend([" (", part]),
-        }
-    }
-    short
 }
 
 /// A copy of this node speaks; the coordinator refuses it.
@@ -200,21 +176,5 @@ pub fn warning(node: &Node) -> Option<String> {
     match &*node.standing.borrow() {
         Standing::Admitted | Standing::Waiting(None) => None,
         Standing::Waiting(Some(why)) | Standing::Superseded(why) => Some(why.clone()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_identities;
-
-    #[test]
-    fn people_are_told_names() {
-        let id = evenkeel_core::NodeId(7).to_string();
-        let told = format!("node n3 ({id}) was removed from the cluster on 2026-11-24 02:30 UTC");
-        let short = "node n3 was removed from the cluster on 2026-11-24 02:30 UTC";
-        assert_eq!(without_identities(&told), short);
-        for text in ["it waits (3 s) for n1", "an open ( stays", ""] {
-            assert_eq!(without_identities(text), text);
-        }
     }
 }

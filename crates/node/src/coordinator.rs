@@ -17,6 +17,7 @@ pub use evenkeel_coordinator::{
 pub mod embedded;
 pub mod handle;
 pub mod remote;
+pub mod removed;
 
 pub use embedded::Embedded;
 pub use handle::Handle;

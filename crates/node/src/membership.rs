@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
-use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request};
+use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request, removed};
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::volumes::leftovers;
@@ -89,7 +89,7 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
         }
         Ok(Answer::NodeRemoved { why }) => {
             admission::is_removed(node, &why);
-            return Err(admission::refusal_of_removed(&what, &why));
+            return Err(removed::refusal(&what, &why));
         }
         Ok(other) => return Err(bad(&what, format!("it answered {other:?}"))),
         Err(CallError::Refused(why)) => {

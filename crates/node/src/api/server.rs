@@ -19,9 +19,8 @@ use tokio::time::timeout;
 
 use super::extract::Refusal;
 use super::{handlers, openapi};
-use crate::admission;
 use crate::config::Config;
-use crate::coordinator::{Caller, remote};
+use crate::coordinator::{Caller, remote, removed};
 use crate::node::Node;
 use crate::peer::requests;
 use crate::{http, metrics};
@@ -128,9 +127,7 @@ async fn refuse_removed(
     next: Next,
 ) -> Response {
     match node.peers.removed(caller.node) {
-        Some(why) => {
-            Refusal(admission::refusal_of_removed("the node is not served", &why)).into_response()
-        }
+        Some(why) => Refusal(removed::refusal("the node is not served", &why)).into_response(),
         None => next.run(request).await,
     }
 }

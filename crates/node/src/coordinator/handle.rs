@@ -9,8 +9,8 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::NodeId;
 use serde::{Deserialize, Serialize};
 
+use super::removed;
 use super::{Answer, CallError, Coordinator, NodeLiveness, RemovedNode, Request};
-use crate::admission;
 use crate::clock::unix_seconds;
 use crate::config::Address;
 use crate::tasks::{asker_has_gone, asker_has_gone_since};
@@ -293,7 +293,7 @@ impl Handle {
             ));
         }
         if let Ok(Answer::NodeRemoved { why }) = answer {
-            return Err(admission::refusal_of_removed(what, &why));
+            return Err(removed::refusal(what, &why));
         }
         answer.map_err(|e| match e {
             CallError::Unreachable(why) => self.unreachable(what, &why),

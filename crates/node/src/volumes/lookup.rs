@@ -141,7 +141,7 @@ pub(super) fn decode(what: &str, stored: StoredVolume) -> Result<Found, ApiError
 /// The coordinator answered something that does not belong to the question.
 pub(super) fn unexpected(what: &str, answer: &Answer) -> ApiError {
     if let Answer::NodeRemoved { why } = answer {
-        return crate::admission::refusal_of_removed(what, why);
+        return crate::coordinator::removed::refusal(what, why);
     }
     let why = format!("the coordinator answered {answer:?}");
     ApiError::new(

@@ -125,7 +125,7 @@ async fn removed_before(node: &Node, name: &str, what: &str) -> Result<RemoveNod
     let Answer::RemovedNodes(all) = answer else { return Err(unexpected(what, &answer)) };
     match all.iter().rev().find(|removed| removed.name == name || removed.id == name) {
         Some(removed) => {
-            let message = crate::admission::without_identities(&removed.to_string());
+            let message = crate::coordinator::removed::without_identities(&removed.to_string());
             let plan = Plan::default();
             Ok(RemoveNodeAnswer { version: VERSION, removed: false, plan, message })
         }
