@@ -104,7 +104,7 @@ impl Disks {
             return (Vec::new(), false);
         };
         let EntryState::Opening(before, retry) = &entry.state else { return (Vec::new(), false) };
-        let retry = retry.again(Instant::now());
+        let now = Instant::now();
         let name = &entry.record.name;
         let is_news = found.opened.is_ok() && entry.record != found.record && !entry.is_new;
         match found.opened {
@@ -114,6 +114,9 @@ impl Disks {
                 (entry.record, entry.replicas) = (found.record, replicas);
             }
             Err(trouble) => {
+                // What was in the way so far has gone, and this may soon: the pause begins anew.
+                let is_other = trouble.state() != before.state();
+                let retry = if is_other { Retry::first(now) } else { retry.again(now) };
                 if trouble != *before {
                     tracing::warn!(disk = name, why = trouble.why(), "a disk cannot be opened yet");
                 }

@@ -38,3 +38,31 @@ fn a_disk_that_stays_away_is_tried_less_and_less_often() {
     assert_eq!(disks.list()[0].state, DiskState::Serving);
     assert_eq!(disks.next_try(), None);
 }
+
+/// The pause has grown while the disk was away. Who has it for a moment when it returns does not
+/// cost as much again.
+#[test]
+fn a_disk_that_returns_and_is_held_is_tried_again_soon() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    drop(disks);
+    let aside = place.disk.with_file_name("aside");
+    fs::rename(&place.disk, &aside).unwrap();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    let try_again = || {
+        let probe = disks.due(disks.next_try().unwrap()).remove(0);
+        disks.open_again(probe);
+        disks.list()[0].state
+    };
+    for _ in 0..8 {
+        assert_eq!(try_again(), DiskState::Absent);
+    }
+    fs::rename(&aside, &place.disk).unwrap();
+    let holder = fs::File::open(place.disk.join(".evenkeel.lock")).unwrap();
+    rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert_eq!(try_again(), DiskState::Held);
+    assert!(disks.next_try().unwrap() < Instant::now() + Duration::from_millis(201));
+    drop(holder);
+    assert_eq!(try_again(), DiskState::Serving);
+}
