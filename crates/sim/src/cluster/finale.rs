@@ -6,7 +6,7 @@
 //! If the last in-sync replica of a mirror died with the rest (a view change was under way when it
 //! was decided who dies), the volume can't serve: then only the answers are demanded.
 
-use evenkeel_core::primary::{Command, PeerStatus};
+use evenkeel_core::primary::{Command, PeerStatus, Waiting};
 use evenkeel_core::view::{Cause, Change, ReservationChange};
 use evenkeel_core::*;
 
@@ -139,6 +139,11 @@ impl Cluster {
             // One is to be left.
             return self.command(primary, Command::Detach);
         }
+        if self.waits_for_the_dead(primary) {
+            // Who died could have told what the others lost. The operator knows that it is dead
+            // for good, and attaches anew with what there is.
+            return self.command(primary, Command::Detach);
+        }
         if view.rebuild_limit != RebuildLimit::None {
             let change = Change::RebuildLimit(RebuildLimit::None);
             return self.command(primary, Command::Change(change));
@@ -164,6 +169,20 @@ impl Cluster {
     pub(super) fn is_dead(&self, replica: ReplicaId) -> bool {
         let slot = self.replicas.iter().find(|slot| slot.id == replica);
         slot.is_some_and(|slot| self.nodes[slot.node].dead)
+    }
+
+    /// Whether a primary waits for a mirror of which each in-sync replica is dead for good or has
+    /// restarted, and may have lost what a dead one has.
+    fn waits_for_the_dead(&self, primary: usize) -> bool {
+        let Some(Waiting::Replica(mirror)) = self.primaries[primary].waiting else { return false };
+        let view = self.coordinator.newest();
+        let in_sync = || view.mirrors[mirror].in_sync();
+        let has_restarted = |record: &ReplicaRecord| {
+            let mut slots = self.replicas.iter();
+            slots.any(|slot| slot.id == record.id && slot.incarnation != record.incarnation)
+        };
+        in_sync().any(|record| self.is_dead(record.id))
+            && in_sync().all(|record| self.is_dead(record.id) || has_restarted(record))
     }
 
     /// Whether a mirror's in-sync replicas are all dead for good.
