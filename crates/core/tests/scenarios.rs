@@ -260,6 +260,37 @@ fn protocols_differ_in_what_an_acknowledgement_waits_for() {
 /// Under A and B only the replica on the dead primary's node surely has what was acknowledged, even
 /// if it has restarted. Under C all have it, and a restart may have cost one what no flush covers.
 #[test]
+fn a_replica_that_may_lack_writes_says_so_while_who_has_them_is_away() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    cluster.pass(A_WHILE);
+    let write = cluster.write(primary, 0, 7, 512);
+    assert!(cluster.is_acknowledged(write));
+    let (lost, restarted) = (replica(0, 0), replica(0, 1));
+    assert!(!cluster.may_lack(primary, restarted));
+    // Both go before the view can change.
+    cluster.coordinator_answers = false;
+    cluster.kill(lost);
+    cluster.kill(restarted);
+    cluster.coordinator_answers = true;
+    assert!(!cluster.may_lack(primary, restarted), "nobody knows before it answers");
+    cluster.restart(restarted, true);
+    cluster.pass(A_WHILE);
+    assert!(cluster.may_lack(primary, restarted));
+    assert!(!cluster.may_lack(primary, lost));
+    assert!(matches!(cluster.waiting(primary), Some((Waiting::Replica(0), _))));
+    // Whoever knows that the other one is lost for good goes on without it.
+    cluster.command(primary, Command::Detach);
+    cluster.pass(A_WHILE);
+    let anew = cluster.attach(1);
+    cluster.pass(A_WHILE);
+    let write = cluster.write(anew, 0, 8, 512);
+    cluster.pass(A_WHILE);
+    assert!(cluster.is_acknowledged(write));
+    assert!(!cluster.may_lack(anew, restarted));
+}
+
+#[test]
 fn a_takeover_prefers_the_dead_primarys_node_then_who_has_not_restarted() {
     for (protocol, source) in [(Protocol::A, 0), (Protocol::B, 0), (Protocol::C, 1)] {
         let mut cluster = Cluster::new(1, 3, protocol);

@@ -352,6 +352,9 @@ pub struct PeerStatus {
     pub leaving: Option<(ReplicaState, Cause)>,
     /// Whether a session is open with the incarnation of it that the view knows.
     pub connected: bool,
+    /// It answers, and is not used: its node restarted, and it may lack acknowledged writes that
+    /// another in-sync replica has, which does not answer (W5).
+    pub may_lack: bool,
     /// Operations that it has not answered.
     pub outstanding: usize,
     /// Age of the oldest of them.

@@ -354,6 +354,12 @@ impl Cluster {
         self.primaries[primary].status(self.now).waiting
     }
 
+    /// Whether a primary says of a replica that it answers and may lack acknowledged writes.
+    pub fn may_lack(&self, primary: usize, id: ReplicaId) -> bool {
+        let status = self.primaries[primary].status(self.now);
+        status.replicas.iter().any(|peer| peer.replica == id && peer.may_lack)
+    }
+
     /// As what a replica is to leave, if this primary says so.
     pub fn leaving(&self, primary: usize, id: ReplicaId) -> Option<(ReplicaState, view::Cause)> {
         let status = self.primaries[primary].status(self.now);

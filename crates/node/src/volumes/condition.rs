@@ -56,6 +56,8 @@ pub struct ReplicaFacts {
     pub file_gone: Option<String>,
     /// Whether the primary has a session with it; `None` if no primary has said.
     pub connected: Option<bool>,
+    /// It answers its primary, and may lack acknowledged writes that another in-sync replica has.
+    pub may_lack: bool,
     /// Whether its node sends heartbeats; `None` if the coordinator has not said.
     pub node_alive: Option<bool>,
     /// Whether its node has answered the node that tells the status; `None`: it was not asked.
@@ -160,6 +162,7 @@ impl ReplicaFacts {
             return Some(messages::leaving(self.cause));
         }
         match self.reach() {
+            ReplicaReach::Unreachable if self.may_lack => Some(messages::may_lack()),
             ReplicaReach::Unreachable => Some(messages::unreachable(self.state)),
             ReplicaReach::Unknown => Some(self.disagreement().map_or_else(
                 || messages::unknown(self.state, &self.node),

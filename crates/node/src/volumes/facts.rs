@@ -57,6 +57,7 @@ pub(super) fn of_attached(
         // Who is being attached has not tried all of them yet.
         let has_tried = peer.connected || !attached.phase().is_opening();
         facts.connected = has_tried.then_some(peer.connected);
+        facts.may_lack = peer.may_lack;
         match peer.leaving {
             Some((state, cause)) => facts.leaving(state, cause),
             None => facts,
@@ -106,6 +107,7 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
         unserved: unserved_here(node, record, replica),
         file_gone: here.then(|| node.disks.file_gone(replica.id)).flatten(),
         connected: None,
+        may_lack: false,
         node_alive: if here { Some(true) } else { alive() },
         answered: None,
         teller: node.identity.name.clone(),

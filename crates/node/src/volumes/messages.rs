@@ -277,6 +277,11 @@ pub(super) fn unreachable(state: ReplicaState) -> String {
     format!("it does not answer; it was {} when it last did", word(state))
 }
 
+/// That a replica answers, and nobody may rely on it.
+pub(super) fn may_lack() -> String {
+    "it answers, and may lack the last writes, because its node restarted: it is used again when another in-sync replica of its mirror answers".into()
+}
+
 /// That nobody has said whether a replica's node is there.
 pub(super) fn unknown(state: ReplicaState, node: &str) -> String {
     format!("whether node {node} is there is not known; it was {}", word(state))

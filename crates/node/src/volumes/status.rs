@@ -364,8 +364,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let now = now();
     let waits = waits::of(attached, core.waiting, core.serving);
     let name = &node.identity.name;
-    status.suspended =
-        waits.map(|(awaited, since)| waits::told(attached, &view, name, awaited, now.since(since)));
+    status.suspended = waits.map(|(awaited, since)| {
+        let may_go_on = waits::may_go_on(&core, &view, awaited);
+        waits::told(attached, &view, name, awaited, now.since(since), may_go_on)
+    });
     let facts = facts::of_attached(node, attached, &core, &view);
     // Of a shared volume a request may wait for another primary, too, of which this one does not
     // know.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_api::types::{NoData, Suspended, WaitsFor};
-use evenkeel_core::primary::Waiting;
+use evenkeel_core::primary::{PrimaryStatus, Waiting};
 use evenkeel_core::{Instant, View};
 
 use super::condition::Wait;
@@ -52,13 +52,22 @@ fn showing(attached: &Attached) -> Awaited {
     }
 }
 
-/// The same for the status. `node`: the name of this one.
+/// Whether a primary waits for a mirror of which a replica answers that may lack the last writes.
+pub(super) fn may_go_on(core: &PrimaryStatus, view: &View, awaited: Awaited) -> bool {
+    let Awaited::Primary(Waiting::Replica(mirror)) = awaited else { return false };
+    let in_sync = view.mirrors.get(mirror).into_iter().flat_map(|mirror| mirror.in_sync());
+    let may_lack = |id| core.replicas.iter().any(|peer| peer.replica == id && peer.may_lack);
+    in_sync.map(|record| record.id).any(may_lack)
+}
+
+/// The same for the status. `node`: the name of this one; `may_go_on`: see there.
 pub(super) fn told(
     attached: &Attached,
     view: &View,
     node: &str,
     awaited: Awaited,
     waited: Duration,
+    may_go_on: bool,
 ) -> Suspended {
     let (waits_for, mirror, limit_seconds) = match awaited {
         Awaited::Device | Awaited::Export | Awaited::Primary(Waiting::Start) => {
@@ -77,6 +86,10 @@ pub(super) fn told(
         }
     };
     let (why, action) = words(awaited, node);
+    let action = match may_go_on {
+        true => format!("{action}. {}", without_last_writes(&attached.record().name)),
+        false => action,
+    };
     let (seconds, since) = (waited.as_secs(), unix_seconds_ago(waited));
     Suspended { waits_for, mirror, seconds, since, limit_seconds, why, action }
 }
@@ -109,6 +122,13 @@ fn words(awaited: Awaited, node: &str) -> (String, String) {
             ),
         ),
     }
+}
+
+/// What to do when the replicas that have all writes are lost for good.
+fn without_last_writes(volume: &str) -> String {
+    format!(
+        "If they are lost for good: `evenkeel detach {volume}`, then `evenkeel attach {volume}`, which goes on without the last writes"
+    )
 }
 
 /// What is concluded from it.

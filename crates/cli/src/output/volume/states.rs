@@ -162,6 +162,7 @@ fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
         unserved: None,
         file_gone: None,
         connected: None,
+        may_lack: false,
         node_alive: Some(true),
         answered: None,
         teller: "n1".into(),
@@ -189,6 +190,10 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
         StatusSource::Primary => vec![
             ("in-sync, answers", session(true)),
             ("in-sync, does not answer", session(false)),
+            (
+                "in-sync, answers, may lack the last writes",
+                ReplicaFacts { may_lack: true, ..session(false) },
+            ),
             ("in-sync, its disk absent", ReplicaFacts { unserved: Some(away()), ..session(false) }),
             (
                 "in-sync, answers, its file deleted",

@@ -72,6 +72,7 @@ impl<P: Payload> Primary<P> {
             replica,
             leaving: self.leaving(replica),
             connected: peer.is_ready(),
+            may_lack: peer.disk().is_lost() && peer.open_link().is_some(),
             outstanding: unanswered().count(),
             oldest: unanswered().map(|part| now.since(part.sent_at())).max(),
             retry_in: is_awaited.then(|| peer.retry_at().since(now)),

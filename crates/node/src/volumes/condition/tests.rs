@@ -22,6 +22,7 @@ pub(super) fn replica(
         unserved: None,
         file_gone: None,
         connected,
+        may_lack: false,
         node_alive,
         answered: None,
         teller: "n1".into(),

@@ -1,3 +1,4 @@
+use evenkeel_core::primary::PeerStatus;
 use evenkeel_core::{Incarnation, NodeId, PrimaryId};
 
 use super::*;
@@ -35,7 +36,7 @@ fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
     let (awaited, since) = of(&attached, None, true).unwrap();
     assert_eq!((awaited, since), (Awaited::Device, Instant(5_000_000_000)));
     assert_eq!(of(&attached, None, true), Some((awaited, since)), "it is the same moment later");
-    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60));
+    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60), false);
     assert_eq!(told.why, "its block device is being made on node n1; its primary serves");
     assert_eq!((told.seconds, told.waits_for), (1020, WaitsFor::Start));
     assert!(told.action.contains("log of node n1, and of its kernel (`dmesg`)"), "{}", told.action);
@@ -78,8 +79,44 @@ fn a_start_is_counted_from_its_beginning() {
 fn it_is_said_which_node_the_coordinator_does_not_answer() {
     let (attached, view) = attached(DEVICE, Phase::Attached);
     let awaited = Awaited::Primary(Waiting::Coordinator);
-    let told = told(&attached, &view, "n2", awaited, Duration::ZERO);
+    let told = told(&attached, &view, "n2", awaited, Duration::ZERO, false);
     assert_eq!(told.why, "a view has to change, and the coordinator does not answer node n2");
     let advice = "Start the coordinator's node, or repair the network between it and node n2";
     assert_eq!(told.action, advice);
+}
+
+#[test]
+fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
+    let (attached, view) = attached(DEVICE, Phase::Attached);
+    let awaited = Awaited::Primary(Waiting::Replica(0));
+    let peer = |may_lack| PeerStatus {
+        replica: view.mirrors[0].replicas[0].id,
+        leaving: None,
+        connected: false,
+        may_lack,
+        outstanding: 0,
+        oldest: None,
+        retry_in: None,
+        rebuild: None,
+        failed_reads: 0,
+    };
+    let core = |may_lack| PrimaryStatus {
+        view: Some(view.clone()),
+        serving: true,
+        waiting: Some((Waiting::Replica(0), Instant(7))),
+        replicas: vec![peer(may_lack)],
+        requests: 1,
+        unflushed: true,
+        verify: None,
+        rewritten: 0,
+    };
+    let coordinator = Awaited::Primary(Waiting::Coordinator);
+    assert!(!may_go_on(&core(false), &view, awaited));
+    assert!(!may_go_on(&core(true), &view, coordinator));
+    assert!(may_go_on(&core(true), &view, awaited));
+    let told = told(&attached, &view, "n1", awaited, Duration::ZERO, true);
+    assert_eq!(
+        told.action,
+        "Start the nodes that hold its in-sync replicas; requests go on by themselves then. If they are lost for good: `evenkeel detach music`, then `evenkeel attach music`, which goes on without the last writes"
+    );
 }
